@@ -1,0 +1,164 @@
+"""The Lance format in Python: datasets, fragments, commits, and single data files.
+
+::
+
+    import lance_core
+
+    lance_core.write_dataset(table, "/data/points")
+    lance_core.dataset("/data/points").to_table(columns=["x", "y"])
+
+Names, arguments and defaults follow pylance. What is named here is public; everything else is internal. Each name is
+imported on first use, so that a program which needs only the errors does not pay for the readers.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from lance_core import optimize
+    from lance_core.api.cleanup.records import (
+        CleanupCandidateFile,
+        CleanupExplanation,
+        CleanupReferencedBranch,
+        CleanupStats,
+    )
+    from lance_core.api.dataset import LanceDataset
+    from lance_core.api.fragment import LanceFragment
+    from lance_core.api.fragment_metadata import DataFile, DeletionFile, FragmentMetadata
+    from lance_core.api.open_dataset import dataset
+    from lance_core.api.operations import LanceOperation, Transaction
+    from lance_core.api.scanner import LanceScanner
+    from lance_core.api.write_dataset import write_dataset, write_fragments
+    from lance_core.errors import (
+        AlreadyExistsError,
+        CommitConflictError,
+        CommitOutcomeUnknownError,
+        CorruptDataError,
+        DatasetNotFoundError,
+        ErrorKind,
+        IncompatibleTransactionError,
+        InternalError,
+        InvalidCleanupError,
+        InvalidInputError,
+        InvalidRefError,
+        InvalidSchemaError,
+        InvalidTypeError,
+        LanceError,
+        NotFoundError,
+        NotSupportedError,
+        RefAlreadyExistsError,
+        RefNotFoundError,
+        RetryableCommitConflictError,
+        RowOutOfRangeError,
+        SchemaMismatchError,
+        StorageError,
+        TooMuchWriteContentionError,
+        UnsupportedEncodingError,
+        UnsupportedFeatureFlagError,
+        UnsupportedSchemeError,
+        UnsupportedVersionError,
+        VersionNotFoundError,
+    )
+    from lance_core.file.lance_file import LanceFileReader, LanceFileWriter
+    from lance_core.schema.field import Field, Schema
+    from lance_core.versions import LanceFileVersion
+
+__all__ = [
+    "AlreadyExistsError",
+    "CleanupCandidateFile",
+    "CleanupExplanation",
+    "CleanupReferencedBranch",
+    "CleanupStats",
+    "CommitConflictError",
+    "CommitOutcomeUnknownError",
+    "CorruptDataError",
+    "DataFile",
+    "DatasetNotFoundError",
+    "DeletionFile",
+    "ErrorKind",
+    "Field",
+    "FragmentMetadata",
+    "IncompatibleTransactionError",
+    "InternalError",
+    "InvalidCleanupError",
+    "InvalidInputError",
+    "InvalidRefError",
+    "InvalidSchemaError",
+    "InvalidTypeError",
+    "LanceDataset",
+    "LanceError",
+    "LanceFileReader",
+    "LanceFileVersion",
+    "LanceFileWriter",
+    "LanceFragment",
+    "LanceOperation",
+    "LanceScanner",
+    "NotFoundError",
+    "NotSupportedError",
+    "RefAlreadyExistsError",
+    "RefNotFoundError",
+    "RetryableCommitConflictError",
+    "RowOutOfRangeError",
+    "Schema",
+    "SchemaMismatchError",
+    "StorageError",
+    "TooMuchWriteContentionError",
+    "Transaction",
+    "UnsupportedEncodingError",
+    "UnsupportedFeatureFlagError",
+    "UnsupportedSchemeError",
+    "UnsupportedVersionError",
+    "VersionNotFoundError",
+    "__version__",
+    "dataset",
+    "optimize",
+    "write_dataset",
+    "write_fragments",
+]
+
+__version__: str
+
+_ERRORS: Final = "lance_core.errors"
+_HOMES: Final = {
+    "CleanupCandidateFile": "lance_core.api.cleanup.records",
+    "CleanupExplanation": "lance_core.api.cleanup.records",
+    "CleanupReferencedBranch": "lance_core.api.cleanup.records",
+    "CleanupStats": "lance_core.api.cleanup.records",
+    "DataFile": "lance_core.api.fragment_metadata",
+    "DeletionFile": "lance_core.api.fragment_metadata",
+    "Field": "lance_core.schema.field",
+    "FragmentMetadata": "lance_core.api.fragment_metadata",
+    "LanceDataset": "lance_core.api.dataset",
+    "LanceFileReader": "lance_core.file.lance_file",
+    "LanceFileVersion": "lance_core.versions",
+    "LanceFileWriter": "lance_core.file.lance_file",
+    "LanceFragment": "lance_core.api.fragment",
+    "LanceOperation": "lance_core.api.operations",
+    "LanceScanner": "lance_core.api.scanner",
+    "Schema": "lance_core.schema.field",
+    "Transaction": "lance_core.api.operations",
+    "dataset": "lance_core.api.open_dataset",
+    "write_dataset": "lance_core.api.write_dataset",
+    "write_fragments": "lance_core.api.write_dataset",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name on first use."""
+    if name == "__version__":
+        value: object = import_module("lance_core.table.manifest_draft").WRITER_VERSION
+    elif name == "optimize":
+        value = import_module("lance_core.optimize")
+    elif name in __all__:
+        value = getattr(import_module(_HOMES.get(name, _ERRORS)), name)
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return sorted(__all__)

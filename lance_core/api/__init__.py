@@ -1,0 +1,1 @@
+"""What users touch: datasets, fragments, writing and committing."""

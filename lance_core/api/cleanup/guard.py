@@ -1,0 +1,154 @@
+"""Guard: what has come to refer to files since a cleanup was planned.
+
+Between the plan and a removal others go on: a tag is set on a version that is to go, an old version is restored, a
+branch is made. The guard looks again, before each batch of removals, for versions, tags and branch versions that the
+plan does not know, and spares what they name. What remains is the time between a look and the end of its batch; only
+who tags, restores or branches one of the versions *whose turn it is* can fall into it.
+
+Who comes too late is told: the guard knows what is gone, so a version counts as spared only when all of its files are
+there, and as damaged otherwise.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from lance_core.api.cleanup.branches import branch_manifests, read_branches
+from lance_core.api.cleanup.inventory import relative_path
+from lance_core.api.cleanup.ownership import owner_of, owners_of
+from lance_core.api.cleanup.reachability import tagged_versions
+from lance_core.errors import VersionNotFoundError
+from lance_core.table.paths import BRANCH_ROOTS_DIRECTORY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from lance_core.api.cleanup.branches import BranchManifest, BranchRoot
+    from lance_core.table.paths import ManifestName
+    from lance_core.table.version_log import VersionLog
+
+__all__ = ["Guard"]
+
+_logger = logging.getLogger(__name__)
+
+
+class Guard:
+    """Keeps a removal away from what is referred to by now.
+
+    Args:
+        log: the versions.
+        known: the versions that the plan has taken into account.
+        removed: those of them that go.
+        branch_manifests: the branches' versions that the plan has taken into account.
+    """
+
+    def __init__(
+        self,
+        log: VersionLog,
+        *,
+        known: Iterable[int],
+        removed: Iterable[ManifestName],
+        branch_manifests: Iterable[BranchManifest],
+    ) -> None:
+        """Nothing is read."""
+        self._log = log
+        self._known = set(known)
+        self._removed = {name.version: name for name in removed}
+        self._branch_manifests = set(branch_manifests)
+        self._gone_owners: set[str] = set()
+        self._gone_versions: set[int] = set()
+        self._asked_for: set[int] = set()
+        self.spared_owners: set[str] = set()
+        """Owners whose files stay."""
+        self.spared_versions: set[int] = set()
+        """Versions that were to go and stay whole."""
+        self.damaged_versions: set[int] = set()
+        """Versions that are wanted, and name files that are gone."""
+
+    def record_gone(self, path: str) -> None:
+        """A file has been removed."""
+        self._gone_owners.add(owner_of(path))
+
+    def record_gone_version(self, version: int) -> None:
+        """The manifest of a version has been removed, after its files."""
+        self._gone_versions.add(version)
+
+    def keeps(self, version: int) -> bool:
+        """Whether the manifest of a version that was to go stays."""
+        return version in self.spared_versions or version in self.damaged_versions
+
+    def look(self) -> None:
+        """Find what is new; nothing may be removed meanwhile.
+
+        Raises:
+            CorruptDataError: a new manifest, a tag or a branch cannot be read: nothing more may be removed.
+            StorageError: the outside world failed.
+        """
+        for tag, version in tagged_versions(self._log).items():
+            self._ask_for(version, f"tag {tag!r}")
+        self._look_at_branches()
+        # Last: what a restored version names is in the new manifest, whatever was spared or removed before.
+        for name in self._log.newer_than(0):
+            if name.version not in self._known:
+                self._known.add(name.version)
+                self._look_at_version(name)
+
+    def _look_at_branches(self) -> None:
+        prefix = self._log.store.join(self._log.root, BRANCH_ROOTS_DIRECTORY)
+        listed = self._log.store.list_recursive(prefix)
+        found = branch_manifests(relative_path(self._log.root, info.path) for info in listed)
+        new = found - self._branch_manifests
+        for branch in read_branches(self._log, new):
+            if branch.held:
+                self._look_at_branch(branch)
+        self._branch_manifests |= new
+
+    def _look_at_branch(self, branch: BranchRoot) -> None:
+        self.spared_owners |= branch.held
+        what = f"branch {branch.name!r}"
+        self._ask_for(branch.forked_from, what)
+        if not branch.held.isdisjoint(self._gone_owners):
+            self._report_damage(branch.forked_from, what)
+
+    def _look_at_version(self, name: ManifestName) -> None:
+        owners = self._spare_owners_of(name)
+        if owners is not None and not owners.isdisjoint(self._gone_owners):
+            self._report_damage(name.version, "it")
+
+    def _ask_for(self, version: int, what: str) -> None:
+        """A version that was to go is wanted after all."""
+        name = self._removed.get(version)
+        if name is None or version in self._asked_for:
+            return
+        self._asked_for.add(version)
+        if version in self._gone_versions:
+            self._report_damage(version, what)
+            return
+        owners = self._spare_owners_of(name)
+        if owners is None:
+            return
+        if owners.isdisjoint(self._gone_owners):
+            self.spared_versions.add(version)
+            _logger.warning("%s: version %d was to be cleaned up and stays: %s came", self._log.root, version, what)
+        else:
+            self._report_damage(version, what)
+
+    def _report_damage(self, version: int, what: str) -> None:
+        if version not in self.damaged_versions:
+            self.damaged_versions.add(version)
+            _logger.error(
+                "%s: version %d is not whole: %s came when the cleanup had removed files of it already",
+                self._log.root,
+                version,
+                what,
+            )
+
+    def _spare_owners_of(self, name: ManifestName) -> set[str] | None:
+        """Spare what a version names; None when somebody else has removed the version."""
+        try:
+            owners = owners_of(self._log.read(name))
+        except VersionNotFoundError:
+            return None
+        self.spared_owners |= owners
+        return owners

@@ -1,0 +1,75 @@
+"""Every file below a table's root, as it is found.
+
+Stores do not follow links to directories, which may lead in circles. A directory of the table itself may be one,
+though: ``data/`` on another disk. So those that nothing was found in are listed by their own names.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from lance_core.table.paths import (
+    BLOBS_DIRECTORY,
+    BRANCH_ROOTS_DIRECTORY,
+    DATA_DIRECTORY,
+    DELETIONS_DIRECTORY,
+    INDICES_DIRECTORY,
+    REUSE_MAPS_DIRECTORY,
+    TRANSACTIONS_DIRECTORY,
+    VERSIONS_DIRECTORY,
+)
+
+if TYPE_CHECKING:
+    from lance_core.table.version_log import VersionLog
+
+__all__ = ["StoredFile", "list_files", "relative_path"]
+
+_DIRECTORIES: Final = frozenset(
+    {
+        BLOBS_DIRECTORY,
+        BRANCH_ROOTS_DIRECTORY,
+        DATA_DIRECTORY,
+        DELETIONS_DIRECTORY,
+        INDICES_DIRECTORY,
+        REUSE_MAPS_DIRECTORY,
+        TRANSACTIONS_DIRECTORY,
+        VERSIONS_DIRECTORY,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class StoredFile:
+    """A file below the root.
+
+    Attributes:
+        path: relative to the root, ``/`` between segments.
+        num_bytes: its size.
+        modified_at: seconds since the epoch, UTC.
+    """
+
+    path: str
+    num_bytes: int
+    modified_at: float
+
+
+def relative_path(root: str, path: str) -> str:
+    """A path of the store, relative to the root that it lies below."""
+    return path[len(root) :].lstrip("/")
+
+
+def list_files(log: VersionLog) -> list[StoredFile]:
+    """All files below the root, ordered by path."""
+    found = _list(log, log.root)
+    missing = _DIRECTORIES.difference(file.path.partition("/")[0] for file in found)
+    for directory in sorted(missing):
+        found += _list(log, log.store.join(log.root, directory))
+    return sorted(found)
+
+
+def _list(log: VersionLog, prefix: str) -> list[StoredFile]:
+    return [
+        StoredFile(relative_path(log.root, info.path), info.num_bytes, info.modified_at)
+        for info in log.store.list_recursive(prefix)
+    ]

@@ -1,0 +1,93 @@
+"""Pace: at most so many actions per second, over all threads. Stride: as many as take a moment."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Pace", "Stride"]
+
+_MOST: Final = 512
+_SHORTEST_SECONDS: Final = 0.1
+_LONGEST_SECONDS: Final = 1.0
+_PAUSES: Final = 4
+
+
+class Pace:
+    """Lets one action pass per interval.
+
+    Args:
+        per_second: actions per second; None lets everything pass.
+        clock: monotonic seconds.
+        sleep: waits that many seconds.
+    """
+
+    def __init__(
+        self,
+        per_second: int | None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """The first action passes at once."""
+        self._interval = 0.0 if per_second is None else 1.0 / per_second
+        self._clock = clock
+        self._sleep = sleep
+        self._lock = threading.Lock()
+        self._next = float("-inf")
+
+    def wait(self) -> None:
+        """Return when the caller may act."""
+        if not self._interval:
+            return
+        with self._lock:
+            now = self._clock()
+            turn = max(now, self._next)
+            self._next = turn + self._interval
+        if turn > now:
+            self._sleep(turn - now)
+
+
+class Stride:
+    """How many actions to take before the next pause: few, so that pauses come often, and enough to be worth one.
+
+    A stride takes about four times as long as the pause before it, at least 0.1 and at most one second.
+
+    Args:
+        per_second: actions per second at most; None for no limit.
+        at_a_time: actions that go on at the same time: fewer would take no less.
+        clock: monotonic seconds.
+    """
+
+    def __init__(self, per_second: int | None, at_a_time: int, *, clock: Callable[[], float] = time.monotonic) -> None:
+        """The first stride is the shortest: the speed is not known yet."""
+        self._per_second = per_second
+        self._at_a_time = at_a_time
+        self._clock = clock
+        self._paused_at = self._started_at = 0.0
+        self.length = self._bounded(at_a_time, _SHORTEST_SECONDS)
+        """Actions of the next stride; at least one."""
+
+    def pause(self) -> None:
+        """A pause begins."""
+        self._paused_at = self._clock()
+
+    def start(self) -> None:
+        """A stride begins."""
+        self._started_at = self._clock()
+
+    def finish(self, actions: int) -> None:
+        """It is over, and took that many actions: the next one goes by its speed."""
+        if not actions:
+            return
+        took = self._clock() - self._started_at
+        wanted = min(max(_PAUSES * (self._started_at - self._paused_at), _SHORTEST_SECONDS), _LONGEST_SECONDS)
+        self.length = self._bounded(int(wanted * actions / took) if took > 0 else _MOST, wanted)
+
+    def _bounded(self, actions: int, seconds: float) -> int:
+        most = _MOST if self._per_second is None else min(int(seconds * self._per_second), _MOST)
+        return max(1, min(max(actions, self._at_a_time), most))

@@ -1,0 +1,147 @@
+"""Where the columns of a fragment come from: its data files, or nowhere.
+
+A top-level field may lie in one file as a whole, be split over several files (members of a struct that were added
+later), or be missing, wholly or in part (rows appended without a nullable column, a column added without values).
+What is missing reads as null.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lance_core.encodings.nested_arrays import list_items, with_items
+from lance_core.errors import CorruptDataError, NotSupportedError
+from lance_core.schema.extension_types import storage_array
+from lance_core.schema.logical_types import arrow_field, arrow_type
+from lance_core.schema.projection import project_by_ids
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lance_core.schema.field import Field, Schema
+    from lance_core.table.data_file import DataFile
+
+__all__ = ["ColumnSources", "assemble_column"]
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnSources:
+    """What to read from each file of a fragment.
+
+    Attributes:
+        wanted: the projected schema.
+        files: data file -> what to read of it; files that hold nothing of it are left out.
+    """
+
+    wanted: Schema
+    files: tuple[tuple[DataFile, Schema], ...]
+
+    @classmethod
+    def plan(cls, wanted: Schema, files: Sequence[DataFile], table: Schema | None = None) -> ColumnSources:
+        """Match the leaves of a projection with the files that hold them.
+
+        Args:
+            wanted: the projected schema.
+            files: of the fragment.
+            table: the whole schema. When given, a struct or list of which no wanted member is stored is read through
+                another member, which tells where it is null and how long it is; without, it reads as null.
+
+        Raises:
+            CorruptDataError: a field is in two files, or one that must not be null is in none.
+            NotSupportedError: a blob is wanted, or a file holds a field as another kind of column than the schema says.
+        """
+        leaves = wanted.leaves()
+        blob = next((leaf for leaf in leaves if leaf.is_blob), None)
+        if blob is not None:
+            raise NotSupportedError(f"column {blob.name!r} holds blobs, which cannot be read; name the other columns")
+        leaf_ids = {leaf.id for leaf in leaves}
+        inner = {node.id: node for node in wanted.walk() if node.id not in leaf_ids}
+        witnesses = set() if table is None else _witnesses(wanted, table, files)
+        sources = []
+        found: set[int] = set()
+        for file in files:
+            stored = file.columns().keys()
+            if file.file_version.is_structural and stored & inner.keys():
+                raise _stored_otherwise(file, inner[min(stored & inner.keys())])
+            here = leaf_ids & stored
+            if here & found:
+                raise CorruptDataError(f"field {min(here & found)} is stored in two data files", path=file.path)
+            found |= here
+            if here | (witnesses & stored):
+                whole = table if table is not None and witnesses else wanted
+                sources.append((file, project_by_ids(whole, here | (witnesses & stored))))
+        for top in wanted.fields:
+            missing = next((leaf for leaf in top.leaves() if leaf.id not in found and not leaf.nullable), None)
+            if missing is not None and not top.nullable:
+                raise CorruptDataError(f"field {missing.name!r} (id {missing.id}) is not nullable and in no data file")
+        return cls(wanted, tuple(sources))
+
+
+def assemble_column(field: Field, parts: Sequence[tuple[Field, pa.Array]], num_rows: int) -> pa.Array:
+    """One column from the parts that the files hold.
+
+    Args:
+        field: the projected field.
+        parts: what each file holds of it: the pruned field and its array.
+        num_rows: rows of the column.
+
+    Returns:
+        An array of ``arrow_type(field)``.
+
+    Raises:
+        NotSupportedError: a list that is split over files; a map or fixed-size list that is split or partly missing.
+    """
+    if not parts:
+        return pa.nulls(num_rows, arrow_type(field))
+    if len(parts) == 1 and parts[0][0] == field:
+        return parts[0][1]
+    parts = [(part, storage_array(array)) for part, array in parts]
+    if field.is_list and len(parts) == 1:
+        # Whatever is left of the items knows where the lists begin and end.
+        [(part, array)] = parts
+        items = list_items(array)
+        item = assemble_column(field.children[0], [(part.children[0], items)], len(items))
+        return with_items(array, item, arrow_type(field))
+    if not field.is_struct or field.is_packed:
+        raise NotSupportedError(
+            f"field {field.name!r} of type {field.logical_type!r} is split over several data files or partly missing"
+        )
+    children = []
+    for child in field.children:
+        below = [
+            (part_child, array.field(index))
+            for part, array in parts
+            for index, part_child in enumerate(part.children)
+            if part_child.id == child.id
+        ]
+        children.append(assemble_column(child, below, num_rows))
+    # Every file that holds a member knows which structs are null.
+    first = parts[0][1]
+    mask = first.is_null() if first.null_count else None
+    return pa.StructArray.from_arrays(children, fields=[arrow_field(child) for child in field.children], mask=mask)
+
+
+def _witnesses(wanted: Schema, table: Schema, files: Sequence[DataFile]) -> set[int]:
+    """Leaves to read for containers of which no wanted leaf is stored, although another one is."""
+    stored = {field_id for file in files for field_id in file.columns()}
+    whole = {node.id: node for node in table.walk()}
+    witnesses: set[int] = set()
+    # Inner containers first: what is read for them serves the outer ones.
+    for node in reversed(list(wanted.walk())):
+        below = {leaf.id for leaf in whole[node.id].leaves()} & stored if not node.is_leaf else set()
+        if below and not below & witnesses and not {leaf.id for leaf in node.leaves()} & stored:
+            witnesses.add(min(below))
+    return witnesses
+
+
+def _stored_otherwise(file: DataFile, node: Field) -> NotSupportedError:
+    # Null columns would hide rows that are there.
+    return NotSupportedError(
+        f"data file {file.path} has a column for field {node.name!r} (id {node.id}) of type {node.logical_type!r}, "
+        "which the schema does not store as one column",
+        path=file.path,
+        field=node.id,
+    )

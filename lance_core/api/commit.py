@@ -1,0 +1,226 @@
+"""Committing: from a user's operation to a version, and from an outcome to an exception."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from lance_core.api.arguments import whole_number
+from lance_core.api.commit_checks import (
+    check_data_files,
+    check_deletion_files,
+    check_fields,
+    check_not_part_of,
+)
+from lance_core.errors import (
+    AlreadyExistsError,
+    CommitOutcomeUnknownError,
+    DatasetNotFoundError,
+    IncompatibleTransactionError,
+    InvalidInputError,
+    RetryableCommitConflictError,
+    SchemaMismatchError,
+    TooMuchWriteContentionError,
+    VersionNotFoundError,
+)
+from lance_core.table.base_paths import FileLocator
+from lance_core.table.manifest import Manifest
+from lance_core.table.paths import ManifestNaming
+from lance_core.transactions.commit import commit_transaction
+from lance_core.transactions.conflicts import Verdict
+from lance_core.transactions.operations.append import Append
+from lance_core.transactions.operations.delete import Delete
+from lance_core.transactions.operations.overwrite import Overwrite
+from lance_core.transactions.operations.rewrite import Rewrite
+from lance_core.transactions.outcomes import (
+    AlreadyCommitted,
+    CommitOutcome,
+    Committed,
+    Conflicted,
+    Contended,
+    NotLanded,
+    TableExists,
+    Unknown,
+)
+from lance_core.transactions.settings import DEFAULT_MAX_RETRIES, CommitSettings
+from lance_core.versions import DEFAULT_VERSION
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from pyroaring import BitMap
+
+    from lance_core.schema.field import Schema
+    from lance_core.table.fragment import Fragment
+    from lance_core.table.version_log import VersionLog
+    from lance_core.transactions.transaction import Transaction
+
+__all__ = ["DEFAULT_COMMIT_TIMEOUT", "CommitOptions", "commit"]
+
+DEFAULT_COMMIT_TIMEOUT = timedelta(minutes=30)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitOptions:
+    """How a user wants a commit to be made.
+
+    Attributes:
+        max_retries: attempts after the first.
+        timeout: no attempt starts later than this; None for no limit.
+        create_only: fail when the dataset exists.
+        naming: of manifests, when the dataset is created.
+        stable_row_ids: whether rows get stable ids, when the dataset is created.
+        storage_options: handed to the stores of base paths.
+        affected_rows: the rows that a delete newly hides: fragment id to physical positions. With them the delete is
+            merged with concurrent deletes of other rows, without them it would have to be planned again.
+        checks_files: look at the files that the operation brings along first: the data files of new fragments, the
+            deletion files of a delete whose rows are not given. Not needed by whoever has just written them.
+    """
+
+    max_retries: int = DEFAULT_MAX_RETRIES
+    timeout: timedelta | None = DEFAULT_COMMIT_TIMEOUT
+    create_only: bool = False
+    naming: ManifestNaming = ManifestNaming.V2
+    stable_row_ids: bool = False
+    storage_options: Mapping[str, str] | None = None
+    affected_rows: Mapping[int, BitMap] | None = None
+    checks_files: bool = True
+
+
+def commit(
+    log: VersionLog, transaction: Transaction, options: CommitOptions, *, known: Manifest | None = None
+) -> Manifest:
+    """Commit a transaction and return the manifest of its version.
+
+    Args:
+        log: the dataset's versions.
+        transaction: what to commit.
+        options: how.
+        known: the manifest of the read version, when it is at hand.
+
+    Raises:
+        DatasetNotFoundError: there is no dataset, and the operation does not make one.
+        AlreadyExistsError: a dataset exists that must not.
+        InvalidInputError: the fragments do not fit the dataset (see ``commit_checks``).
+        RetryableCommitConflictError: a later version is in the way; plan again on it.
+        IncompatibleTransactionError: a later version makes the change senseless.
+        TooMuchWriteContentionError: every attempt lost its race.
+        CommitOutcomeUnknownError: it could not be found out whether the version was made.
+        StorageError: the outside world failed and nothing was made.
+    """
+    if whole_number("max_retries", options.max_retries) < 0:
+        raise InvalidInputError(f"max_retries is {options.max_retries}, expected 0 or more")
+    if options.timeout is not None and options.timeout <= timedelta(0):
+        raise InvalidInputError(f"commit_timeout is {options.timeout}, expected a positive duration")
+    settings = CommitSettings(
+        max_retries=options.max_retries,
+        timeout_seconds=None if options.timeout is None else options.timeout.total_seconds(),
+        create_only=options.create_only,
+        template=_template(transaction, options),
+        affected_rows=options.affected_rows,
+        storage_options=options.storage_options,
+        check=_checker(log, transaction, options),
+    )
+    try:
+        outcome = commit_transaction(log, transaction, settings, known=known)
+    except VersionNotFoundError as error:
+        if log.latest() is None:
+            raise DatasetNotFoundError(
+                f"there is no dataset at {log.root}; only an Overwrite planned on no version creates one", path=log.root
+            ) from error
+        raise
+    return _manifest_of(outcome, log.root)
+
+
+def _template(transaction: Transaction, options: CommitOptions) -> Manifest:
+    operation = transaction.operation
+    files = (
+        [file for fragment in operation.fragments for file in fragment.files]
+        if isinstance(operation, Overwrite)
+        else []
+    )
+    return Manifest.empty(
+        file_version=files[0].file_version if files else DEFAULT_VERSION,
+        stable_row_ids=options.stable_row_ids,
+        naming=options.naming,
+    )
+
+
+def _checker(log: VersionLog, transaction: Transaction, options: CommitOptions) -> Callable[[Manifest], None]:
+    """The checks that need storage, or the version to build on."""
+
+    def check(current: Manifest) -> None:
+        operation = transaction.operation
+        if isinstance(operation, Overwrite):
+            _check_fragments(operation.fragments, current, [operation.schema], log, options)
+        elif isinstance(operation, (Append, Rewrite)):
+            new = operation.fragments if isinstance(operation, Append) else operation.new_fragments
+            if options.checks_files:
+                check_not_part_of(new, current)
+            try:
+                _check_fragments(new, current, [current.schema], log, options)
+            except SchemaMismatchError:
+                # The schema may have changed since the fragments were written: a column dropped, or renamed.
+                older = _schema_of(log, transaction.read_version)
+                if older is None or transaction.read_version == current.version:
+                    raise
+                _check_fragments(new, current, [current.schema, older], log, options)
+        elif isinstance(operation, Delete) and options.checks_files and options.affected_rows is None:
+            locator = FileLocator(log.store, log.root, current.base_paths, options.storage_options)
+            check_deletion_files(operation.updated_fragments, current, locator)
+
+    return check
+
+
+def _check_fragments(
+    fragments: Sequence[Fragment],
+    current: Manifest,
+    schemas: Sequence[Schema],
+    log: VersionLog,
+    options: CommitOptions,
+) -> None:
+    check_fields(fragments, schemas)
+    if options.checks_files:
+        locator = FileLocator(log.store, log.root, current.base_paths, options.storage_options)
+        check_data_files(fragments, locator, schemas)
+
+
+def _schema_of(log: VersionLog, version: int) -> Schema | None:
+    """The schema of an older version; None when it is not there any more."""
+    try:
+        return log.read_version(version).schema
+    except VersionNotFoundError:
+        return None
+
+
+def _manifest_of(outcome: CommitOutcome, root: str) -> Manifest:
+    """The manifest of a successful outcome; an exception for any other."""
+    match outcome:
+        case Committed(manifest) | AlreadyCommitted(manifest):
+            return manifest
+        case Conflicted(verdict, version, reason):
+            kind = RetryableCommitConflictError if verdict is Verdict.RETRYABLE else IncompatibleTransactionError
+            advice = (
+                "plan the change again on it"
+                if verdict is Verdict.RETRYABLE
+                else "the change cannot be placed after it"
+            )
+            raise kind(f"{root}: version {version} is in the way: {reason}; {advice}", path=root, version=version)
+        case Contended(num_attempts):
+            raise TooMuchWriteContentionError(
+                f"{root}: lost {num_attempts} races against other writers; nothing was committed",
+                path=root,
+                attempts=num_attempts,
+            )
+        case TableExists(version):
+            raise AlreadyExistsError(f"a dataset exists at {root}, at version {version}", path=root, version=version)
+        case NotLanded(cause):
+            raise cause
+        case Unknown(version, cause):
+            raise CommitOutcomeUnknownError(
+                f"{root}: whether version {version} is this commit's could not be found out: {cause}; "
+                "read the versions before trying again",
+                path=root,
+                version=version,
+            ) from cause

@@ -1,0 +1,189 @@
+"""What is checked on storage before a change becomes part of a table.
+
+Every data file must be there with the recorded size. Of files that hold the same fields one is opened: its own schema
+must give those field ids the names and types that the table gives them, and its rows must be as many as recorded. A
+file whose ids mean other columns would be read without an error, as wrong values.
+
+A deletion file must list every row that the table's own lists for the fragment: rows would come back otherwise.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lance_core.errors import InvalidInputError, NotFoundError, SchemaMismatchError
+from lance_core.file.reader import FileReader
+from lance_core.table.deletion_file import read_deletion_offsets
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from lance_core.schema.field import Schema
+    from lance_core.table.base_paths import FileLocator, Location
+    from lance_core.table.data_file import DataFile
+    from lance_core.table.fragment import Fragment
+    from lance_core.table.manifest import Manifest
+
+__all__ = ["check_data_files", "check_deletion_files", "check_fields", "check_not_part_of"]
+
+
+def check_fields(fragments: Iterable[Fragment], schemas: Sequence[Schema]) -> None:
+    """Check that new fragments hold the columns of the table and no others.
+
+    Args:
+        fragments: the new fragments.
+        schemas: the table's schema, and the older one that the fragments may have been written for.
+
+    Raises:
+        SchemaMismatchError: a field is unknown, or one that must not be null is missing.
+    """
+    known = {field.id for schema in schemas for field in schema.walk()}
+    required = [leaf for top in schemas[0].fields if not top.nullable for leaf in top.leaves() if not leaf.nullable]
+    for index, fragment in enumerate(fragments):
+        found = fragment.live_field_ids()
+        unknown = sorted(found - known)
+        if unknown:
+            raise SchemaMismatchError(f"new fragment {index} holds fields {unknown}, which the table does not have")
+        missing = next((leaf for leaf in required if leaf.id not in found), None)
+        if missing is not None:
+            raise SchemaMismatchError(
+                f"new fragment {index} lacks field {missing.name!r} (id {missing.id}), which is not nullable"
+            )
+
+
+def check_not_part_of(fragments: Iterable[Fragment], current: Manifest) -> None:
+    """Check that fragments to append are not in the table already: their rows would be there twice.
+
+    Raises:
+        InvalidInputError: a data file belongs to a fragment of the table.
+    """
+    present = {(file.base_id, file.path) for fragment in current.message.fragments for file in fragment.files}
+    for fragment in fragments:
+        for file in fragment.message.files:
+            if (file.base_id, file.path) in present:
+                raise InvalidInputError(
+                    f"data file {file.path} of a new fragment belongs to version {current.version} already",
+                    path=file.path,
+                    version=current.version,
+                )
+
+
+def check_deletion_files(fragments: Iterable[Fragment], current: Manifest, locator: FileLocator) -> None:
+    """Check the deletion files of a delete; see the module.
+
+    Args:
+        fragments: what the delete says about fragments of the table.
+        current: the version to build on.
+        locator: finds the files of both.
+
+    Raises:
+        NotFoundError: a file is missing.
+        InvalidInputError: a file leaves out a row that is deleted already.
+        CorruptDataError: a file is damaged, or lists another number of rows than recorded.
+    """
+    present = {fragment.id: fragment for fragment in current.fragments}
+    for fragment in fragments:
+        after = read_deletion_offsets(fragment, locator)
+        found = present.get(fragment.id)
+        if found is None or found.deletion_file in (None, fragment.deletion_file):
+            continue
+        returning = np.setdiff1d(read_deletion_offsets(found, locator), after, assume_unique=True)
+        if returning.size:
+            raise InvalidInputError(
+                f"fragment {fragment.id}: row {int(returning[0])} is deleted in version {current.version} and would "
+                "come back",
+                version=current.version,
+            )
+
+
+def check_data_files(fragments: Iterable[Fragment], locator: FileLocator, schemas: Sequence[Schema]) -> None:
+    """Check the data files of new fragments; see the module.
+
+    Args:
+        fragments: the new fragments.
+        locator: finds their files.
+        schemas: the table's schema, and the older one that the fragments may have been written for.
+
+    Raises:
+        NotFoundError: a file is missing.
+        InvalidInputError: a file has another size or other rows than recorded, or a field without a column.
+        SchemaMismatchError: a file's field ids mean other columns.
+        CorruptDataError: a file is damaged.
+    """
+    opened: set[tuple[object, ...]] = set()
+    leaf_ids = {leaf.id for schema in schemas for leaf in schema.leaves()}
+    for fragment in fragments:
+        for file in fragment.files:
+            _check_has_columns(file, leaf_ids)
+            location = locator.data_file(file)
+            num_bytes = _check_size(file, location)
+            kind = (file.field_ids, file.column_indices, file.file_version)
+            if kind not in opened:
+                opened.add(kind)
+                _check_content(file, fragment.physical_rows, num_bytes, location, schemas)
+
+
+def _check_has_columns(file: DataFile, leaf_ids: set[int]) -> None:
+    """Only fields with children may be without a column: the values of others would read as null."""
+    without = {field_id for field_id, column in zip(file.field_ids, file.column_indices, strict=False) if column < 0}
+    if not without.isdisjoint(leaf_ids):
+        raise InvalidInputError(
+            f"data file {file.path} of a new fragment: field {min(without & leaf_ids)} has no column", path=file.path
+        )
+
+
+def _check_size(file: DataFile, location: Location) -> int:
+    try:
+        found = location.store.head(location.path).num_bytes
+    except NotFoundError as error:
+        raise NotFoundError(
+            f"data file {file.path} of a new fragment does not exist at {location.path}", path=location.path
+        ) from error
+    if file.num_bytes and found != file.num_bytes:
+        raise InvalidInputError(
+            f"data file {file.path} of a new fragment has {found} bytes, recorded are {file.num_bytes}",
+            path=location.path,
+            expected=file.num_bytes,
+            found=found,
+        )
+    return found
+
+
+def _check_content(
+    file: DataFile, physical_rows: int, num_bytes: int, location: Location, schemas: Sequence[Schema]
+) -> None:
+    reader = FileReader.open(location.store, location.path, num_bytes=num_bytes)
+    if reader.version is not file.file_version:
+        raise InvalidInputError(
+            f"data file {file.path} of a new fragment is of format {reader.version.value}, recorded is "
+            f"{file.file_version.value}",
+            path=location.path,
+            expected=file.file_version.value,
+            found=reader.version.value,
+        )
+    if reader.num_rows != physical_rows:
+        raise InvalidInputError(
+            f"data file {file.path} of a new fragment has {reader.num_rows} rows, recorded are {physical_rows}",
+            path=location.path,
+            expected=physical_rows,
+            found=reader.num_rows,
+        )
+    columns = file.columns()
+    leaves = reader.schema.leaves()
+    for field_id, column in columns.items():
+        if column >= len(leaves):
+            raise InvalidInputError(
+                f"data file {file.path} of a new fragment has {len(leaves)} columns, field {field_id} is said to be "
+                f"column {column}"
+            )
+        stored = leaves[column]
+        expected = [leaf for schema in schemas if (leaf := schema.find(field_id)) is not None]
+        if expected and all((leaf.name, leaf.logical_type) != (stored.name, stored.logical_type) for leaf in expected):
+            raise SchemaMismatchError(
+                f"data file {file.path} of a new fragment: field {field_id} is column {stored.name!r} of type "
+                f"{stored.logical_type!r}, in the table {expected[0].name!r} of type {expected[0].logical_type!r}",
+                path=location.path,
+                field=field_id,
+            )

@@ -1,0 +1,1 @@
+"""Compaction: fewer and larger fragments, without deleted rows, holding the same data."""

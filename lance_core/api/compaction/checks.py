@@ -1,0 +1,66 @@
+"""What is checked before a table is rewritten, so that a refusal comes before anything is written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from lance_core.errors import NotSupportedError
+from lance_core.table.feature_flags import require_writable
+from lance_core.table.index_metadata import FRAGMENT_REUSE_INDEX, parse_index_section
+from lance_core.versions import LanceFileVersion
+
+if TYPE_CHECKING:
+    from lance_core.api.compaction.options import CompactionSettings
+    from lance_core.proto import pb_table
+    from lance_core.table.manifest import Manifest
+
+__all__ = ["check_rewritable", "output_version"]
+
+_LINEAGE_COLUMNS: Final = ("column_row_ids", "column_created_at_versions", "column_last_updated_at_versions")
+
+
+def output_version(manifest: Manifest, settings: CompactionSettings) -> LanceFileVersion:
+    """The format of the new files.
+
+    Raises:
+        NotSupportedError: another one than the table's is asked for, and the table has files of one version only.
+    """
+    own = manifest.file_version
+    if settings.data_storage_version is None:
+        return own
+    asked = LanceFileVersion.parse(settings.data_storage_version)
+    if asked is not own and not manifest.mixes_file_versions:
+        raise NotSupportedError(
+            f"data_storage_version {asked.value} differs from the table's {own.value}; files of several versions in "
+            "one table are not written here",
+            expected=own.value,
+            found=asked.value,
+        )
+    return asked
+
+
+def check_rewritable(manifest: Manifest, settings: CompactionSettings) -> None:
+    """Check that the fragments of a version can be rewritten by this library.
+
+    Raises:
+        UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
+        UnsupportedVersionError: files of the table's format are not written here.
+        NotSupportedError: the table has blobs, defers the remapping of its indices, or keeps row ids in data files.
+    """
+    require_writable(manifest.message)
+    output_version(manifest, settings).require_writable()
+    where = f"version {manifest.version} cannot be compacted"
+    blob = next((leaf for leaf in manifest.schema.leaves() if leaf.is_blob), None)
+    if blob is not None:
+        raise NotSupportedError(f"{where}: column {blob.name!r} holds blobs, which are not supported", column=blob.name)
+    names = {index.name for index in parse_index_section(manifest.index_section)}
+    if FRAGMENT_REUSE_INDEX in names and len(names) > 1:
+        raise NotSupportedError(
+            f"{where}: the remapping of its indices is deferred ({FRAGMENT_REUSE_INDEX}); finish it with the reference"
+        )
+    if any(map(_has_lineage_columns, manifest.message.fragments)):
+        raise NotSupportedError(f"{where}: it keeps row ids or versions in columns of data files")
+
+
+def _has_lineage_columns(fragment: pb_table.DataFragment) -> bool:
+    return any(fragment.HasField(name) for name in _LINEAGE_COLUMNS)

@@ -1,0 +1,73 @@
+"""Committing executed tasks: what still fits, all of it or none, or what this process has just executed.
+
+How a commit goes is told in :mod:`~lance_core.api.compaction.landing`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lance_core.api.compaction.landing import Landing
+from lance_core.api.compaction.result import RewriteCommit
+from lance_core.errors import LanceError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from lance_core.api.compaction.result import RewriteResult
+    from lance_core.api.dataset import LanceDataset
+
+__all__ = ["RewriteCommit", "commit_all_rewrites", "commit_own_rewrites", "commit_rewrites"]
+
+
+def commit_rewrites(
+    dataset: LanceDataset,
+    rewrites: Iterable[RewriteResult],
+    *,
+    transaction_properties: Mapping[str, str] | None = None,
+) -> RewriteCommit:
+    """Commit the groups that nobody touched since they were planned; the handle shows the new version.
+
+    Calling it again with the same results is safe: what is committed already is not committed again.
+
+    Args:
+        dataset: any version of the dataset.
+        rewrites: what the tasks of a plan answered; of several plans, the oldest version counts for all.
+        transaction_properties: kept with the Rewrite.
+
+    Raises:
+        InvalidInputError: two results rewrite one fragment or share a new file, a new file belongs to the dataset
+            already or is not what it is said to be, or a result was planned on a version that was never made.
+        NotFoundError: a new file is missing.
+        NotSupportedError: the table cannot be rewritten here.
+        TooMuchWriteContentionError: every attempt lost its race.
+        CommitOutcomeUnknownError: it could not be found out whether the version was made.
+        StorageError: the outside world failed and nothing was made.
+    """
+    return Landing(dataset, rewrites, transaction_properties, checks_files=True).run()
+
+
+def commit_own_rewrites(
+    dataset: LanceDataset, rewrites: Iterable[RewriteResult], transaction_properties: Mapping[str, str] | None
+) -> RewriteCommit:
+    """As :func:`commit_rewrites`, for results that this process has just made and nobody else has.
+
+    The new files need not be looked at, and after a definite failure they are removed.
+    """
+    landing = Landing(dataset, rewrites, transaction_properties, checks_files=False)
+    try:
+        return landing.run()
+    except LanceError as error:
+        landing.remove_files_after(error)
+        raise
+
+
+def commit_all_rewrites(
+    dataset: LanceDataset, rewrites: Iterable[RewriteResult], transaction_properties: Mapping[str, str] | None = None
+) -> RewriteCommit:
+    """Commit every group or none; otherwise as :func:`commit_rewrites`.
+
+    Raises:
+        RetryableCommitConflictError: a group was touched. Its new files are removed, those of the others are not.
+    """
+    return Landing(dataset, rewrites, transaction_properties, checks_files=True).run(all_or_none=True)

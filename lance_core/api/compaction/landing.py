@@ -1,0 +1,243 @@
+"""Committing executed tasks: those that still fit become one version, those that lost are named.
+
+::
+
+    results
+      |     a group is intact when all its old fragments are in the latest version as they were read
+      v
+    split by the latest version -----------------> lost
+      | intact                                      |  found in a version since: an earlier call committed it
+      v                                             |  else its new files are removed
+    reserve ids (a version of its own, once)        |
+      v                                             |
+    Rewrite, read_version = the plan's              |
+      | refused: split again; no group touched ---->+
+      v
+    committed
+
+The plan's version goes into the Rewrite, so that every change since is judged. Rows deleted after the plan make their
+group lost; its files, which still hold them, never become visible.
+
+A group that was lost stays lost, so its files can be removed. Whether it was lost or committed before is looked up
+first: files that a version refers to, or might, stay (:mod:`~lance_core.api.compaction.landed`). Once a version is
+made, nothing turns that success into a failure: when the lost groups cannot be looked up any more, their files stay.
+Errors other than a conflict leave all files where they are; the call can be repeated.
+
+Source: commit sequence of pylance 14.0.2; committing a part of the groups is ours.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from lance_core.api.commit import CommitOptions, commit
+from lance_core.api.commit_checks import check_data_files, check_not_part_of
+from lance_core.api.compaction.identity import content_key
+from lance_core.api.compaction.landed import sort_lost
+from lance_core.api.compaction.result import CompactionMetrics, RewriteCommit
+from lance_core.api.compaction.result_checks import check_planned_versions, checked_results
+from lance_core.api.fragment_conversion import fragment_from_record, fragment_to_record
+from lance_core.api.new_data_file import remove_data_files
+from lance_core.api.references import read_manifest
+from lance_core.errors import (
+    CommitOutcomeUnknownError,
+    IncompatibleTransactionError,
+    InvalidInputError,
+    LanceError,
+    NotSupportedError,
+    RetryableCommitConflictError,
+    VersionNotFoundError,
+)
+from lance_core.proto import pb_table
+from lance_core.table.fragment import Fragment
+from lance_core.transactions.operations.reserve_fragments import ReserveFragments
+from lance_core.transactions.operations.rewrite import Rewrite, RewriteGroup
+from lance_core.transactions.transaction import Transaction
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from lance_core.api.compaction.result import RewriteResult
+    from lance_core.api.dataset import LanceDataset
+    from lance_core.schema.field import Schema
+    from lance_core.table.manifest import Manifest
+    from lance_core.transactions.registry import ExecutableOperation
+
+__all__ = ["Landing"]
+
+_DEFINITE: Final = (
+    RetryableCommitConflictError,
+    IncompatibleTransactionError,
+    InvalidInputError,
+    NotSupportedError,
+)
+"""Failures after which no attempt of ours can land any more."""
+
+_logger: Final = logging.getLogger(__name__)
+
+
+class Landing:
+    """One commit of results.
+
+    Args:
+        dataset: the handle; it shows the new version.
+        rewrites: what the tasks of a plan answered.
+        properties: kept with the Rewrite.
+        checks_files: look at the new files first.
+    """
+
+    def __init__(
+        self,
+        dataset: LanceDataset,
+        rewrites: Iterable[RewriteResult],
+        properties: Mapping[str, str] | None,
+        *,
+        checks_files: bool,
+    ) -> None:
+        """Check the results; nothing is read yet."""
+        self._dataset = dataset
+        self._log = dataset.log
+        self._results = checked_results(rewrites)
+        self._pending = self._results
+        self._properties = dict(properties or {})
+        self._checks_files = checks_files
+        self._options = CommitOptions(storage_options=dataset.storage_options, checks_files=False)
+        self._latest = dataset.manifest
+        self._reserved: range | None = None
+        self._lost: list[RewriteResult] = []
+        self._spared: list[RewriteResult] = []
+        self._attempts = 0
+        self._has_landed = False
+
+    def run(self, *, all_or_none: bool = False) -> RewriteCommit:
+        """Commit; see :func:`~lance_core.api.compaction.committing.commit_rewrites`."""
+        if not self._pending:
+            return RewriteCommit(version=None, metrics=CompactionMetrics(), committed=[], lost=[], attempts=0)
+        version = self._land(all_or_none=all_or_none)
+        before, lost = self._sort_lost()
+        if all_or_none and (lost or self._spared):
+            ids = [fragment.id for result in lost for fragment in result.original_fragments]
+            planned = min(result.read_version for result in self._lost)
+            raise RetryableCommitConflictError(
+                f"{self._log.root}: fragments {ids[:20]} were changed since version {planned}, on which rewriting them "
+                "was planned; plan it again",
+                path=self._log.root,
+                fragments=ids,
+            )
+        committed = [*(result for result, _ in before), *self._pending]
+        if committed:
+            self._dataset.show(self._latest)
+        return RewriteCommit(
+            version=version if version is not None else max((number for _, number in before), default=None),
+            metrics=CompactionMetrics.sum(result.metrics for result in committed),
+            committed=committed,
+            lost=lost,
+            attempts=self._attempts,
+        )
+
+    def remove_files_after(self, error: LanceError) -> None:
+        """Remove all new files when the error rules out that a version names them, now or later."""
+        is_definite = isinstance(error, _DEFINITE) or not (
+            self._attempts or isinstance(error, CommitOutcomeUnknownError)
+        )
+        if is_definite and not self._has_landed:
+            names = [name for result in self._results for name in result.new_file_names()]
+            remove_data_files(self._log.store, self._log.root, names)
+
+    def _sort_lost(self) -> tuple[list[tuple[RewriteResult, int]], list[RewriteResult]]:
+        try:
+            return sort_lost(self._log, self._lost)
+        except LanceError as error:
+            if not self._has_landed:
+                raise
+            _logger.warning("%s: the files of lost groups stay, versions cannot be read: %s", self._log.root, error)
+            return [], self._lost
+
+    def _land(self, *, all_or_none: bool) -> int | None:
+        """Commit what is intact; afterwards ``_pending`` is committed, and the rest is ``_lost``."""
+        while True:
+            self._latest = read_manifest(self._log, None)
+            check_planned_versions(self._pending, self._latest.version)
+            if not self._drop_touched() and self._attempts:
+                # The conflict is not with some of the groups but with all: the schema changed, for example.
+                self._lost, self._pending = self._lost + self._pending, []
+            if self._lost and all_or_none:
+                self._spared, self._pending = self._pending, []
+            if not self._pending:
+                return None
+            try:
+                self._latest = self._commit()
+            except (RetryableCommitConflictError, IncompatibleTransactionError):
+                continue
+            self._has_landed = True
+            return self._latest.version
+
+    def _drop_touched(self) -> bool:
+        """Move the groups that are not intact to the lost ones; whether there were any."""
+        wanted = {fragment.id for result in self._pending for fragment in result.original_fragments}
+        present = {
+            content_key(fragment_from_record(fragment)) for fragment in self._latest.fragments if fragment.id in wanted
+        }
+        intact: list[RewriteResult] = []
+        touched: list[RewriteResult] = []
+        for result in self._pending:
+            is_intact = all(content_key(fragment) in present for fragment in result.original_fragments)
+            (intact if is_intact else touched).append(result)
+        self._pending = intact
+        self._lost += touched
+        return bool(touched)
+
+    def _commit(self) -> Manifest:
+        new_fragments = [list(map(fragment_to_record, result.new_fragments)) for result in self._pending]
+        written = [fragment for group in new_fragments for fragment in group]
+        check_not_part_of(written, self._latest)
+        if self._checks_files:
+            check_data_files(written, self._dataset.locator, self._schemas())
+            self._checks_files = False
+        ids = iter(self._reserve(sum(map(len, new_fragments))))
+        present = {fragment.id: fragment for fragment in self._latest.fragments}
+        groups = tuple(
+            RewriteGroup(
+                old_fragments=tuple(present[fragment.id] for fragment in result.original_fragments),
+                new_fragments=tuple(_with_id(fragment, next(ids)) for fragment in group),
+            )
+            for result, group in zip(self._pending, new_fragments, strict=True)
+        )
+        self._attempts += 1
+        read_version = min(result.read_version for result in self._pending)
+        return self._make_version(Rewrite(groups=groups), read_version, self._dataset.manifest, self._properties)
+
+    def _schemas(self) -> list[Schema]:
+        """The latest schema, and those that the new files were written for: columns may have been renamed since."""
+        planned = {result.read_version for result in self._pending} - {self._latest.version}
+        schemas = [self._latest.schema]
+        for version in sorted(planned):
+            with suppress(VersionNotFoundError):
+                schemas.append(self._log.read_version(version).schema)
+        return schemas
+
+    def _reserve(self, num_fragments: int) -> range:
+        """Fragment ids for this call. Reserved once: after a conflict fewer are needed, never more."""
+        if self._reserved is None:
+            self._reserved = range(0)
+            if num_fragments:
+                reservation = ReserveFragments(num_fragments=num_fragments)
+                manifest = self._make_version(reservation, self._latest.version, self._latest, {})
+                last = manifest.message.max_fragment_id
+                self._reserved = range(last - num_fragments + 1, last + 1)
+        return self._reserved
+
+    def _make_version(
+        self, operation: ExecutableOperation, read_version: int, known: Manifest, properties: dict[str, str]
+    ) -> Manifest:
+        transaction = Transaction(read_version=read_version, operation=operation, properties=properties)
+        return commit(self._log, transaction, self._options, known=known)
+
+
+def _with_id(fragment: Fragment, fragment_id: int) -> Fragment:
+    message = pb_table.DataFragment()
+    message.CopyFrom(fragment.message)
+    message.id = fragment_id
+    return Fragment(message)

@@ -1,0 +1,115 @@
+"""How values of compaction options are checked, and how the table config spells them.
+
+A check gets the place that the value is from, for its message, and raises ``InvalidTypeError`` for another type,
+``InvalidInputError`` for a value out of range, ``NotSupportedError`` for one that is not supported.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from numbers import Real
+from types import MappingProxyType
+from typing import Any, Final
+
+from lance_core.api.arguments import whole_number
+from lance_core.errors import InvalidInputError, InvalidTypeError, NotSupportedError
+from lance_core.versions import LanceFileVersion
+
+__all__ = [
+    "MODES",
+    "boolean",
+    "file_version",
+    "fraction",
+    "fragment_ids",
+    "mode",
+    "not_deferred",
+    "parse_boolean",
+    "parse_whole",
+    "positive",
+]
+
+MODES: Final = MappingProxyType(
+    {"reencode": "Reencode", "try_binary_copy": "TryBinaryCopy", "force_binary_copy": "ForceBinaryCopy"}
+)
+"""A mode as it is asked for -> as JSON documents spell it."""
+
+_MAX_U32: Final = 2**32 - 1
+_MAX_U64: Final = 2**64 - 1
+_BOOLEANS: Final = MappingProxyType({"true": True, "false": False})
+
+
+def positive(where: str, value: Any) -> int:
+    """A whole number from 1."""
+    number = whole_number(where, value)
+    if not 1 <= number <= _MAX_U64:
+        raise InvalidInputError(f"{where} must be between 1 and {_MAX_U64}, found {value!r}", argument=where)
+    return number
+
+
+def boolean(where: str, value: Any) -> bool:
+    """True or False."""
+    if not isinstance(value, bool):
+        raise InvalidTypeError(f"{where} must be a bool, found {value!r}", argument=where)
+    return value
+
+
+def fraction(where: str, value: Any) -> float:
+    """A number from 0; more than 1 is allowed."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise InvalidTypeError(f"{where} must be a number, found {value!r}", argument=where)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.nan
+    if math.isnan(number) or number < 0:
+        raise InvalidInputError(f"{where} must be a number from 0, found {value!r:.40}", argument=where)
+    return number
+
+
+def mode(where: str, value: Any) -> str:
+    """One of ``MODES`` that is supported."""
+    if not isinstance(value, str):
+        raise InvalidTypeError(f"{where} must be a str, found {value!r}", argument=where)
+    if value.lower() not in MODES:
+        raise InvalidInputError(f"{where} {value!r} is not one of {list(MODES)}", argument=where)
+    if value.lower() == "force_binary_copy":
+        raise NotSupportedError(f"{where} 'force_binary_copy' is not supported; rows are encoded anew", argument=where)
+    return value.lower()
+
+
+def not_deferred(where: str, value: Any) -> bool:
+    """False."""
+    if boolean(where, value):
+        raise NotSupportedError(f"{where}: deferring the remapping of indices is not supported", argument=where)
+    return False
+
+
+def fragment_ids(where: str, value: Any) -> tuple[int, ...]:
+    """A list of fragment ids."""
+    if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
+        raise InvalidTypeError(f"{where} must be a list of fragment ids, found {value!r}", argument=where)
+    ids = tuple(whole_number(where, each) for each in value)
+    outside = [each for each in ids if not 0 <= each <= _MAX_U32]
+    if outside:
+        raise InvalidInputError(f"{where}: {outside[0]} is not a fragment id", argument=where)
+    return ids
+
+
+def file_version(where: str, value: Any) -> str:
+    """A format version, resolved to its number."""
+    if not isinstance(value, str):
+        raise InvalidTypeError(f"{where} must be a str such as '2.2', found {value!r}", argument=where)
+    return LanceFileVersion.parse(value).value
+
+
+def parse_whole(text: str) -> int:
+    """A text that is a whole number; raises ``ValueError``."""
+    if not text.removeprefix("+").isdecimal() or not text.isascii():
+        raise ValueError(text)
+    return int(text)
+
+
+def parse_boolean(text: str) -> bool:
+    """A text that is "true" or "false" in any case; raises ``KeyError``."""
+    return _BOOLEANS[text.lower()]

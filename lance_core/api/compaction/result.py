@@ -1,0 +1,143 @@
+"""What executing a task leaves behind: new fragments, not yet part of any version, and a count of what changed.
+
+Results travel as JSON, in the reference's shape, from wherever a task ran to the process that commits.
+
+Source: JSON of pylance 14.0.2 (``RewriteResult.json``).
+"""
+
+from __future__ import annotations
+
+import json as json_text
+from dataclasses import asdict, dataclass, field, fields
+from typing import TYPE_CHECKING, Final, Self
+
+from lance_core.api.fragment_metadata import read_fragment
+from lance_core.api.json_document import byte_string, entries, listed, nullable, parse_document, whole
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from lance_core.api.fragment_metadata import FragmentMetadata
+    from lance_core.api.json_document import JsonObject
+
+__all__ = ["VERSION", "CompactionMetrics", "RewriteCommit", "RewriteResult"]
+
+VERSION: Final = whole(1, 2**63)
+"""Reads the number of a version."""
+
+_COUNT: Final = whole(0, 2**63)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionMetrics:
+    """How much a compaction changed.
+
+    Attributes:
+        fragments_removed: fragments whose rows moved.
+        fragments_added: fragments that they moved to.
+        files_removed: data and deletion files that the table does not refer to any more.
+        files_added: data files that it refers to now.
+    """
+
+    fragments_removed: int = 0
+    fragments_added: int = 0
+    files_removed: int = 0
+    files_added: int = 0
+
+    @classmethod
+    def of(cls, old: Sequence[FragmentMetadata], new: Sequence[FragmentMetadata]) -> Self:
+        """Of one task."""
+        return cls(
+            fragments_removed=len(old),
+            fragments_added=len(new),
+            files_removed=sum(len(fragment.files) + (fragment.deletion_file is not None) for fragment in old),
+            files_added=sum(len(fragment.files) for fragment in new),
+        )
+
+    @classmethod
+    def sum(cls, parts: Iterable[CompactionMetrics]) -> Self:
+        """Of several tasks together."""
+        listed = list(parts)
+        return cls(**{each.name: sum(getattr(part, each.name) for part in listed) for each in fields(cls)})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewriteResult:
+    """One executed task.
+
+    Attributes:
+        read_version: the version that was planned on and read.
+        original_fragments: the fragments whose rows were rewritten, as they were then.
+        new_fragments: what holds the rows now, with id 0; none when every row was deleted.
+        metrics: what changes when it is committed.
+        row_addrs: serialized 64-bit Roaring bitmap of the addresses of the rewritten rows, with which the reference
+            rewrites its indices; None when there is no index. Committing here does not need it.
+    """
+
+    read_version: int
+    original_fragments: list[FragmentMetadata]
+    new_fragments: list[FragmentMetadata]
+    metrics: CompactionMetrics = field(default_factory=CompactionMetrics)
+    row_addrs: bytes | None = None
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of the new files."""
+        return sum(file.file_size_bytes or 0 for fragment in self.new_fragments for file in fragment.files)
+
+    def new_file_names(self) -> list[str]:
+        """The new files, relative to ``data/``."""
+        return [file.path for fragment in self.new_fragments for file in fragment.files]
+
+    def json(self) -> str:
+        """The JSON document."""
+        return json_text.dumps(
+            {
+                "metrics": asdict(self.metrics),
+                "new_fragments": [fragment.to_json() for fragment in self.new_fragments],
+                "read_version": self.read_version,
+                "original_fragments": [fragment.to_json() for fragment in self.original_fragments],
+                "row_addrs": None if self.row_addrs is None else list(self.row_addrs),
+            }
+        )
+
+    @staticmethod
+    def from_json(json: str) -> RewriteResult:
+        """The inverse of :meth:`json`; documents of the reference are read too.
+
+        Raises:
+            InvalidInputError: it is no such document.
+        """
+        document = parse_document("rewrite result", json)
+        return RewriteResult(
+            read_version=document.take("read_version", VERSION),
+            original_fragments=document.take("original_fragments", listed(read_fragment)),
+            new_fragments=document.take("new_fragments", listed(read_fragment)),
+            metrics=document.take("metrics", entries(_metrics)),
+            row_addrs=document.take("row_addrs", nullable(byte_string), None),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewriteCommit:
+    """What became of executed tasks.
+
+    Attributes:
+        version: the last version that made some of them part of the dataset; None when none did.
+        metrics: of the committed ones.
+        committed: made part of the dataset by this call, or by an earlier one with the same results; then later
+            versions may have changed or rewritten these rows again.
+        lost: their fragments were touched meanwhile, or an older version, in which they are not rewritten, was
+            restored; plan these again.
+        attempts: how often a Rewrite was tried.
+    """
+
+    version: int | None
+    metrics: CompactionMetrics
+    committed: list[RewriteResult]
+    lost: list[RewriteResult]
+    attempts: int
+
+
+def _metrics(document: JsonObject) -> CompactionMetrics:
+    return CompactionMetrics(**{each.name: document.take(each.name, _COUNT) for each in fields(CompactionMetrics)})

@@ -1,0 +1,376 @@
+"""LanceDataset: one version of a dataset, opened.
+
+A handle reads one manifest and shows that version: what others commit is seen by opening anew or by
+``checkout_latest``, what is committed through the handle it shows at once. Names, arguments and defaults follow the
+reference; what is not supported yet is refused by name.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+from lance_core.api.arguments import refuse_unsupported, whole_number
+from lance_core.api.commit import DEFAULT_COMMIT_TIMEOUT, CommitOptions, commit
+from lance_core.api.dataset_changes import DatasetChanges
+from lance_core.api.dataset_maintenance import DatasetMaintenance
+from lance_core.api.dataset_scans import DatasetScans
+from lance_core.api.dataset_settings import DatasetSettings
+from lance_core.api.fragment import LanceFragment
+from lance_core.api.location import open_log, uri_text
+from lance_core.api.operation_conversion import transaction_from_core, transaction_to_core
+from lance_core.api.operations import LanceOperation, Transaction
+from lance_core.api.output_schema import OutputSchema
+from lance_core.api.references import read_manifest
+from lance_core.api.scanner import ScanSource
+from lance_core.api.validation import validate_version
+from lance_core.api.version_info import Version, version_info
+from lance_core.errors import DatasetNotFoundError, InvalidInputError, InvalidTypeError
+from lance_core.table.base_paths import FileLocator
+from lance_core.table.index_metadata import parse_index_section
+from lance_core.table.paths import ManifestNaming
+from lance_core.transactions.history import read_transaction
+from lance_core.transactions.settings import DEFAULT_MAX_RETRIES
+from lance_core.transactions.transaction import COMMIT_MESSAGE_KEY
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import timedelta
+    from pathlib import Path
+
+    import pyarrow as pa
+
+    from lance_core.schema.field import Schema
+    from lance_core.table.fragment import Fragment
+    from lance_core.table.manifest import Manifest
+    from lance_core.table.version_log import VersionLog
+
+__all__ = ["LanceDataset"]
+
+
+class LanceDataset(DatasetScans, DatasetChanges, DatasetSettings, DatasetMaintenance):
+    """One version of a dataset. Safe for use by several threads.
+
+    Args:
+        uri: where the dataset is.
+        version: a number, or the name of a tag; None for the latest.
+        storage_options: credentials and settings of the store.
+
+    Raises:
+        DatasetNotFoundError: there is no dataset.
+        VersionNotFoundError: there is no such version.
+        RefNotFoundError: there is no such tag.
+        UnsupportedFeatureFlagError: the version needs a feature that this library does not have.
+        CorruptDataError: the manifest is damaged.
+    """
+
+    def __init__(
+        self,
+        uri: str | Path,
+        version: int | str | None = None,
+        *,
+        storage_options: dict[str, str] | None = None,
+    ) -> None:
+        """Read one manifest."""
+        text = uri_text(uri)
+        log = open_log(text, storage_options)
+        self._fill(text, log, read_manifest(log, version), storage_options)
+
+    @classmethod
+    def from_manifest(
+        cls, uri: str, log: VersionLog, manifest: Manifest, storage_options: dict[str, str] | None
+    ) -> Self:
+        """A handle for a manifest that has been read already."""
+        handle = cls.__new__(cls)
+        handle._fill(uri, log, manifest, storage_options)
+        return handle
+
+    def _fill(self, uri: str, log: VersionLog, manifest: Manifest, storage_options: dict[str, str] | None) -> None:
+        manifest.check_readable()
+        self._uri = uri
+        self._log = log
+        self._manifest = manifest
+        self._storage_options = storage_options
+        self._schema = manifest.schema
+        self._fragments: tuple[Fragment, ...] | None = None
+        self._locator = FileLocator(log.store, log.root, manifest.base_paths, storage_options)
+
+    def __repr__(self) -> str:
+        """Place and version."""
+        return f"LanceDataset(uri={self._uri!r}, version={self.version})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as place and version; the copy reads the manifest again."""
+        return _reopen, (self._uri, self.version, self._storage_options)
+
+    @property
+    def uri(self) -> str:
+        """Where the dataset is."""
+        return self._uri
+
+    @property
+    def version(self) -> int:
+        """The version that this handle shows."""
+        return self._manifest.version
+
+    @property
+    def latest_version(self) -> int:
+        """The latest version there is; looked up at each call."""
+        latest = self._log.latest()
+        if latest is None:
+            raise DatasetNotFoundError(f"there is no dataset at {self._uri} any more", path=self._uri)
+        return latest.version
+
+    @property
+    def log(self) -> VersionLog:
+        """The dataset's versions."""
+        return self._log
+
+    @property
+    def manifest(self) -> Manifest:
+        """The manifest of this version."""
+        return self._manifest
+
+    @property
+    def locator(self) -> FileLocator:
+        """Finds the files of this version."""
+        return self._locator
+
+    @property
+    def storage_options(self) -> dict[str, str] | None:
+        """As given when it was opened."""
+        return self._storage_options
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema."""
+        return OutputSchema(self._schema).schema
+
+    @property
+    def lance_schema(self) -> Schema:
+        """The schema with field ids."""
+        return self._schema
+
+    @property
+    def max_field_id(self) -> int:
+        """The highest field id in the schema or in a data file."""
+        stored = {
+            field_id
+            for fragment in self._manifest.message.fragments
+            for file in fragment.files
+            for field_id in file.fields
+        }
+        return max(stored | {self._schema.max_field_id()})
+
+    @property
+    def data_storage_version(self) -> str:
+        """The data file version that writes use when none is asked for."""
+        return self._manifest.file_version.value
+
+    @property
+    def has_stable_row_ids(self) -> bool:
+        """Whether rows have stable ids."""
+        return self._manifest.has_stable_row_ids
+
+    @property
+    def has_index(self) -> bool:
+        """Whether there is an index. Scans here do not use it."""
+        return bool(parse_index_section(self._manifest.index_section))
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """The table metadata."""
+        return dict(self._manifest.message.table_metadata)
+
+    @property
+    def schema_metadata(self) -> dict[str, str]:
+        """The schema metadata."""
+        return {key: value.decode("utf-8", "replace") for key, value in self._schema.metadata.items()}
+
+    def config(self) -> dict[str, str]:
+        """The table config."""
+        return dict(self._manifest.message.config)
+
+    def versions(self) -> list[Version]:
+        """All versions, oldest first; reads every manifest."""
+        return [version_info(self._log.read(name)) for name in self._log.newer_than(0)]
+
+    def version_refs(self) -> list[dict[str, int]]:
+        """The numbers of all versions, oldest first; reads no manifest."""
+        return [{"version": name.version} for name in self._log.newer_than(0)]
+
+    def get_version(self) -> Version:
+        """What :meth:`versions` tells about this version; nothing is read."""
+        return version_info(self._manifest)
+
+    def checkout_version(self, version: int | str | tuple[str | None, int | None]) -> LanceDataset:
+        """A handle for another version.
+
+        Args:
+            version: a number, the name of a tag, or (None, number).
+
+        Raises:
+            VersionNotFoundError: there is no such version.
+            RefNotFoundError: there is no such tag.
+            InvalidTypeError: none of these.
+        """
+        if version is None:
+            raise InvalidTypeError("version must be a number, a tag or (branch, number), found None")
+        manifest = read_manifest(self._log, version)
+        return LanceDataset.from_manifest(self._uri, self._log, manifest, self._storage_options)
+
+    def checkout_latest(self) -> None:
+        """Make this handle show the latest version."""
+        self.show(read_manifest(self._log, None))
+
+    def show(self, manifest: Manifest) -> None:
+        """Make this handle show the version of a manifest, as the reference's handles follow their own commits."""
+        self._fill(self._uri, self._log, manifest, self._storage_options)
+
+    def get_fragments(self, filter: Any = None) -> list[LanceFragment]:
+        """The fragments, ascending by id. A filter is not supported."""
+        refuse_unsupported("get_fragments", filter=filter)
+        return [LanceFragment.of(self, fragment) for fragment in self._records()]
+
+    def get_fragment(self, fragment_id: int) -> LanceFragment | None:
+        """The fragment of that id; None when there is none."""
+        record = self.find_fragment(fragment_id)
+        return None if record is None else LanceFragment.of(self, record)
+
+    def find_fragment(self, fragment_id: int) -> Fragment | None:
+        """The record of a fragment; None when there is none."""
+        return next((fragment for fragment in self._records() if fragment.id == fragment_id), None)
+
+    def read_transaction(self, version: int) -> Transaction | None:
+        """The transaction that made a version; None when it is not recorded any more."""
+        transaction = read_transaction(self._log, self._log.read_version(version))
+        return None if transaction is None else transaction_from_core(transaction)
+
+    def get_transactions(self, recent_transactions: int = 10) -> list[Transaction | None]:
+        """The transactions of this version and those before it, newest first."""
+        stop = max(self.version - recent_transactions, 0)
+        names = [name for name in self._log.newer_than(stop) if name.version <= self.version]
+        return [self.read_transaction(name.version) for name in reversed(names)]
+
+    def validate(self) -> None:
+        """Compare every file with what the manifest records.
+
+        Raises:
+            CorruptDataError: names the first rule that is broken.
+        """
+        validate_version(self._manifest, self._locator)
+
+    @staticmethod
+    def commit(  # noqa: D417  # the reference's signature; arguments without effect are summed up
+        base_uri: str | Path | LanceDataset,
+        operation: LanceOperation.BaseOperation | Transaction,
+        read_version: int | None = None,
+        commit_lock: Any = None,
+        storage_options: dict[str, str] | None = None,
+        enable_v2_manifest_paths: bool | None = None,
+        detached: bool | None = False,
+        max_retries: int = DEFAULT_MAX_RETRIES,
+        *,
+        commit_message: str | None = None,
+        enable_stable_row_ids: bool | None = None,
+        namespace_client: Any = None,
+        table_id: list[str] | None = None,
+        namespace_client_managed_versioning: bool = False,
+        base_store_params: dict[str, dict[str, str]] | None = None,
+        commit_timeout: timedelta | None = DEFAULT_COMMIT_TIMEOUT,
+    ) -> LanceDataset:
+        """Make a version from fragments that were written before.
+
+        Committing a :class:`Transaction` whose uuid has been committed already returns the version it made then; so a
+        step that commits may be repeated safely.
+
+        Args:
+            base_uri: the dataset.
+            operation: what to do, or the whole transaction.
+            read_version: the version that the change was planned on; required unless the operation is an Overwrite or
+                a Restore.
+            storage_options: credentials and settings of the store.
+            enable_v2_manifest_paths: how manifests are named when the dataset is created; None for V2.
+            max_retries: attempts after the first. 0 forbids an Overwrite to land on any version but the next.
+            commit_message: kept in the transaction's properties.
+            enable_stable_row_ids: whether rows get stable ids when the dataset is created.
+            commit_timeout: no attempt starts later than this; None for no limit.
+
+        Returns:
+            The new version, or the one that the transaction made earlier.
+
+        Raises:
+            DatasetNotFoundError: there is no dataset, and the operation is not an Overwrite.
+            VersionNotFoundError: there is no such read version.
+            NotFoundError: a data file of a fragment is missing.
+            InvalidInputError: the fragments do not fit the dataset.
+            RetryableCommitConflictError: a later version is in the way; plan again on it.
+            IncompatibleTransactionError: a later version makes the change senseless.
+            TooMuchWriteContentionError: every attempt lost its race.
+            CommitOutcomeUnknownError: it could not be found out whether the version was made.
+            StorageError: the outside world failed and nothing was made.
+        """
+        refuse_unsupported(
+            "commit",
+            commit_lock=commit_lock,
+            detached=detached,
+            namespace_client=namespace_client,
+            table_id=table_id,
+            namespace_client_managed_versioning=namespace_client_managed_versioning,
+            base_store_params=base_store_params,
+        )
+        transaction = _transaction(operation, read_version, commit_message)
+        known = None
+        if isinstance(base_uri, LanceDataset):
+            uri, log, known = base_uri.uri, base_uri.log, base_uri.manifest
+            storage_options = base_uri.storage_options if storage_options is None else storage_options
+        else:
+            uri = uri_text(base_uri)
+            log = open_log(uri, storage_options)
+        options = CommitOptions(
+            max_retries=max_retries,
+            timeout=commit_timeout,
+            naming=ManifestNaming.V1 if enable_v2_manifest_paths is False else ManifestNaming.V2,
+            stable_row_ids=bool(enable_stable_row_ids),
+            storage_options=storage_options,
+        )
+        manifest = commit(log, transaction_to_core(transaction), options, known=known)
+        return LanceDataset.from_manifest(uri, log, manifest, storage_options)
+
+    def _records(self) -> tuple[Fragment, ...]:
+        if self._fragments is None:
+            self._fragments = self._manifest.fragments
+        return self._fragments
+
+    def _source(self, fragment_ids: list[int] | None = None) -> ScanSource:
+        fragments: Sequence[Fragment] = self._records()
+        if fragment_ids is not None:
+            by_id = {fragment.id: fragment for fragment in fragments}
+            missing = [fragment_id for fragment_id in fragment_ids if fragment_id not in by_id]
+            if missing:
+                raise InvalidInputError(f"version {self.version} has no fragment {missing[0]}")
+            fragments = [by_id[fragment_id] for fragment_id in fragment_ids]
+        return ScanSource(self._schema, fragments, self._locator)
+
+
+def _transaction(
+    operation: LanceOperation.BaseOperation | Transaction, read_version: int | None, commit_message: str | None
+) -> Transaction:
+    if isinstance(operation, Transaction):
+        if commit_message is not None:
+            raise InvalidInputError(
+                f"commit_message cannot be given with a Transaction; set its property {COMMIT_MESSAGE_KEY!r}"
+            )
+        return operation
+    if not isinstance(operation, LanceOperation.BaseOperation):
+        raise InvalidTypeError(
+            f"operation must be a LanceOperation.BaseOperation or Transaction, got {type(operation)}"
+        )
+    if read_version is None and not isinstance(operation, (LanceOperation.Overwrite, LanceOperation.Restore)):
+        raise InvalidInputError("read_version is required for all operations except Overwrite and Restore")
+    properties = {} if commit_message is None else {COMMIT_MESSAGE_KEY: commit_message}
+    planned_on = 0 if read_version is None else whole_number("read_version", read_version)
+    return Transaction(planned_on, operation, transaction_properties=properties)
+
+
+def _reopen(uri: str, version: int, storage_options: dict[str, str] | None) -> LanceDataset:
+    return LanceDataset(uri, version, storage_options=storage_options)

@@ -1,0 +1,85 @@
+"""The verbs of a dataset that change its rows."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
+
+from lance_core.api.delete import DEFAULT_CONFLICT_RETRIES, DEFAULT_RETRY_TIMEOUT, RetryPolicy, delete_rows
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from lance_core.table.manifest import Manifest
+    from lance_core.table.version_log import VersionLog
+
+__all__ = ["DatasetChanges"]
+
+
+class DatasetChanges(ABC):
+    """What can be done to the rows of a dataset."""
+
+    @property
+    @abstractmethod
+    def log(self) -> VersionLog:
+        """The dataset's versions."""
+
+    @property
+    @abstractmethod
+    def manifest(self) -> Manifest:
+        """The manifest of the version shown."""
+
+    @property
+    @abstractmethod
+    def storage_options(self) -> dict[str, str] | None:
+        """As given when the dataset was opened."""
+
+    @abstractmethod
+    def show(self, manifest: Manifest) -> None:
+        """Make this handle show the version of a manifest."""
+
+    def delete(
+        self,
+        predicate: Any,
+        *,
+        conflict_retries: int = DEFAULT_CONFLICT_RETRIES,
+        retry_timeout: timedelta = DEFAULT_RETRY_TIMEOUT,
+        transaction_properties: dict[str, str] | None = None,
+    ) -> dict[str, int]:
+        """Delete the rows that match a predicate, as a new version, which this handle shows then.
+
+        The rows are hidden, not erased: data files stay as they are. Rows are looked for in the version that this
+        handle shows. Deletes of other rows that were committed since are merged; after any other conflict the rows are
+        looked for again, in the latest version. A version is made even when no row matches.
+
+        Args:
+            predicate: which rows, as SQL text or an Arrow expression; a row of which it is unknown stays.
+            conflict_retries: how often to look for the rows again.
+            retry_timeout: after this time they are not looked for again.
+            transaction_properties: recorded with the version.
+
+        Returns:
+            ``{"num_deleted_rows": n}``.
+
+        Raises:
+            InvalidInputError: the predicate is none, or has no value for a row.
+            NotSupportedError: a part of the predicate, or the table, is not supported.
+            IncompatibleTransactionError: the table was replaced meanwhile.
+            TooMuchWriteContentionError: every attempt met a conflict.
+            CommitOutcomeUnknownError: it could not be found out whether the version was made.
+            StorageError: the outside world failed.
+        """
+        deleted = delete_rows(
+            self.log,
+            self.manifest,
+            predicate,
+            RetryPolicy(conflict_retries, retry_timeout),
+            storage_options=self.storage_options,
+            properties=transaction_properties,
+        )
+        self.show(deleted.manifest)
+        return {"num_deleted_rows": deleted.plan.rows_deleted}
+
+    def truncate_table(self) -> None:
+        """Delete every row, as a new version. No data file is read."""
+        self.delete("true")

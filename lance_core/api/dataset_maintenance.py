@@ -1,0 +1,130 @@
+"""The verbs of a dataset that keep it small and fast: tags, compaction, removal of old versions."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, cast
+
+from lance_core.api.cleanup.plan import DEFAULT_MAX_FILES, plan_for
+from lance_core.api.cleanup.policy import CleanupPolicy
+from lance_core.api.tags import Tags
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from lance_core.api.cleanup.records import CleanupExplanation, CleanupStats
+    from lance_core.api.compaction.optimizer import DatasetOptimizer
+    from lance_core.api.dataset import LanceDataset
+    from lance_core.table.manifest import Manifest
+    from lance_core.table.version_log import VersionLog
+
+__all__ = ["DatasetMaintenance"]
+
+
+class DatasetMaintenance(ABC):
+    """What can be done to keep a dataset in shape."""
+
+    @property
+    @abstractmethod
+    def log(self) -> VersionLog:
+        """The dataset's versions."""
+
+    @property
+    @abstractmethod
+    def manifest(self) -> Manifest:
+        """The manifest of the version that the handle shows."""
+
+    @property
+    def tags(self) -> Tags:
+        """The dataset's tags. A tagged version is never cleaned up."""
+        return Tags(self.log, self.manifest)
+
+    @property
+    def optimize(self) -> DatasetOptimizer:
+        """Compaction: fewer and larger fragments without deleted rows."""
+        # Imported late: plans and tasks need LanceDataset themselves, and most handles only read.
+        from lance_core.api.compaction.optimizer import DatasetOptimizer
+
+        return DatasetOptimizer(cast("LanceDataset", self))
+
+    def cleanup_old_versions(
+        self,
+        older_than: timedelta | None = None,
+        retain_versions: int | None = None,
+        *,
+        delete_unverified: bool = False,
+        error_if_tagged_old_versions: bool = True,
+        delete_rate_limit: int | None = None,
+        versions: list[int] | None = None,
+        delete_concurrency: int | None = None,
+    ) -> CleanupStats:
+        """Remove old versions, and the files that no version refers to.
+
+        The terms are joined by "and". The version of this handle and everything newer stays, and so do tagged versions
+        and those that a branch still uses. Files that no version has ever referred to go when they are 7 days old.
+
+        Args:
+            older_than: only versions committed longer ago; two weeks when no term is given.
+            retain_versions: keep the newest that many.
+            delete_unverified: remove files that no version has ever referred to at any age. Only right when nobody
+                else works on the dataset.
+            error_if_tagged_old_versions: refuse when a tagged version fulfils the terms, instead of leaving it out.
+            delete_rate_limit: deletions per second.
+            versions: only these versions.
+            delete_concurrency: deletions at a time.
+
+        Raises:
+            InvalidCleanupError: a term is out of its range, or a tagged version fulfils the terms.
+            CorruptDataError: a manifest, a tag or a branch cannot be read; nothing was removed.
+            StorageError: the outside world failed.
+        """
+        policy = CleanupPolicy.of(
+            older_than,
+            retain_versions,
+            delete_unverified=delete_unverified,
+            error_if_tagged_old_versions=error_if_tagged_old_versions,
+            delete_rate_limit=delete_rate_limit,
+            versions=versions,
+            delete_concurrency=delete_concurrency,
+        )
+        return plan_for(self.log, self.manifest, policy).execute()
+
+    def explain_cleanup_old_versions(
+        self,
+        older_than: timedelta | None = None,
+        retain_versions: int | None = None,
+        *,
+        delete_unverified: bool = False,
+        error_if_tagged_old_versions: bool = True,
+        delete_rate_limit: int | None = None,
+        versions: list[int] | None = None,
+        include_files: bool = False,
+        max_files: int = DEFAULT_MAX_FILES,
+    ) -> CleanupExplanation:
+        """What :meth:`cleanup_old_versions` would remove; nothing is changed.
+
+        Args:
+            older_than: as there.
+            retain_versions: as there.
+            delete_unverified: as there.
+            error_if_tagged_old_versions: as there.
+            delete_rate_limit: has no effect.
+            versions: as there.
+            include_files: whether to list files.
+            max_files: how many at most.
+
+        Raises:
+            InvalidCleanupError: a term is out of its range, or a tagged version fulfils the terms.
+            CorruptDataError: a manifest, a tag or a branch cannot be read.
+            StorageError: the outside world failed.
+        """
+        policy = CleanupPolicy.of(
+            older_than,
+            retain_versions,
+            delete_unverified=delete_unverified,
+            error_if_tagged_old_versions=error_if_tagged_old_versions,
+            delete_rate_limit=delete_rate_limit,
+            versions=versions,
+        )
+        plan = plan_for(self.log, self.manifest, policy)
+        return plan.explanation(include_files=include_files, max_files=max_files)

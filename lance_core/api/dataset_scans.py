@@ -1,0 +1,233 @@
+"""The reading verbs of a dataset: scans, counts, single rows.
+
+Signatures are the reference's; every verb plans a :class:`~lance_core.api.scanner.LanceScanner`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
+
+from lance_core.api.arguments import refuse_unsupported
+from lance_core.api.scanner import LanceScanner, ScanSource
+from lance_core.api.take import take_rows
+from lance_core.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    import pyarrow as pa
+
+    from lance_core.api.fragment import LanceFragment
+
+__all__ = ["DatasetScans"]
+
+
+class DatasetScans(ABC):
+    """What can be read from a version."""
+
+    @abstractmethod
+    def _source(self, fragment_ids: list[int] | None = None) -> ScanSource:
+        """What is scanned: the fragments of these ids, in this order, or all."""
+
+    def __len__(self) -> int:
+        """Rows that are not deleted."""
+        return self.count_rows()
+
+    def count_rows(self, filter: Any = None, **kwargs: Any) -> int:
+        """Rows that are not deleted, and match the filter when there is one; only its columns are read.
+
+        Raises:
+            InvalidInputError: the filter is none.
+            NotSupportedError: it has a part that is not supported.
+        """
+        refuse_unsupported("count_rows", **kwargs)
+        return LanceScanner(self._source(), columns=[], filter=filter).count_rows()
+
+    def scanner(  # noqa: D417  # the reference's signature; arguments without effect are summed up
+        self,
+        columns: list[str] | dict[str, str] | None = None,
+        filter: Any = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        nearest: Any = None,
+        batch_size: int | None = None,
+        batch_size_bytes: int | None = None,
+        batch_readahead: int | None = None,
+        fragment_readahead: int | None = None,
+        scan_in_order: bool | None = None,
+        fragments: Iterable[LanceFragment] | None = None,
+        index_segments: Any = None,
+        full_text_query: Any = None,
+        *,
+        prefilter: bool | None = None,
+        with_row_id: bool | None = None,
+        with_row_address: bool | None = None,
+        use_stats: bool | None = None,
+        fast_search: bool | None = None,
+        io_buffer_size: int | None = None,
+        late_materialization: bool | list[str] | None = None,
+        blob_handling: str | None = None,
+        use_scalar_index: bool | None = None,
+        include_deleted_rows: bool | None = None,
+        scan_stats_callback: Any = None,
+        strict_batch_size: bool | None = None,
+        order_by: Any = None,
+        disable_scoring_autoprojection: bool | None = None,
+        row_addr_allowlist: bytes | None = None,
+        row_addr_blocklist: bytes | None = None,
+    ) -> LanceScanner:
+        """Plan a scan.
+
+        Args:
+            columns: names or dotted paths; None for every column.
+            filter: which rows, as SQL text or an Arrow expression; None for all. Limit and offset count those.
+            limit: rows to return; None for all.
+            offset: rows to skip; None for 0.
+            batch_size: at most so many rows in a batch; None for 8192.
+            fragments: scan only these, in this order.
+            with_row_id: append the column ``_rowid``.
+            with_row_address: append the column ``_rowaddr``.
+
+        The arguments for read-ahead, buffers, statistics and indices have no effect; the others are refused.
+
+        Raises:
+            InvalidInputError: an unknown column, a number out of range, or a filter that is none.
+            NotSupportedError: an argument, or a part of the filter, that is not supported.
+        """
+        refuse_unsupported(
+            "scanner",
+            nearest=nearest,
+            batch_size_bytes=batch_size_bytes,
+            index_segments=index_segments,
+            full_text_query=full_text_query,
+            blob_handling=blob_handling,
+            include_deleted_rows=include_deleted_rows,
+            scan_stats_callback=scan_stats_callback,
+            strict_batch_size=strict_batch_size,
+            order_by=order_by,
+            row_addr_allowlist=row_addr_allowlist,
+            row_addr_blocklist=row_addr_blocklist,
+        )
+        source = self._source(None if fragments is None else [fragment.fragment_id for fragment in fragments])
+        return LanceScanner(
+            source,
+            columns=columns,
+            filter=filter,
+            limit=limit,
+            offset=offset,
+            batch_size=batch_size,
+            with_row_id=with_row_id,
+            with_row_address=with_row_address,
+        )
+
+    def to_table(
+        self,
+        columns: list[str] | dict[str, str] | None = None,
+        filter: Any = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        nearest: Any = None,
+        batch_size: int | None = None,
+        batch_size_bytes: int | None = None,
+        batch_readahead: int | None = None,
+        fragment_readahead: int | None = None,
+        scan_in_order: bool | None = None,
+        *,
+        prefilter: bool | None = None,
+        with_row_id: bool | None = None,
+        with_row_address: bool | None = None,
+        use_stats: bool | None = None,
+        fast_search: bool | None = None,
+        full_text_query: Any = None,
+        io_buffer_size: int | None = None,
+        late_materialization: bool | list[str] | None = None,
+        blob_handling: str | None = None,
+        use_scalar_index: bool | None = None,
+        include_deleted_rows: bool | None = None,
+        order_by: Any = None,
+        disable_scoring_autoprojection: bool | None = None,
+    ) -> pa.Table:
+        """Read rows into memory; see :meth:`scanner`."""
+        return self.scanner(
+            columns=columns,
+            filter=filter,
+            limit=limit,
+            offset=offset,
+            nearest=nearest,
+            batch_size=batch_size,
+            batch_size_bytes=batch_size_bytes,
+            with_row_id=with_row_id,
+            with_row_address=with_row_address,
+            full_text_query=full_text_query,
+            blob_handling=blob_handling,
+            include_deleted_rows=include_deleted_rows,
+            order_by=order_by,
+        ).to_table()
+
+    def to_batches(
+        self,
+        columns: list[str] | dict[str, str] | None = None,
+        filter: Any = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        nearest: Any = None,
+        batch_size: int | None = None,
+        batch_size_bytes: int | None = None,
+        batch_readahead: int | None = None,
+        fragment_readahead: int | None = None,
+        scan_in_order: bool | None = None,
+        *,
+        prefilter: bool | None = None,
+        with_row_id: bool | None = None,
+        with_row_address: bool | None = None,
+        use_stats: bool | None = None,
+        full_text_query: Any = None,
+        io_buffer_size: int | None = None,
+        late_materialization: bool | list[str] | None = None,
+        blob_handling: str | None = None,
+        use_scalar_index: bool | None = None,
+        strict_batch_size: bool | None = None,
+        order_by: Any = None,
+        disable_scoring_autoprojection: bool | None = None,
+        **kwargs: Any,
+    ) -> Iterator[pa.RecordBatch]:
+        """Stream rows, fragment by fragment; see :meth:`scanner`."""
+        return self.scanner(
+            columns=columns,
+            filter=filter,
+            limit=limit,
+            offset=offset,
+            nearest=nearest,
+            batch_size=batch_size,
+            batch_size_bytes=batch_size_bytes,
+            with_row_id=with_row_id,
+            with_row_address=with_row_address,
+            full_text_query=full_text_query,
+            blob_handling=blob_handling,
+            strict_batch_size=strict_batch_size,
+            order_by=order_by,
+            **kwargs,
+        ).to_batches()
+
+    def head(self, num_rows: int, **kwargs: Any) -> pa.Table:
+        """The first rows; ``kwargs`` as for :meth:`scanner`."""
+        return self.scanner(**{**kwargs, "limit": num_rows}).to_table()
+
+    def slice(self, start: int, end: int, columns: list[str] | dict[str, str] | None = None) -> pa.Table:
+        """Rows ``[start, end)``.
+
+        Raises:
+            InvalidInputError: the range is none.
+        """
+        if not 0 <= start <= end:
+            raise InvalidInputError(f"rows [{start}, {end}) are not a range")
+        return self.scanner(offset=start, limit=end - start, columns=columns).to_table()
+
+    def take(self, indices: Sequence[int] | pa.Array, columns: list[str] | dict[str, str] | None = None) -> pa.Table:
+        """Single rows by position, in the order asked, repetition allowed.
+
+        Raises:
+            InvalidInputError: a position outside the rows.
+        """
+        return take_rows(self._source(), indices, columns)

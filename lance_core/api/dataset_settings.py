@@ -1,0 +1,161 @@
+"""The verbs of a dataset that change what is recorded beside its rows: config, metadata, which version is current.
+
+Each makes a version of its own, also when nothing changes, and the handle shows it.
+
+Source: names, arguments and results of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
+
+from lance_core.api.commit import CommitOptions, commit
+from lance_core.api.operation_conversion import map_update
+from lance_core.errors import DatasetNotFoundError, InvalidTypeError, SchemaMismatchError
+from lance_core.transactions.operations.restore import Restore
+from lance_core.transactions.operations.update_config import UpdateConfig
+from lance_core.transactions.transaction import Transaction
+
+if TYPE_CHECKING:
+    from lance_core.schema.field import Schema
+    from lance_core.table.manifest import Manifest
+    from lance_core.table.version_log import VersionLog
+
+__all__ = ["DatasetSettings"]
+
+
+class DatasetSettings(ABC):
+    """What can be done to the settings of a dataset."""
+
+    @property
+    @abstractmethod
+    def log(self) -> VersionLog:
+        """The dataset's versions."""
+
+    @property
+    @abstractmethod
+    def manifest(self) -> Manifest:
+        """The manifest of the version shown."""
+
+    @property
+    @abstractmethod
+    def lance_schema(self) -> Schema:
+        """The schema with field ids."""
+
+    @property
+    @abstractmethod
+    def schema_metadata(self) -> dict[str, str]:
+        """The schema metadata."""
+
+    @property
+    @abstractmethod
+    def storage_options(self) -> dict[str, str] | None:
+        """As given when the dataset was opened."""
+
+    @abstractmethod
+    def show(self, manifest: Manifest) -> None:
+        """Make this handle show the version of a manifest."""
+
+    def restore(self) -> None:
+        """Make the version that this handle shows the latest again, as a new version.
+
+        Versions in between stay listed. Fragment and row ids go on counting.
+
+        Raises:
+            IncompatibleTransactionError: the metadata of the schema or a field was changed at the same moment.
+            TooMuchWriteContentionError: every attempt lost its race.
+        """
+        latest = self.log.latest()
+        if latest is None:
+            raise DatasetNotFoundError(f"there is no dataset at {self.log.root} any more", path=self.log.root)
+        self._commit(Transaction(read_version=latest.version, operation=Restore(version=self.manifest.version)))
+
+    def update_config(self, values: dict[str, str | None], *, replace: bool = False) -> dict[str, str]:
+        """Change the table config.
+
+        Args:
+            values: new values; None removes the key.
+            replace: drop every other entry.
+
+        Returns:
+            The config afterwards.
+
+        Raises:
+            InvalidTypeError: a key is no text, or a value neither text nor None.
+            IncompatibleTransactionError: another writer set one of the keys since the version shown.
+        """
+        self._update(UpdateConfig(config=map_update("values", values, replace=replace)))
+        return dict(self.manifest.message.config)
+
+    def delete_config_keys(self, keys: list[str]) -> None:
+        """Remove keys from the table config; those that are not there are passed over. Raises as the above."""
+        self.update_config(dict.fromkeys(keys))
+
+    def update_metadata(self, values: dict[str, str | None], *, replace: bool = False) -> dict[str, str]:
+        """Change the table metadata; arguments, result and errors as for :meth:`update_config`."""
+        self._update(UpdateConfig(table_metadata=map_update("values", values, replace=replace)))
+        return dict(self.manifest.message.table_metadata)
+
+    def update_schema_metadata(self, values: dict[str, str | None], *, replace: bool = False) -> dict[str, str]:
+        """Change the metadata of the schema; arguments and result as for :meth:`update_config`.
+
+        Raises:
+            InvalidTypeError: a key is no text, or a value neither text nor None.
+            RetryableCommitConflictError: another writer changed the schema since the version shown.
+            IncompatibleTransactionError: another writer changed this metadata, or replaced the content.
+        """
+        self._update(UpdateConfig(schema_metadata=map_update("values", values, replace=replace)))
+        return self.schema_metadata
+
+    def update_field_metadata(self, field_updates: dict[str, dict[str, str | None]], *, replace: bool = False) -> None:
+        """Change the metadata of fields.
+
+        Args:
+            field_updates: by path of the field (``"a"``, ``"s.x"``): new values; None removes the key.
+            replace: drop every other entry of these fields.
+
+        Raises:
+            SchemaMismatchError: there is no such field.
+            NotSupportedError: a key that is decided when a field is created.
+            RetryableCommitConflictError: another writer changed the schema since the version shown.
+            IncompatibleTransactionError: another writer changed metadata of one of the fields, or replaced the content.
+        """
+        if not isinstance(field_updates, dict):
+            raise InvalidTypeError(f"field_updates must map paths to updates, found {type(field_updates).__name__}")
+        updates = {
+            self._field_id(path): map_update(f"field_updates[{path!r}]", values, replace=replace)
+            for path, values in field_updates.items()
+        }
+        self._update(UpdateConfig(field_metadata=updates))
+
+    def replace_schema_metadata(self, new_metadata: dict[str, str]) -> None:
+        """Set the whole metadata of the schema. Deprecated in the reference: see :meth:`update_schema_metadata`."""
+        _warn("replace_schema_metadata", "update_schema_metadata(metadata, replace=True)")
+        self._update(UpdateConfig(schema_metadata=map_update("new_metadata", new_metadata, replace=True)))
+
+    def replace_field_metadata(self, field_name: str, new_metadata: dict[str, str]) -> None:
+        """Set the whole metadata of a field. Deprecated in the reference: see :meth:`update_field_metadata`."""
+        _warn("replace_field_metadata", "update_field_metadata with field paths and replace=True")
+        update = map_update("new_metadata", new_metadata, replace=True)
+        self._update(UpdateConfig(field_metadata={self._field_id(field_name): update}))
+
+    def _field_id(self, path: object) -> int:
+        found = self.lance_schema.find(path) if isinstance(path, str) else None
+        if found is None:
+            raise SchemaMismatchError(
+                f"the dataset has no field {path!r}; top-level fields: {self.lance_schema.names}", field=path
+            )
+        return found.id
+
+    def _update(self, operation: UpdateConfig) -> None:
+        self._commit(Transaction(read_version=self.manifest.version, operation=operation))
+
+    def _commit(self, transaction: Transaction) -> None:
+        options = CommitOptions(storage_options=self.storage_options)
+        self.show(commit(self.log, transaction, options, known=self.manifest))
+
+
+def _warn(name: str, instead: str) -> None:
+    warnings.warn(f"{name} is deprecated; use {instead} instead", DeprecationWarning, stacklevel=3)

@@ -1,0 +1,88 @@
+"""What is evaluated: a tree of columns, constants and kernels over them.
+
+Values are Arrow arrays; constants stay scalars, which Arrow's kernels take beside arrays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import pyarrow as pa
+
+__all__ = ["Column", "Computed", "Constant", "Expression", "Values", "computed"]
+
+Values: TypeAlias = Any
+"""A ``pa.Array`` or a ``pa.Scalar``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column that the predicate names.
+
+    Attributes:
+        index: which of the named columns.
+        dtype: of its values when they are evaluated.
+        stored: of its values in the table.
+    """
+
+    index: int
+    dtype: pa.DataType
+    stored: pa.DataType
+
+    def evaluate(self, columns: Sequence[pa.Array]) -> Values:
+        """The column."""
+        return columns[self.index]
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """One value for all rows.
+
+    Attributes:
+        scalar: the value.
+    """
+
+    scalar: pa.Scalar
+
+    @property
+    def dtype(self) -> pa.DataType:
+        """Its type."""
+        return self.scalar.type
+
+    def evaluate(self, columns: Sequence[pa.Array]) -> Values:
+        """The value."""
+        return self.scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """A kernel over operands.
+
+    Attributes:
+        kernel: takes as many values as there are operands.
+        operands: evaluated first, from left to right.
+        dtype: of the result.
+    """
+
+    kernel: Callable[..., Values]
+    operands: tuple[Expression, ...]
+    dtype: pa.DataType
+
+    def evaluate(self, columns: Sequence[pa.Array]) -> Values:
+        """Compute."""
+        return self.kernel(*(operand.evaluate(columns) for operand in self.operands))
+
+
+Expression: TypeAlias = Column | Constant | Computed
+
+
+def computed(kernel: Callable[..., Values], dtype: pa.DataType, *operands: Expression) -> Expression:
+    """A kernel over operands, or its result when all of them are constants."""
+    node = Computed(kernel, operands, dtype)
+    if all(isinstance(operand, Constant) for operand in operands):
+        return Constant(node.evaluate(()))
+    return node

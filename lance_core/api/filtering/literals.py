@@ -1,0 +1,32 @@
+"""The values that are written out in a predicate."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["CONSTANTS", "number"]
+
+CONSTANTS: Final[Mapping[str, pa.Scalar]] = MappingProxyType(
+    {"TRUE": pa.scalar(True), "FALSE": pa.scalar(False), "NULL": pa.scalar(None)}
+)
+"""Words that stand for a value."""
+
+_INT64: Final = range(-(2**63), 2**63)
+_UINT64: Final = range(2**64)
+
+
+def number(text: str) -> pa.Scalar:
+    """An int64; a uint64 or a float64 when it does not fit."""
+    if text.lstrip("-").isdecimal() and len(text) <= 21:
+        value = int(text)
+        if value in _INT64:
+            return pa.scalar(value, pa.int64())
+        if value in _UINT64:
+            return pa.scalar(value, pa.uint64())
+    return pa.scalar(float(text), pa.float64())

@@ -1,0 +1,187 @@
+"""What a predicate says, before it meets a schema: records only.
+
+Every record keeps the piece of text it was made from, for error messages, and its height, so that no tree is built
+that is too deep to walk.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from lance_core.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = [
+    "MAX_HEIGHT",
+    "Between",
+    "Call",
+    "Cast",
+    "Infix",
+    "Like",
+    "Logical",
+    "Membership",
+    "Name",
+    "Negation",
+    "Node",
+    "Not",
+    "Test",
+    "Value",
+    "checked_height",
+]
+
+MAX_HEIGHT: Final = 64
+"""Nesting of parentheses and operators; chains of AND and of OR may be of any length. The reference stops at 50."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Base:
+    text: str
+    height: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Name(_Base):
+    """A column or a member of one.
+
+    Attributes:
+        path: from the column down.
+        exact: whether the column's name was quoted, so that its case counts.
+    """
+
+    path: tuple[str, ...]
+    exact: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Value(_Base):
+    """A constant.
+
+    Attributes:
+        scalar: the value.
+        adapts: whether it takes the type of the column it is compared with, as plain literals do.
+    """
+
+    scalar: pa.Scalar
+    adapts: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Logical(_Base):
+    """A chain of AND or of OR.
+
+    Attributes:
+        operator: "AND" or "OR".
+        operands: two or more.
+    """
+
+    operator: str
+    operands: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Not(_Base):
+    """NOT."""
+
+    operand: Node
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Negation(_Base):
+    """A minus before something that is not a literal."""
+
+    operand: Node
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Infix(_Base):
+    """A comparison, an arithmetic operation, or ``||``.
+
+    Attributes:
+        operator: "=", "<>", "<", "<=", ">", ">=", "+", "-", "*", "/", "%", "||", "DISTINCT" or "NOT DISTINCT".
+    """
+
+    operator: str
+    left: Node
+    right: Node
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Test(_Base):
+    """IS [NOT] NULL, TRUE or FALSE.
+
+    Attributes:
+        what: "NULL", "TRUE" or "FALSE".
+    """
+
+    __test__ = False  # the name is SQL's; pytest must not collect it
+
+    operand: Node
+    what: str
+    negated: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Membership(_Base):
+    """[NOT] IN (…)."""
+
+    operand: Node
+    items: tuple[Node, ...]
+    negated: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Between(_Base):
+    """[NOT] BETWEEN low AND high."""
+
+    operand: Node
+    low: Node
+    high: Node
+    negated: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Like(_Base):
+    """[NOT] LIKE or ILIKE."""
+
+    operand: Node
+    pattern: Node
+    negated: bool
+    ignores_case: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cast(_Base):
+    """CAST(… AS …), or a typed literal such as ``date '2020-01-01'``."""
+
+    operand: Node
+    target: pa.DataType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call(_Base):
+    """A function call.
+
+    Attributes:
+        function: in lower case.
+    """
+
+    function: str
+    arguments: tuple[Node, ...]
+
+
+Node: TypeAlias = Name | Value | Logical | Not | Negation | Infix | Test | Membership | Between | Like | Cast | Call
+
+
+def checked_height(*below: Node) -> int:
+    """The height of a record over these.
+
+    Raises:
+        InvalidInputError: it would be too high.
+    """
+    height = 1 + max((node.height for node in below), default=0)
+    if height > MAX_HEIGHT:
+        raise InvalidInputError(f"the predicate is nested more than {MAX_HEIGHT} deep")
+    return height

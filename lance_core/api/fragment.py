@@ -1,0 +1,249 @@
+"""LanceFragment: one fragment of a version, for reading it alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+from lance_core.api.arguments import refuse_unsupported
+from lance_core.api.delete import write_deletion
+from lance_core.api.delete_plan import plan_rows
+from lance_core.api.fragment_conversion import fragment_from_record
+from lance_core.api.scanner import LanceScanner, ScanSource
+from lance_core.api.take import take_rows
+from lance_core.api.validation import validate_fragment
+from lance_core.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
+
+    from lance_core.api.dataset import LanceDataset
+    from lance_core.api.fragment_metadata import DataFile, FragmentMetadata
+    from lance_core.table.fragment import Fragment
+
+__all__ = ["LanceFragment"]
+
+
+class LanceFragment:
+    """One fragment of a version of a dataset.
+
+    Args:
+        dataset: the version.
+        fragment_id: which fragment.
+
+    Raises:
+        InvalidInputError: the version has no such fragment.
+    """
+
+    def __init__(self, dataset: LanceDataset, fragment_id: int) -> None:
+        """Look the fragment up; nothing is read."""
+        record = dataset.find_fragment(fragment_id)
+        if record is None:
+            raise InvalidInputError(f"Fragment id does not exist: {fragment_id}", fragment_id=fragment_id)
+        self._dataset = dataset
+        self._record = record
+
+    @classmethod
+    def of(cls, dataset: LanceDataset, record: Fragment) -> Self:
+        """The handle for a fragment that has been looked up already."""
+        handle = cls.__new__(cls)
+        handle._dataset = dataset
+        handle._record = record
+        return handle
+
+    def __repr__(self) -> str:
+        """Id and data files."""
+        paths = [file.path for file in self._record.message.files]
+        return f"LanceFragment(id={self.fragment_id}, data_files={paths})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle by reference to the dataset."""
+        return LanceFragment, (self._dataset, self.fragment_id)
+
+    @property
+    def fragment_id(self) -> int:
+        """Unique in the dataset."""
+        return self._record.id
+
+    @property
+    def metadata(self) -> FragmentMetadata:
+        """What the manifest records."""
+        return fragment_from_record(self._record)
+
+    @property
+    def physical_rows(self) -> int:
+        """Rows in the data files, deleted ones included."""
+        return self._record.physical_rows
+
+    @property
+    def num_deletions(self) -> int:
+        """Deleted rows."""
+        return self.physical_rows - self.count_rows()
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema of the dataset."""
+        return self._dataset.schema
+
+    def data_files(self) -> list[DataFile]:
+        """The data files."""
+        return self.metadata.files
+
+    def deletion_file(self) -> str | None:
+        """The path of the deletion file below the dataset's root; None when no row is deleted."""
+        metadata = self.metadata
+        return None if metadata.deletion_file is None else metadata.deletion_file.path(self.fragment_id)
+
+    def count_rows(self, filter: Any = None) -> int:
+        """Rows that are not deleted, and match the filter when there is one."""
+        return LanceScanner(self._source(), columns=[], filter=filter).count_rows()
+
+    def validate(self) -> None:
+        """Compare the files with what the manifest records.
+
+        Raises:
+            CorruptDataError: they differ.
+        """
+        validate_fragment(self._record, self._dataset.locator)
+
+    def scanner(
+        self,
+        *,
+        columns: list[str] | dict[str, str] | None = None,
+        batch_size: int | None = None,
+        filter: Any = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        with_row_id: bool = False,
+        with_row_address: bool = False,
+        batch_readahead: int = 16,
+        blob_handling: str | None = None,
+        order_by: Any = None,
+        use_scalar_index: bool | None = None,
+        io_buffer_size: int | None = None,
+        late_materialization: bool | list[str] | None = None,
+        include_deleted_rows: bool | None = None,
+        batch_size_bytes: int | None = None,
+        strict_batch_size: bool | None = None,
+    ) -> LanceScanner:
+        """Plan a scan of this fragment; see :meth:`LanceDataset.scanner`."""
+        refuse_unsupported(
+            "scanner",
+            blob_handling=blob_handling,
+            order_by=order_by,
+            include_deleted_rows=include_deleted_rows,
+            batch_size_bytes=batch_size_bytes,
+            strict_batch_size=strict_batch_size,
+        )
+        return LanceScanner(
+            self._source(),
+            columns=columns,
+            filter=filter,
+            limit=limit,
+            offset=offset,
+            batch_size=batch_size,
+            with_row_id=with_row_id,
+            with_row_address=with_row_address,
+        )
+
+    def to_batches(
+        self,
+        *,
+        columns: list[str] | dict[str, str] | None = None,
+        batch_size: int | None = None,
+        filter: Any = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        with_row_id: bool = False,
+        with_row_address: bool = False,
+        batch_readahead: int = 16,
+        blob_handling: str | None = None,
+        order_by: Any = None,
+        use_scalar_index: bool | None = None,
+        io_buffer_size: int | None = None,
+        late_materialization: bool | list[str] | None = None,
+        include_deleted_rows: bool | None = None,
+        batch_size_bytes: int | None = None,
+        strict_batch_size: bool | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """Stream the rows; see :meth:`scanner`."""
+        return self.scanner(
+            columns=columns,
+            batch_size=batch_size,
+            filter=filter,
+            limit=limit,
+            offset=offset,
+            with_row_id=with_row_id,
+            with_row_address=with_row_address,
+            blob_handling=blob_handling,
+            order_by=order_by,
+            include_deleted_rows=include_deleted_rows,
+            batch_size_bytes=batch_size_bytes,
+            strict_batch_size=strict_batch_size,
+        ).to_batches()
+
+    def to_table(
+        self,
+        columns: list[str] | dict[str, str] | None = None,
+        filter: Any = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        with_row_id: bool = False,
+        with_row_address: bool = False,
+        blob_handling: str | None = None,
+        order_by: Any = None,
+        use_scalar_index: bool | None = None,
+        io_buffer_size: int | None = None,
+        late_materialization: bool | list[str] | None = None,
+        include_deleted_rows: bool | None = None,
+        batch_size_bytes: int | None = None,
+        strict_batch_size: bool | None = None,
+    ) -> pa.Table:
+        """Read the rows into memory; see :meth:`scanner`."""
+        return self.scanner(
+            columns=columns,
+            filter=filter,
+            limit=limit,
+            offset=offset,
+            with_row_id=with_row_id,
+            with_row_address=with_row_address,
+            blob_handling=blob_handling,
+            order_by=order_by,
+            include_deleted_rows=include_deleted_rows,
+            batch_size_bytes=batch_size_bytes,
+            strict_batch_size=strict_batch_size,
+        ).to_table()
+
+    def head(self, num_rows: int) -> pa.Table:
+        """The first rows."""
+        return self.scanner(limit=num_rows).to_table()
+
+    def delete(self, predicate: Any) -> FragmentMetadata | None:
+        """Delete rows of this fragment that match a predicate, for a commit of :class:`LanceOperation.Delete`.
+
+        Writes the deletion file; no version refers to it before the commit.
+
+        Returns:
+            The fragment as it is then: unchanged when no row matches, None when no row is left.
+
+        Raises:
+            InvalidInputError: the predicate is none, or has no value for a row.
+            NotSupportedError: it has a part that is not supported.
+            StorageError: the outside world failed.
+        """
+        dataset = self._dataset
+        plan = plan_rows((self._record,), dataset.lance_schema, dataset.locator, dataset.version, predicate)
+        if not plan.deletes:
+            return self.metadata
+        [delete] = plan.deletes
+        if delete.is_dropped:
+            return None
+        return fragment_from_record(write_deletion(dataset.log, dataset.version, delete))
+
+    def take(self, indices: Sequence[int] | pa.Array, columns: list[str] | dict[str, str] | None = None) -> pa.Table:
+        """Single rows by their position among the rows of this fragment that are not deleted."""
+        return take_rows(self._source(), indices, columns)
+
+    def _source(self) -> ScanSource:
+        return ScanSource(self._dataset.lance_schema, (self._record,), self._dataset.locator)

@@ -1,0 +1,261 @@
+"""Fragments as users handle them: plain mutable records in the reference's JSON dialect.
+
+A distributed writer sends these documents from its workers to the process that commits; documents of the reference
+are read, and the other way round. New fragments have id 0; the commit gives them theirs.
+
+What a document says ends up in manifests, in names of files that are opened and removed, and in sizes of buffers, so
+that every value is checked when it is read.
+
+Source: JSON of pylance 14.0.2 (``FragmentMetadata.to_json``).
+"""
+
+from __future__ import annotations
+
+import json as json_text
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final, Self
+
+from lance_core.api.json_document import (
+    JsonObject,
+    Reader,
+    byte_string,
+    entries,
+    listed,
+    malformed,
+    nullable,
+    parse_document,
+    text,
+    whole,
+)
+from lance_core.errors import InvalidInputError
+from lance_core.table.deletion_file import DeletionFile as DeletionFileRecord
+from lance_core.table.deletion_file import DeletionFileType
+from lance_core.table.paths import DELETIONS_DIRECTORY, is_plain_path
+
+__all__ = ["DataFile", "DeletionFile", "FragmentMetadata", "read_fragment"]
+
+_DELETION_TYPES: Final = {"array": DeletionFileType.ARROW, "bitmap": DeletionFileType.BITMAP}
+
+_U32: Final = whole(0, 2**32)
+_U64: Final = whole(0, 2**64)
+_ROWS: Final = whole(0, 2**32 + 1)
+"""Rows of a fragment: their addresses have 32 bits for the position."""
+
+
+@dataclass
+class DataFile:
+    """A data file of a fragment.
+
+    Attributes:
+        path: relative to ``data/``.
+        fields: ids of the fields that are stored in the file.
+        column_indices: the column of the file for each of ``fields``.
+        file_major_version: of the data storage format.
+        file_minor_version: of the data storage format.
+        file_size_bytes: None when it is not known.
+        base_id: the base path it lies in; None for the dataset's own root.
+    """
+
+    path: str
+    fields: list[int]
+    column_indices: list[int] = field(default_factory=list)
+    file_major_version: int = 0
+    file_minor_version: int = 0
+    file_size_bytes: int | None = None
+    base_id: int | None = None
+
+
+@dataclass
+class DeletionFile:
+    """The deleted rows of a fragment.
+
+    Attributes:
+        read_version: the version that the deletion was computed against.
+        id: random; part of the file's name.
+        file_type: "array" or "bitmap".
+        num_deleted_rows: how many rows the file lists.
+        base_id: the base path it lies in; None for the dataset's own root.
+    """
+
+    read_version: int
+    id: int
+    file_type: str
+    num_deleted_rows: int
+    base_id: int | None = None
+
+    def __post_init__(self) -> None:
+        """Check the file type."""
+        if self.file_type not in _DELETION_TYPES:
+            raise InvalidInputError(f"deletion file type {self.file_type!r} is not one of {sorted(_DELETION_TYPES)}")
+
+    def asdict(self) -> dict[str, Any]:
+        """The JSON document as a dictionary."""
+        return asdict(self)
+
+    def json(self) -> str:
+        """The JSON document."""
+        return json_text.dumps(asdict(self))
+
+    @staticmethod
+    def from_json(json: str) -> DeletionFile:
+        """The inverse of :meth:`json`.
+
+        Raises:
+            InvalidInputError: it is no such document.
+        """
+        return _deletion_file(parse_document("deletion file", json))
+
+    def path(self, fragment_id: int) -> str:
+        """The path below the dataset's root."""
+        return f"{DELETIONS_DIRECTORY}/{self.to_record().name(fragment_id)}"
+
+    @classmethod
+    def from_record(cls, record: DeletionFileRecord) -> Self:
+        """From the record of the manifest."""
+        names = {file_type: name for name, file_type in _DELETION_TYPES.items()}
+        return cls(
+            read_version=record.read_version,
+            id=record.id,
+            file_type=names[record.file_type],
+            num_deleted_rows=record.num_deleted_rows,
+            base_id=record.base_id,
+        )
+
+    def to_record(self) -> DeletionFileRecord:
+        """The record of the manifest."""
+        return DeletionFileRecord(
+            file_type=_DELETION_TYPES[self.file_type],
+            read_version=self.read_version,
+            id=self.id,
+            num_deleted_rows=self.num_deleted_rows,
+            base_id=self.base_id,
+        )
+
+
+@dataclass
+class FragmentMetadata:
+    """What a dataset knows about a fragment.
+
+    Attributes:
+        id: unique in the dataset; 0 for a fragment that is not committed yet.
+        files: the data files; all have the same rows, each stores other columns.
+        physical_rows: rows in the files, deleted ones included.
+        deletion_file: the deleted rows, if any.
+        row_id_meta: stable row ids, as the JSON document spells them; carried, not interpreted.
+        created_at_version_meta: the version that created each row; carried, not interpreted.
+        last_updated_at_version_meta: the version that last changed each row; carried, not interpreted.
+        overlays: data overlays; always empty, such tables are refused.
+    """
+
+    id: int
+    files: list[DataFile]
+    physical_rows: int
+    deletion_file: DeletionFile | None = None
+    row_id_meta: Any = None
+    created_at_version_meta: Any = None
+    last_updated_at_version_meta: Any = None
+    overlays: list[Any] = field(default_factory=list)
+
+    @property
+    def num_deletions(self) -> int:
+        """Deleted rows."""
+        return 0 if self.deletion_file is None else self.deletion_file.num_deleted_rows
+
+    @property
+    def num_rows(self) -> int:
+        """Rows that are not deleted."""
+        return self.physical_rows - self.num_deletions
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON document as a dictionary."""
+        return asdict(self)
+
+    @staticmethod
+    def from_json(json_data: str | dict[str, Any]) -> FragmentMetadata:
+        """The inverse of :meth:`to_json`.
+
+        Args:
+            json_data: the document as text, or as the dictionary that :meth:`to_json` returns.
+
+        Raises:
+            InvalidInputError: it is no such document.
+        """
+        if isinstance(json_data, str):
+            return _fragment(parse_document("fragment", json_data))
+        return read_fragment(json_data, "fragment at $")
+
+
+def _data_file(document: JsonObject) -> DataFile:
+    document.refuse_others(DataFile.__dataclass_fields__)
+    return DataFile(
+        path=document.take("path", _data_path),
+        fields=document.take("fields", _FIELD_IDS),
+        column_indices=document.take("column_indices", _COLUMNS, []),
+        file_major_version=document.take("file_major_version", _U32, 0),
+        file_minor_version=document.take("file_minor_version", _U32, 0),
+        file_size_bytes=document.take("file_size_bytes", nullable(_U64), None),
+        base_id=document.take("base_id", nullable(_U32), None),
+    )
+
+
+def _deletion_file(document: JsonObject) -> DeletionFile:
+    document.refuse_others(DeletionFile.__dataclass_fields__)
+    return DeletionFile(
+        read_version=document.take("read_version", _U64),
+        id=document.take("id", _U64),
+        file_type=document.take("file_type", text),
+        # Null: not counted, which is 0 in a manifest.
+        num_deleted_rows=document.take("num_deleted_rows", nullable(_ROWS)) or 0,
+        base_id=document.take("base_id", nullable(_U32), None),
+    )
+
+
+def _fragment(document: JsonObject) -> FragmentMetadata:
+    fragment = FragmentMetadata(
+        id=document.take("id", _U64),
+        files=document.take("files", listed(entries(_data_file))),
+        physical_rows=document.take("physical_rows", _ROWS),
+        deletion_file=document.take("deletion_file", nullable(entries(_deletion_file)), None),
+        row_id_meta=document.take("row_id_meta", _sequence, None),
+        created_at_version_meta=document.take("created_at_version_meta", _sequence, None),
+        last_updated_at_version_meta=document.take("last_updated_at_version_meta", _sequence, None),
+        overlays=document.take("overlays", _overlays, None),
+    )
+    if fragment.num_rows < 0:
+        malformed(
+            f"{document.where}.deletion_file.num_deleted_rows",
+            f"at most the {fragment.physical_rows} rows of the fragment",
+            fragment.num_deletions,
+        )
+    return fragment
+
+
+def _data_path(value: Any, where: str) -> str:
+    path = text(value, where)
+    if not is_plain_path(path):
+        malformed(where, "a relative path of a file below data/", path)
+    return path
+
+
+def _sequence(value: Any, where: str) -> Any:
+    """Row ids or versions of rows: lists of bytes are checked, the other ways to keep them are carried."""
+    if value is not None and not isinstance(value, (str, Mapping)):
+        malformed(where, "an object, text or null", value)
+    for key in ("Inline", "inline"):
+        if isinstance(value, Mapping) and key in value:
+            byte_string(value[key], f"{where}.{key}")
+    return value
+
+
+def _overlays(value: Any, where: str) -> list[Any]:
+    if value is not None and not isinstance(value, list):
+        malformed(where, "a list or null", value)
+    return value or []
+
+
+_FIELD_IDS: Final = listed(whole(-(2**31), 2**31))
+_COLUMNS: Final = listed(whole(-1, 2**31))
+
+read_fragment: Final[Reader[FragmentMetadata]] = entries(_fragment)
+"""Reads a fragment that is a part of a larger document."""

@@ -1,0 +1,185 @@
+"""FragmentReader: rows of one fragment, joined over its data files, deleted ones left out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from lance_core.api.column_sources import ColumnSources, assemble_column
+from lance_core.api.output_schema import OutputSchema, batch_without_columns
+from lance_core.api.scan_plan import live_to_physical
+from lance_core.errors import CorruptDataError, NotSupportedError
+from lance_core.file.reader import FileReader
+from lance_core.schema.field import Field
+from lance_core.table.deletion_file import read_deletion_offsets
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import numpy.typing as npt
+
+    from lance_core.schema.field import Schema
+    from lance_core.table.base_paths import FileLocator
+    from lance_core.table.data_file import DataFile
+    from lance_core.table.fragment import Fragment
+
+__all__ = ["FragmentReader"]
+
+_Parts: TypeAlias = dict[int, list[tuple[Field, pa.Array]]]
+"""Top-level field id -> what each file holds of it."""
+
+
+class FragmentReader:
+    """Reads one fragment. Files are opened when their first rows are due, and then kept.
+
+    Args:
+        fragment: what to read.
+        locator: finds its files.
+    """
+
+    def __init__(self, fragment: Fragment, locator: FileLocator) -> None:
+        """Nothing is read yet."""
+        self._fragment = fragment
+        self._locator = locator
+        self._deleted: npt.NDArray[np.uint32] | None = None
+        self._open: dict[str, FileReader] = {}
+
+    @property
+    def fragment_id(self) -> int:
+        """Which fragment it reads."""
+        return self._fragment.id
+
+    @property
+    def num_live_rows(self) -> int:
+        """Rows that are not deleted; the deletion file is read only when its count was not recorded."""
+        deletion = self._fragment.deletion_file
+        if deletion is None:
+            return self._fragment.physical_rows
+        return self._fragment.physical_rows - (deletion.num_deleted_rows or len(self.deleted_rows()))
+
+    def deleted_rows(self) -> npt.NDArray[np.uint32]:
+        """Deleted positions, sorted, shape (num_deleted,); read once.
+
+        Raises:
+            CorruptDataError: the deletion file is damaged, or lists another number of rows than recorded.
+        """
+        if self._deleted is None:
+            self._deleted = read_deletion_offsets(self._fragment, self._locator)
+        return self._deleted
+
+    def batches(self, wanted: Schema, start: int, stop: int, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """Stream live rows.
+
+        Args:
+            wanted: the projection, with the table's field ids.
+            start: first live row.
+            stop: live row after the last.
+            batch_rows: at most so many rows in a batch.
+
+        Yields:
+            Batches of :class:`OutputSchema`; none is empty.
+        """
+        if start >= stop:
+            return
+        deleted = self.deleted_rows()
+        position, last = live_to_physical(deleted, np.array([start, stop - 1], np.int64)).tolist()
+        output = OutputSchema(wanted)
+        for parts, num_rows in self._physical_batches(wanted, position, last + 1, batch_rows):
+            arrays = [assemble_column(top, parts.get(top.id, ()), num_rows) for top in wanted.fields]
+            batch = _without(output.batch(arrays, num_rows), deleted, position)
+            position += num_rows
+            if batch.num_rows:
+                yield batch
+
+    def take(self, wanted: Schema, live_rows: npt.NDArray[np.int64], table: Schema) -> pa.RecordBatch:
+        """Single live rows, in the order asked, repetition allowed.
+
+        Args:
+            wanted: the projection, with the table's field ids.
+            live_rows: positions among the live rows.
+            table: the whole schema.
+        """
+        rows = live_to_physical(self.deleted_rows(), live_rows)
+        parts: _Parts = {}
+        for file, here in self._plan(wanted, table).files:
+            rows_here = self._reader(file).take(here.fields, rows, column_indices=file.columns())
+            _collect(parts, here, (_one_array(column) for column in rows_here.columns))
+        arrays = [assemble_column(top, parts.get(top.id, ()), len(rows)) for top in wanted.fields]
+        return OutputSchema(wanted).batch(arrays, len(rows))
+
+    def check(self) -> None:
+        """Open every file and compare it with what the manifest records.
+
+        Raises:
+            NotFoundError: a file is missing.
+            CorruptDataError: a file is damaged, or has other rows or columns than recorded.
+        """
+        self.deleted_rows()
+        for file in self._fragment.files:
+            reader = self._reader(file)
+            outside = [column for column in file.columns().values() if column >= len(reader.schema.leaves())]
+            if outside:
+                raise CorruptDataError(f"data file {reader.path} has no column {outside[0]}", path=reader.path)
+
+    def _physical_batches(self, wanted: Schema, start: int, stop: int, batch_rows: int) -> Iterator[tuple[_Parts, int]]:
+        """Parts of the columns, and the number of rows, for physical rows ``[start, stop)``."""
+        sources = self._plan(wanted).files
+        if not sources:
+            for position in range(start, stop, batch_rows):
+                yield {}, min(batch_rows, stop - position)
+            return
+        streams = [
+            self._reader(file).read_batches(
+                here.fields, column_indices=file.columns(), row_range=(start, stop), batch_rows=batch_rows
+            )
+            for file, here in sources
+        ]
+        # Every stream cuts the same rows into batches of the same size.
+        for batches in zip(*streams, strict=True):
+            parts: _Parts = {}
+            for (_, here), batch in zip(sources, batches, strict=True):
+                _collect(parts, here, batch.columns)
+            yield parts, batches[0].num_rows
+
+    def _plan(self, wanted: Schema, table: Schema | None = None) -> ColumnSources:
+        if self._fragment.has_overlays:
+            raise NotSupportedError(f"fragment {self._fragment.id} has data overlays, which are not supported")
+        return ColumnSources.plan(wanted, self._fragment.files, table)
+
+    def _reader(self, file: DataFile) -> FileReader:
+        if file.path not in self._open:
+            location = self._locator.data_file(file)
+            reader = FileReader.open(location.store, location.path, num_bytes=file.num_bytes or None)
+            if reader.num_rows != self._fragment.physical_rows:
+                raise CorruptDataError(
+                    f"data file {location.path} has {reader.num_rows} rows, fragment {self._fragment.id} has "
+                    f"{self._fragment.physical_rows}",
+                    path=location.path,
+                    expected=self._fragment.physical_rows,
+                    found=reader.num_rows,
+                )
+            self._open[file.path] = reader
+        return self._open[file.path]
+
+
+def _collect(parts: _Parts, here: Schema, arrays: Iterable[pa.Array]) -> None:
+    for top, array in zip(here.fields, arrays, strict=True):
+        parts.setdefault(top.id, []).append((top, array))
+
+
+def _without(batch: pa.RecordBatch, deleted: npt.NDArray[np.uint32], position: int) -> pa.RecordBatch:
+    """The batch without deleted rows; ``position`` is the physical position of its first row."""
+    low, high = np.searchsorted(deleted, [position, position + batch.num_rows])
+    if low == high:
+        return batch
+    if not batch.num_columns:
+        return batch_without_columns(batch.num_rows - int(high - low))
+    keep = np.ones(batch.num_rows, bool)
+    keep[deleted[low:high] - position] = False
+    return batch.filter(pa.array(keep))
+
+
+def _one_array(column: pa.ChunkedArray) -> pa.Array:
+    return pa.concat_arrays(column.chunks) if column.num_chunks != 1 else column.chunk(0)

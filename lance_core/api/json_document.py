@@ -1,0 +1,170 @@
+"""JSON documents that came from another process: every value is checked where it is taken.
+
+A document is taken apart with readers, functions of (value, where) that return the value as it is needed. What is
+missing, of another type or out of range ends in one error that says where, what was expected and what was found::
+
+    rewrite result at $.new_fragments[0].physical_rows: expected a whole number from 0 to 4294967296, found 'x'
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Mapping
+from operator import index
+from reprlib import repr as shortened
+from typing import Any, Final, NoReturn, TypeAlias, TypeVar
+
+from lance_core.errors import InvalidInputError, InvalidTypeError
+
+__all__ = [
+    "JsonObject",
+    "Reader",
+    "byte_string",
+    "entries",
+    "listed",
+    "malformed",
+    "mapping",
+    "nullable",
+    "parse_document",
+    "text",
+    "whole",
+]
+
+_T = TypeVar("_T")
+Reader: TypeAlias = Callable[[Any, str], _T]
+"""(value, where in the document) -> the value as it is needed; raises InvalidInputError."""
+
+_REQUIRED: Final = object()
+
+
+class JsonObject:
+    """An object of a document, whose entries are taken one by one.
+
+    Args:
+        value: the object.
+        where: its place, for messages.
+
+    Attributes:
+        where: as above.
+    """
+
+    def __init__(self, value: Any, where: str) -> None:
+        """Check that it is an object."""
+        self._entries = mapping(value, where)
+        self.where = where
+
+    def take(self, name: str, reader: Reader[_T], default: Any = _REQUIRED) -> _T:
+        """An entry.
+
+        Args:
+            name: its name.
+            reader: checks it.
+            default: what a missing entry reads as; without one the entry must be there.
+
+        Raises:
+            InvalidInputError: the entry is missing or malformed.
+        """
+        where = f"{self.where}.{name}"
+        value = self._entries.get(name, default)
+        if value is _REQUIRED:
+            raise InvalidInputError(f"{where} is missing", where=where)
+        return reader(value, where)
+
+    def refuse_others(self, names: Collection[str]) -> None:
+        """Refuse entries that would be lost.
+
+        Raises:
+            InvalidInputError: an entry has another name.
+        """
+        unknown = next((name for name in self._entries if name not in names), None)
+        if unknown is not None:
+            malformed(self.where, f"entries named {sorted(names)}", unknown)
+
+
+def parse_document(what: str, document: str) -> JsonObject:
+    """Parse a document that is an object.
+
+    Args:
+        what: the kind of document, for messages.
+        document: the text.
+
+    Raises:
+        InvalidTypeError: it is no text.
+        InvalidInputError: it is no JSON object.
+    """
+    if not isinstance(document, str):
+        raise InvalidTypeError(f"the JSON document of a {what} must be a str, found {type(document).__name__}")
+    try:
+        value = json.loads(document)
+    except (ValueError, RecursionError) as error:
+        raise InvalidInputError(f"not the JSON document of a {what}: {error}") from error
+    return JsonObject(value, f"{what} at $")
+
+
+def whole(start: int, stop: int) -> Reader[int]:
+    """Reads a whole number in [start, stop); truth values and 1.0 are none."""
+
+    def read(value: Any, where: str) -> int:
+        try:
+            number = None if isinstance(value, bool) else index(value)
+        except TypeError:
+            number = None
+        if number is None or not start <= number < stop:
+            malformed(where, f"a whole number from {start} to {stop - 1}", value)
+        return number
+
+    return read
+
+
+def text(value: Any, where: str) -> str:
+    """Reads text that has a place in files: without half a surrogate pair."""
+    if not isinstance(value, str) or any("\ud800" <= character <= "\udfff" for character in value):
+        malformed(where, "text", value)
+    return value
+
+
+def mapping(value: Any, where: str) -> Mapping[str, Any]:
+    """Reads an object as it is."""
+    if not isinstance(value, Mapping):
+        malformed(where, "an object", value)
+    return value
+
+
+def entries(build: Callable[[JsonObject], _T]) -> Reader[_T]:
+    """Reads an object as what is built from its entries."""
+    return lambda value, where: build(JsonObject(value, where))
+
+
+def byte_string(value: Any, where: str) -> bytes:
+    """Reads a list of bytes. A number is none: as an argument of ``bytes`` it would be a size."""
+    if not isinstance(value, (list, tuple)) or not set(map(type, value)) <= {int}:
+        malformed(where, "a list of bytes", value)
+    try:
+        return bytes(value)
+    except ValueError:
+        malformed(where, "a list of bytes", value)
+
+
+def listed(item: Reader[_T]) -> Reader[list[_T]]:
+    """Reads a list of what another reader reads."""
+
+    def read(value: Any, where: str) -> list[_T]:
+        if not isinstance(value, (list, tuple)):
+            malformed(where, "a list", value)
+        return [item(entry, f"{where}[{position}]") for position, entry in enumerate(value)]
+
+    return read
+
+
+def nullable(item: Reader[_T]) -> Reader[_T | None]:
+    """Reads null as None and everything else as another reader does."""
+    return lambda value, where: None if value is None else item(value, where)
+
+
+def malformed(where: str, expected: str, found: Any) -> NoReturn:
+    """Refuse a value.
+
+    Raises:
+        InvalidInputError: always.
+    """
+    raise InvalidInputError(f"{where}: expected {expected}, found {shortened(found)}", where=where)

@@ -1,0 +1,128 @@
+"""NewDataFile: one data file being written, which becomes one new fragment."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from lance_core.errors import InvalidInputError, LanceError
+from lance_core.file.writer import FileWriter
+from lance_core.table.data_file import DataFile
+from lance_core.table.fragment import Fragment
+from lance_core.table.paths import DATA_DIRECTORY, data_file_name, is_plain_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import pyarrow as pa
+
+    from lance_core.io.object_store import ObjectStore
+    from lance_core.schema.field import Schema
+    from lance_core.versions import LanceFileVersion
+
+__all__ = ["NewDataFile", "check_data_names", "remove_data_files"]
+
+
+class NewDataFile:
+    """A file below ``data/`` that no version refers to yet. It appears under its name whole.
+
+    Args:
+        store: the store of the table.
+        root: the table's path in it.
+        schema: the columns, with the table's field ids.
+        file_version: format of the file.
+        column_cache_bytes: what a column collects before it writes a page.
+        max_page_bytes: upper bound of a page.
+        file_token: 16 hex digits that end the file's stem.
+
+    Attributes:
+        name: below ``data/``.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        root: str,
+        schema: Schema,
+        file_version: LanceFileVersion,
+        *,
+        column_cache_bytes: int,
+        max_page_bytes: int,
+        file_token: str | None = None,
+    ) -> None:
+        """Create the file."""
+        self.name = data_file_name(file_token)
+        self._file_version = file_version
+        self._stream = store.create(store.join(root, DATA_DIRECTORY, self.name))
+        try:
+            self._writer = FileWriter(
+                self._stream,
+                schema,
+                version=file_version,
+                max_page_bytes=max_page_bytes,
+                data_cache_bytes=column_cache_bytes,
+            )
+        except BaseException:
+            self._stream.abort()
+            raise
+
+    @property
+    def num_rows(self) -> int:
+        """Rows taken so far."""
+        return self._writer.num_rows
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes written and bytes (in memory) still collected: an estimate of the file's size."""
+        return self._writer.num_bytes
+
+    @property
+    def num_bytes_written(self) -> int:
+        """Bytes written; the finished file is larger."""
+        return self._stream.position
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Add rows; raises what :meth:`FileWriter.write_batch` raises."""
+        self._writer.write_batch(batch)
+
+    def finish(self) -> Fragment:
+        """Complete the file; returns the fragment, with id 0."""
+        written = self._writer.finish()
+        file = DataFile(
+            path=self.name,
+            field_ids=written.field_ids,
+            column_indices=written.column_indices,
+            file_version=self._file_version,
+            num_bytes=written.num_bytes,
+        )
+        return Fragment.of([file], physical_rows=written.num_rows)
+
+    def abort(self) -> None:
+        """Give up: nothing stays. Safe after any failure, and twice."""
+        self._writer.abort()
+
+
+def remove_data_files(store: ObjectStore, root: str, names: Iterable[str]) -> None:
+    """Remove finished files that no version refers to. What cannot be removed is left to a cleanup.
+
+    Raises:
+        InvalidInputError: a name leads out of ``data/``; nothing is removed.
+    """
+    listed = list(names)
+    check_data_names(listed)
+    for name in listed:
+        with suppress(LanceError):
+            store.delete(store.join(root, DATA_DIRECTORY, name))
+
+
+def check_data_names(names: Iterable[str]) -> None:
+    """Check that names are those of files below ``data/``.
+
+    Raises:
+        InvalidInputError: one leads elsewhere.
+    """
+    for name in names:
+        if not is_plain_path(name):
+            raise InvalidInputError(
+                f"data file {name!r:.200}: expected a relative path of a file below {DATA_DIRECTORY}/", path=name
+            )

@@ -1,0 +1,70 @@
+"""dataset(): open one version of a dataset."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lance_core.api.arguments import refuse_unsupported
+from lance_core.api.dataset import LanceDataset
+from lance_core.api.references import to_moment
+from lance_core.errors import InvalidInputError, VersionNotFoundError
+
+if TYPE_CHECKING:
+    from datetime import datetime
+    from pathlib import Path
+
+__all__ = ["dataset"]
+
+
+def dataset(  # noqa: D417  # the reference's signature; arguments without effect are summed up
+    uri: str | Path | None = None,
+    version: int | str | None = None,
+    asof: datetime | str | None = None,
+    block_size: int | None = None,
+    commit_lock: Any = None,
+    index_cache_size: int | None = None,
+    storage_options: dict[str, str] | None = None,
+    default_scan_options: dict[str, Any] | None = None,
+    metadata_cache_size_bytes: int | None = None,
+    index_cache_size_bytes: int | None = None,
+    read_params: dict[str, Any] | None = None,
+    session: Any = None,
+    namespace_client: Any = None,
+    table_id: list[str] | None = None,
+    base_store_params: dict[str, dict[str, str]] | None = None,
+) -> LanceDataset:
+    """Open a dataset.
+
+    Args:
+        uri: where it is.
+        version: a number, or the name of a tag; None for the latest.
+        asof: the latest version committed before this moment; ignored when ``version`` is given.
+        storage_options: credentials and settings of the store.
+
+    The sizes of blocks and caches have no effect; the other arguments are refused.
+
+    Raises:
+        DatasetNotFoundError: there is no dataset.
+        VersionNotFoundError: there is no such version, or none that old.
+        RefNotFoundError: there is no such tag.
+    """
+    if uri is None:
+        raise InvalidInputError("uri must be given")
+    refuse_unsupported(
+        "dataset",
+        commit_lock=commit_lock,
+        default_scan_options=default_scan_options,
+        read_params=read_params,
+        session=session,
+        namespace_client=namespace_client,
+        table_id=table_id,
+        base_store_params=base_store_params,
+    )
+    opened = LanceDataset(uri, version, storage_options=storage_options)
+    if version is not None or asof is None:
+        return opened
+    moment = to_moment(asof)
+    before = [found["version"] for found in opened.versions() if found["timestamp"] < moment]
+    if not before:
+        raise VersionNotFoundError(f"{moment} is earlier than the first version of {opened.uri}", asof=str(moment))
+    return opened.checkout_version(max(before))

@@ -1,0 +1,56 @@
+"""OutputSchema: the Arrow schema of a projection, and batches that have it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lance_core.schema.convert import schema_to_arrow
+from lance_core.schema.extension_types import has_extension, restore_batch, restore_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lance_core.schema.field import Schema
+
+__all__ = ["OutputSchema", "batch_without_columns"]
+
+
+class OutputSchema:
+    """What readers of a projection get.
+
+    Args:
+        wanted: the projection.
+
+    Attributes:
+        schema: with registered extension types in place.
+    """
+
+    def __init__(self, wanted: Schema) -> None:
+        """Convert the projection."""
+        self._stored = schema_to_arrow(wanted)
+        restores = any(has_extension(top) for top in wanted.fields)
+        self.schema: pa.Schema = restore_schema(self._stored) if restores else self._stored
+
+    def batch(self, arrays: Sequence[pa.Array], num_rows: int) -> pa.RecordBatch:
+        """A batch of these columns, each of its stored or of its extension type."""
+        if not arrays:
+            return batch_without_columns(num_rows)
+        if self.schema is self._stored and all(map(_is_of, arrays, self._stored)):
+            return pa.RecordBatch.from_arrays(list(arrays), schema=self._stored)
+        fields = [
+            stored if array.type == stored.type else restored
+            for array, stored, restored in zip(arrays, self._stored, self.schema, strict=True)
+        ]
+        batch = pa.RecordBatch.from_arrays(list(arrays), schema=pa.schema(fields, metadata=self.schema.metadata))
+        return batch if self.schema is self._stored else restore_batch(batch, self.schema)
+
+
+def _is_of(array: pa.Array, field: pa.Field) -> bool:
+    return bool(array.type == field.type)
+
+
+def batch_without_columns(num_rows: int) -> pa.RecordBatch:
+    """Rows without columns: only their number is left."""
+    return pa.RecordBatch.from_struct_array(pa.StructArray.from_buffers(pa.struct([]), num_rows, [None]))

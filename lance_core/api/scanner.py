@@ -1,0 +1,224 @@
+"""LanceScanner: a planned scan over fragments of one version.
+
+Fragments are read one after the other, each as a stream of batches, so that memory is bounded by the pages in flight.
+Without a filter, a row range is cut out by arithmetic over the fragments' row counts: rows that are skipped are not
+read. With one, offset and limit count the rows that match, and the scan ends with the last that is wanted.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from lance_core.api.arguments import whole_number
+from lance_core.api.filtering.matching import (
+    RowCut,
+    find_rows,
+    gathered,
+    is_covered,
+    matching_batches,
+    read_found,
+)
+from lance_core.api.filtering.predicate import Predicate
+from lance_core.api.fragment_reader import FragmentReader
+from lance_core.api.output_schema import batch_without_columns
+from lance_core.api.projection import Projection
+from lance_core.api.row_columns import RowColumns
+from lance_core.api.scan_plan import LiveRange, live_to_physical, plan_ranges
+from lance_core.errors import InvalidInputError, NotSupportedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import numpy.typing as npt
+
+    from lance_core.schema.field import Schema
+    from lance_core.table.base_paths import FileLocator
+    from lance_core.table.fragment import Fragment
+
+__all__ = ["DEFAULT_BATCH_ROWS", "LanceScanner", "ScanSource"]
+
+DEFAULT_BATCH_ROWS: Final = 8192
+"""As many as the reference."""
+
+_MAX_BATCH_ROWS: Final = 2**32 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class ScanSource:
+    """What is scanned.
+
+    Attributes:
+        schema: the table's.
+        fragments: in scan order.
+        locator: finds their files.
+    """
+
+    schema: Schema
+    fragments: Sequence[Fragment]
+    locator: FileLocator
+
+
+class LanceScanner:
+    """One scan; every call of a ``to_*`` method reads anew.
+
+    Args:
+        source: what is scanned.
+        columns: names or dotted paths; None for every column.
+        filter: which rows, as SQL text or an Arrow expression; None for all. Its columns need not be among the others.
+        limit: rows to return; None for all.
+        offset: rows to skip; None for 0.
+        batch_size: at most so many rows in a batch; None for 8192.
+        with_row_id: append the column ``_rowid``.
+        with_row_address: append the column ``_rowaddr``.
+
+    Raises:
+        InvalidInputError: an unknown column, a number out of range, or a filter that is none.
+        InvalidTypeError: a number that is not whole, or columns that are not names.
+        NotSupportedError: columns computed by SQL expressions, a filter with something that is not supported, or row
+            ids of a table that has stable ones.
+    """
+
+    def __init__(
+        self,
+        source: ScanSource,
+        *,
+        columns: Sequence[str] | dict[str, str] | None = None,
+        filter: Any = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        batch_size: int | None = None,
+        with_row_id: bool | None = None,
+        with_row_address: bool | None = None,
+    ) -> None:
+        """Plan the scan; nothing is read."""
+        self._source = source
+        self._projection = Projection.plan(source.schema, columns)
+        self._predicate = None if filter is None else Predicate.plan(source.schema, filter)
+        self._limit = None if limit is None else whole_number("limit", limit)
+        self._offset = None if offset is None else whole_number("offset", offset)
+        self._batch_rows = DEFAULT_BATCH_ROWS if batch_size is None else whole_number("batch_size", batch_size)
+        if not 1 <= self._batch_rows <= _MAX_BATCH_ROWS:
+            raise InvalidInputError(f"batch_size must be between 1 and {_MAX_BATCH_ROWS}, found {batch_size}")
+        self._row_columns = RowColumns(with_id=bool(with_row_id), with_address=bool(with_row_address))
+        if with_row_id and any(fragment.has_row_ids for fragment in source.fragments):
+            raise NotSupportedError(
+                "with_row_id: the table has stable row ids, which cannot be read; see with_row_address"
+            )
+        plan_ranges((), offset=self._offset, limit=self._limit)
+
+    @property
+    def projected_schema(self) -> pa.Schema:
+        """The schema of the result."""
+        return self._row_columns.schema(self._projection.schema)
+
+    @property
+    def dataset_schema(self) -> pa.Schema:
+        """The schema of the whole dataset."""
+        return Projection.plan(self._source.schema, None).schema
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """Stream the rows."""
+        for reader, rows, batch in self._range_batches() if self._predicate is None else self._matching_batches():
+            projected = self._projection.apply(batch)
+            if self._row_columns.names:
+                physical = live_to_physical(reader.deleted_rows(), rows)
+                projected = self._row_columns.append(projected, reader.fragment_id, physical)
+            yield projected
+
+    def scan_batches(self) -> Iterator[pa.RecordBatch]:
+        """Stream the rows; the same as :meth:`to_batches`."""
+        return self.to_batches()
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """The rows as an Arrow stream."""
+        return pa.RecordBatchReader.from_batches(self.projected_schema, self.to_batches())
+
+    def to_table(self) -> pa.Table:
+        """The rows in memory."""
+        batches = list(self.to_batches())
+        if batches and not self.projected_schema.names:
+            # A table without columns keeps its number of rows only when it is made of such batches.
+            return pa.Table.from_batches(batches)
+        return pa.Table.from_batches(batches, schema=self.projected_schema)
+
+    def count_rows(self) -> int:
+        """How many rows the scan returns; only the filter's columns are read, without a filter none."""
+        if self._predicate is None:
+            return sum(rows.stop - rows.start for _, rows in self._ranges())
+        return sum(len(rows) for _, rows in self._found())
+
+    def head(self, num_rows: int) -> pa.Table:
+        """The first rows."""
+        plan_ranges((), offset=None, limit=whole_number("num_rows", num_rows))
+        shorter = copy(self)
+        shorter._limit = num_rows if self._limit is None else min(num_rows, self._limit)
+        return shorter.to_table()
+
+    def _range_batches(self) -> Iterator[_Rows]:
+        """Rows of the ranges that offset and limit leave."""
+        for reader, rows in self._ranges():
+            position = rows.start
+            for batch in reader.batches(self._projection.wanted, rows.start, rows.stop, self._batch_rows):
+                yield reader, np.arange(position, position + batch.num_rows, dtype=np.int64), batch
+                position += batch.num_rows
+
+    def _matching_batches(self) -> Iterator[_Rows]:
+        """Rows that match the filter."""
+        predicate = self._predicate
+        if predicate is not None and predicate.constant is None and is_covered(self._projection.wanted, predicate):
+            yield from self._covered_batches(predicate)
+            return
+        for reader, rows in self._found():
+            for some, batch in read_found(reader, self._projection.wanted, self._source.schema, rows, self._batch_rows):
+                yield reader, some, batch
+
+    def _covered_batches(self, predicate: Predicate) -> Iterator[_Rows]:
+        """The same when the filter's columns are all that is wanted: they are read once."""
+        cut = RowCut(self._offset, self._limit)
+        names = self._projection.wanted.names
+        for reader in self._readers():
+            if cut.is_done():
+                return
+            for rows, batch in matching_batches(reader, predicate, self._batch_rows):
+                kept = cut.next(len(rows))
+                if kept.start < kept.stop:
+                    some = batch.slice(kept.start, kept.stop - kept.start)
+                    yield reader, rows[kept], some.select(names) if names else batch_without_columns(some.num_rows)
+                if cut.is_done():
+                    return
+
+    def _found(self) -> Iterator[tuple[FragmentReader, npt.NDArray[np.int64]]]:
+        """Live rows that match the filter and lie between offset and limit."""
+        if self._predicate is None:
+            return
+        cut = RowCut(self._offset, self._limit)
+        for reader in self._readers():
+            if cut.is_done():
+                return
+            for rows in gathered(find_rows(reader, self._predicate, self._batch_rows), cut):
+                yield reader, rows
+
+    def _readers(self) -> Iterator[FragmentReader]:
+        # Made one at a time: each keeps its files open.
+        for fragment in self._source.fragments:
+            yield FragmentReader(fragment, self._source.locator)
+
+    def _ranges(self) -> Iterator[tuple[FragmentReader, LiveRange]]:
+        readers: list[FragmentReader] = []
+
+        def live_counts() -> Iterator[int]:
+            for reader in self._readers():
+                readers[:] = [reader]
+                yield reader.num_live_rows
+
+        for rows in plan_ranges(live_counts(), offset=self._offset, limit=self._limit):
+            yield readers[0], rows
+
+
+_Rows: TypeAlias = "tuple[FragmentReader, npt.NDArray[np.int64], pa.RecordBatch]"
+"""The reader of a fragment, live rows of it, and their columns."""

@@ -1,0 +1,142 @@
+"""Writing rows: as fragments to commit later, or as a new version at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from lance_core.api.commit import CommitOptions, commit
+from lance_core.api.data_input import to_reader
+from lance_core.api.fragment_writer import FileLimits, write_data_files
+from lance_core.api.references import read_manifest
+from lance_core.api.write_target import Mode, WriteTarget
+from lance_core.errors import AlreadyExistsError, RetryableCommitConflictError
+from lance_core.schema.convert import schema_to_arrow
+from lance_core.schema.projection import check_compatible, has_same_columns
+from lance_core.transactions.operations.append import Append
+from lance_core.transactions.operations.overwrite import Overwrite
+from lance_core.transactions.transaction import Transaction
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+
+    from lance_core.api.data_input import ReaderLike
+    from lance_core.table.manifest import Manifest
+    from lance_core.table.version_log import VersionLog
+
+__all__ = ["WriteOptions", "stage_rows", "write_rows"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteOptions:
+    """How rows become files; names as in the reference."""
+
+    mode: str
+    max_rows_per_file: int | None
+    max_bytes_per_file: int | None
+    data_cache_bytes: int | None
+    max_page_bytes: int | None
+    data_storage_version: str | None
+    file_token: str | None = None
+
+
+def stage_rows(
+    log: VersionLog,
+    manifest: Manifest | None,
+    data: ReaderLike,
+    schema: pa.Schema | None,
+    options: WriteOptions,
+    properties: Mapping[str, str] | None = None,
+) -> Transaction:
+    """Write rows as fragments and return the transaction that would commit them.
+
+    Args:
+        log: the dataset's versions.
+        manifest: the version to plan on; None when there is no dataset.
+        data: the rows.
+        schema: how to convert them.
+        options: how to write them.
+        properties: of the transaction.
+    """
+    mode = Mode.parse(options.mode)
+    reader = to_reader(data, schema)
+    target = WriteTarget.plan(manifest, mode, reader.schema, options.data_storage_version)
+    fragments = write_data_files(
+        reader,
+        store=log.store,
+        root=log.root,
+        schema=target.file_schema,
+        file_version=target.file_version,
+        limits=FileLimits.of(
+            max_rows_per_file=options.max_rows_per_file,
+            max_bytes_per_file=options.max_bytes_per_file,
+            data_cache_bytes=options.data_cache_bytes,
+            max_page_bytes=options.max_page_bytes,
+            num_columns=len(target.file_schema.fields),
+        ),
+        file_token=options.file_token,
+    )
+    operation = (
+        Append(fragments=tuple(fragments))
+        if target.appends
+        else Overwrite(schema=target.table_schema, fragments=tuple(fragments))
+    )
+    return Transaction(read_version=target.read_version, operation=operation, properties=dict(properties or {}))
+
+
+def write_rows(
+    log: VersionLog,
+    manifest: Manifest | None,
+    data: ReaderLike,
+    schema: pa.Schema | None,
+    options: WriteOptions,
+    commit_options: CommitOptions,
+    properties: Mapping[str, str],
+) -> Manifest:
+    """Write rows and commit them; returns the manifest of the new version.
+
+    An append that found no dataset creates it. When another writer is first, the fragments are appended to the dataset
+    of that writer, if their field ids mean the same columns there.
+
+    Data files of a commit that failed stay behind, unreferenced: removing them could destroy a version if the failure
+    was reported wrongly, and a cleanup of old versions removes them safely.
+
+    Raises:
+        AlreadyExistsError: mode "create", and there is a dataset.
+        SchemaMismatchError: mode "append", and the rows do not fit.
+        RetryableCommitConflictError: mode "append", and the dataset that another writer created meanwhile has the same
+            columns under other field ids, or refuses nulls in one of them; write the rows again.
+    """
+    mode = Mode.parse(options.mode)
+    if mode is Mode.CREATE and manifest is not None:
+        raise AlreadyExistsError(
+            f"a dataset exists at {log.root}, at version {manifest.version}; choose mode 'append' or 'overwrite'",
+            path=log.root,
+        )
+    transaction = stage_rows(log, manifest, data, schema, options, properties)
+    creates = isinstance(transaction.operation, Overwrite) and mode is not Mode.OVERWRITE
+    here = replace(commit_options, create_only=creates, checks_files=False)
+    try:
+        return commit(log, transaction, here, known=manifest)
+    except AlreadyExistsError:
+        if mode is not Mode.APPEND:
+            raise
+    return _append_to_new(log, transaction, here)
+
+
+def _append_to_new(log: VersionLog, planned: Transaction, options: CommitOptions) -> Manifest:
+    """Append what was to create the dataset to the one that another writer has created."""
+    operation: Overwrite = planned.operation  # type: ignore[assignment]  # only an Overwrite creates
+    latest = read_manifest(log, None)
+    check_compatible(latest.schema, schema_to_arrow(operation.schema))
+    if not has_same_columns(latest.schema, operation.schema):
+        raise RetryableCommitConflictError(
+            f"{log.root}: another writer created the dataset, at version {latest.version}, with other field ids or "
+            "stricter columns than these rows were written for; write them again",
+            path=log.root,
+            version=latest.version,
+        )
+    appended = replace(planned, read_version=latest.version, operation=Append(fragments=operation.fragments))
+    return commit(log, appended, replace(options, create_only=False), known=latest)

@@ -1,0 +1,237 @@
+"""write_dataset and write_fragments: rows in, a version or fragments out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from lance_core.api.arguments import refuse_unsupported
+from lance_core.api.commit import CommitOptions
+from lance_core.api.dataset import LanceDataset
+from lance_core.api.fragment_conversion import fragment_from_record
+from lance_core.api.fragment_writer import DEFAULT_MAX_BYTES_PER_FILE, DEFAULT_MAX_ROWS_PER_FILE
+from lance_core.api.location import open_log, uri_text
+from lance_core.api.operation_conversion import transaction_from_core
+from lance_core.api.write import WriteOptions, stage_rows, write_rows
+from lance_core.errors import InvalidInputError
+from lance_core.table.paths import ManifestNaming
+from lance_core.transactions.transaction import COMMIT_MESSAGE_KEY
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pyarrow as pa
+
+    from lance_core.api.data_input import ReaderLike
+    from lance_core.api.fragment_metadata import FragmentMetadata
+    from lance_core.api.operations import Transaction
+    from lance_core.table.manifest import Manifest
+    from lance_core.table.version_log import VersionLog
+    from lance_core.transactions.operations.append import Append
+    from lance_core.transactions.operations.overwrite import Overwrite
+
+__all__ = ["DEFAULT_MAX_BYTES_PER_FILE", "DEFAULT_MAX_ROWS_PER_FILE", "write_dataset", "write_fragments"]
+
+_REFERENCE: Final = "reference"
+
+
+def write_dataset(  # noqa: D417  # the reference's signature; arguments without effect are summed up
+    data_obj: ReaderLike,
+    uri: str | Path | LanceDataset | None = None,
+    schema: pa.Schema | None = None,
+    mode: str = "create",
+    *,
+    max_rows_per_file: int | None = DEFAULT_MAX_ROWS_PER_FILE,
+    max_rows_per_group: int = 1024,
+    max_bytes_per_file: int | None = DEFAULT_MAX_BYTES_PER_FILE,
+    data_cache_bytes: int | None = None,
+    max_page_bytes: int | None = None,
+    commit_lock: Any = None,
+    progress: Any = None,
+    storage_options: dict[str, str] | None = None,
+    data_storage_version: str | None = None,
+    use_legacy_format: bool | None = None,
+    enable_v2_manifest_paths: bool = True,
+    enable_stable_row_ids: bool = False,
+    auto_cleanup_options: Any = None,
+    commit_message: str | None = None,
+    transaction_properties: dict[str, str] | None = None,
+    initial_bases: Any = None,
+    target_bases: list[str] | None = None,
+    target_all_bases: bool | None = None,
+    base_store_params: dict[str, dict[str, str]] | None = None,
+    external_blob_mode: str = _REFERENCE,
+    allow_external_blob_outside_bases: bool = False,
+    blob_pack_file_size_threshold: int | None = None,
+    namespace_client: Any = None,
+    table_id: list[str] | None = None,
+    session: Any = None,
+) -> LanceDataset:
+    """Write rows as a new version.
+
+    Args:
+        data_obj: a table, batch, reader, dataframe, dictionary of columns, list of dictionaries, or batches.
+        uri: where; a :class:`LanceDataset` is written to as planned on its version.
+        schema: how to convert Python values; also needed for an iterable of batches that may be empty.
+        mode: "create" (there must be no dataset), "append" (the first creates it), or "overwrite" (the same).
+        max_rows_per_file: rows of a data file; exact. None for the default.
+        max_bytes_per_file: a data file that has reached this size is the last to grow. None for the default.
+        data_cache_bytes: collected before pages are written, shared by the columns; 8 MiB per column by default.
+        max_page_bytes: upper bound of a page.
+        storage_options: credentials and settings of the store.
+        data_storage_version: format of the data files; None for the dataset's.
+        enable_v2_manifest_paths: how manifests are named when the dataset is created.
+        enable_stable_row_ids: whether rows get stable ids when the dataset is created.
+        commit_message: kept in the transaction's properties.
+        transaction_properties: free-form.
+
+    ``max_rows_per_group`` has no effect; the other arguments are refused.
+
+    Returns:
+        The new version.
+
+    Raises:
+        AlreadyExistsError: mode "create", and there is a dataset.
+        SchemaMismatchError: mode "append", and the rows do not fit.
+        NotSupportedError: an argument or a column type that is not supported.
+        CommitConflictError: another writer's version is in the way; see :meth:`LanceDataset.commit`.
+        CommitOutcomeUnknownError: it could not be found out whether the version was made.
+        StorageError: the outside world failed.
+    """
+    if uri is None:
+        raise InvalidInputError("uri must be given")
+    refuse_unsupported(
+        "write_dataset",
+        commit_lock=commit_lock,
+        progress=progress,
+        use_legacy_format=None if use_legacy_format is None else True,
+        auto_cleanup_options=auto_cleanup_options,
+        initial_bases=initial_bases,
+        target_bases=target_bases,
+        target_all_bases=target_all_bases,
+        base_store_params=base_store_params,
+        external_blob_mode=external_blob_mode != _REFERENCE,
+        allow_external_blob_outside_bases=allow_external_blob_outside_bases,
+        blob_pack_file_size_threshold=blob_pack_file_size_threshold,
+        namespace_client=namespace_client,
+        table_id=table_id,
+        session=session,
+    )
+    text, log, manifest, storage_options = _destination(uri, storage_options)
+    properties = dict(transaction_properties or {})
+    if commit_message is not None:
+        properties[COMMIT_MESSAGE_KEY] = commit_message
+    options = WriteOptions(
+        mode=mode,
+        max_rows_per_file=max_rows_per_file,
+        max_bytes_per_file=max_bytes_per_file,
+        data_cache_bytes=data_cache_bytes,
+        max_page_bytes=max_page_bytes,
+        data_storage_version=data_storage_version,
+    )
+    commit_options = CommitOptions(
+        naming=ManifestNaming.V2 if enable_v2_manifest_paths else ManifestNaming.V1,
+        stable_row_ids=enable_stable_row_ids,
+        storage_options=storage_options,
+    )
+    made = write_rows(log, manifest, data_obj, schema, options, commit_options, properties)
+    return LanceDataset.from_manifest(text, log, made, storage_options)
+
+
+def write_fragments(  # noqa: D417  # the reference's signature; arguments without effect are summed up
+    data: ReaderLike,
+    dataset_uri: str | Path | LanceDataset,
+    schema: pa.Schema | None = None,
+    *,
+    return_transaction: bool = False,
+    mode: str = "append",
+    max_rows_per_file: int | None = DEFAULT_MAX_ROWS_PER_FILE,
+    max_rows_per_group: int | None = 1024,
+    max_bytes_per_file: int | None = DEFAULT_MAX_BYTES_PER_FILE,
+    data_cache_bytes: int | None = None,
+    max_page_bytes: int | None = None,
+    progress: Any = None,
+    data_storage_version: str | None = None,
+    use_legacy_format: bool | None = None,
+    storage_options: dict[str, str] | None = None,
+    enable_stable_row_ids: bool = False,
+    target_bases: list[str] | None = None,
+    target_all_bases: bool | None = None,
+    initial_bases: Any = None,
+    base_store_params: dict[str, dict[str, str]] | None = None,
+    external_blob_mode: str = _REFERENCE,
+    allow_external_blob_outside_bases: bool = False,
+    namespace_client: Any = None,
+    table_id: list[str] | None = None,
+    session: Any = None,
+    file_token: str | None = None,
+) -> list[FragmentMetadata] | Transaction:
+    """Write rows as fragments that no version refers to yet.
+
+    Several processes may write fragments of one change; :meth:`LanceDataset.commit` makes them visible together.
+
+    Args:
+        data: as for :func:`write_dataset`.
+        dataset_uri: the dataset that the fragments are for.
+        schema: as for :func:`write_dataset`.
+        return_transaction: return the transaction that commits them instead of the fragments.
+        mode: "append" gives columns the dataset's field ids; "create" and "overwrite" number them from 0.
+        max_rows_per_file: as for :func:`write_dataset`.
+        max_bytes_per_file: as for :func:`write_dataset`.
+        data_cache_bytes: as for :func:`write_dataset`.
+        max_page_bytes: as for :func:`write_dataset`.
+        data_storage_version: as for :func:`write_dataset`.
+        storage_options: credentials and settings of the store.
+        file_token: 16 lower-case hex digits that end the stem of every data file, so that the files of a job that
+            failed can be found; not an argument of the reference.
+
+    ``max_rows_per_group`` and ``enable_stable_row_ids`` have no effect; the other arguments are refused.
+
+    Returns:
+        The fragments, with id 0, one per data file; none when there are no rows. Or the transaction.
+
+    Raises:
+        SchemaMismatchError: mode "append", and the rows do not fit.
+        NotSupportedError: an argument or a column type that is not supported.
+        StorageError: the outside world failed; files of this call were removed.
+    """
+    refuse_unsupported(
+        "write_fragments",
+        progress=progress,
+        use_legacy_format=None if use_legacy_format is None else True,
+        target_bases=target_bases,
+        target_all_bases=target_all_bases,
+        initial_bases=initial_bases,
+        base_store_params=base_store_params,
+        external_blob_mode=external_blob_mode != _REFERENCE,
+        allow_external_blob_outside_bases=allow_external_blob_outside_bases,
+        namespace_client=namespace_client,
+        table_id=table_id,
+        session=session,
+    )
+    _, log, manifest, _ = _destination(dataset_uri, storage_options)
+    options = WriteOptions(
+        mode=mode,
+        max_rows_per_file=max_rows_per_file,
+        max_bytes_per_file=max_bytes_per_file,
+        data_cache_bytes=data_cache_bytes,
+        max_page_bytes=max_page_bytes,
+        data_storage_version=data_storage_version,
+        file_token=file_token,
+    )
+    transaction = stage_rows(log, manifest, data, schema, options)
+    if return_transaction:
+        return transaction_from_core(transaction)
+    operation: Append | Overwrite = transaction.operation  # type: ignore[assignment]  # stage_rows makes no other
+    return [fragment_from_record(fragment) for fragment in operation.fragments]
+
+
+def _destination(
+    uri: str | Path | LanceDataset, storage_options: dict[str, str] | None
+) -> tuple[str, VersionLog, Manifest | None, dict[str, str] | None]:
+    """Where to write, and the version to plan on; None when there is no dataset."""
+    if isinstance(uri, LanceDataset):
+        return uri.uri, uri.log, uri.manifest, uri.storage_options if storage_options is None else storage_options
+    text = uri_text(uri)
+    log = open_log(text, storage_options)
+    latest = log.latest()
+    return text, log, None if latest is None else log.read(latest), storage_options

@@ -1,0 +1,1 @@
+"""Bytes in memory: bounds-checked reading and alignment. No I/O."""

@@ -1,0 +1,32 @@
+"""Padding arithmetic and the two alignments that the formats prescribe.
+
+Source: data file container (64 bytes behind every buffer, pad byte 0x48) and mini-block chunks (8 bytes, 0xFE).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["BUFFER_ALIGNMENT", "BUFFER_PAD_BYTE", "CHUNK_ALIGNMENT", "CHUNK_PAD_BYTE", "align_up", "padding_bytes"]
+
+BUFFER_ALIGNMENT: Final = 64
+"""Every page buffer and global buffer of a 2.x file starts at a multiple of this many bytes."""
+
+BUFFER_PAD_BYTE: Final = 0x48
+"""Content of the padding between buffers ('H')."""
+
+CHUNK_ALIGNMENT: Final = 8
+"""Every part of a mini-block chunk starts at a multiple of this many bytes, relative to the chunk."""
+
+CHUNK_PAD_BYTE: Final = 0xFE
+"""Content of the padding inside a mini-block chunk."""
+
+
+def padding_bytes(num_bytes: int, alignment: int) -> int:
+    """Bytes to add to ``num_bytes`` so that the next part is aligned (0 when it already is)."""
+    return -num_bytes % alignment
+
+
+def align_up(num_bytes: int, alignment: int) -> int:
+    """The smallest multiple of ``alignment`` that is at least ``num_bytes``."""
+    return num_bytes + padding_bytes(num_bytes, alignment)

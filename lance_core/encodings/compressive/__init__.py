@@ -1,0 +1,1 @@
+"""One module per arm of ``CompressiveEncoding``, named like the arm."""

@@ -1,0 +1,173 @@
+"""out_of_line_bitpacking: FastLanes blocks whose one width stands in the description.
+
+::
+
+    num_values // 1024 packed blocks | the remaining r values
+
+The rest is either r raw words or one more packed block, filled up with zeros. What is left tells which: exactly r words
+are raw values. Width 0 stores no bytes for blocks; its description is an empty flat message.
+
+Repetition and definition levels are stored this way: 16-bit words, one block sequence per chunk.
+
+Source: ``lance.encodings21.OutOfLineBitpacking``; checked against pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from lance_core.encodings.api import BlockForm, Chunks, Decoder, Encoding, FixedWidthBlock
+from lance_core.encodings.kernels.bits import UNSIGNED_DTYPES
+from lance_core.encodings.kernels.fastlanes import BLOCK_VALUES, block_bytes, pack_blocks, unpack_blocks
+from lance_core.encodings.kernels.segments import Segments, interleave
+from lance_core.errors import CorruptDataError, UnsupportedEncodingError
+from lance_core.proto import pb21
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+__all__ = ["ENCODING", "encode_blocks"]
+
+
+def _describe(message: pb21.OutOfLineBitpacking, child: Callable[[pb21.CompressiveEncoding], str]) -> str:
+    return f"out_of_line_bitpacking[{message.uncompressed_bits_per_value}]({child(message.values)})"
+
+
+def encode_blocks(
+    values: NDArray[Any], num_values: NDArray[np.int64], packed_bits: int
+) -> tuple[pb21.CompressiveEncoding, Segments]:
+    """Pack many sequences of unsigned words.
+
+    Args:
+        values: (sum of num_values,) words of 8, 16, 32 or 64 bits.
+        num_values: (num_chunks,) values of each sequence.
+        packed_bits: enough for the largest value.
+
+    Returns:
+        The description, and one segment per sequence.
+    """
+    value_bits = values.itemsize * 8
+    tails = num_values % BLOCK_VALUES
+    # A packed tail costs 1024 values; what would not be smaller than the raw words is stored raw.
+    packs_tail = tails * value_bits > BLOCK_VALUES * packed_bits
+    num_blocks = num_values // BLOCK_VALUES + packs_tail
+    raw_tails = np.where(packs_tail, 0, tails)
+    word_bytes = value_bits // 8
+    value_bytes = values.view(np.uint8)
+    if bool(raw_tails.any()):
+        stops = np.cumsum(num_values)
+        raw = Segments(value_bytes, (stops - raw_tails) * word_bytes, raw_tails * word_bytes)
+        whole = Segments(value_bytes, (stops - num_values) * word_bytes, (num_values - raw_tails) * word_bytes)
+        packed = _pack(whole.gather().view(values.dtype), num_values - raw_tails, packed_bits)
+        data, bounds = interleave([Segments.back_to_back(packed, num_blocks * block_bytes(packed_bits)), raw])
+        segments = Segments(data, bounds[:-1], np.diff(bounds))
+    else:
+        packed = _pack(values, num_values, packed_bits)
+        segments = Segments.back_to_back(packed, num_blocks * block_bytes(packed_bits))
+    flat = pb21.CompressiveEncoding(flat=pb21.Flat(bits_per_value=packed_bits))
+    message = pb21.OutOfLineBitpacking(uncompressed_bits_per_value=value_bits, values=flat)
+    return pb21.CompressiveEncoding(out_of_line_bitpacking=message), segments
+
+
+def _pack(values: NDArray[Any], num_values: NDArray[np.int64], packed_bits: int) -> NDArray[np.uint8]:
+    """Packed blocks of many sequences; the last block of each is filled up with zeros."""
+    lengths = _block_lengths(num_values, -(-num_values // BLOCK_VALUES))
+    if bool((lengths[:-1] == BLOCK_VALUES).all()) and len(values) % BLOCK_VALUES == 0:
+        blocks = values.reshape(-1, BLOCK_VALUES)
+    else:
+        blocks = np.zeros((len(lengths), BLOCK_VALUES), values.dtype)
+        _fill_rows(blocks, lengths, values)
+    return pack_blocks(blocks, values.itemsize * 8, packed_bits).reshape(-1).view(np.uint8)
+
+
+def _block_lengths(num_values: NDArray[np.int64], num_blocks: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Values of each block, given the values and blocks of each sequence."""
+    lengths = np.full(int(num_blocks.sum()), BLOCK_VALUES, np.int64)
+    last = (np.cumsum(num_blocks) - 1)[num_blocks > 0]
+    lengths[last] = (num_values - (num_blocks - 1) * BLOCK_VALUES)[num_blocks > 0]
+    return lengths
+
+
+def _fill_rows(rows: NDArray[Any], lengths: NDArray[np.int64], values: NDArray[Any]) -> None:
+    """Lay values out in rows: ``lengths[i]`` of them at the start of row i."""
+    if len(lengths) == 0:
+        return
+    length = int(lengths[0])
+    if bool((lengths[:-1] == length).all()):
+        num_equal = (len(lengths) - 1) * length
+        rows[:-1, :length] = values[:num_equal].reshape(-1, length)
+        rows[-1, : int(lengths[-1])] = values[num_equal:]
+        return
+    row_starts = np.arange(len(lengths)) * rows.shape[1]
+    shifts = row_starts - (np.cumsum(lengths) - lengths)
+    rows.reshape(-1)[np.arange(len(values)) + np.repeat(shifts, lengths)] = values
+
+
+def _decode_blocks(message: pb21.OutOfLineBitpacking, chunks: Chunks, _decoder: Decoder) -> FixedWidthBlock:
+    value_bits, packed_bits = _checked_widths(message)
+    word_bytes = value_bits // 8
+    buffer = chunks.only_buffer("out_of_line_bitpacking")
+    whole, tails = np.divmod(chunks.num_values, BLOCK_VALUES)
+    left = buffer.sizes - whole * block_bytes(packed_bits)
+    is_raw = (tails > 0) & (left == tails * word_bytes)
+    if bool((left < np.where((tails > 0) & ~is_raw, block_bytes(packed_bits), 0)).any()):
+        raise CorruptDataError(f"out_of_line_bitpacking: a chunk is too short for its values of {packed_bits} bits")
+    num_packed = whole + ((tails > 0) & ~is_raw)
+    num_rows = num_packed + is_raw
+    words = np.empty((int(num_rows.sum()), BLOCK_VALUES), UNSIGNED_DTYPES[value_bits])
+    raw_rows = (np.cumsum(num_rows) - 1)[is_raw]
+    packed_rows = np.ones(len(words), np.bool_)
+    packed_rows[raw_rows] = False
+    _unpack_rows(words, packed_rows, _packed_segments(buffer, num_packed, packed_bits), value_bits, packed_bits)
+    raw_starts = (buffer.starts + whole * block_bytes(packed_bits))[is_raw]
+    raw = Segments(buffer.data, raw_starts, tails[is_raw] * word_bytes)
+    if raw.num_segments:
+        targets = words[raw_rows]
+        _fill_rows(targets, tails[is_raw], raw.gather().view(words.dtype))
+        words[raw_rows] = targets
+    lengths = _block_lengths(chunks.num_values, num_rows)
+    row_bytes = BLOCK_VALUES * word_bytes
+    rows = Segments(words.reshape(-1).view(np.uint8), np.arange(len(words)) * row_bytes, lengths * word_bytes)
+    return FixedWidthBlock(chunks.total_values, value_bits, rows.gather())
+
+
+def _packed_segments(buffer: Segments, num_packed: NDArray[np.int64], packed_bits: int) -> Segments:
+    """One segment per packed block of all chunks."""
+    size = block_bytes(packed_bits)
+    in_chunk = np.arange(int(num_packed.sum())) - np.repeat(np.cumsum(num_packed) - num_packed, num_packed)
+    starts = np.repeat(buffer.starts, num_packed) + in_chunk * size
+    return Segments(buffer.data, starts, np.full(len(starts), size, np.int64))
+
+
+def _unpack_rows(
+    words: NDArray[Any], chosen: NDArray[np.bool_], packed: Segments, value_bits: int, packed_bits: int
+) -> None:
+    source = packed.rows(block_bytes(packed_bits)).view(words.dtype) if packed_bits else words[:, :0]
+    if bool(chosen.all()):
+        unpack_blocks(source, value_bits, packed_bits, words)
+    else:
+        unpacked = np.empty((packed.num_segments, BLOCK_VALUES), words.dtype)
+        unpack_blocks(source, value_bits, packed_bits, unpacked)
+        words[chosen] = unpacked
+
+
+def _checked_widths(message: pb21.OutOfLineBitpacking) -> tuple[int, int]:
+    if message.values.WhichOneof("compression") != "flat" or message.values.flat.HasField("data"):
+        raise UnsupportedEncodingError(
+            "out_of_line_bitpacking: only plain packed words are supported", arm="out_of_line_bitpacking"
+        )
+    value_bits, packed_bits = message.uncompressed_bits_per_value, message.values.flat.bits_per_value
+    if value_bits not in UNSIGNED_DTYPES or packed_bits > value_bits:
+        raise CorruptDataError(f"out_of_line_bitpacking: {packed_bits} bits for values of {value_bits} bits")
+    return value_bits, packed_bits
+
+
+ENCODING: Final = Encoding(
+    arm="out_of_line_bitpacking",
+    describe=_describe,
+    block=BlockForm(_decode_blocks),
+)

@@ -1,0 +1,73 @@
+"""packed_struct: structs of fixed-width members, the members of a row side by side.
+
+::
+
+    row 0: member 0 | member 1 | ...      row 1: member 0 | member 1 | ...
+
+Members have no validity of their own.
+
+Source: ``lance.encodings21.PackedStruct``; checked against pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from lance_core.encodings.api import (
+    Chunks,
+    DataBlock,
+    Decoder,
+    Encoding,
+    FixedRows,
+    FixedWidthBlock,
+    MiniBlockForm,
+    PerValueForm,
+    StructBlock,
+    VariableWidthBlock,
+)
+from lance_core.errors import CorruptDataError, UnsupportedEncodingError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lance_core.proto import pb21
+
+__all__ = ["ENCODING"]
+
+
+def _describe(message: pb21.PackedStruct, child: Callable[[pb21.CompressiveEncoding], str]) -> str:
+    return f"packed_struct[{', '.join(map(str, message.bits_per_value))}]({child(message.values)})"
+
+
+def _decode_chunks(message: pb21.PackedStruct, chunks: Chunks, decoder: Decoder) -> StructBlock:
+    return _split(message, decoder.mini_block(message.values, chunks))
+
+
+def _decode_rows(message: pb21.PackedStruct, rows: FixedRows | VariableWidthBlock, decoder: Decoder) -> StructBlock:
+    return _split(message, decoder.per_value(message.values, rows))
+
+
+def _split(message: pb21.PackedStruct, block: DataBlock) -> StructBlock:
+    bits = tuple(message.bits_per_value)
+    if not bits or any(width % 8 or width == 0 for width in bits):
+        raise UnsupportedEncodingError(f"packed_struct: members of {bits} bits are not supported", arm="packed_struct")
+    if not isinstance(block, FixedWidthBlock) or block.bits_per_value != sum(bits):
+        raise CorruptDataError(f"packed_struct: rows are not of {sum(bits)} bits, the sum of their members")
+    rows = block.data.reshape(block.num_values, sum(bits) // 8)
+    members = []
+    at = 0
+    for width in bits:
+        data = np.ascontiguousarray(rows[:, at : at + width // 8]).reshape(-1)
+        members.append(FixedWidthBlock(block.num_values, width, data))
+        at += width // 8
+    return StructBlock(block.num_values, tuple(members))
+
+
+ENCODING: Final = Encoding(
+    arm="packed_struct",
+    describe=_describe,
+    mini_block=MiniBlockForm(_decode_chunks),
+    per_value=PerValueForm(_decode_rows),
+)

@@ -1,0 +1,47 @@
+"""Runs of equal values.
+
+Run lengths are u8: a longer run is stored as several. Some writers let the last run overshoot the end of their chunk;
+expansion therefore cuts every chunk at its own number of values.
+
+Source: pylance 14.0.2; overshooting runs: pylance 0.38 to 1.0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["expand_runs"]
+
+
+def expand_runs(
+    values: NDArray[Any],
+    run_lengths: NDArray[np.uint8],
+    runs_per_chunk: NDArray[np.int64],
+    values_per_chunk: NDArray[np.int64],
+) -> NDArray[Any] | None:
+    """Expand the runs of many chunks.
+
+    Args:
+        values: (num_runs, ...) one entry per run, chunk after chunk.
+        run_lengths: (num_runs,) how often each is repeated.
+        runs_per_chunk: (num_chunks,) how many of the runs belong to each chunk.
+        values_per_chunk: (num_chunks,) how many values each chunk holds.
+
+    Returns:
+        Fresh (sum of values_per_chunk, ...) values, or None if the runs of some chunk do not reach its number.
+    """
+    lengths = run_lengths.astype(np.int64)
+    run_stops = np.cumsum(lengths)
+    chunk_stops = np.append(0, run_stops)[np.cumsum(runs_per_chunk)]
+    chunk_starts = np.append(0, chunk_stops[:-1])
+    if bool((chunk_stops - chunk_starts < values_per_chunk).any()):
+        return None
+    if bool((chunk_stops - chunk_starts > values_per_chunk).any()):
+        limits = np.repeat(chunk_starts + values_per_chunk, runs_per_chunk)
+        lengths = np.clip(limits - (run_stops - lengths), 0, lengths)
+    return np.repeat(values, lengths, axis=0)

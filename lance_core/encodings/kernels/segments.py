@@ -1,0 +1,163 @@
+"""Byte segments: picking many runs of bytes out of one array, and zipping several such lists together.
+
+Two movements carry almost every byte of a page, and both run inside one Arrow kernel, without a loop in Python::
+
+    gather       |..AAAA...BB.....CCCC|            ->  AAAABBCCCC
+    interleave   (AAAA, BB, CCCC), (x, y, z)       ->  AAAAxBByCCCCz
+
+``gather`` reads chunks (values without their headers), ``interleave`` writes them (header, levels, values, padding).
+
+Source: own measurements, 64 MiB in segments of 4 to 16 KiB: Arrow ``take`` moves 5 to 7 GB/s and
+``binary_join_element_wise`` 8 to 9 GB/s, a loop of ``memoryview`` copies 3 to 5 GB/s.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+__all__ = ["Segments", "interleave"]
+
+_FEW_BYTES: Final = 32
+"""Below this many bytes a segment, numpy's indexing is the faster way to pick them; they may also overlap."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segments:
+    """Many byte strings in one array: number i is ``data[starts[i] : starts[i] + sizes[i]]``.
+
+    Starts ascend and segments do not overlap. Whoever builds the record from untrusted positions has checked that
+    they lie inside ``data``.
+
+    Attributes:
+        data: (num_bytes,) uint8.
+        starts: (num_segments,) int64, bytes.
+        sizes: (num_segments,) int64, bytes.
+    """
+
+    data: NDArray[np.uint8]
+    starts: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+
+    @classmethod
+    def back_to_back(cls, data: NDArray[np.uint8], sizes: NDArray[np.int64]) -> Self:
+        """Segments that follow each other without gaps from the start of ``data``."""
+        return cls(data, np.cumsum(sizes) - sizes, sizes)
+
+    @classmethod
+    def evenly(cls, data: NDArray[np.uint8], num_segments: int, segment_bytes: int) -> Self:
+        """Back-to-back segments of ``segment_bytes`` each; the last one holds what is left of ``data``."""
+        starts = np.arange(num_segments, dtype=np.int64) * segment_bytes
+        return cls(data, starts, np.minimum(len(data) - starts, segment_bytes))
+
+    @property
+    def num_segments(self) -> int:
+        """How many segments there are."""
+        return len(self.starts)
+
+    @property
+    def num_bytes(self) -> int:
+        """Sum of the sizes."""
+        return int(self.sizes.sum())
+
+    def select(self, chosen: slice | NDArray[np.bool_] | NDArray[np.int64]) -> Self:
+        """The chosen segments of the same data."""
+        return type(self)(self.data, self.starts[chosen], self.sizes[chosen])
+
+    def skip(self, num_bytes: int) -> Self:
+        """Every segment without its first ``num_bytes`` bytes; the caller has checked that each has as many."""
+        return type(self)(self.data, self.starts + num_bytes, self.sizes - num_bytes)
+
+    def segment(self, index: int) -> NDArray[np.uint8]:
+        """Segment ``index`` as a view."""
+        start = int(self.starts[index])
+        return self.data[start : start + int(self.sizes[index])]
+
+    def gather(self) -> NDArray[np.uint8]:
+        """All segments joined: a view where they already lie back to back, else one copy."""
+        if self.num_segments == 0:
+            return self.data[:0]
+        stops = self.starts + self.sizes
+        if bool((self.starts[1:] == stops[:-1]).all()):
+            return self.data[int(self.starts[0]) : int(stops[-1])]
+        step = int(self.starts[1] - self.starts[0])
+        size = int(self.sizes[0])
+        if size and bool((np.diff(self.starts) == step).all() and (self.sizes[:-1] == size).all()):
+            return self._gather_evenly_spaced(step, size)
+        return self._gather_anywhere(stops)
+
+    def rows(self, segment_bytes: int) -> NDArray[np.uint8]:
+        """The first ``segment_bytes`` bytes of every segment, (num_segments, segment_bytes); a view if evenly spaced.
+
+        The caller has checked that every segment is long enough.
+        """
+        if self.num_segments == 0 or segment_bytes == 0:
+            return np.empty((self.num_segments, segment_bytes), np.uint8)
+        steps = np.diff(self.starts)
+        if len(steps) == 0 or bool((steps == steps[0]).all()):
+            step = int(steps[0]) if len(steps) else segment_bytes
+            return np.lib.stride_tricks.as_strided(
+                self.data[int(self.starts[0]) :], (self.num_segments, segment_bytes), (step, 1), writeable=False
+            )
+        if segment_bytes <= _FEW_BYTES:
+            picked: NDArray[np.uint8] = self.data[self.starts[:, None] + np.arange(segment_bytes)]
+            return picked
+        shortened = Segments(self.data, self.starts, np.full(self.num_segments, segment_bytes, np.int64))
+        return shortened.gather().reshape(self.num_segments, segment_bytes)
+
+    def _gather_evenly_spaced(self, step: int, size: int) -> NDArray[np.uint8]:
+        out = np.empty(self.num_bytes, np.uint8)
+        num_equal = self.num_segments - 1
+        equal = np.lib.stride_tricks.as_strided(
+            self.data[int(self.starts[0]) :], (num_equal, size), (step, 1), writeable=False
+        )
+        out[: num_equal * size].reshape(num_equal, size)[:] = equal
+        out[num_equal * size :] = self.segment(num_equal)
+        return out
+
+    def _gather_anywhere(self, stops: NDArray[np.int64]) -> NDArray[np.uint8]:
+        # The wanted segments are the even entries of an array whose odd entries are the gaps between them.
+        bounds = np.empty(2 * self.num_segments, np.int64)
+        bounds[0::2] = self.starts
+        bounds[1::2] = stops
+        taken = _binary_array(self.data, bounds).take(pa.array(np.arange(0, 2 * self.num_segments, 2)))
+        return np.frombuffer(taken.buffers()[2], np.uint8, self.num_bytes)
+
+
+def interleave(columns: Sequence[Segments]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Zip lists of segments: segment 0 of every column, then segment 1 of every column, and so on.
+
+    Args:
+        columns: at least one; all with the same number of segments.
+
+    Returns:
+        The joined bytes, and the (num_segments + 1,) int64 positions where each group starts, the end included.
+    """
+    num_segments = columns[0].num_segments
+    if num_segments == 0:
+        return np.empty(0, np.uint8), np.zeros(1, np.int64)
+    arrays = [_binary_array(column.gather(), _bounds(column.sizes)) for column in columns]
+    joined = pc.binary_join_element_wise(*arrays, pa.scalar(b"", pa.large_binary()))
+    _, bounds, data = joined.buffers()
+    positions = np.frombuffer(bounds, np.int64, num_segments + 1)
+    return np.frombuffer(data, np.uint8, int(positions[-1])), positions
+
+
+def _bounds(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    bounds = np.zeros(len(sizes) + 1, np.int64)
+    np.cumsum(sizes, out=bounds[1:])
+    return bounds
+
+
+def _binary_array(data: NDArray[np.uint8], bounds: NDArray[np.int64]) -> pa.LargeBinaryArray:
+    buffers = [None, pa.py_buffer(bounds), pa.py_buffer(np.ascontiguousarray(data))]
+    return pa.Array.from_buffers(pa.large_binary(), len(bounds) - 1, buffers)

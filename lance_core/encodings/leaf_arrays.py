@@ -1,0 +1,275 @@
+"""Leaf arrays: Arrow arrays without structure of their own, to and from ``DataBlock``.
+
+Validity is not part of a block: for a leaf it comes from definition levels, which also carry the nulls of the structs
+around it. What lies under a null is not kept: null strings become empty and null words 0, so that files hold no
+leftovers of other data. (Null fixed-size lists are blanked when they are zipped, which copies them anyway.)
+
+Source: Arrow columnar format.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_core.encodings.api import (
+    DataBlock,
+    DictionaryBlock,
+    FixedSizeListBlock,
+    FixedWidthBlock,
+    NullBlock,
+    VariableWidthBlock,
+)
+from lance_core.encodings.kernels.bits import pack_mask, slice_bitmap, unpack_bitmap
+from lance_core.errors import CorruptDataError, NotSupportedError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = [
+    "array_from_block",
+    "bitmap_of",
+    "block_from_array",
+    "bytes_of",
+    "is_variable_width",
+    "validity_of",
+    "with_nulls",
+]
+
+_MAX_INT32: Final = (1 << 31) - 1
+_WORD_BYTES: Final = (1, 2, 4, 8)
+
+
+def bytes_of(buffer: pa.Buffer | None) -> NDArray[np.uint8]:
+    """A buffer as a (num_bytes,) uint8 view."""
+    return np.frombuffer(buffer, np.uint8) if buffer is not None and buffer.size else np.empty(0, np.uint8)
+
+
+def is_variable_width(dtype: pa.DataType) -> bool:
+    """True for strings and binaries."""
+    return bool(
+        pa.types.is_string(dtype)
+        or pa.types.is_binary(dtype)
+        or pa.types.is_large_string(dtype)
+        or pa.types.is_large_binary(dtype)
+    )
+
+
+def validity_of(array: pa.Array) -> NDArray[np.bool_] | None:
+    """(len(array),) mask, True = valid; None = no nulls.
+
+    An index that names a null of its dictionary is a null.
+    """
+    if pa.types.is_dictionary(array.type) and array.dictionary.null_count:
+        named = array.dictionary.is_valid().take(array.indices).fill_null(False)
+        return unpack_bitmap(bytes_of(named.buffers()[1]), named.offset, len(named))
+    if array.null_count == 0:
+        return None
+    if pa.types.is_null(array.type):
+        return np.zeros(len(array), np.bool_)
+    return unpack_bitmap(bytes_of(array.buffers()[0]), array.offset, len(array))
+
+
+def with_nulls(array: pa.Array, validity: NDArray[np.bool_] | None) -> pa.Array:
+    """The array with every slot null that ``validity`` hides; it hides at least the array's own nulls."""
+    if validity is None or array.null_count == len(array) - int(np.count_nonzero(validity)):
+        return array
+    return pc.if_else(pa.array(validity), array, pa.scalar(None, array.type))
+
+
+def bitmap_of(validity: NDArray[np.bool_] | None) -> pa.Buffer | None:
+    """A mask as an Arrow validity buffer; None if all is valid."""
+    return None if validity is None or bool(validity.all()) else pa.py_buffer(pack_mask(validity))
+
+
+def block_from_array(array: pa.Array, validity: NDArray[np.bool_] | None) -> DataBlock:
+    """The values of a leaf array; a view of its memory wherever nothing has to be blanked.
+
+    Args:
+        array: without structure; not a dictionary.
+        validity: (len(array),) mask of the slots to keep, which may hide more than the array's own nulls.
+
+    Raises:
+        NotSupportedError: a type that has no leaf form.
+    """
+    dtype = array.type
+    if pa.types.is_null(dtype):
+        return NullBlock(len(array))
+    if pa.types.is_fixed_size_list(dtype):
+        return _fixed_size_list_block(array, validity)
+    if is_variable_width(dtype):
+        return _variable_width_block(array, validity)
+    if pa.types.is_boolean(dtype):
+        data = slice_bitmap(bytes_of(array.buffers()[1]), array.offset, len(array))
+        return FixedWidthBlock(len(array), 1, data)
+    try:
+        width = dtype.bit_width // 8
+    except ValueError as error:
+        raise NotSupportedError(f"values of type {dtype} cannot be written", arrow_type=str(dtype)) from error
+    data = bytes_of(array.buffers()[1])[array.offset * width : (array.offset + len(array)) * width]
+    if validity is not None:
+        data = _blanked(data, width, validity)
+    return FixedWidthBlock(len(array), width * 8, data)
+
+
+def array_from_block(dtype: pa.DataType, block: DataBlock, validity: NDArray[np.bool_] | None) -> pa.Array:
+    """The array of a leaf; its buffers are those of the block wherever that is possible.
+
+    Args:
+        dtype: Arrow type of the leaf.
+        block: one value per slot.
+        validity: (num_values,) mask; None = all valid.
+
+    Raises:
+        CorruptDataError: the block is not of this type.
+        NotSupportedError: more than 2 GiB for a type with 32-bit offsets.
+    """
+    num_values = block.num_values
+    if validity is not None and len(validity) != num_values:
+        raise CorruptDataError(f"{num_values} values but {len(validity)} definition levels")
+    if isinstance(block, NullBlock) or pa.types.is_null(dtype):
+        return pa.nulls(num_values, dtype)
+    bitmap = bitmap_of(validity)
+    if isinstance(block, DictionaryBlock):
+        return _array_from_dictionary(dtype, block, bitmap)
+    if pa.types.is_fixed_size_list(dtype):
+        if not isinstance(block, FixedSizeListBlock) or block.dimension != dtype.list_size:
+            raise _mismatch(dtype, block)
+        items = array_from_block(dtype.value_type, block.items, block.validity)
+        return pa.Array.from_buffers(dtype, num_values, [bitmap], children=[items])
+    if is_variable_width(dtype):
+        if not isinstance(block, VariableWidthBlock):
+            raise _mismatch(dtype, block)
+        offsets, data = _arrow_offsets(dtype, block)
+        array = pa.Array.from_buffers(dtype, num_values, [bitmap, pa.py_buffer(offsets), pa.py_buffer(data)])
+        return _checked_values(array)
+    if not isinstance(block, FixedWidthBlock):
+        raise _mismatch(dtype, block)
+    data = _arrow_words(dtype, block)
+    return _checked_values(pa.Array.from_buffers(dtype, num_values, [bitmap, pa.py_buffer(data)]))
+
+
+def _blanked(data: NDArray[np.uint8], width: int, validity: NDArray[np.bool_]) -> NDArray[np.uint8]:
+    """A copy with zeros for the slots that are not valid."""
+    if width in _WORD_BYTES:
+        # A product has no branch to mispredict, unlike a choice.
+        words: NDArray[Any] = np.multiply(data.view(f"<u{width}"), validity, dtype=f"<u{width}")
+        return words.view(np.uint8)
+    blanked = data.copy()
+    blanked.reshape(len(validity), width)[~validity] = 0
+    return blanked
+
+
+def _variable_width_block(array: pa.Array, validity: NDArray[np.bool_] | None) -> VariableWidthBlock:
+    is_large = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
+    offset_dtype = np.dtype("<i8" if is_large else "<i4")
+    _, offset_buffer, data_buffer = array.buffers()
+    offsets = _words_of(offset_buffer, offset_dtype, array.offset, len(array) + 1)
+    data = bytes_of(data_buffer)
+    if validity is not None:
+        lengths = np.diff(offsets)
+        if bool(lengths[~validity].any()):
+            dense = array.filter(pa.array(validity))
+            kept = np.zeros(len(array) + 1, offset_dtype)
+            np.cumsum(np.where(validity, lengths, 0), out=kept[1:])
+            first = _words_of(dense.buffers()[1], offset_dtype, dense.offset, 1)
+            return VariableWidthBlock(kept, bytes_of(dense.buffers()[2])[int(first[0]) :])
+    return VariableWidthBlock(offsets, data)
+
+
+def _words_of(buffer: pa.Buffer | None, dtype: np.dtype[Any], start: int, num_words: int) -> NDArray[Any]:
+    # Arrow allows an empty offsets buffer for an empty array.
+    if buffer is None or buffer.size == 0:
+        return np.zeros(num_words, dtype)
+    return np.frombuffer(buffer, dtype, num_words, start * dtype.itemsize)
+
+
+def _fixed_size_list_block(array: pa.FixedSizeListArray, validity: NDArray[np.bool_] | None) -> FixedSizeListBlock:
+    dimension = array.type.list_size
+    items = array.values.slice(array.offset * dimension, len(array) * dimension)
+    if isinstance(items, pa.ExtensionArray):
+        items = items.storage
+    item_validity = validity_of(items)
+    if validity is not None and item_validity is not None:
+        # Items of a null list are neither valid nor null; calling them valid often leaves no null item at all.
+        item_validity = item_validity | np.repeat(~validity, dimension)
+        item_validity = None if bool(item_validity.all()) else item_validity
+    return FixedSizeListBlock(len(array), dimension, block_from_array(items, item_validity), item_validity)
+
+
+def _arrow_offsets(dtype: pa.DataType, block: VariableWidthBlock) -> tuple[NDArray[Any], NDArray[np.uint8]]:
+    offsets, data = block.offsets, block.data
+    if pa.types.is_large_string(dtype) or pa.types.is_large_binary(dtype):
+        return offsets.astype(np.int64, copy=False), data
+    first, last = int(offsets[0]), int(offsets[-1])
+    if last > _MAX_INT32:
+        if last - first > _MAX_INT32:
+            raise NotSupportedError(f"{last - first} bytes in one array of type {dtype}: read fewer rows at once")
+        return (offsets - first).astype(np.int32), data[first:last]
+    return offsets.astype(np.int32, copy=False), data
+
+
+def _checked_values(array: pa.Array) -> pa.Array:
+    """The array, if its bytes are values of its type: not every byte string is text, nor every word a decimal."""
+    dtype = array.type
+    if not (pa.types.is_string(dtype) or pa.types.is_large_string(dtype) or pa.types.is_decimal(dtype)):
+        return array
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid as error:
+        raise CorruptDataError(f"a column of type {array.type} holds other bytes: {error}") from error
+    return array
+
+
+def _arrow_words(dtype: pa.DataType, block: FixedWidthBlock) -> NDArray[np.uint8]:
+    if pa.types.is_boolean(dtype):
+        if block.bits_per_value == 8:
+            return pack_mask(block.data != 0)
+        if block.bits_per_value == 1:
+            return block.data
+    elif dtype.bit_width == block.bits_per_value:
+        return block.data
+    raise _mismatch(dtype, block)
+
+
+def _array_from_dictionary(dtype: pa.DataType, block: DictionaryBlock, bitmap: pa.Buffer | None) -> pa.Array:
+    num_values, bits = block.num_values, block.indices.bits_per_value
+    index_type = {8: pa.uint8(), 16: pa.uint16(), 32: pa.uint32(), 64: pa.uint64()}[bits]
+    indices = pa.Array.from_buffers(index_type, num_values, [bitmap, pa.py_buffer(block.indices.data)])
+    value_type = dtype.value_type if pa.types.is_dictionary(dtype) else dtype
+    items = array_from_block(value_type, block.items, None)
+    if (
+        bitmap is None
+        and num_values == len(items) == 1
+        and not pa.types.is_dictionary(dtype)
+        and not block.indices.data.any()
+    ):
+        return items
+    if pa.types.is_dictionary(dtype):
+        if len(items) > 1 << (dtype.index_type.bit_width - pa.types.is_signed_integer(dtype.index_type)):
+            raise CorruptDataError(f"a dictionary of {len(items)} items for indices of type {dtype.index_type}")
+        # Null slots may hold any index; they need not fit the type.
+        return pa.DictionaryArray.from_arrays(indices.cast(dtype.index_type, safe=False), items, ordered=dtype.ordered)
+    if isinstance(block.items, VariableWidthBlock):
+        _check_expanded_bytes(dtype, block.items, indices)
+    return items.take(indices)
+
+
+def _check_expanded_bytes(dtype: pa.DataType, items: VariableWidthBlock, indices: pa.Array) -> None:
+    longest = int(np.diff(items.offsets).max(initial=0))
+    if longest * len(indices) <= _MAX_INT32:
+        return
+    lengths = pa.array(np.diff(items.offsets).astype(np.int64))
+    num_bytes = pc.sum(lengths.take(indices)).as_py() or 0
+    if num_bytes > _MAX_INT32:
+        raise NotSupportedError(f"{num_bytes} bytes in one array of type {dtype}: read fewer rows at once")
+
+
+def _mismatch(dtype: pa.DataType, block: DataBlock) -> CorruptDataError:
+    found = type(block).__name__
+    if isinstance(block, FixedWidthBlock):
+        found += f" of {block.bits_per_value} bits"
+    return CorruptDataError(f"a column of type {dtype} cannot hold a {found}", expected=str(dtype), found=found)

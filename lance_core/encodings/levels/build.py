@@ -1,0 +1,212 @@
+"""Shredding: the nesting of a column, layer by layer, becomes one repetition and one definition level per leaf entry.
+
+Layers are peeled from the outside. Each step keeps one entry per slot of the current layer; a null or empty list keeps
+one entry of its own for good (it is *closed*), and every other list is replaced by its items::
+
+    rows                    [[1, 2], null, [], [3, null]]
+    after the list layer    1       2       null    []      3       null
+      repetition            1       0       1       1       1       0
+      definition            0       0       2       3       0       0
+    after the leaf layer
+      definition            0       0       2       3       0       1       layers (leaf first): 3, 6
+
+Source: ``lance.encodings21.RepDefLayer``; behaviour of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from lance_core.encodings.levels.layers import (
+    ALL_VALID_ITEM,
+    ALL_VALID_LIST,
+    DEFINITION_LEVELS,
+    EMPTYABLE_LIST,
+    NULL_AND_EMPTY_LIST,
+    NULLABLE_ITEM,
+    NULLABLE_LIST,
+    Layers,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from lance_core.proto import pb21
+
+__all__ = ["FixedSizeListSlots", "ItemSlots", "Levels", "ListSlots", "Slots", "shred"]
+
+
+@dataclass(frozen=True, slots=True)
+class ItemSlots:
+    """A struct layer, or the leaf.
+
+    Attributes:
+        validity: (num_slots,) bool, True = valid; None = all valid. A mask that is all True makes the layer nullable in
+            name, which some readers need.
+        num_slots: entries of the layer.
+    """
+
+    validity: NDArray[np.bool_] | None
+    num_slots: int
+
+
+@dataclass(frozen=True, slots=True)
+class FixedSizeListSlots:
+    """A fixed-size list of structs: every slot, null or not, is followed by ``dimension`` slots of the next layer."""
+
+    validity: NDArray[np.bool_] | None
+    num_slots: int
+    dimension: int
+
+
+@dataclass(frozen=True, slots=True)
+class ListSlots:
+    """A list layer.
+
+    Attributes:
+        validity: as for :class:`ItemSlots`.
+        lengths: (num_slots,) int64 items; 0 for null lists.
+    """
+
+    validity: NDArray[np.bool_] | None
+    lengths: NDArray[np.int64]
+
+    @property
+    def num_slots(self) -> int:
+        """Entries of the layer."""
+        return len(self.lengths)
+
+
+Slots: TypeAlias = ItemSlots | FixedSizeListSlots | ListSlots
+
+
+@dataclass(frozen=True, slots=True)
+class Levels:
+    """Levels of one page.
+
+    Attributes:
+        layers: what the levels mean.
+        repetition: (num_levels,) uint16; None without list layers.
+        definition: (num_levels,) uint16; None when no layer takes definition levels.
+        num_levels: entries; for a page without levels its value slots.
+    """
+
+    layers: Layers
+    repetition: NDArray[np.uint16] | None
+    definition: NDArray[np.uint16] | None
+    num_levels: int
+
+    def visible(self) -> NDArray[np.bool_] | None:
+        """(num_levels,) mask of the levels that own a value slot; None = all of them."""
+        if self.definition is None or not self.layers.has_invisible:
+            return None
+        visible = self.definition <= self.layers.max_visible
+        return None if bool(visible.all()) else visible
+
+
+def shred(slots: Sequence[Slots]) -> Levels:
+    """Turn the layers of a column, outermost first, into levels.
+
+    Args:
+        slots: from the row layer to the leaf. The number of slots of a layer is what the layer before it implies.
+    """
+    codes = [_layer_code(layer) for layer in slots]
+    layers = Layers(tuple(reversed(codes)))
+    state = _Shredding(slots[0].num_slots)
+    definition_top, repetition_top = layers.max_definition, layers.max_repetition
+    for layer, code in zip(slots, codes, strict=True):
+        num_definition = DEFINITION_LEVELS[code]
+        if layer.validity is not None:
+            state.mark_nulls(layer.validity, definition_top - (code == NULL_AND_EMPTY_LIST))
+        if isinstance(layer, ListSlots):
+            state.open_lists(layer.lengths, definition_top, repetition_top)
+            repetition_top -= 1
+        elif isinstance(layer, FixedSizeListSlots):
+            state.repeat_slots(layer.dimension)
+        definition_top -= num_definition
+    definition = state.definition
+    if definition is None and layers.max_definition:
+        definition = np.zeros(state.num_levels, np.uint16)
+    return Levels(layers, state.repetition, definition, state.num_levels)
+
+
+def _layer_code(layer: Slots) -> pb21.RepDefLayer:
+    nullable = layer.validity is not None
+    if not isinstance(layer, ListSlots):
+        return NULLABLE_ITEM if nullable else ALL_VALID_ITEM
+    empty = layer.lengths == 0
+    if layer.validity is not None:
+        empty &= layer.validity
+    if bool(empty.any()):
+        return NULL_AND_EMPTY_LIST if nullable else EMPTYABLE_LIST
+    return NULLABLE_LIST if nullable else ALL_VALID_LIST
+
+
+class _Shredding:
+    """The levels built so far: one entry per slot of the current layer, closed lists included.
+
+    ``definition`` stays None as long as every level is 0, and ``closed`` as long as no list is closed.
+    """
+
+    __slots__ = ("closed", "definition", "num_levels", "repetition")
+
+    def __init__(self, num_slots: int) -> None:
+        self.num_levels = num_slots
+        self.repetition: NDArray[np.uint16] | None = None
+        self.definition: NDArray[np.uint16] | None = None
+        self.closed: NDArray[np.bool_] | None = None
+
+    def mark_nulls(self, validity: NDArray[np.bool_], level: int) -> None:
+        """Give the null slots of this layer their level; a null further out has already won."""
+        null = self._spread(~validity, np.False_)
+        marks = np.multiply(null, np.uint16(level), dtype=np.uint16)
+        self.definition = marks if self.definition is None else np.where(self.definition == 0, marks, self.definition)
+
+    def open_lists(self, lengths: NDArray[np.int64], empty_level: int, repetition_level: int) -> None:
+        """Replace lists by their items; null and empty lists are closed."""
+        lengths = self._spread(lengths, np.int64(0))
+        filled = lengths > 0
+        if not bool(filled.all()):
+            self._mark_empties(~filled, empty_level)
+        if self.repetition is None:
+            self.repetition = np.full(self.num_levels, repetition_level, np.uint16)
+        else:
+            opens = self.repetition == 0 if self.closed is None else (self.repetition == 0) & ~self.closed
+            self.repetition[opens] = repetition_level
+        self._replace_by_items(lengths, filled)
+
+    def repeat_slots(self, dimension: int) -> None:
+        """Replace every slot by ``dimension`` of them; only at top level, where no list has been opened."""
+        if self.definition is not None:
+            self.definition = np.repeat(self.definition, dimension)
+        self.num_levels *= dimension
+
+    def _mark_empties(self, hollow: NDArray[np.bool_], level: int) -> None:
+        """Hollow lists that are neither null, nor inside a null, nor closed before, are empty."""
+        empty = hollow if self.closed is None else hollow & ~self.closed
+        marks = np.multiply(empty, np.uint16(level), dtype=np.uint16)
+        self.definition = marks if self.definition is None else np.where(self.definition == 0, marks, self.definition)
+
+    def _replace_by_items(self, lengths: NDArray[np.int64], filled: NDArray[np.bool_]) -> None:
+        num_entries = np.maximum(lengths, 1)
+        stops = np.cumsum(num_entries)
+        self.num_levels = int(stops[-1]) if len(stops) else 0
+        repetition = np.zeros(self.num_levels, np.uint16)
+        repetition[stops - num_entries] = 0 if self.repetition is None else self.repetition
+        self.repetition = repetition
+        if self.definition is not None:
+            self.definition = np.repeat(self.definition, num_entries)
+        self.closed = None if bool(filled.all()) else np.repeat(~filled, num_entries)
+
+    def _spread(self, slots: NDArray[Any], fill: np.generic) -> NDArray[Any]:
+        """One entry per slot to one entry per level, closed levels getting ``fill``."""
+        if self.closed is None:
+            return slots
+        spread = np.full(self.num_levels, fill, slots.dtype)
+        spread[~self.closed] = slots
+        return spread

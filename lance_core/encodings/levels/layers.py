@@ -1,0 +1,121 @@
+"""Layers: what the repetition and definition levels of one page mean.
+
+A page lists one layer per level of nesting, the leaf included, from the leaf outwards. A layer says whether its slots
+are lists and which of them may be missing, and takes as many *definition levels* as there are ways to be missing:
+
+====  ==================================  =================  ====================================================
+Code  Layer                               Definition levels  Meaning
+====  ==================================  =================  ====================================================
+1     ``ALL_VALID_ITEM``                  0                  leaf, struct or fixed-size list without nulls
+2     ``ALL_VALID_LIST``                  0                  list without nulls and without empties
+3     ``NULLABLE_ITEM``                   1                  leaf, struct or fixed-size list with nulls
+4     ``NULLABLE_LIST``                   1                  list with nulls
+5     ``EMPTYABLE_LIST``                  1                  list with empties
+6     ``NULL_AND_EMPTY_LIST``             2                  list with both; null is the lower of the two
+====  ==================================  =================  ====================================================
+
+Definition levels are numbered from 1, layer by layer from the leaf outwards; level 0 is a value. A repetition level k
+says that a new entry of the k-th list from the inside starts; a row starts with the number of lists. (Parquet counts
+both from the outside.)
+
+Levels above those of the layers inside the innermost list belong to null and empty lists: they are *invisible* and own
+no value slot.
+
+Source: ``lance.encodings21.RepDefLayer``; behaviour of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Self
+
+from lance_core.errors import CorruptDataError, NotSupportedError
+from lance_core.proto import pb21
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = [
+    "ALL_VALID_ITEM",
+    "ALL_VALID_LIST",
+    "DEFINITION_LEVELS",
+    "EMPTYABLE_LIST",
+    "LIST_LAYERS",
+    "NULLABLE_ITEM",
+    "NULLABLE_LIST",
+    "NULL_AND_EMPTY_LIST",
+    "Layers",
+]
+
+ALL_VALID_ITEM: Final = pb21.REPDEF_ALL_VALID_ITEM
+ALL_VALID_LIST: Final = pb21.REPDEF_ALL_VALID_LIST
+NULLABLE_ITEM: Final = pb21.REPDEF_NULLABLE_ITEM
+NULLABLE_LIST: Final = pb21.REPDEF_NULLABLE_LIST
+EMPTYABLE_LIST: Final = pb21.REPDEF_EMPTYABLE_LIST
+NULL_AND_EMPTY_LIST: Final = pb21.REPDEF_NULL_AND_EMPTY_LIST
+
+DEFINITION_LEVELS: Final = {
+    ALL_VALID_ITEM: 0,
+    ALL_VALID_LIST: 0,
+    NULLABLE_ITEM: 1,
+    NULLABLE_LIST: 1,
+    EMPTYABLE_LIST: 1,
+    NULL_AND_EMPTY_LIST: 2,
+}
+"""Definition levels that each layer takes."""
+
+LIST_LAYERS: Final = frozenset({ALL_VALID_LIST, NULLABLE_LIST, EMPTYABLE_LIST, NULL_AND_EMPTY_LIST})
+"""Layers that also take a repetition level."""
+
+_MAX_LAYERS: Final = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Layers:
+    """The layers of one page, from the leaf outwards.
+
+    Attributes:
+        codes: one code per layer, the leaf's first.
+    """
+
+    codes: tuple[pb21.RepDefLayer, ...]
+
+    @classmethod
+    def parse(cls, codes: Iterable[pb21.RepDefLayer], what: str) -> Self:
+        """Check the codes found in a page.
+
+        Raises:
+            CorruptDataError: no layer, an unknown code, or a list as the leaf.
+            NotSupportedError: more layers than any schema that this library reads.
+        """
+        layers = tuple(codes)
+        if not layers or layers[0] in LIST_LAYERS or any(code not in DEFINITION_LEVELS for code in layers):
+            raise CorruptDataError(f"{what}: layers {list(layers)} do not describe a column")
+        if len(layers) > _MAX_LAYERS:
+            raise NotSupportedError(f"{what}: {len(layers)} layers of nesting, at most {_MAX_LAYERS} are supported")
+        return cls(layers)
+
+    @property
+    def max_repetition(self) -> int:
+        """The repetition level that starts a row; 0 without lists."""
+        return sum(code in LIST_LAYERS for code in self.codes)
+
+    @property
+    def max_definition(self) -> int:
+        """The highest definition level."""
+        return sum(DEFINITION_LEVELS[code] for code in self.codes)
+
+    @property
+    def max_visible(self) -> int:
+        """The highest definition level that still owns a value slot."""
+        visible = 0
+        for code in self.codes:
+            if code in LIST_LAYERS:
+                break
+            visible += DEFINITION_LEVELS[code]
+        return visible
+
+    @property
+    def has_invisible(self) -> bool:
+        """True when some definition level owns no value slot."""
+        return self.max_definition > self.max_visible

@@ -1,0 +1,175 @@
+"""Unravelling: the levels of one page become validity and list offsets again, layer by layer from the leaf outwards.
+
+``Unraveler`` walks the layers of one page. For every layer the caller asks for what the schema says it is:
+``validity()`` for the leaf, a struct or a fixed-size list, ``offsets()`` for a list. Peeling a list keeps only the
+levels that start one of its entries.
+
+Source: ``lance.encodings21.RepDefLayer``; behaviour of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lance_core.encodings.levels.layers import (
+    ALL_VALID_ITEM,
+    DEFINITION_LEVELS,
+    EMPTYABLE_LIST,
+    LIST_LAYERS,
+    NULL_AND_EMPTY_LIST,
+    NULLABLE_ITEM,
+    NULLABLE_LIST,
+)
+from lance_core.errors import CorruptDataError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from lance_core.encodings.levels.build import Levels
+    from lance_core.proto import pb21
+
+__all__ = ["Unraveler"]
+
+
+class Unraveler:
+    """Walks the layers of one page from the leaf outwards.
+
+    Args:
+        levels: whole rows: the first repetition level, if there are any, starts a row.
+        what: the column, for messages.
+    """
+
+    __slots__ = (
+        "_codes",
+        "_definition",
+        "_lists_at_level",
+        "_next_layer",
+        "_num_definition_passed",
+        "_num_lists_passed",
+        "_num_slots",
+        "_repetition",
+        "_what",
+    )
+
+    def __init__(self, levels: Levels, what: str) -> None:
+        """Start at the leaf."""
+        self._codes = levels.layers.codes
+        self._repetition = levels.repetition
+        self._definition = levels.definition
+        self._num_slots = levels.num_levels
+        self._what = what
+        self._next_layer = 0
+        self._num_definition_passed = 0
+        self._num_lists_passed = 0
+        # Of each definition level: list layers at or inside the layer that owns it. Level 0 is a value.
+        self._lists_at_level = [0]
+        num_lists = 0
+        for code in self._codes:
+            num_lists += code in LIST_LAYERS
+            self._lists_at_level += [num_lists] * DEFINITION_LEVELS[code]
+
+    def num_slots(self) -> int:
+        """Slots of the layer that comes next."""
+        if self._definition is not None:
+            return len(self._current_definition(self._definition))
+        return self._num_slots if self._repetition is None else len(self._repetition)
+
+    def validity(self) -> NDArray[np.bool_] | None:
+        """Peel a leaf, struct or fixed-size list layer: (num_slots,) mask, True = valid; None = all valid.
+
+        Raises:
+            CorruptDataError: the page has a list layer here, or no layer at all.
+        """
+        code = self._peel(is_list=False)
+        if code == ALL_VALID_ITEM:
+            return None
+        passed = self._num_definition_passed
+        self._num_definition_passed += 1
+        # pylance leaves out definition levels that would all be 0.
+        if self._definition is None:
+            return None
+        return self._current_definition(self._definition) <= passed
+
+    def offsets(self) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
+        """Peel a list layer.
+
+        Returns:
+            (num_slots + 1,) offsets from 0 into the slots of the layer inside, and the validity as in :meth:`validity`.
+
+        Raises:
+            CorruptDataError: the page has no list layer here, or its repetition levels are missing.
+        """
+        code = self._peel(is_list=True)
+        if self._repetition is None:
+            raise CorruptDataError(f"{self._what}: a list layer without repetition levels")
+        # A null comes below an empty; a level that the layer does not have is 0.
+        passed = self._num_definition_passed
+        null_level = passed + 1 if code in (NULLABLE_LIST, NULL_AND_EMPTY_LIST) else 0
+        self._num_definition_passed += DEFINITION_LEVELS[code]
+        empty_level = self._num_definition_passed if code in (EMPTYABLE_LIST, NULL_AND_EMPTY_LIST) else 0
+        self._num_lists_passed += 1
+        starts = np.flatnonzero(self._repetition != 0)
+        num_levels = len(self._repetition)
+        self._repetition = self._repetition[starts] - np.uint16(1)
+        if self._definition is None:
+            return np.append(starts, num_levels), None
+        self._definition = self._definition[starts]
+        return self._lists_with_holes(starts, num_levels, null_level, empty_level)
+
+    def keep_first_of(self, dimension: int) -> None:
+        """Before ``validity()`` of a fixed-size list of structs: keep one level out of each ``dimension``.
+
+        Raises:
+            CorruptDataError: the levels are not a multiple of the dimension, or a list lies outside of this layer.
+        """
+        inside_list = any(code in LIST_LAYERS for code in self._codes[self._next_layer :])
+        if inside_list or self.num_slots() % dimension:
+            raise CorruptDataError(f"{self._what}: levels do not form fixed-size lists of {dimension}")
+        self._num_slots //= dimension
+        if self._repetition is not None:
+            self._repetition = self._repetition[::dimension]
+        if self._definition is not None:
+            self._definition = self._definition[::dimension]
+
+    def _peel(self, *, is_list: bool) -> pb21.RepDefLayer:
+        code = self._codes[self._next_layer] if self._next_layer < len(self._codes) else None
+        if code is None or (code in LIST_LAYERS) != is_list:
+            raise CorruptDataError(f"{self._what}: layers {list(self._codes)} do not fit the nesting of the column")
+        self._next_layer += 1
+        return code
+
+    def _current_definition(self, definition: NDArray[np.uint16]) -> NDArray[np.uint16]:
+        """The definition levels that are slots of the current layer."""
+        highest = sum(lists <= self._num_lists_passed for lists in self._lists_at_level) - 1
+        if highest == len(self._lists_at_level) - 1:
+            return definition
+        return definition[definition <= highest]
+
+    def _lists_with_holes(
+        self, starts: NDArray[np.int64], num_levels: int, null_level: int, empty_level: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
+        definition = self._definition
+        if definition is None:
+            return np.append(starts, num_levels), None
+        highest_own = self._num_definition_passed
+        # A null of the item layers directly outside (a null struct) still is a slot of this list layer.
+        highest_slot = highest_own
+        for code in self._codes[self._next_layer :]:
+            if code in LIST_LAYERS:
+                break
+            highest_slot += code == NULLABLE_ITEM
+        is_slot = definition <= highest_slot
+        is_null = definition > highest_own
+        if null_level:
+            is_null |= definition == null_level
+        is_hollow = is_null | (definition == empty_level) if empty_level else is_null
+        # Levels that start an entry which is null, empty or no slot at all stand for no child.
+        is_child = np.ones(num_levels, np.bool_)
+        is_child[starts] = is_slot & ~is_hollow
+        children_before = np.zeros(num_levels + 1, np.int64)
+        np.cumsum(is_child, out=children_before[1:])
+        offsets = np.append(children_before[starts[is_slot]], children_before[-1])
+        validity = ~is_null[is_slot]
+        return offsets, None if bool(validity.all()) else validity

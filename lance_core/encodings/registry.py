@@ -1,0 +1,184 @@
+"""Which encodings exist: one literal table per protobuf oneof, and the only dispatch over it.
+
+``COMPRESSIVE`` is keyed by the arms of ``CompressiveEncoding.compression``. What is in neither ``COMPRESSIVE`` nor
+``COMPRESSIVE_NOT_YET`` does not exist; a test compares both with the oneof. The arms of ``PageLayout.layout`` are
+dispatched in ``page_decoder.py``.
+
+Source: ``lance.encodings21.CompressiveEncoding``.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+from lance_core.encodings.compressive import (
+    byte_stream_split,
+    constant,
+    fixed_size_list,
+    flat,
+    fsst,
+    general,
+    inline_bitpacking,
+    out_of_line_bitpacking,
+    packed_struct,
+    rle,
+    variable,
+    variable_packed_struct,
+)
+from lance_core.errors import CorruptDataError, InternalError, UnsupportedEncodingError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy as np
+    from google.protobuf.message import Message
+    from numpy.typing import NDArray
+
+    from lance_core.encodings.api import (
+        Chunks,
+        DataBlock,
+        EncodedChunks,
+        Encoding,
+        FixedRows,
+        VariableWidthBlock,
+    )
+    from lance_core.proto import pb21
+
+__all__ = ["COMPRESSIVE", "COMPRESSIVE_NOT_YET", "DECODER", "ENCODER", "describe", "selected_arm"]
+
+_ENCODINGS: Final[tuple[Encoding[Any], ...]] = (
+    flat.ENCODING,
+    variable.ENCODING,
+    constant.ENCODING,
+    out_of_line_bitpacking.ENCODING,
+    inline_bitpacking.ENCODING,
+    fsst.ENCODING,
+    rle.ENCODING,
+    byte_stream_split.ENCODING,
+    general.ENCODING,
+    fixed_size_list.ENCODING,
+    packed_struct.ENCODING,
+    variable_packed_struct.ENCODING,
+)
+
+COMPRESSIVE: Final[Mapping[str, Encoding[Any]]] = MappingProxyType({item.arm: item for item in _ENCODINGS})
+"""Encodings by the name of their oneof field."""
+
+COMPRESSIVE_NOT_YET: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "dictionary": "only written by the unstable format 2.3; pages of 2.1 and 2.2 keep dictionaries in their layout",
+        "range": "only written by the unstable format 2.3",
+        "delta": "only written by the unstable format 2.3",
+    }
+)
+"""Arms that are known and refused, and what they are."""
+
+_MAX_DEPTH: Final = 16
+
+
+def selected_arm(message: Message, oneof: str, what: str) -> str:
+    """Name of the oneof field that is set.
+
+    Raises:
+        UnsupportedEncodingError: a field that this library's protocol does not know.
+        CorruptDataError: none is set.
+    """
+    arm = message.WhichOneof(oneof)
+    if arm is not None:
+        return str(arm)
+    # protobuf keeps fields of newer writers as unknown ones, which are part of the serialized bytes.
+    known = type(message)()
+    known.CopyFrom(message)
+    known.DiscardUnknownFields()
+    if known.ByteSize() != message.ByteSize():
+        raise UnsupportedEncodingError(f"{what} of a kind that this library does not know")
+    raise CorruptDataError(f"{what} without a kind")
+
+
+def describe(encoding: pb21.CompressiveEncoding) -> str:
+    """A short text for a tree of encodings: ``general[zstd](variable(offsets=flat[32]))``."""
+    arm = encoding.WhichOneof("compression")
+    if arm is None:
+        return "none"
+    known = COMPRESSIVE.get(arm)
+    return known.describe(getattr(encoding, arm), describe) if known else arm
+
+
+class _Decoder:
+    """Looks up the arm and the form, and hands itself on for children; see ``api.Decoder``."""
+
+    __slots__ = ("_depth",)
+
+    def __init__(self, depth: int = 0) -> None:
+        self._depth = depth
+
+    def mini_block(self, encoding: pb21.CompressiveEncoding, chunks: Chunks) -> DataBlock:
+        found = _resolve(encoding)
+        if found.mini_block is None:
+            raise _missing_form(found.arm, "mini-block")
+        return found.mini_block.decode(getattr(encoding, found.arm), chunks, self._deeper())
+
+    def per_value(self, encoding: pb21.CompressiveEncoding, rows: FixedRows | VariableWidthBlock) -> DataBlock:
+        found = _resolve(encoding)
+        if found.per_value is None:
+            raise _missing_form(found.arm, "per-value")
+        return found.per_value.decode(getattr(encoding, found.arm), rows, self._deeper())
+
+    def block(self, encoding: pb21.CompressiveEncoding, blocks: Chunks) -> DataBlock:
+        found = _resolve(encoding)
+        if found.block is None:
+            raise _missing_form(found.arm, "block")
+        return found.block.decode(getattr(encoding, found.arm), blocks, self._deeper())
+
+    def _deeper(self) -> _Decoder:
+        if self._depth >= _MAX_DEPTH:
+            raise UnsupportedEncodingError(f"encodings are nested more than {_MAX_DEPTH} deep")
+        return _Decoder(self._depth + 1)
+
+
+class _Encoder:
+    """Looks up the arm and hands itself on for children; see ``api.Encoder``."""
+
+    __slots__ = ()
+
+    def mini_block(self, arm: str, block: DataBlock, values_per_chunk: int) -> EncodedChunks:
+        form = COMPRESSIVE[arm].mini_block
+        if form is None or form.encode is None:
+            raise InternalError(f"{arm} was chosen for mini-block values but cannot encode them")
+        return form.encode(block, values_per_chunk, self)
+
+    def per_value(
+        self, arm: str, block: DataBlock, values_per_row: int = 1
+    ) -> tuple[pb21.CompressiveEncoding, FixedRows | VariableWidthBlock]:
+        form = COMPRESSIVE[arm].per_value
+        if form is None or form.encode is None:
+            raise InternalError(f"{arm} was chosen for full-zip values but cannot encode them")
+        return form.encode(block, values_per_row, self)
+
+    def block(self, arm: str, block: DataBlock) -> tuple[pb21.CompressiveEncoding, NDArray[np.uint8]]:
+        form = COMPRESSIVE[arm].block
+        if form is None or form.encode is None:
+            raise InternalError(f"{arm} was chosen for a block but cannot encode it")
+        return form.encode(block)
+
+
+def _resolve(encoding: pb21.CompressiveEncoding) -> Encoding[Any]:
+    arm = selected_arm(encoding, "compression", "an encoding")
+    found = COMPRESSIVE.get(arm)
+    if found is None:
+        raise UnsupportedEncodingError(
+            f"encoding {arm!r} is not supported: {COMPRESSIVE_NOT_YET.get(arm, 'unknown')}", arm=arm
+        )
+    return found
+
+
+def _missing_form(arm: str, form: str) -> UnsupportedEncodingError:
+    return UnsupportedEncodingError(f"encoding {arm!r} has no {form} form", arm=arm, form=form)
+
+
+DECODER: Final = _Decoder()
+"""Decodes any tree of encodings."""
+
+ENCODER: Final = _Encoder()
+"""Encodes with an arm chosen by name."""

@@ -1,0 +1,207 @@
+"""constant: pages whose visible values are all null, or all the same scalar.
+
+==========================  =====================================  =============================
+Case                        Page buffers                           ``inline_value``
+==========================  =====================================  =============================
+all null, one layer         none                                   absent
+all null, nested            rep, def                               absent
+scalar of up to 32 bytes    none, or rep, def                      present, possibly empty
+other scalar                value, or value, rep, def              absent
+==========================  =====================================  =============================
+
+A missing kind of levels is an empty buffer. Levels of all-null pages are encoded as the layout says, raw if it says
+nothing; levels of scalar pages are always raw::
+
+    value    u32 k | k x u32 length | the k Arrow buffers of an array of one value, validity left out
+
+Source: ``lance.encodings21.ConstantLayout``; checked against pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from lance_core.encodings.api import (
+    DictionaryBlock,
+    EncodedPage,
+    FixedWidthBlock,
+    NullBlock,
+    VariableWidthBlock,
+)
+from lance_core.encodings.kernels.segments import Segments
+from lance_core.encodings.levels.build import Levels
+from lance_core.encodings.levels.layers import NULLABLE_ITEM, Layers
+from lance_core.encodings.structural.level_buffers import check_levels, decode_levels, encode_levels
+from lance_core.encodings.structural.rows import cut_rows
+from lance_core.errors import CorruptDataError, InternalError, UnsupportedEncodingError
+from lance_core.proto import pb21
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from lance_core.encodings.api import DataBlock, Decoder
+
+__all__ = ["decode", "encode_all_null", "encode_scalar"]
+
+_MAX_INLINE_BYTES: Final = 32
+_U32_BYTES: Final = 4
+_MAX_LEVELS_PER_BYTE: Final = 256
+_MAX_LEVELS_FOR_FREE: Final = 1024
+
+
+def encode_all_null(levels: Levels, *, num_rows: int) -> EncodedPage:
+    """A page without any value: every visible level is null, or there is none."""
+    layout = pb21.ConstantLayout(layers=levels.layers.codes)
+    if levels.layers.codes == (NULLABLE_ITEM,):
+        return EncodedPage(pb21.PageLayout(constant=layout), (), num_rows)
+    buffers = []
+    num_levels = np.array([levels.num_levels], np.int64)
+    for values, compression, count in (
+        (levels.repetition, layout.rep_compression, "num_rep_values"),
+        (levels.definition, layout.def_compression, "num_def_values"),
+    ):
+        if values is None:
+            buffers.append(pa.py_buffer(b""))
+            continue
+        encoding, segments = encode_levels(values, num_levels)
+        compression.CopyFrom(encoding)
+        setattr(layout, count, levels.num_levels)
+        buffers.append(pa.py_buffer(segments.segment(0)))
+    return EncodedPage(pb21.PageLayout(constant=layout), tuple(buffers), num_rows)
+
+
+def encode_scalar(levels: Levels, value: FixedWidthBlock | VariableWidthBlock, *, num_rows: int) -> EncodedPage:
+    """A page whose valid values all are ``value``, a block of one; bools take a byte."""
+    if value.num_values != 1:
+        raise InternalError(f"a constant page holds one value, not {value.num_values}")
+    layout = pb21.ConstantLayout(layers=levels.layers.codes)
+    buffers = []
+    if isinstance(value, FixedWidthBlock) and len(value.data) <= _MAX_INLINE_BYTES:
+        layout.inline_value = value.data.tobytes()
+    else:
+        buffers.append(pa.py_buffer(_serialize_scalar(value)))
+    if levels.repetition is not None or levels.definition is not None:
+        buffers += [
+            pa.py_buffer(b"" if values is None else values.astype("<u2", copy=False))
+            for values in (levels.repetition, levels.definition)
+        ]
+        layout.num_rep_values = 0 if levels.repetition is None else levels.num_levels
+        layout.num_def_values = 0 if levels.definition is None else levels.num_levels
+    return EncodedPage(pb21.PageLayout(constant=layout), tuple(buffers), num_rows)
+
+
+def _serialize_scalar(value: FixedWidthBlock | VariableWidthBlock) -> bytes:
+    parts = [value.data.tobytes()]
+    if isinstance(value, VariableWidthBlock):
+        first, last = int(value.offsets[0]), int(value.offsets[1])
+        offsets = np.array([0, last - first], f"<i{value.offsets.itemsize}")
+        parts = [offsets.tobytes(), value.data[first:last].tobytes()]
+    sizes = np.array([len(parts), *map(len, parts)], "<u4")
+    return sizes.tobytes() + b"".join(parts)
+
+
+def decode(
+    layout: pb21.ConstantLayout,
+    buffers: Sequence[NDArray[np.uint8]],
+    num_rows: int,
+    rows: tuple[int, int],
+    decoder: Decoder,
+) -> tuple[Levels, DataBlock]:
+    """Decode rows ``[start, stop)`` of a page; without levels the work depends on these rows alone.
+
+    Raises:
+        CorruptDataError: the bytes contradict the layout or themselves.
+        UnsupportedEncodingError: levels encoded in a way that this library does not decode.
+    """
+    layers = Layers.parse(layout.layers, "constant page")
+    is_inline = layout.HasField("inline_value")
+    if len(buffers) > 3 or (is_inline and len(buffers) % 2):
+        raise CorruptDataError(f"a constant page has {len(buffers)} buffers")
+    scalar: DataBlock | None = None
+    if is_inline:
+        scalar = FixedWidthBlock(1, len(layout.inline_value) * 8, np.frombuffer(layout.inline_value, np.uint8))
+    elif len(buffers) % 2:
+        scalar = _parse_scalar(buffers[0])
+    start, stop = rows
+    if len(buffers) < 2:
+        levels = _implied_levels(layers, stop - start, all_null=scalar is None)
+        return levels, _repeated(scalar, levels.num_levels)
+    levels = _decode_levels(layout, layers, buffers[-2:], num_rows, decoder)
+    visible = levels.visible()
+    block = _repeated(scalar, levels.num_levels if visible is None else int(visible.sum()))
+    return cut_rows(levels, block, start, stop, num_rows)
+
+
+def _implied_levels(layers: Layers, num_levels: int, *, all_null: bool) -> Levels:
+    if layers.max_repetition:
+        raise CorruptDataError(f"a constant page with layers {list(layers.codes)} lacks repetition levels")
+    definition = np.ones(num_levels, np.uint16) if all_null and layers.codes[0] == NULLABLE_ITEM else None
+    return Levels(layers, None, definition, num_levels)
+
+
+def _decode_levels(
+    layout: pb21.ConstantLayout,
+    layers: Layers,
+    buffers: Sequence[NDArray[np.uint8]],
+    num_rows: int,
+    decoder: Decoder,
+) -> Levels:
+    repetition = definition = None
+    if len(buffers[0]) or layout.num_rep_values:
+        compression = layout.rep_compression if layout.HasField("rep_compression") else None
+        repetition = _decode_one_kind(compression, buffers[0], layout.num_rep_values, decoder)
+    if len(buffers[1]) or layout.num_def_values:
+        compression = layout.def_compression if layout.HasField("def_compression") else None
+        definition = _decode_one_kind(compression, buffers[1], layout.num_def_values, decoder)
+    check_levels(layers, repetition, definition)
+    known = repetition if repetition is not None else definition
+    return Levels(layers, repetition, definition, num_rows if known is None else len(known))
+
+
+def _decode_one_kind(
+    encoding: pb21.CompressiveEncoding | None, data: NDArray[np.uint8], num_levels: int, decoder: Decoder
+) -> NDArray[np.uint16]:
+    if encoding is None:
+        if len(data) % 2:
+            raise CorruptDataError(f"raw levels take {len(data)} bytes, expected whole 16-bit words")
+        return data.view("<u2")
+    if num_levels > _MAX_LEVELS_FOR_FREE + _MAX_LEVELS_PER_BYTE * len(data):
+        raise CorruptDataError(f"a constant page declares {num_levels} levels in {len(data)} bytes")
+    chunk = np.array([num_levels], np.int64)
+    return decode_levels(encoding, Segments.back_to_back(data, np.array([len(data)], np.int64)), chunk, decoder)
+
+
+def _parse_scalar(data: NDArray[np.uint8]) -> FixedWidthBlock | VariableWidthBlock:
+    num_parts = int.from_bytes(data[:_U32_BYTES].tobytes(), "little")
+    if num_parts not in (1, 2):
+        raise UnsupportedEncodingError(f"a constant page whose value has {num_parts} buffers is not supported")
+    header_bytes = _U32_BYTES * (1 + num_parts)
+    if len(data) < header_bytes:
+        raise CorruptDataError(f"the value of a constant page takes {len(data)} bytes, fewer than its header")
+    sizes = [int(size) for size in data[_U32_BYTES:header_bytes].view("<u4")]
+    if header_bytes + sum(sizes) != len(data):
+        raise CorruptDataError(f"the value of a constant page takes {len(data)} bytes, its parts say {sizes}")
+    body = data[header_bytes:]
+    if num_parts == 1:
+        return FixedWidthBlock(1, sizes[0] * 8, body)
+    return _parse_string(body[: sizes[0]], body[sizes[0] :])
+
+
+def _parse_string(offsets_bytes: NDArray[np.uint8], data: NDArray[np.uint8]) -> VariableWidthBlock:
+    if len(offsets_bytes) not in (8, 16):
+        raise CorruptDataError(f"the offsets of a constant page take {len(offsets_bytes)} bytes, expected 8 or 16")
+    offsets: NDArray[Any] = offsets_bytes.view(f"<i{len(offsets_bytes) // 2}")
+    if int(offsets[0]) != 0 or int(offsets[1]) != len(data):
+        raise CorruptDataError(f"the offsets of a constant page are {offsets.tolist()} for {len(data)} bytes")
+    return VariableWidthBlock(offsets.astype(np.int64), data)
+
+
+def _repeated(scalar: DataBlock | None, num_values: int) -> DataBlock:
+    if scalar is None:
+        return NullBlock(num_values)
+    return DictionaryBlock(FixedWidthBlock(num_values, 8, np.zeros(num_values, np.uint8)), scalar)

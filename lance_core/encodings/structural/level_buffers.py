@@ -1,0 +1,78 @@
+"""Level buffers: repetition or definition levels of one or many chunks as bytes.
+
+Levels are 16-bit words, encoded like any block of values. Writing always packs them to the width of the page's largest
+level; a page whose levels are all 0 needs no bytes at all.
+
+Source: ``MiniBlockLayout.rep_compression`` and ``def_compression``, the same fields of ``ConstantLayout``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from lance_core.encodings.api import Chunks, FixedWidthBlock
+from lance_core.encodings.compressive.out_of_line_bitpacking import encode_blocks
+from lance_core.errors import CorruptDataError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from lance_core.encodings.api import Decoder
+    from lance_core.encodings.kernels.segments import Segments
+    from lance_core.encodings.levels.layers import Layers
+    from lance_core.proto import pb21
+
+__all__ = ["MAX_LEVELS_PER_CHUNK", "check_levels", "decode_levels", "encode_levels"]
+
+MAX_LEVELS_PER_CHUNK: Final = 1 << 15
+"""Levels of a mini-block chunk when writing: their number and the size of their buffers are stored in 16 bits."""
+
+_LEVEL_BITS: Final = 16
+
+
+def encode_levels(
+    levels: NDArray[np.uint16], num_levels: NDArray[np.int64]
+) -> tuple[pb21.CompressiveEncoding, Segments]:
+    """Encode the levels of a page.
+
+    Args:
+        levels: (sum of num_levels,) levels.
+        num_levels: (num_chunks,) levels of each chunk.
+
+    Returns:
+        The description, and one segment per chunk.
+    """
+    return encode_blocks(levels, num_levels, int(levels.max(initial=0)).bit_length())
+
+
+def decode_levels(
+    encoding: pb21.CompressiveEncoding, buffer: Segments, num_levels: NDArray[np.int64], decoder: Decoder
+) -> NDArray[np.uint16]:
+    """Decode the levels of many chunks: (sum of num_levels,) levels.
+
+    Raises:
+        CorruptDataError: the bytes do not hold as many levels.
+        UnsupportedEncodingError: an encoding that levels cannot have.
+    """
+    block = decoder.block(encoding, Chunks(num_levels, (buffer,)))
+    if not isinstance(block, FixedWidthBlock) or block.bits_per_value != _LEVEL_BITS:
+        raise CorruptDataError("levels are not 16-bit words")
+    return block.data.view(np.uint16)
+
+
+def check_levels(layers: Layers, repetition: NDArray[np.uint16] | None, definition: NDArray[np.uint16] | None) -> None:
+    """Check that levels are possible for the layers of their page.
+
+    Raises:
+        CorruptDataError: a level above the highest, repetition levels without lists or lists without them.
+    """
+    if (repetition is None) != (layers.max_repetition == 0):
+        raise CorruptDataError(f"repetition levels do not match layers {list(layers.codes)}")
+    if repetition is not None and int(repetition.max(initial=0)) > layers.max_repetition:
+        raise CorruptDataError(f"a repetition level exceeds {layers.max_repetition}, the number of lists")
+    if definition is not None and int(definition.max(initial=0)) > layers.max_definition:
+        raise CorruptDataError(f"a definition level exceeds {layers.max_definition}, the highest of the layers")
+    if repetition is not None and definition is not None and len(repetition) != len(definition):
+        raise CorruptDataError(f"{len(repetition)} repetition levels but {len(definition)} definition levels")

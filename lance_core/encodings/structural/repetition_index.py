@@ -1,0 +1,94 @@
+"""The repetition index of a mini-block page: which rows lie in which chunks.
+
+::
+
+    per chunk   u64 rows that end in it | u64 levels it holds of a row that goes on in the next chunk
+
+A row that ends exactly where its chunk ends counts as ended and leaves nothing over; so does the last row of the page.
+The rows that end, summed over all chunks, are the rows of the page.
+
+Source: the last buffer of pages with ``MiniBlockLayout.repetition_index_depth`` > 0; checked against pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from lance_core.errors import CorruptDataError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["RepetitionIndex", "build_repetition_index"]
+
+_ENTRY_BYTES: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class RepetitionIndex:
+    """Parsed index.
+
+    Attributes:
+        rows_ended: (num_chunks,) int64 rows that have ended with this chunk or before it.
+        continues: (num_chunks,) bool: a row goes on in the next chunk.
+    """
+
+    rows_ended: NDArray[np.int64]
+    continues: NDArray[np.bool_]
+
+    @classmethod
+    def parse(cls, data: NDArray[np.uint8], num_chunks: int, num_rows: int) -> RepetitionIndex:
+        """Read the index buffer.
+
+        Raises:
+            CorruptDataError: wrong size, or not the rows of the page.
+        """
+        if len(data) != num_chunks * _ENTRY_BYTES:
+            raise CorruptDataError(f"the repetition index has {len(data)} bytes for {num_chunks} chunks")
+        entries = data.view("<u8").reshape(num_chunks, 2)
+        if int(entries.max(initial=0)) > num_rows and int(entries[:, 0].max(initial=0)) > num_rows:
+            raise CorruptDataError(f"the repetition index counts more than the {num_rows} rows of the page")
+        rows_ended = np.cumsum(entries[:, 0].astype(np.int64))
+        if int(rows_ended[-1]) != num_rows:
+            raise CorruptDataError(f"the repetition index counts {int(rows_ended[-1])} rows, the page has {num_rows}")
+        return cls(rows_ended, entries[:, 1] > 0)
+
+    def chunks_of(self, start: int, stop: int) -> tuple[int, int, int]:
+        """The chunks that hold rows ``[start, stop)``; at least one row.
+
+        Returns:
+            First chunk, the chunk behind the last one, and the first row that *starts* in the first chunk.
+        """
+        first = int(np.searchsorted(self.rows_ended, start, side="left"))
+        if start and self.rows_ended[first] == start and not self.continues[first]:
+            # The row before ends exactly with that chunk.
+            first += 1
+        if start == 0:
+            first = 0
+        last = int(np.searchsorted(self.rows_ended, stop - 1, side="right"))
+        first_row = int(self.rows_ended[first - 1]) + int(self.continues[first - 1]) if first else 0
+        return first, last + 1, first_row
+
+
+def build_repetition_index(
+    repetition: NDArray[np.uint16], max_repetition: int, level_bounds: NDArray[np.int64]
+) -> NDArray[np.uint8]:
+    """The index buffer of a page.
+
+    Args:
+        repetition: (num_levels,) levels of the page.
+        max_repetition: the level that starts a row.
+        level_bounds: (num_chunks + 1,) level at which each chunk starts, the end included.
+    """
+    row_starts = np.flatnonzero(repetition == max_repetition)
+    row_stops = np.append(row_starts[1:], len(repetition))
+    chunk_starts, chunk_stops = level_bounds[:-1], level_bounds[1:]
+    entries = np.zeros((len(chunk_starts), 2), "<u8")
+    entries[:, 0] = np.diff(np.searchsorted(row_stops, level_bounds, side="right"))
+    last_start = row_starts[np.searchsorted(row_starts, chunk_stops, side="left") - 1]
+    ends_row = row_stops[np.searchsorted(row_stops, chunk_stops, side="left")] == chunk_stops
+    entries[:, 1] = np.where(ends_row, 0, chunk_stops - np.maximum(last_start, chunk_starts))
+    return entries.reshape(-1).view(np.uint8)

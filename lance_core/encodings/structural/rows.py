@@ -1,0 +1,77 @@
+"""Cutting whole rows out of decoded levels and values.
+
+Source: a row starts at every level whose repetition is the number of lists; without lists every level is a row.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lance_core.encodings.levels.build import Levels
+from lance_core.errors import CorruptDataError
+
+if TYPE_CHECKING:
+    from lance_core.encodings.api import DataBlock
+
+__all__ = ["cut_rows"]
+
+
+def cut_rows(levels: Levels, block: DataBlock, start: int, stop: int, num_rows: int | None) -> tuple[Levels, DataBlock]:
+    """Rows ``[start, stop)``, counted from the first row that *starts* in the levels.
+
+    Args:
+        levels: decoded levels; they may begin and end inside a row.
+        block: one value per visible level.
+        start: first row.
+        stop: row behind the last one; it may be the one that starts behind the levels.
+        num_rows: rows that the levels hold if they are a whole page, else None.
+
+    Raises:
+        CorruptDataError: the levels hold other rows, or another number of values, than the page says.
+    """
+    if (start, stop) == (0, num_rows):
+        level_start, level_stop = 0, _checked_num_levels(levels, stop)
+    else:
+        level_start, level_stop = _level_range(levels, start, stop)
+    visible = levels.visible()
+    if (levels.num_levels if visible is None else int(visible.sum())) != block.num_values:
+        raise CorruptDataError(f"{block.num_values} values do not match the visible levels of the page")
+    if (level_start, level_stop) == (0, levels.num_levels):
+        return levels, block
+    value_start, value_stop = level_start, level_stop
+    if visible is not None:
+        value_start = int(visible[:level_start].sum())
+        value_stop = value_start + int(visible[level_start:level_stop].sum())
+    chosen = slice(level_start, level_stop)
+    cut = Levels(
+        levels.layers,
+        None if levels.repetition is None else levels.repetition[chosen],
+        None if levels.definition is None else levels.definition[chosen],
+        level_stop - level_start,
+    )
+    return cut, block.slice(value_start, value_stop)
+
+
+def _checked_num_levels(levels: Levels, num_rows: int) -> int:
+    """The levels of a whole page."""
+    num_found = levels.num_levels
+    if levels.repetition is not None:
+        starts_row = levels.repetition == levels.layers.max_repetition
+        num_found = int(np.count_nonzero(starts_row)) if bool(starts_row[:1].all()) else 0
+    if num_found != num_rows:
+        raise CorruptDataError(f"the levels hold {num_found} whole rows, the page has {num_rows}")
+    return levels.num_levels
+
+
+def _level_range(levels: Levels, start: int, stop: int) -> tuple[int, int]:
+    if levels.repetition is None:
+        bounds = None
+        num_found = levels.num_levels
+    else:
+        bounds = np.append(np.flatnonzero(levels.repetition == levels.layers.max_repetition), levels.num_levels)
+        num_found = len(bounds) - 1
+    if stop > num_found:
+        raise CorruptDataError(f"row {stop - 1} is missing: only {num_found} rows start in the decoded levels")
+    return (start, stop) if bounds is None else (int(bounds[start]), int(bounds[stop]))

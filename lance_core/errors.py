@@ -1,0 +1,312 @@
+"""The one exception tree of ``lance_core``, grouped by what the caller does next.
+
+==============================  ==================================================================
+Group                           What the caller does next
+==============================  ==================================================================
+``InvalidInputError``           fix the call
+``NotFoundError``               look elsewhere
+``AlreadyExistsError``          choose another mode or name
+``NotSupportedError``           upgrade, or convert the data
+``CorruptDataError``            stop: bytes break the format; never retried
+``CommitConflictError``         re-read and redo, or stop (see the subclasses)
+``CommitOutcomeUnknownError``   look before doing anything: the commit may have landed
+``StorageError``                retry when ``.retryable``
+``InternalError``               report a bug
+==============================  ==================================================================
+
+Where the reference library raises a builtin for the same mistake, ours inherits from that builtin too, so that
+``except`` clauses written for it keep working. Every error survives ``pickle``: Spark workers and Dagster's
+multiprocess executor send them between processes.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from enum import StrEnum
+from types import MappingProxyType
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = [
+    "AlreadyExistsError",
+    "CommitConflictError",
+    "CommitOutcomeUnknownError",
+    "CorruptDataError",
+    "DatasetNotFoundError",
+    "ErrorKind",
+    "IncompatibleTransactionError",
+    "InternalError",
+    "InvalidCleanupError",
+    "InvalidInputError",
+    "InvalidRefError",
+    "InvalidSchemaError",
+    "InvalidTypeError",
+    "LanceError",
+    "NotFoundError",
+    "NotSupportedError",
+    "RefAlreadyExistsError",
+    "RefNotFoundError",
+    "RetryableCommitConflictError",
+    "RowOutOfRangeError",
+    "SchemaMismatchError",
+    "StorageError",
+    "TooMuchWriteContentionError",
+    "UnsupportedEncodingError",
+    "UnsupportedFeatureFlagError",
+    "UnsupportedSchemeError",
+    "UnsupportedVersionError",
+    "VersionNotFoundError",
+]
+
+
+class ErrorKind(StrEnum):
+    """Stable machine-readable code of an error. Append-only: logs and alerts match on the values."""
+
+    INVALID_INPUT = "invalid_input"
+    SCHEMA_MISMATCH = "schema_mismatch"
+    NOT_FOUND = "not_found"
+    DATASET_NOT_FOUND = "dataset_not_found"
+    VERSION_NOT_FOUND = "version_not_found"
+    REF_NOT_FOUND = "ref_not_found"
+    ALREADY_EXISTS = "already_exists"
+    NOT_SUPPORTED = "not_supported"
+    UNSUPPORTED_VERSION = "unsupported_version"
+    UNSUPPORTED_FEATURE_FLAG = "unsupported_feature_flag"
+    UNSUPPORTED_ENCODING = "unsupported_encoding"
+    CORRUPT_DATA = "corrupt_data"
+    COMMIT_CONFLICT = "commit_conflict"
+    RETRYABLE_COMMIT_CONFLICT = "retryable_commit_conflict"
+    INCOMPATIBLE_TRANSACTION = "incompatible_transaction"
+    TOO_MUCH_WRITE_CONTENTION = "too_much_write_contention"
+    COMMIT_OUTCOME_UNKNOWN = "commit_outcome_unknown"
+    STORAGE = "storage"
+    INTERNAL = "internal"
+    INVALID_SCHEMA = "invalid_schema"
+    INVALID_TYPE = "invalid_type"
+    ROW_OUT_OF_RANGE = "row_out_of_range"
+    UNSUPPORTED_SCHEME = "unsupported_scheme"
+    INVALID_REF = "invalid_ref"
+    REF_ALREADY_EXISTS = "ref_already_exists"
+    INVALID_CLEANUP = "invalid_cleanup"
+
+
+class LanceError(Exception):
+    """Root of every error that ``lance_core`` raises on purpose.
+
+    Args:
+        message: what went wrong, where, what was expected and what was found.
+        context: facts for programs (path, version, offset, encoding arm …); values must pickle.
+
+    Attributes:
+        kind: the stable code of the class.
+        context: the facts, read-only.
+    """
+
+    kind: ClassVar[ErrorKind] = ErrorKind.INTERNAL
+
+    def __init__(self, message: str = "", **context: object) -> None:
+        super().__init__(message)
+        self.message = message
+        self._context = dict(context)
+
+    @property
+    def context(self) -> Mapping[str, object]:
+        """Facts for programs (path, version, offset …), read-only."""
+        return MappingProxyType(self._context)
+
+    def __str__(self) -> str:
+        # OSError and KeyError have renderings of their own; ours is always the message.
+        return self.message
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild, (type(self), self.message, self._context))
+
+
+def _set_os_attributes(error: OSError, number: object, path: object) -> None:
+    if isinstance(number, int):
+        error.errno = number
+        error.strerror = os.strerror(number)
+    if isinstance(path, str):
+        error.filename = path
+
+
+def _rebuild(cls: type[LanceError], message: str, context: dict[str, object]) -> LanceError:
+    return cls(message, **context)
+
+
+class InvalidInputError(LanceError, ValueError):
+    """An argument is wrong; nothing was changed."""
+
+    kind = ErrorKind.INVALID_INPUT
+
+
+class InvalidTypeError(InvalidInputError, TypeError):
+    """An argument is of a type that is not taken."""
+
+    kind = ErrorKind.INVALID_TYPE
+
+
+class InvalidSchemaError(InvalidInputError, OSError):
+    """A schema that no table may have: a name that is reserved, dotted or there twice."""
+
+    kind = ErrorKind.INVALID_SCHEMA
+
+
+class InvalidRefError(InvalidInputError, OSError):
+    """A name that no tag may have."""
+
+    kind = ErrorKind.INVALID_REF
+
+
+class InvalidCleanupError(InvalidInputError, OSError):
+    """A cleanup that must not run as asked: a term out of range, or tagged versions among those it would remove."""
+
+    kind = ErrorKind.INVALID_CLEANUP
+
+
+class RowOutOfRangeError(InvalidInputError, OSError):
+    """A row position outside the rows there are."""
+
+    kind = ErrorKind.ROW_OUT_OF_RANGE
+
+
+class SchemaMismatchError(InvalidInputError, OSError):
+    """The data's schema is not the dataset's."""
+
+    kind = ErrorKind.SCHEMA_MISMATCH
+
+
+class NotFoundError(LanceError, FileNotFoundError):
+    """Something named does not exist. The attributes of ``OSError`` are set: ENOENT, and the path when there is one."""
+
+    kind = ErrorKind.NOT_FOUND
+
+    def __init__(self, message: str = "", **context: object) -> None:
+        super().__init__(message, **context)
+        _set_os_attributes(self, errno.ENOENT, context.get("path"))
+
+
+class DatasetNotFoundError(NotFoundError, ValueError):
+    """No dataset at this location. Also a ``ValueError``: that is what the reference raises."""
+
+    kind = ErrorKind.DATASET_NOT_FOUND
+
+
+class VersionNotFoundError(NotFoundError, ValueError):
+    """The dataset has no such version."""
+
+    kind = ErrorKind.VERSION_NOT_FOUND
+
+
+class RefNotFoundError(NotFoundError, ValueError):
+    """The dataset has no such tag or branch."""
+
+    kind = ErrorKind.REF_NOT_FOUND
+
+
+class AlreadyExistsError(LanceError, FileExistsError):
+    """A dataset, tag or file of that name exists."""
+
+    kind = ErrorKind.ALREADY_EXISTS
+
+
+class RefAlreadyExistsError(AlreadyExistsError, ValueError):
+    """A tag of that name exists. Also a ``ValueError``: that is what the reference raises."""
+
+    kind = ErrorKind.REF_ALREADY_EXISTS
+
+
+class NotSupportedError(LanceError, NotImplementedError, OSError):
+    """Well-formed, but this library does not do it; the message names what would."""
+
+    kind = ErrorKind.NOT_SUPPORTED
+
+
+class UnsupportedVersionError(NotSupportedError):
+    """A file format version that this library does not read or write."""
+
+    kind = ErrorKind.UNSUPPORTED_VERSION
+
+
+class UnsupportedFeatureFlagError(NotSupportedError):
+    """A table feature flag that this library does not know."""
+
+    kind = ErrorKind.UNSUPPORTED_FEATURE_FLAG
+
+
+class UnsupportedEncodingError(NotSupportedError):
+    """A page encoding that this library does not decode or encode."""
+
+    kind = ErrorKind.UNSUPPORTED_ENCODING
+
+
+class UnsupportedSchemeError(NotSupportedError, ValueError):
+    """A URI scheme that there is no store for."""
+
+    kind = ErrorKind.UNSUPPORTED_SCHEME
+
+
+class CorruptDataError(LanceError, ValueError):
+    """Bytes break the format. Retrying never helps."""
+
+    kind = ErrorKind.CORRUPT_DATA
+
+
+class CommitConflictError(LanceError, OSError):
+    """Another writer committed something that this commit cannot be placed on top of."""
+
+    kind = ErrorKind.COMMIT_CONFLICT
+
+
+class RetryableCommitConflictError(CommitConflictError):
+    """Re-read the new version and do the operation again."""
+
+    kind = ErrorKind.RETRYABLE_COMMIT_CONFLICT
+
+
+class IncompatibleTransactionError(CommitConflictError):
+    """The operation makes no sense any more on the new version."""
+
+    kind = ErrorKind.INCOMPATIBLE_TRANSACTION
+
+
+class TooMuchWriteContentionError(CommitConflictError):
+    """Every attempt lost its race; nothing was committed."""
+
+    kind = ErrorKind.TOO_MUCH_WRITE_CONTENTION
+
+
+class CommitOutcomeUnknownError(LanceError, OSError):
+    """The commit may have landed and could not be verified. Read the versions before trying again."""
+
+    kind = ErrorKind.COMMIT_OUTCOME_UNKNOWN
+
+
+class StorageError(LanceError, OSError):
+    """The outside world failed: disk full, permission, network.
+
+    The attributes of ``OSError`` are set from the context entries ``errno`` and ``path``, when they are there.
+
+    Attributes:
+        retryable: True when the same call may succeed later without any change.
+    """
+
+    kind = ErrorKind.STORAGE
+
+    def __init__(self, message: str = "", **context: object) -> None:
+        super().__init__(message, **context)
+        _set_os_attributes(self, context.get("errno"), context.get("path"))
+
+    @property
+    def retryable(self) -> bool:
+        """True when the same call may succeed later without any change."""
+        return bool(self._context.get("retryable", False))
+
+
+class InternalError(LanceError):
+    """A rule of ours is broken: a bug here, please report it."""
+
+    kind = ErrorKind.INTERNAL

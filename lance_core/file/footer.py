@@ -1,0 +1,117 @@
+"""Footer: the last 40 bytes of a data file.
+
+A file of which only this is damaged must be recognised from this, so every number is checked against its neighbours:
+the sections lie in order, and both tables have exactly the size that their counts announce.
+
+**Source:** byte map in :mod:`lance_core.file.layout`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+from lance_core.errors import CorruptDataError
+from lance_core.file.layout import FOOTER, FOOTER_BYTES, MAGIC, TABLE_ENTRY_BYTES
+from lance_core.versions import LanceFileVersion
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["Footer"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Footer:
+    """Where the sections of one file are.
+
+    Attributes:
+        column_metadata_offset: start of the column metadata; everything before it is data and global buffers.
+        column_table_offset: start of the column metadata table.
+        global_buffer_table_offset: start of the global buffer table.
+        num_global_buffers: entries of the global buffer table; at least 1.
+        num_columns: entries of the column metadata table.
+        version: the file's format version.
+    """
+
+    column_metadata_offset: int
+    column_table_offset: int
+    global_buffer_table_offset: int
+    num_global_buffers: int
+    num_columns: int
+    version: LanceFileVersion
+
+    @classmethod
+    def parse(cls, data: pa.Buffer | bytes, file_bytes: int, path: str) -> Self:
+        """Read the footer from the last 40 bytes of a file.
+
+        Args:
+            data: exactly the last 40 bytes.
+            file_bytes: size of the whole file.
+            path: for messages.
+
+        Raises:
+            CorruptDataError: not a data file, or the sections do not fit into it.
+            UnsupportedVersionError: a data file of a version that is not read here.
+        """
+        if len(data) != FOOTER_BYTES or file_bytes < FOOTER_BYTES:
+            raise _corrupt(path, f"a data file has at least {FOOTER_BYTES} bytes, this one has {file_bytes}")
+        metadata, columns, buffers, num_buffers, num_columns, major, minor, magic = FOOTER.unpack(data)
+        if magic != MAGIC:
+            raise _corrupt(path, f"the last 4 bytes are {magic!r}, a data file ends with {MAGIC!r}")
+        version = LanceFileVersion.from_pair(major, minor).require_readable()
+        footer = cls(
+            column_metadata_offset=metadata,
+            column_table_offset=columns,
+            global_buffer_table_offset=buffers,
+            num_global_buffers=num_buffers,
+            num_columns=num_columns,
+            version=version,
+        )
+        footer._check(file_bytes, path)
+        return footer
+
+    def serialize(self) -> bytes:
+        """The 40 bytes."""
+        return FOOTER.pack(
+            self.column_metadata_offset,
+            self.column_table_offset,
+            self.global_buffer_table_offset,
+            self.num_global_buffers,
+            self.num_columns,
+            *self.version.footer_pair,
+            MAGIC,
+        )
+
+    def _check(self, file_bytes: int, path: str) -> None:
+        if self.num_global_buffers < 1:
+            raise _corrupt(path, "there is no global buffer, so there is no schema")
+        if self.column_metadata_offset > self.column_table_offset:
+            raise _corrupt(
+                path,
+                f"column metadata starts at {self.column_metadata_offset}, "
+                f"behind its table at {self.column_table_offset}",
+            )
+        self._check_table(
+            "column metadata", self.column_table_offset, self.num_columns, self.global_buffer_table_offset, path
+        )
+        self._check_table(
+            "global buffer",
+            self.global_buffer_table_offset,
+            self.num_global_buffers,
+            file_bytes - FOOTER_BYTES,
+            path,
+        )
+
+    @staticmethod
+    def _check_table(what: str, start: int, num_entries: int, stop: int, path: str) -> None:
+        expected = num_entries * TABLE_ENTRY_BYTES
+        if start + expected != stop:
+            raise _corrupt(
+                path,
+                f"the {what} table of {num_entries} entries needs {expected} bytes, it lies at [{start}, {stop})",
+            )
+
+
+def _corrupt(path: str, reason: str) -> CorruptDataError:
+    return CorruptDataError(f"{path}: {reason}", path=path, section="footer")

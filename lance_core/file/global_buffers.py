@@ -1,0 +1,120 @@
+"""Global buffers: byte strings of the whole file, found through a table in front of the footer.
+
+Buffer 0 is the ``FileDescriptor``; the others hold whatever their writer put there.
+
+**Source:** ``lance.file.FileDescriptor``; behaviour of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, Self
+
+import numpy as np
+from google.protobuf.message import DecodeError
+
+from lance_core.buffers.alignment import BUFFER_ALIGNMENT
+from lance_core.errors import CorruptDataError
+from lance_core.file.layout import MAX_ROWS, TABLE_ENTRY_BYTES
+from lance_core.io.byte_range import ByteRange
+from lance_core.proto import pb_file
+from lance_core.schema.convert import schema_from_proto, schema_to_proto
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+
+    from lance_core.file.footer import Footer
+    from lance_core.schema.field import Schema
+
+__all__ = ["FileDescriptor", "parse_global_buffer_table", "parse_table", "serialize_table"]
+
+_ENTRY: Final = struct.Struct("<QQ")
+_POSITION_BITS: Final = 62
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileDescriptor:
+    """Content of global buffer 0.
+
+    Attributes:
+        schema: the fields stored in the file, with their table-wide ids.
+        num_rows: rows of the file.
+    """
+
+    schema: Schema
+    num_rows: int
+
+    @classmethod
+    def parse(cls, data: pa.Buffer | bytes, path: str) -> Self:
+        """Parse the message.
+
+        Raises:
+            CorruptDataError: the bytes are not a descriptor, the schema is not a tree, or the row count is absurd.
+            NotSupportedError: a field that this library does not handle.
+        """
+        try:
+            message = pb_file.FileDescriptor.FromString(bytes(data))
+        except DecodeError as error:
+            raise _corrupt(path, f"global buffer 0 is not a FileDescriptor: {error}") from error
+        if message.length > MAX_ROWS:
+            raise _corrupt(path, f"the file claims {message.length} rows, at most {MAX_ROWS} are possible")
+        return cls(schema=_parsed_schema(message.schema.SerializeToString()), num_rows=message.length)
+
+    def serialize(self) -> bytes:
+        """The message's bytes."""
+        message = pb_file.FileDescriptor(schema=schema_to_proto(self.schema), length=self.num_rows)
+        return message.SerializeToString(deterministic=True)
+
+
+def parse_global_buffer_table(data: pa.Buffer, footer: Footer, path: str) -> list[ByteRange]:
+    """Ranges of the global buffers, by index.
+
+    Raises:
+        CorruptDataError: a buffer does not lie in front of the column metadata, or is not aligned.
+    """
+    ranges = parse_table(data, footer.num_global_buffers, path, "global buffer")
+    for index, buffer in enumerate(ranges):
+        if buffer.stop > footer.column_metadata_offset:
+            raise _corrupt(
+                path,
+                f"global buffer {index} is [{buffer.start}, {buffer.stop}), "
+                f"column metadata starts at {footer.column_metadata_offset}",
+            )
+        if buffer.start % BUFFER_ALIGNMENT:
+            raise _corrupt(
+                path, f"global buffer {index} starts at {buffer.start}, not at a multiple of {BUFFER_ALIGNMENT}"
+            )
+    return ranges
+
+
+def parse_table(data: pa.Buffer, num_entries: int, path: str, what: str) -> list[ByteRange]:
+    """The (position, size) pairs of either table.
+
+    Raises:
+        CorruptDataError: the bytes are not ``num_entries`` pairs, or a range ends beyond 2^63.
+    """
+    if len(data) != num_entries * TABLE_ENTRY_BYTES:
+        raise _corrupt(path, f"the {what} table has {len(data)} bytes, {num_entries} entries were announced")
+    pairs = list(_ENTRY.iter_unpack(data))
+    if any((start | size) >> _POSITION_BITS for start, size in pairs):
+        raise _corrupt(path, f"an entry of the {what} table lies beyond 2^{_POSITION_BITS}")
+    return [ByteRange(start, start + size) for start, size in pairs]
+
+
+def serialize_table(ranges: Sequence[ByteRange]) -> bytes:
+    """The bytes of either table."""
+    return np.array([(r.start, r.num_bytes) for r in ranges], "<u8").tobytes()
+
+
+@lru_cache(maxsize=64)
+def _parsed_schema(data: bytes) -> Schema:
+    # The files of a table repeat its schema.
+    return schema_from_proto(pb_file.Schema.FromString(data))
+
+
+def _corrupt(path: str, reason: str) -> CorruptDataError:
+    return CorruptDataError(f"{path}: {reason}", path=path, section="global buffers")

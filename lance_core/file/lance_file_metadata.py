@@ -1,0 +1,133 @@
+"""What a data file says about itself, in the records of pylance's ``lance.file``.
+
+**Source:** behaviour of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lance_core.file.describe import describe_layout
+from lance_core.schema.convert import schema_to_arrow
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lance_core.file.reader import FileReader
+
+__all__ = [
+    "LanceBufferDescriptor",
+    "LanceColumnMetadata",
+    "LanceColumnStatistics",
+    "LanceFileMetadata",
+    "LanceFileStatistics",
+    "LancePageMetadata",
+    "file_metadata",
+    "file_statistics",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class LanceBufferDescriptor:
+    """Where a buffer is in the file, in bytes."""
+
+    position: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class LancePageMetadata:
+    """Buffers of one page and a description of its layout."""
+
+    buffers: list[LanceBufferDescriptor]
+    encoding: str
+
+
+@dataclass(frozen=True, slots=True)
+class LanceColumnMetadata:
+    """Pages of one column; files of version 2.1+ have no column buffers."""
+
+    column_buffers: list[LanceBufferDescriptor]
+    pages: list[LancePageMetadata]
+
+
+@dataclass(frozen=True, slots=True)
+class LanceFileMetadata:
+    """What a file says about itself.
+
+    Attributes:
+        schema: Arrow schema of the file.
+        num_rows: rows of the file.
+        num_data_bytes: bytes in front of the column metadata that are not global buffers.
+        num_column_metadata_bytes: bytes of the column metadata messages and of their table.
+        num_global_buffer_bytes: bytes of all global buffers.
+        global_buffers: where they are, by index.
+        columns: pages of every column.
+        major_version: as in the footer.
+        minor_version: as in the footer.
+    """
+
+    schema: pa.Schema
+    num_rows: int
+    num_data_bytes: int
+    num_column_metadata_bytes: int
+    num_global_buffer_bytes: int
+    global_buffers: list[LanceBufferDescriptor]
+    columns: list[LanceColumnMetadata]
+    major_version: int
+    minor_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class LanceColumnStatistics:
+    """Size of one column: number of pages and bytes of their buffers."""
+
+    num_pages: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class LanceFileStatistics:
+    """Sizes of all columns."""
+
+    columns: list[LanceColumnStatistics]
+
+
+def file_metadata(reader: FileReader) -> LanceFileMetadata:
+    """Everything but the rows."""
+    file = reader.metadata
+    buffers = [LanceBufferDescriptor(buffer.start, buffer.num_bytes) for buffer in file.global_buffer_ranges]
+    columns = []
+    for column in reader.column_metadatas:
+        pages = [
+            LancePageMetadata(
+                [LanceBufferDescriptor(buffer.start, buffer.num_bytes) for buffer in page.buffers],
+                describe_layout(page.layout),
+            )
+            for page in column.pages
+        ]
+        columns.append(LanceColumnMetadata([], pages))
+    major, minor = reader.version.footer_pair
+    global_bytes = sum(buffer.size for buffer in buffers)
+    return LanceFileMetadata(
+        schema=schema_to_arrow(reader.schema),
+        num_rows=reader.num_rows,
+        num_data_bytes=file.footer.column_metadata_offset - global_bytes,
+        num_column_metadata_bytes=file.footer.global_buffer_table_offset - file.footer.column_metadata_offset,
+        num_global_buffer_bytes=global_bytes,
+        global_buffers=buffers,
+        columns=columns,
+        major_version=major,
+        minor_version=minor,
+    )
+
+
+def file_statistics(reader: FileReader) -> LanceFileStatistics:
+    """Sizes of the columns."""
+    return LanceFileStatistics(
+        [
+            LanceColumnStatistics(len(column.pages), sum(page.num_bytes for page in column.pages))
+            for column in reader.column_metadatas
+        ]
+    )

@@ -1,0 +1,1 @@
+"""Places that keep bytes: local files and memory, behind one protocol."""

@@ -1,0 +1,70 @@
+"""Byte ranges and the planning of reads: pure arithmetic, nothing is fetched here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lance_core.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["ByteRange", "CoalescedRead", "coalesce_ranges"]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ByteRange:
+    """Half-open byte range ``[start, stop)`` of one object."""
+
+    start: int
+    stop: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.start <= self.stop:
+            raise InvalidInputError(f"byte range [{self.start}, {self.stop}) is not a range")
+
+    @property
+    def num_bytes(self) -> int:
+        """Length in bytes."""
+        return self.stop - self.start
+
+
+@dataclass(frozen=True, slots=True)
+class CoalescedRead:
+    """One request and the requested ranges that it answers.
+
+    Attributes:
+        extent: what to fetch.
+        members: indices into the caller's list of ranges, in order of start.
+    """
+
+    extent: ByteRange
+    members: tuple[int, ...]
+
+
+def coalesce_ranges(ranges: Sequence[ByteRange], *, max_gap_bytes: int, max_extent_bytes: int) -> list[CoalescedRead]:
+    """Merge near ranges into few requests.
+
+    Args:
+        ranges: in any order; may overlap; empty ranges are answered without a request of their own.
+        max_gap_bytes: neighbours at most this far apart share a request.
+        max_extent_bytes: a request stops growing beyond this size (a single larger range stays whole).
+
+    Returns:
+        Requests ordered by start; every index of ``ranges`` is a member of exactly one.
+    """
+    order = sorted(range(len(ranges)), key=lambda index: ranges[index])
+    reads: list[CoalescedRead] = []
+    for index in order:
+        wanted = ranges[index]
+        if reads:
+            last = reads[-1]
+            stop = max(last.extent.stop, wanted.stop)
+            near = wanted.start - last.extent.stop <= max_gap_bytes
+            small = stop - last.extent.start <= max_extent_bytes or wanted.stop <= last.extent.stop
+            if near and small:
+                reads[-1] = CoalescedRead(ByteRange(last.extent.start, stop), (*last.members, index))
+                continue
+        reads.append(CoalescedRead(wanted, (index,)))
+    return reads

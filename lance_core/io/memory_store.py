@@ -1,0 +1,140 @@
+"""MemoryStore: objects in this process's memory, for tests and scratch work (``memory://name/…``)."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Self
+
+import pyarrow as pa
+
+from lance_core.errors import CorruptDataError, NotFoundError, StorageError
+from lance_core.io.object_store import ObjectInfo, PutOutcome, StoreCapabilities
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from types import TracebackType
+
+    from lance_core.io.byte_range import ByteRange
+
+__all__ = ["MemoryStore"]
+
+
+class MemoryStore:
+    """A dictionary of immutable byte strings, safe for threads."""
+
+    def __init__(self) -> None:
+        self._objects: dict[str, tuple[pa.Buffer, float]] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def capabilities(self) -> StoreCapabilities:
+        return StoreCapabilities(atomic_create=True, lexical_listing=True, version_hint=False)
+
+    def join(self, *segments: str) -> str:
+        return "/".join(segment.strip("/") for segment in segments if segment.strip("/"))
+
+    def head(self, path: str) -> ObjectInfo:
+        buffer, modified_at = self._find(path)
+        return ObjectInfo(path=path, num_bytes=buffer.size, modified_at=modified_at)
+
+    def get(self, path: str) -> pa.Buffer:
+        return self._find(path)[0]
+
+    def get_ranges(self, path: str, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
+        whole = self.get(path)
+        for wanted in ranges:
+            if wanted.stop > whole.size:
+                raise CorruptDataError(
+                    f"{path}: bytes [{wanted.start}, {wanted.stop}) are wanted, the object has {whole.size}",
+                    path=path,
+                    offset=wanted.start,
+                    expected=wanted.stop,
+                    found=whole.size,
+                )
+        return [whole.slice(wanted.start, wanted.num_bytes) for wanted in ranges]
+
+    def put(self, path: str, data: pa.Buffer | bytes) -> None:
+        with self._lock:
+            self._objects[path] = (_frozen(data), time.time())
+
+    def put_if_absent(self, path: str, data: pa.Buffer | bytes) -> PutOutcome:
+        with self._lock:
+            if path in self._objects:
+                return PutOutcome.EXISTS
+            self._objects[path] = (_frozen(data), time.time())
+            return PutOutcome.CREATED
+
+    def create(self, path: str) -> MemoryWriteStream:
+        return MemoryWriteStream(self, path)
+
+    def delete(self, path: str) -> None:
+        with self._lock:
+            self._objects.pop(path, None)
+
+    def remove_empty_directory(self, path: str) -> None:
+        """Nothing: there are no directories."""
+
+    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+        start = prefix.rstrip("/") + "/"
+        return (info for info in self.list_recursive(prefix) if "/" not in info.path[len(start) :])
+
+    def list_names(self, prefix: str) -> Iterator[str]:
+        return (info.path.rpartition("/")[2] for info in self.list(prefix))
+
+    def list_recursive(self, prefix: str) -> Iterator[ObjectInfo]:
+        start = prefix.rstrip("/") + "/"
+        with self._lock:
+            found = sorted((path, *entry) for path, entry in self._objects.items() if path.startswith(start))
+        return (
+            ObjectInfo(path=path, num_bytes=buffer.size, modified_at=modified_at) for path, buffer, modified_at in found
+        )
+
+    def _find(self, path: str) -> tuple[pa.Buffer, float]:
+        with self._lock:
+            entry = self._objects.get(path)
+        if entry is None:
+            raise NotFoundError(f"cannot read {path}: it does not exist", path=path)
+        return entry
+
+
+class MemoryWriteStream:
+    """Parts collected until ``commit`` puts them under their name."""
+
+    def __init__(self, store: MemoryStore, path: str) -> None:
+        self._store = store
+        self._path = path
+        self._parts: list[bytes] | None = []
+        self._position = 0
+
+    @property
+    def position(self) -> int:
+        return self._position
+
+    def write(self, data: pa.Buffer | bytes | memoryview) -> None:
+        if self._parts is None:
+            raise StorageError(f"cannot write {self._path}: the stream is closed", path=self._path)
+        part = bytes(memoryview(data).cast("B"))
+        self._parts.append(part)
+        self._position += len(part)
+
+    def commit(self) -> None:
+        if self._parts is None:
+            raise StorageError(f"cannot commit {self._path}: the stream is closed", path=self._path)
+        self._store.put(self._path, b"".join(self._parts))
+        self._parts = None
+
+    def abort(self) -> None:
+        self._parts = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.abort()
+
+
+def _frozen(data: pa.Buffer | bytes) -> pa.Buffer:
+    return pa.py_buffer(bytes(memoryview(data).cast("B")))

@@ -1,0 +1,149 @@
+"""The ObjectStore protocol: what the rooms above need of a place that keeps bytes.
+
+Paths are strings with ``/`` between segments, as ``uri.resolve`` hands them out; what they mean is the store's own
+business. Every failure is a :class:`~lance_core.errors.LanceError`: ``NotFoundError`` for a missing object,
+``StorageError`` for anything the outside world refuses. "Exists already" is an outcome, not an error.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Protocol, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from types import TracebackType
+
+    import pyarrow as pa
+
+    from lance_core.io.byte_range import ByteRange
+
+__all__ = ["ObjectInfo", "ObjectStore", "PutOutcome", "StoreCapabilities", "WriteStream"]
+
+
+class PutOutcome(Enum):
+    """What a create-only write did."""
+
+    CREATED = auto()
+    """The object was absent; now it is there, whole."""
+
+    EXISTS = auto()
+    """An object of that name was there; nothing was changed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreCapabilities:
+    """What a store can do, so that protocols choose without asking for its type.
+
+    Attributes:
+        atomic_create: ``put_if_absent`` has exactly one winner among concurrent callers.
+        lexical_listing: listings arrive in lexical order, so that the first manifest of the V2 scheme is the latest.
+        version_hint: keep ``latest_version_hint.json`` beside the manifests (stores that do not list in order).
+    """
+
+    atomic_create: bool
+    lexical_listing: bool
+    version_hint: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectInfo:
+    """One stored object.
+
+    Attributes:
+        path: the path in the store.
+        num_bytes: its size.
+        modified_at: seconds since the epoch, UTC.
+    """
+
+    path: str
+    num_bytes: int
+    modified_at: float
+
+
+class WriteStream(Protocol):
+    """An object being written. Invisible under its final name until ``commit``; gone after ``abort``.
+
+    Leaving the ``with`` block without ``commit`` aborts.
+    """
+
+    @property
+    def position(self) -> int:
+        """Bytes written so far."""
+        ...
+
+    def write(self, data: pa.Buffer | bytes | memoryview) -> None:
+        """Append bytes."""
+        ...
+
+    def commit(self) -> None:
+        """Make the object visible, whole and durable."""
+        ...
+
+    def abort(self) -> None:
+        """Remove what was written. Safe to call after any failure, and twice."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+class ObjectStore(Protocol):
+    """A place that keeps named byte strings."""
+
+    @property
+    def capabilities(self) -> StoreCapabilities:
+        """What this store can do."""
+        ...
+
+    def join(self, *segments: str) -> str:
+        """Path below a path: ``join(root, "_versions", name)``."""
+        ...
+
+    def head(self, path: str) -> ObjectInfo:
+        """Size and time of one object. Raises ``NotFoundError``."""
+        ...
+
+    def get(self, path: str) -> pa.Buffer:
+        """One whole object. Raises ``NotFoundError``."""
+        ...
+
+    def get_ranges(self, path: str, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
+        """Parts of one object, in the order asked. Raises ``NotFoundError``, or ``CorruptDataError`` past the end."""
+        ...
+
+    def put(self, path: str, data: pa.Buffer | bytes) -> None:
+        """Create or replace an object; readers see the old or the new content, never a part."""
+        ...
+
+    def put_if_absent(self, path: str, data: pa.Buffer | bytes) -> PutOutcome:
+        """Create an object unless one of that name exists; atomic, whole and durable when it returns ``CREATED``."""
+        ...
+
+    def create(self, path: str) -> WriteStream:
+        """Start writing an object."""
+        ...
+
+    def delete(self, path: str) -> None:
+        """Remove one object; a missing one is not an error."""
+        ...
+
+    def remove_empty_directory(self, path: str) -> None:
+        """Remove a directory that nothing is in; without effect on any other, and where there are no directories."""
+        ...
+
+    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+        """Objects directly inside the directory ``prefix``, temporary ones included; a missing directory is empty."""
+        ...
+
+    def list_names(self, prefix: str) -> Iterator[str]:
+        """Names of the objects directly inside ``prefix``: :meth:`list` without asking for sizes and times."""
+        ...
+
+    def list_recursive(self, prefix: str) -> Iterator[ObjectInfo]:
+        """Objects anywhere below the directory ``prefix``; a missing directory is empty."""
+        ...

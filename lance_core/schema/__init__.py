@@ -1,0 +1,1 @@
+"""Fields, ids and logical types."""

@@ -1,0 +1,276 @@
+"""Schema ⇄ ``pa.Schema`` and Schema ⇄ the flat list of ``lance.file.Field`` messages.
+
+The messages are written as pylance writes them, byte for byte: ``type`` stays 0, ``parent_id`` is -1 at top level,
+and ``encoding`` repeats what the logical type says. The members of a blob v2 descriptor, which only the schemas of
+data files show, have neither id nor parent: they follow their blob.
+
+**Source:** ``lance.file.Field``, ``lance.file.Schema``; behaviour of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from lance_core.errors import CorruptDataError, InvalidInputError, InvalidSchemaError, NotSupportedError
+from lance_core.proto import pb_file
+from lance_core.schema.extension_types import has_extension, restore_schema
+from lance_core.schema.field import (
+    BLOB_V2,
+    EXTENSION_METADATA_KEY,
+    EXTENSION_NAME_KEY,
+    UNASSIGNED_ID,
+    Field,
+    Schema,
+    is_true,
+)
+from lance_core.schema.logical_types import arrow_field, logical_type_of, plain_type
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+__all__ = [
+    "RESERVED_NAMES",
+    "check_names",
+    "fields_from_proto",
+    "fields_to_proto",
+    "schema_from_arrow",
+    "schema_from_proto",
+    "schema_to_arrow",
+    "schema_to_proto",
+]
+
+RESERVED_NAMES: Final = frozenset(
+    {"_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version", "_row_last_updated_at_version"}
+)
+"""Columns that every table has without storing them."""
+
+_TOP_LEVEL: Final = -1
+_MAX_DEPTH: Final = 64
+
+_PRIMARY_KEY: Final = "lance-schema:unenforced-primary-key"
+_CLUSTERING_KEY: Final = "lance-schema:unenforced-clustering-key"
+
+# Extension types that Arrow itself defines do not offer their serialized form to Python; these have none.
+_WITHOUT_PARAMETERS: Final = frozenset({"arrow.uuid", "arrow.bool8", "arrow.json"})
+
+_VAR_BINARY: Final = frozenset({"string", "large_string", "binary", "large_binary", "json"})
+_NO_ENCODING: Final = frozenset({"struct", "null"})
+
+
+def schema_from_arrow(arrow: pa.Schema, *, first_field_id: int = 0) -> Schema:
+    """The Lance schema of an Arrow schema, ids given depth first from ``first_field_id``.
+
+    Raises:
+        InvalidSchemaError: a name that :func:`check_names` refuses.
+        InvalidInputError: a primary key that is nullable.
+        NotSupportedError: a type that the format cannot hold.
+    """
+    check_names(arrow.names)
+    tops = tuple(_from_arrow_field(column, column.name) for column in arrow)
+    for top in tops:
+        _check_primary_key(top, top.nullable)
+    return Schema(fields=tops, metadata=_text_keys(arrow.metadata)).with_ids(first_field_id)
+
+
+def check_names(names: Iterable[str]) -> None:
+    """Check the names of the top-level columns of a new schema; members of structs may have any.
+
+    Raises:
+        InvalidSchemaError: a name is dotted, repeated, or that of a column which every table has unasked.
+    """
+    seen: set[str] = set()
+    for name in names:
+        if "." in name:
+            raise InvalidSchemaError(f"top-level column {name!r} must not contain '.'", column=name)
+        if name in RESERVED_NAMES:
+            raise InvalidSchemaError(
+                f"top-level column {name!r} has a reserved name; reserved: {sorted(RESERVED_NAMES)}", column=name
+            )
+        if name in seen:
+            raise InvalidSchemaError(f"column {name!r} occurs more than once", column=name)
+        seen.add(name)
+
+
+def schema_to_arrow(schema: Schema) -> pa.Schema:
+    """The Arrow schema, with extension types that Arrow knows; unknown ones appear as their storage with metadata.
+
+    Raises:
+        CorruptDataError: a logical type is malformed.
+        NotSupportedError: a logical type is not known.
+    """
+    arrow = pa.schema([arrow_field(top) for top in schema.fields], metadata=dict(schema.metadata) or None)
+    return restore_schema(arrow) if any(has_extension(top) for top in schema.fields) else arrow
+
+
+def fields_to_proto(schema: Schema) -> list[pb_file.Field]:
+    """The flat list of messages, depth first, parents before children."""
+    messages: list[pb_file.Field] = []
+    for top in schema.fields:
+        _append_messages(messages, top, _TOP_LEVEL)
+    return messages
+
+
+def fields_from_proto(messages: Iterable[pb_file.Field], metadata: Mapping[str, bytes] | None = None) -> Schema:
+    """Rebuild the tree from the flat list.
+
+    Raises:
+        CorruptDataError: an id occurs twice or is negative, or a parent does not precede its child.
+        NotSupportedError: a field has no id and no blob stands before it, or fields are nested more than 64 deep.
+    """
+    depths: dict[int, int] = {_TOP_LEVEL: 0}
+    children: dict[int, list[pb_file.Field]] = {_TOP_LEVEL: []}
+    last: pb_file.Field | None = None
+    for node in messages:
+        if node.id == UNASSIGNED_ID:
+            if last is None or node.parent_id != _TOP_LEVEL or not _from_message(last, {}).is_blob:
+                raise NotSupportedError(f"schema: field {node.name!r} has no id and is no member of a blob descriptor")
+            children[last.id].append(node)
+            continue
+        last = node
+        if node.id < 0 or node.id in children:
+            raise CorruptDataError(f"schema: field {node.name!r} has id {node.id}, which is negative or taken")
+        if node.parent_id not in children:
+            raise CorruptDataError(
+                f"schema: field {node.name!r} (id {node.id}) names parent {node.parent_id}, which does not precede it"
+            )
+        depths[node.id] = depths[node.parent_id] + 1
+        if depths[node.id] > _MAX_DEPTH:
+            raise NotSupportedError(f"schema: field {node.name!r} is nested more than {_MAX_DEPTH} deep")
+        children[node.id] = []
+        children[node.parent_id].append(node)
+    tops = tuple(_from_message(node, children) for node in children[_TOP_LEVEL])
+    return Schema(fields=tops, metadata=metadata or {})
+
+
+def schema_to_proto(schema: Schema) -> pb_file.Schema:
+    """The whole ``Schema`` message, metadata included."""
+    return pb_file.Schema(fields=fields_to_proto(schema), metadata=dict(schema.metadata))
+
+
+def schema_from_proto(message: pb_file.Schema) -> Schema:
+    """Parse a whole ``Schema`` message; see :func:`fields_from_proto`."""
+    return fields_from_proto(message.fields, dict(message.metadata))
+
+
+def _from_arrow_field(column: pa.Field, where: str) -> Field:
+    if where.count(".") >= _MAX_DEPTH:
+        raise NotSupportedError(f"column {where!r} is nested more than {_MAX_DEPTH} deep")
+    metadata = _text_keys(column.metadata)
+    if isinstance(column.type, pa.BaseExtensionType):
+        metadata = _extension_metadata(column, where) | metadata
+    extension_name = metadata.get(EXTENSION_NAME_KEY, b"")
+    if extension_name in (b"arrow.json", BLOB_V2.encode()):
+        raise NotSupportedError(
+            f"column {where!r} of extension type {extension_name.decode()} is not supported", column=where
+        )
+    dtype = plain_type(column.type)
+    key_position = _position(metadata, f"{_PRIMARY_KEY}:position", where)
+    return Field(
+        name=column.name,
+        logical_type=logical_type_of(dtype, where),
+        nullable=column.nullable,
+        children=tuple(_from_arrow_field(child, f"{where}.{child.name}") for child in _arrow_children(dtype)),
+        metadata=metadata,
+        extension_name=_text(extension_name, where),
+        unenforced_primary_key=is_true(metadata.get(_PRIMARY_KEY)) or key_position > 0,
+        unenforced_primary_key_position=key_position,
+        unenforced_clustering_key_position=_position(metadata, f"{_CLUSTERING_KEY}:position", where),
+    )
+
+
+def _check_primary_key(node: Field, nullable: bool) -> None:
+    if node.unenforced_primary_key and nullable:
+        raise InvalidInputError(f"primary key field {node.name!r} and its ancestors must not be nullable")
+    for child in node.children:
+        _check_primary_key(child, nullable or child.nullable)
+
+
+def _arrow_children(dtype: pa.DataType) -> Sequence[pa.Field]:
+    if pa.types.is_struct(dtype):
+        return list(dtype)
+    if pa.types.is_list(dtype) or pa.types.is_large_list(dtype):
+        return [dtype.value_field]
+    if pa.types.is_map(dtype):
+        return [pa.field("entries", pa.struct([dtype.key_field, dtype.item_field]), nullable=False)]
+    if pa.types.is_fixed_size_list(dtype) and pa.types.is_struct(plain_type(dtype.value_type)):
+        return [dtype.value_field]
+    return ()
+
+
+def _extension_metadata(column: pa.Field, where: str) -> dict[str, bytes]:
+    name = column.type.extension_name
+    serialize = getattr(column.type, "__arrow_ext_serialize__", None)
+    if serialize is None and name not in _WITHOUT_PARAMETERS:
+        raise NotSupportedError(
+            f"column {where!r}: the parameters of extension type {column.type} are out of reach; "
+            f"cast the column to its storage type {column.type.storage_type}",
+            column=where,
+        )
+    return {EXTENSION_NAME_KEY: name.encode(), EXTENSION_METADATA_KEY: bytes(serialize()) if serialize else b""}
+
+
+def _position(metadata: Mapping[str, bytes], key: str, where: str) -> int:
+    text = metadata.get(key, b"0")
+    if not (text.isdigit() and len(text) <= 9):
+        raise InvalidInputError(f"column {where!r}: metadata {key!r} is {text!r}, expected a position", column=where)
+    return int(text)
+
+
+def _append_messages(messages: list[pb_file.Field], node: Field, parent_id: int) -> None:
+    messages.append(
+        pb_file.Field(
+            name=node.name,
+            id=node.id,
+            parent_id=parent_id,
+            logical_type=node.logical_type,
+            nullable=node.nullable,
+            encoding=_encoding_hint(node.logical_type),
+            extension_name=node.extension_name,
+            metadata=dict(node.metadata),
+            unenforced_primary_key=node.unenforced_primary_key,
+            unenforced_primary_key_position=node.unenforced_primary_key_position,
+            unenforced_clustering_key=node.unenforced_clustering_key,
+            unenforced_clustering_key_position=node.unenforced_clustering_key_position,
+        )
+    )
+    for child in node.children:
+        _append_messages(messages, child, _TOP_LEVEL if child.id == UNASSIGNED_ID else node.id)
+
+
+def _encoding_hint(logical_type: str) -> pb_file.Encoding:
+    if logical_type in _NO_ENCODING:
+        return pb_file.NONE
+    if logical_type in _VAR_BINARY:
+        return pb_file.VAR_BINARY
+    return pb_file.DICTIONARY if logical_type.startswith("dict:") else pb_file.PLAIN
+
+
+def _from_message(message: pb_file.Field, children: Mapping[int, list[pb_file.Field]]) -> Field:
+    # The number of a missing id is also that of the missing parent of top-level fields.
+    below = () if message.id == UNASSIGNED_ID else children.get(message.id, ())
+    return Field(
+        id=message.id,
+        name=message.name,
+        logical_type=message.logical_type,
+        nullable=message.nullable,
+        children=tuple(_from_message(child, children) for child in below),
+        metadata=dict(message.metadata),
+        extension_name=message.extension_name,
+        unenforced_primary_key=message.unenforced_primary_key,
+        unenforced_primary_key_position=message.unenforced_primary_key_position,
+        unenforced_clustering_key=message.unenforced_clustering_key,
+        unenforced_clustering_key_position=message.unenforced_clustering_key_position,
+    )
+
+
+def _text_keys(metadata: Mapping[bytes, bytes] | None) -> dict[str, bytes]:
+    return {_text(key, "metadata"): value for key, value in (metadata or {}).items()}
+
+
+def _text(value: bytes, where: str) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError as error:
+        raise InvalidInputError(f"{where}: {value!r} is not UTF-8") from error

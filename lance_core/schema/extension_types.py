@@ -1,0 +1,73 @@
+"""Extension types: between the storage that files hold and the types that Arrow has registered.
+
+A field names its extension in its metadata. Arrow resolves such names when a schema or an array crosses its IPC format
+or its C interface; both are used here, so that nested fields are found too and nothing is copied.
+
+**Source:** metadata keys ``ARROW:extension:name`` and ``ARROW:extension:metadata`` of the Arrow columnar format.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from lance_core.schema.field import Field
+
+__all__ = ["contains_extension", "has_extension", "restore_batch", "restore_schema", "storage_array", "storage_type"]
+
+
+def has_extension(field: Field) -> bool:
+    """Whether the field or one below it names an extension type."""
+    return any(node.extension_name for node in field.walk())
+
+
+def restore_schema(schema: pa.Schema) -> pa.Schema:
+    """The schema with registered extension types in place; unknown names, and bad parameters, stay as they are."""
+    try:
+        return pa.ipc.read_schema(schema.serialize())
+    except (pa.ArrowException, ValueError, TypeError, KeyError):
+        # The parameters of an extension are its own affair; a type that refuses them leaves the storage readable.
+        return schema
+
+
+def restore_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The batch with the types of ``schema``, which :func:`restore_schema` made; zero-copy."""
+    if batch.schema.equals(schema):
+        return batch
+    return pa.RecordBatch._import_from_c_capsule(*batch.__arrow_c_array__())
+
+
+def contains_extension(dtype: pa.DataType) -> bool:
+    """Whether the type or one inside it is an extension type."""
+    if isinstance(dtype, pa.BaseExtensionType):
+        return True
+    return any(contains_extension(dtype.field(index).type) for index in range(dtype.num_fields))
+
+
+def storage_type(dtype: pa.DataType) -> pa.DataType:
+    """The type with the storage of every extension type in its place; field metadata is left out."""
+    if isinstance(dtype, pa.BaseExtensionType):
+        return storage_type(dtype.storage_type)
+    if not contains_extension(dtype):
+        return dtype
+    children = [
+        child.with_type(storage_type(child.type)).remove_metadata()
+        for child in (dtype.field(index) for index in range(dtype.num_fields))
+    ]
+    if pa.types.is_struct(dtype):
+        return pa.struct(children)
+    if pa.types.is_map(dtype):
+        return pa.map_(*children[0].type)
+    if pa.types.is_fixed_size_list(dtype):
+        return pa.list_(children[0], dtype.list_size)
+    return pa.large_list(children[0]) if pa.types.is_large_list(dtype) else pa.list_(children[0])
+
+
+def storage_array(array: pa.Array) -> pa.Array:
+    """The array with every extension type inside replaced by its storage; zero-copy."""
+    if not contains_extension(array.type):
+        return array
+    _, content = array.__arrow_c_array__()
+    return pa.Array._import_from_c_capsule(storage_type(array.type).__arrow_c_schema__(), content)

@@ -1,0 +1,276 @@
+"""Field and Schema: the tree of named, typed columns with the ids that make schema evolution possible.
+
+A field is known by its id; names may change and repeat below different parents. Ids are unique in a table and are
+given out depth first from 0 when it is created; a data file that was added later holds only some of them.
+
+Children exist for ``struct``, lists, ``map`` and ``fixed_size_list:struct:n``. A fixed-size list of anything else has
+none: its item type is part of its logical type.
+
+**Source:** ``lance.file.Field`` and ``lance.file.Schema``; behaviour of pylance 14.0.2 for ids and column ownership.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+from lance_core.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+__all__ = [
+    "BLOB_KEY",
+    "BLOB_V2",
+    "EXTENSION_METADATA_KEY",
+    "EXTENSION_NAME_KEY",
+    "PACKED_KEYS",
+    "UNASSIGNED_ID",
+    "Field",
+    "Schema",
+    "is_true",
+]
+
+EXTENSION_NAME_KEY: Final = "ARROW:extension:name"
+EXTENSION_METADATA_KEY: Final = "ARROW:extension:metadata"
+
+PACKED_KEYS: Final = ("lance-encoding:packed", "packed")
+"""Metadata of a struct whose members are stored row by row in one column: either key, the second is the older one."""
+
+BLOB_KEY: Final = "lance-encoding:blob"
+"""Metadata of a large_binary whose values lie outside the pages; whatever the value of the key, even ``false``."""
+
+BLOB_V2: Final = "lance.blob.v2"
+"""Extension type of blobs since 2.2. Only files have the key above for it, table schemas have the extension name."""
+
+UNASSIGNED_ID: Final = -1
+"""Id of a field that has not been given one."""
+
+_TRUE: Final = frozenset({b"true", b"1", b"yes", b"on", b"y"})
+_LISTS: Final = frozenset({"list", "large_list", "list.struct", "large_list.struct"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """One node of the schema tree.
+
+    Attributes:
+        id: unique in the table; ``UNASSIGNED_ID`` before the table gives one.
+        name: the last path component ("item", not "x.item").
+        logical_type: the type string ("int32", "list.struct", "timestamp:us:UTC").
+        nullable: whether nulls are allowed.
+        children: member, item or entries fields.
+        metadata: Arrow field metadata, read-only.
+        extension_name: copy of the metadata entry ``ARROW:extension:name``; empty for none.
+        unenforced_primary_key: the field belongs to the declared primary key.
+        unenforced_primary_key_position: 1-based place in a composite key; 0 when not stated.
+        unenforced_clustering_key: the field belongs to the declared clustering key.
+        unenforced_clustering_key_position: 1-based place in a composite key; 0 when not stated.
+    """
+
+    id: int = UNASSIGNED_ID
+    name: str
+    logical_type: str
+    nullable: bool = True
+    children: tuple[Field, ...] = ()
+    metadata: Mapping[str, bytes] = field(default_factory=dict, hash=False)
+    extension_name: str = ""
+    unenforced_primary_key: bool = False
+    unenforced_primary_key_position: int = 0
+    unenforced_clustering_key: bool = False
+    unenforced_clustering_key_position: int = 0
+
+    def __post_init__(self) -> None:
+        """Take a read-only copy of the metadata."""
+        object.__setattr__(self, "metadata", MappingProxyType(dict(self.metadata)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle through plain dictionaries."""
+        return _rebuild, (Field, _plain_values(self))
+
+    @property
+    def is_struct(self) -> bool:
+        """True for a struct, packed or not."""
+        return self.logical_type == "struct"
+
+    @property
+    def is_list(self) -> bool:
+        """True for variable-length lists; a map is not one of them."""
+        return self.logical_type in _LISTS
+
+    @property
+    def is_map(self) -> bool:
+        """True for a map; its only child is the struct ``entries`` of key and value."""
+        return self.logical_type == "map"
+
+    @property
+    def is_fixed_size_list(self) -> bool:
+        """True for every fixed-size list."""
+        return self.logical_type.startswith("fixed_size_list:")
+
+    @property
+    def is_structural_fixed_size_list(self) -> bool:
+        """True for a fixed-size list of structs: the only one with a child field and without a column of its own."""
+        return self.is_fixed_size_list and bool(self.children)
+
+    @property
+    def is_dictionary(self) -> bool:
+        """True for an Arrow dictionary."""
+        return self.logical_type.startswith("dict:")
+
+    @property
+    def is_packed(self) -> bool:
+        """True for a struct that is stored row by row in one column."""
+        return self.is_struct and any(is_true(self.metadata.get(key)) for key in PACKED_KEYS)
+
+    @property
+    def is_blob(self) -> bool:
+        """True for values stored outside the pages (large_binary, or the blob v2 struct)."""
+        name = self.extension_name or self.metadata.get(EXTENSION_NAME_KEY, b"").decode(errors="replace")
+        return BLOB_KEY in self.metadata or name == BLOB_V2
+
+    @property
+    def is_leaf(self) -> bool:
+        """True when the field owns a column of a 2.1+ data file; containers leave that to their leaves."""
+        if self.is_packed or self.is_blob:
+            return True
+        return not self.children
+
+    def leaves(self) -> list[Field]:
+        """The fields that own a column of a 2.1+ data file, depth first; ``[self]`` for a leaf."""
+        if self.is_leaf:
+            return [self]
+        return [leaf for child in self.children for leaf in child.leaves()]
+
+    def walk(self) -> Iterator[Field]:
+        """This field and everything below it, depth first, parents before children."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+    def child(self, name: str) -> Field | None:
+        """The direct child of that name, or None."""
+        return next((child for child in self.children if child.name == name), None)
+
+    def with_ids(self, first_id: int) -> Field:
+        """A copy whose tree is numbered depth first from ``first_id``."""
+        children = []
+        next_id = first_id + 1
+        for child in self.children:
+            children.append(child.with_ids(next_id))
+            next_id += sum(1 for _ in child.walk())
+        return replace(self, id=first_id, children=tuple(children))
+
+    def with_children(self, children: Sequence[Field]) -> Field:
+        """A copy with other children."""
+        return replace(self, children=tuple(children))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schema:
+    """The top-level fields of a table or of a data file.
+
+    Attributes:
+        fields: in column order.
+        metadata: Arrow schema metadata, read-only.
+    """
+
+    fields: tuple[Field, ...]
+    metadata: Mapping[str, bytes] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        """Take a read-only copy of the metadata."""
+        object.__setattr__(self, "metadata", MappingProxyType(dict(self.metadata)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle through plain dictionaries."""
+        return _rebuild, (Schema, _plain_values(self))
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the top-level fields, in order."""
+        return [top.name for top in self.fields]
+
+    def walk(self) -> Iterator[Field]:
+        """Every field, depth first, parents before children: the order of the serialized list."""
+        for top in self.fields:
+            yield from top.walk()
+
+    def leaves(self) -> list[Field]:
+        """The fields that own a column of a 2.1+ data file, depth first."""
+        return [leaf for top in self.fields for leaf in top.leaves()]
+
+    def field_ids(self) -> list[int]:
+        """Ids of every field, depth first."""
+        return [node.id for node in self.walk()]
+
+    def max_field_id(self) -> int:
+        """The largest id in use; -1 for an empty schema."""
+        return max(self.field_ids(), default=-1)
+
+    def find(self, key: str | int) -> Field | None:
+        """The field of that id, or at that path ("a", "s.x", "l.item"); None when there is none.
+
+        At every level the exact name is tried first, so that a nested name that contains a dot is found.
+        """
+        if isinstance(key, int):
+            return next((node for node in self.walk() if node.id == key), None)
+        return _find_path(self.fields, key)
+
+    def field(self, key: str | int) -> Field:
+        """The field of that id or path; see :meth:`find`.
+
+        Raises:
+            InvalidInputError: there is no such field.
+        """
+        found = self.find(key)
+        if found is None:
+            raise InvalidInputError(f"the schema has no field {key!r}; top-level fields: {self.names}", field=key)
+        return found
+
+    def with_ids(self, first_id: int = 0) -> Schema:
+        """A copy numbered depth first from ``first_id``."""
+        numbered = []
+        next_id = first_id
+        for top in self.fields:
+            numbered.append(top.with_ids(next_id))
+            next_id += sum(1 for _ in top.walk())
+        return replace(self, fields=tuple(numbered))
+
+    def with_metadata(self, metadata: Mapping[str, bytes]) -> Schema:
+        """A copy with other schema metadata."""
+        return replace(self, metadata=metadata)
+
+    def project(self, columns: Sequence[str]) -> Schema:
+        """The chosen columns with their ids; see :func:`lance_core.schema.projection.project`."""
+        # projection.py builds on this module.
+        from lance_core.schema.projection import project
+
+        return project(self, columns)
+
+
+def is_true(value: bytes | None) -> bool:
+    """Whether the value of a metadata key switches something on; case does not matter, anything unknown is off."""
+    return value is not None and value.lower() in _TRUE
+
+
+def _find_path(siblings: Sequence[Field], path: str) -> Field | None:
+    for node in siblings:
+        if node.name == path:
+            return node
+        if path.startswith(f"{node.name}."):
+            found = _find_path(node.children, path[len(node.name) + 1 :])
+            if found is not None:
+                return found
+    return None
+
+
+def _plain_values(record: Field | Schema) -> dict[str, Any]:
+    # A mappingproxy does not pickle.
+    values = {item.name: getattr(record, item.name) for item in fields(record)}
+    return {**values, "metadata": dict(record.metadata)}
+
+
+def _rebuild(cls: type[Any], values: dict[str, Any]) -> object:
+    return cls(**values)

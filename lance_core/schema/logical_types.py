@@ -1,0 +1,283 @@
+"""Logical types: the strings of ``Field.logical_type`` and the Arrow types they stand for.
+
+=============================  ==========================================================================
+String                         Arrow
+=============================  ==========================================================================
+``int32``, ``date32:day`` …    the types without parameters, see ``_PLAIN``
+``timestamp:{unit}:{zone}``    timestamp; zone ``-`` for none, and it may contain colons
+``decimal:{width}:{p}:{s}``    decimal128, decimal256
+``fixed_size_binary:{n}``      fixed-size binary of n bytes
+``fixed_size_list:{item}:{n}`` fixed-size list; n is the last segment, item may contain colons
+``dict:{value}:{index}:false`` dictionary; orderedness is not kept
+``struct``                     children are the members
+``list``, ``list.struct`` …    one child, the item
+``map``                        one child, the struct of key and value
+``json``                       large_binary of JSONB bytes
+=============================  ==========================================================================
+
+View types are stored as their plain counterparts. There is no string for interval, decimal32/64, union, run-end
+encoded and list-view.
+
+**Source:** ``lance.file.Field.logical_type``; behaviour of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from lance_core.errors import CorruptDataError, NotSupportedError
+from lance_core.schema.field import EXTENSION_METADATA_KEY, EXTENSION_NAME_KEY
+
+if TYPE_CHECKING:
+    from lance_core.schema.field import Field
+
+__all__ = ["arrow_field", "arrow_type", "leaf_type", "logical_type_of", "plain_type"]
+
+_UNITS: Final = ("s", "ms", "us", "ns")
+
+_PLAIN: Final = (
+    ("null", pa.null()),
+    ("bool", pa.bool_()),
+    ("int8", pa.int8()),
+    ("uint8", pa.uint8()),
+    ("int16", pa.int16()),
+    ("uint16", pa.uint16()),
+    ("int32", pa.int32()),
+    ("uint32", pa.uint32()),
+    ("int64", pa.int64()),
+    ("uint64", pa.uint64()),
+    ("halffloat", pa.float16()),
+    ("float", pa.float32()),
+    ("double", pa.float64()),
+    ("string", pa.string()),
+    ("large_string", pa.large_string()),
+    ("binary", pa.binary()),
+    ("large_binary", pa.large_binary()),
+    ("date32:day", pa.date32()),
+    ("date64:ms", pa.date64()),
+    ("time32:s", pa.time32("s")),
+    ("time32:ms", pa.time32("ms")),
+    ("time64:us", pa.time64("us")),
+    ("time64:ns", pa.time64("ns")),
+    *((f"duration:{unit}", pa.duration(unit)) for unit in _UNITS),
+)
+_TYPE_OF: Final = MappingProxyType(dict(_PLAIN) | {"json": pa.large_binary()})
+_NAME_OF: Final = MappingProxyType({dtype: name for name, dtype in _PLAIN})
+
+_BFLOAT16: Final = "lance.bfloat16"
+_BFLOAT16_ITEM: Final = pa.field(
+    "item", pa.binary(2), metadata={EXTENSION_NAME_KEY: _BFLOAT16, EXTENSION_METADATA_KEY: ""}
+)
+_MAX_INT32: Final = 2**31 - 1
+
+
+def plain_type(dtype: pa.DataType) -> pa.DataType:
+    """The type as it is stored: extension types by their storage, view types by their plain counterparts."""
+    if isinstance(dtype, pa.BaseExtensionType):
+        return plain_type(dtype.storage_type)
+    if dtype == pa.string_view():
+        return pa.string()
+    if dtype == pa.binary_view():
+        return pa.binary()
+    return dtype
+
+
+def logical_type_of(dtype: pa.DataType, where: str) -> str:
+    """The string that stands for an Arrow type.
+
+    Args:
+        dtype: any Arrow type; extension types count as their storage.
+        where: the column's path, for messages.
+
+    Raises:
+        NotSupportedError: the format has no string for the type, or no encoding for it.
+    """
+    dtype = plain_type(dtype)
+    name = _NAME_OF.get(dtype)
+    if name is not None:
+        return name
+    if pa.types.is_timestamp(dtype):
+        return f"timestamp:{dtype.unit}:{dtype.tz or '-'}"
+    if pa.types.is_decimal128(dtype) or pa.types.is_decimal256(dtype):
+        return f"decimal:{dtype.bit_width}:{dtype.precision}:{dtype.scale}"
+    if pa.types.is_fixed_size_binary(dtype):
+        return f"fixed_size_binary:{dtype.byte_width}"
+    if pa.types.is_struct(dtype):
+        return "struct"
+    if pa.types.is_list(dtype) or pa.types.is_large_list(dtype):
+        container = "list" if pa.types.is_list(dtype) else "large_list"
+        return f"{container}.struct" if pa.types.is_struct(plain_type(dtype.value_type)) else container
+    if pa.types.is_map(dtype):
+        return _map_name(dtype, where)
+    if pa.types.is_fixed_size_list(dtype):
+        return _fixed_size_list_name(dtype, where)
+    if pa.types.is_dictionary(dtype):
+        return _dictionary_name(dtype, where)
+    raise _unsupported(dtype, where, "the format has no logical type for it")
+
+
+@lru_cache(maxsize=1024)
+def arrow_type(field: Field) -> pa.DataType:
+    """The Arrow type of a field, children included; extension fields give their storage type.
+
+    Raises:
+        CorruptDataError: the logical type is malformed or its children do not fit.
+        NotSupportedError: the logical type is not known.
+    """
+    if field.is_struct:
+        return pa.struct([arrow_field(child) for child in field.children])
+    if field.is_list:
+        item = arrow_field(_only_child(field))
+        return pa.large_list(item) if field.logical_type.startswith("large_") else pa.list_(item)
+    if field.is_map:
+        entries = _only_child(field)
+        if not entries.is_struct or len(entries.children) != 2:
+            raise CorruptDataError(f"map field {field.name!r} needs a struct of key and value, found {entries}")
+        key, value = entries.children
+        return pa.map_(arrow_field(key).with_nullable(False), arrow_field(value))
+    if field.is_structural_fixed_size_list:
+        item_name, dimension = _split_fixed_size_list(field.logical_type)
+        child = _only_child(field)
+        if item_name != "struct" or not child.is_struct:
+            raise CorruptDataError(f"field {field.name!r} of type {field.logical_type!r} has a child {child.name!r}")
+        return pa.list_(arrow_field(child), dimension)
+    if field.children:
+        raise CorruptDataError(f"field {field.name!r} of type {field.logical_type!r} must not have children")
+    return leaf_type(field.logical_type)
+
+
+@lru_cache(maxsize=1024)
+def arrow_field(field: Field) -> pa.Field:
+    """The Arrow field of a field, with its metadata; see :func:`arrow_type`."""
+    metadata = dict(field.metadata)
+    if field.extension_name:
+        metadata.setdefault(EXTENSION_NAME_KEY, field.extension_name.encode())
+    return pa.field(field.name, arrow_type(field), nullable=field.nullable, metadata=metadata or None)
+
+
+def leaf_type(logical_type: str) -> pa.DataType:
+    """The Arrow type of a logical type that needs no child fields.
+
+    Raises:
+        CorruptDataError: a parameter of the string is malformed.
+        NotSupportedError: the string is not known.
+    """
+    plain = _TYPE_OF.get(logical_type)
+    if plain is not None:
+        return plain
+    family, _, rest = logical_type.partition(":")
+    try:
+        if family == "timestamp":
+            unit, _, zone = rest.partition(":")
+            return pa.timestamp(unit, None if zone in ("", "-") else zone)
+        if family == "decimal":
+            return _decimal_type(rest)
+        if family == "fixed_size_binary":
+            return pa.binary(_number(rest, 0, _MAX_INT32))
+        if family == "fixed_size_list":
+            item, dimension = _split_fixed_size_list(logical_type)
+            return pa.list_(_BFLOAT16_ITEM if item == _BFLOAT16 else leaf_type(item), dimension)
+        if family == "dict":
+            return _dictionary_type(rest)
+    except (ValueError, TypeError) as error:
+        raise CorruptDataError(f"logical type {logical_type!r} is malformed: {error}") from error
+    raise NotSupportedError(f"logical type {logical_type!r} is not known", logical_type=logical_type)
+
+
+def _map_name(dtype: pa.MapType, where: str) -> str:
+    if dtype.keys_sorted:
+        raise _unsupported(dtype, where, "maps with sorted keys cannot be stored; drop keys_sorted")
+    return "map"
+
+
+def _fixed_size_list_name(dtype: pa.FixedSizeListType, where: str) -> str:
+    if dtype.list_size < 1:
+        raise _unsupported(dtype, where, "the dimension must be at least 1")
+    item = dtype.value_field
+    if (item.metadata or {}).get(EXTENSION_NAME_KEY.encode()) == _BFLOAT16.encode():
+        return f"fixed_size_list:{_BFLOAT16}:{dtype.list_size}"
+    item_type = plain_type(item.type)
+    if pa.types.is_fixed_size_list(item_type) and _innermost_is_struct(item_type):
+        raise _unsupported(dtype, where, "only one fixed-size list around a struct can be stored")
+    if not (pa.types.is_struct(item_type) or _is_fixed_width(item_type)):
+        raise _unsupported(dtype, where, "items of a fixed-size list must be structs or of fixed width")
+    return f"fixed_size_list:{logical_type_of(item_type, where)}:{dtype.list_size}"
+
+
+def _innermost_is_struct(dtype: pa.DataType) -> bool:
+    while pa.types.is_fixed_size_list(dtype):
+        dtype = dtype.value_type
+    return bool(pa.types.is_struct(dtype))
+
+
+def _is_fixed_width(dtype: pa.DataType) -> bool:
+    if pa.types.is_fixed_size_list(dtype):
+        return _is_fixed_width(dtype.value_type)
+    return not (pa.types.is_null(dtype) or pa.types.is_dictionary(dtype) or pa.types.is_nested(dtype)) and (
+        pa.types.is_primitive(dtype) or pa.types.is_decimal(dtype) or pa.types.is_fixed_size_binary(dtype)
+    )
+
+
+def _dictionary_name(dtype: pa.DictionaryType, where: str) -> str:
+    value = _NAME_OF.get(plain_type(dtype.value_type))
+    # spec: the string has exactly four segments, so that value types with parameters cannot be told apart.
+    if value is None or ":" in value:
+        raise _unsupported(dtype, where, "dictionary values of this type cannot be stored; use the plain type")
+    return f"dict:{value}:{logical_type_of(dtype.index_type, where)}:false"
+
+
+def _dictionary_type(rest: str) -> pa.DataType:
+    parts = rest.split(":")
+    if len(parts) != 3 or parts[2] not in ("true", "false"):
+        raise ValueError("expected dict:<value>:<index>:<ordered>")
+    index = leaf_type(parts[1])
+    if not pa.types.is_integer(index):
+        raise ValueError(f"dictionary indices cannot be {index}")
+    return pa.dictionary(index, leaf_type(parts[0]), ordered=parts[2] == "true")
+
+
+def _decimal_type(rest: str) -> pa.DataType:
+    width, precision, scale = rest.split(":")
+    if width not in ("128", "256"):
+        raise ValueError(f"decimal width {width} is neither 128 nor 256")
+    make = pa.decimal128 if width == "128" else pa.decimal256
+    return make(_number(precision, 1, 76), _number(scale, -128, 127))
+
+
+def _split_fixed_size_list(logical_type: str) -> tuple[str, int]:
+    inner, separator, dimension = logical_type.removeprefix("fixed_size_list:").rpartition(":")
+    try:
+        if not separator:
+            raise ValueError("expected fixed_size_list:<item>:<dimension>")
+        return inner, _number(dimension, 1, _MAX_INT32)
+    except ValueError as error:
+        raise CorruptDataError(f"logical type {logical_type!r} is malformed: {error}") from error
+
+
+def _number(text: str, low: int, high: int) -> int:
+    # int() alone would accept blanks, underscores and foreign digits.
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= 10):
+        raise ValueError(f"{text!r} is not a number")
+    value = int(text)
+    if not low <= value <= high:
+        raise ValueError(f"{value} is not in [{low}, {high}]")
+    return value
+
+
+def _only_child(field: Field) -> Field:
+    if len(field.children) != 1:
+        raise CorruptDataError(
+            f"field {field.name!r} of type {field.logical_type!r} needs one child, it has {len(field.children)}",
+            expected=1,
+            found=len(field.children),
+        )
+    return field.children[0]
+
+
+def _unsupported(dtype: pa.DataType, where: str, reason: str) -> NotSupportedError:
+    return NotSupportedError(f"column {where!r} of type {dtype} is not supported: {reason}", arrow_type=str(dtype))

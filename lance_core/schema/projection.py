@@ -1,0 +1,213 @@
+"""Choosing columns by name, and comparing a schema with incoming data.
+
+A projection keeps ids, so that the pruned fields still name the same columns of a data file.
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lance_core.errors import InvalidInputError, SchemaMismatchError
+from lance_core.schema.field import Field, Schema
+from lance_core.schema.logical_types import arrow_type, plain_type
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+__all__ = ["check_compatible", "fits_type", "has_same_columns", "project", "project_by_ids", "same_type"]
+
+
+def project(schema: Schema, columns: Sequence[str]) -> Schema:
+    """The chosen columns, in the order asked.
+
+    Args:
+        schema: what to choose from.
+        columns: names of top-level fields, or dotted paths into structs ("s.x", "people.item.name"). Two paths into
+            the same top-level field give that field once, with both members in schema order.
+
+    Raises:
+        InvalidInputError: a name is unknown (close matches are suggested) or repeated.
+    """
+    wanted: dict[str, set[int]] = {}
+    seen: set[str] = set()
+    for column in columns:
+        if column in seen:
+            raise InvalidInputError(f"column {column!r} is asked for twice", column=column)
+        seen.add(column)
+        trail = _trail(schema.fields, column)
+        if trail is None:
+            raise _unknown_column(schema, column)
+        # Everything below the last node, and the ancestors that lead to it.
+        keep = wanted.setdefault(trail[0].name, set())
+        keep.update(id(node) for node in trail[:-1])
+        keep.update(id(node) for node in trail[-1].walk())
+    by_name = {top.name: top for top in schema.fields}
+    return Schema(fields=tuple(_pruned(by_name[name], keep) for name, keep in wanted.items()), metadata=schema.metadata)
+
+
+def project_by_ids(schema: Schema, field_ids: set[int] | frozenset[int]) -> Schema:
+    """The fields whose id is listed, with the ancestors that lead to them, in schema order.
+
+    A container is kept only when something below it is, or when it has no children at all.
+    """
+    return Schema(
+        fields=tuple(kept for top in schema.fields if (kept := _kept_by_ids(top, field_ids)) is not None),
+        metadata=schema.metadata,
+    )
+
+
+def check_compatible(expected: Schema, found: pa.Schema) -> None:
+    """Whether data of an Arrow schema may be appended to a table.
+
+    Column order and the names of list items and map entries do not matter; nullable columns may be missing. The same
+    holds for the members of structs, wherever they are nested.
+    Nullability of the data's schema does not matter either (Spark and pandas declare everything nullable): the file
+    writer refuses actual nulls in a non-nullable field.
+
+    Raises:
+        SchemaMismatchError: names the first field that differs.
+    """
+    names = found.names
+    repeated = next((name for name in names if names.count(name) > 1), None)
+    if repeated is not None:
+        raise SchemaMismatchError(f"column {repeated!r} occurs more than once in the data", column=repeated)
+    known = set(expected.names)
+    unknown = next((name for name in names if name not in known), None)
+    if unknown is not None:
+        raise SchemaMismatchError(
+            f"column {unknown!r} is not in the schema{_suggestion(unknown, expected.names)}", column=unknown
+        )
+    for top in expected.fields:
+        if top.name not in names:
+            if not top.nullable:
+                raise SchemaMismatchError(f"column {top.name!r} is not nullable and is missing", column=top.name)
+            continue
+        wanted, given = arrow_type(top), found.field(top.name).type
+        if not fits_type(wanted, given):
+            raise SchemaMismatchError(
+                f"column {top.name!r}: expected type {wanted}, found {given}",
+                column=top.name,
+                expected=str(wanted),
+                found=str(given),
+            )
+
+
+def has_same_columns(table: Schema, written: Schema) -> bool:
+    """Whether files written for one schema can be read by another: every id of theirs means the same column there.
+
+    Args:
+        table: the schema to read by; it may have more top-level columns.
+        written: the schema of the files.
+    """
+    by_id = {top.id: top for top in table.fields}
+    return all(top.id in by_id and _is_same_column(by_id[top.id], top) for top in written.fields)
+
+
+def same_type(expected: pa.DataType, found: pa.DataType) -> bool:
+    """Whether data of ``found`` is stored exactly as ``expected``, nullability and item names aside."""
+    return _compare(expected, found, _has_same_members)
+
+
+def fits_type(expected: pa.DataType, found: pa.DataType) -> bool:
+    """Whether data of ``found`` is ``expected`` but for the order of struct members and missing nullable ones.
+
+    A struct without any of the expected members does not fit.
+    """
+    return _compare(expected, found, _has_fitting_members)
+
+
+def _has_same_members(expected: pa.StructType, found: pa.StructType) -> bool:
+    return [member.name for member in expected] == [member.name for member in found] and all(
+        same_type(mine.type, theirs.type) for mine, theirs in zip(expected, found, strict=True)
+    )
+
+
+def _has_fitting_members(expected: pa.StructType, found: pa.StructType) -> bool:
+    given = {member.name: member.type for member in found}
+    wanted = {member.name: member for member in expected}
+    if len(given) != found.num_fields or not given.keys() <= wanted.keys() or bool(given) != bool(wanted):
+        return False
+    return all(
+        fits_type(member.type, given[name]) if name in given else member.nullable for name, member in wanted.items()
+    )
+
+
+def _compare(
+    expected: pa.DataType, found: pa.DataType, has_members: Callable[[pa.StructType, pa.StructType], bool]
+) -> bool:
+    expected, found = plain_type(expected), plain_type(found)
+    if pa.types.is_struct(expected) and pa.types.is_struct(found):
+        return has_members(expected, found)
+    if pa.types.is_map(expected) and pa.types.is_map(found):
+        # Keys are compared as they are: two that differ in what is missing would become the same.
+        return same_type(expected.key_type, found.key_type) and _compare(
+            expected.item_type, found.item_type, has_members
+        )
+    if pa.types.is_fixed_size_list(expected) and pa.types.is_fixed_size_list(found):
+        return expected.list_size == found.list_size and _compare(expected.value_type, found.value_type, has_members)
+    for is_kind in (pa.types.is_list, pa.types.is_large_list):
+        if is_kind(expected) and is_kind(found):
+            return _compare(expected.value_type, found.value_type, has_members)
+    if pa.types.is_dictionary(expected) and pa.types.is_dictionary(found):
+        return expected.index_type == found.index_type and same_type(expected.value_type, found.value_type)
+    return bool(expected == found)
+
+
+def _is_same_column(table: Field, written: Field) -> bool:
+    return (
+        (table.id, table.name, table.logical_type, table.is_leaf)
+        == (written.id, written.name, written.logical_type, written.is_leaf)
+        and (table.nullable or not written.nullable)
+        and len(table.children) == len(written.children)
+        and all(map(_is_same_column, table.children, written.children))
+    )
+
+
+def _trail(siblings: Sequence[Field], path: str) -> list[Field] | None:
+    """The fields from top level down to the one named, or None."""
+    for node in siblings:
+        if node.name == path:
+            return [node]
+        if path.startswith(f"{node.name}."):
+            below = _trail(node.children, path[len(node.name) + 1 :])
+            if below is not None:
+                return [node, *below]
+    return None
+
+
+def _pruned(node: Field, keep: set[int]) -> Field:
+    # A packed struct or a blob is one column: its members cannot be had separately.
+    if node.is_leaf or node.is_map:
+        return node
+    return node.with_children([_pruned(child, keep) for child in node.children if id(child) in keep])
+
+
+def _kept_by_ids(node: Field, field_ids: set[int] | frozenset[int]) -> Field | None:
+    if node.is_leaf:
+        return node if node.id in field_ids else None
+    children = [kept for child in node.children if (kept := _kept_by_ids(child, field_ids)) is not None]
+    return node.with_children(children) if children else None
+
+
+def _unknown_column(schema: Schema, column: str) -> InvalidInputError:
+    return InvalidInputError(f"column {column!r} does not exist{_suggestion(column, _paths(schema))}", column=column)
+
+
+def _paths(schema: Schema) -> list[str]:
+    paths: list[str] = []
+    stack = [(top, top.name) for top in reversed(schema.fields)]
+    while stack:
+        node, path = stack.pop()
+        paths.append(path)
+        stack.extend((child, f"{path}.{child.name}") for child in reversed(node.children))
+    return paths
+
+
+def _suggestion(name: str, known: Sequence[str]) -> str:
+    close = get_close_matches(name, known, n=3)
+    if close:
+        return "; did you mean " + " or ".join(repr(match) for match in close) + "?"
+    return f"; known: {list(known[:20])}"

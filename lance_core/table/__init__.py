@@ -1,0 +1,1 @@
+"""Metadata of one table version: records, their bytes, and where files are found."""

@@ -1,0 +1,109 @@
+"""Base paths: other roots and directories that some of a table's files live in.
+
+A file with ``base_id`` b is found through the base path of that id; without one it lies below the table's own root.
+A base that is a table root has ``data/`` and ``_deletions/`` below it; any other base is the data directory itself.
+Branches and shallow clones refer to the files of their source this way. Id 0 is a legal id.
+
+Source: ``lance.table.BasePath``; behaviour of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+from lance_core.errors import CorruptDataError
+from lance_core.io.uri import resolve
+from lance_core.table.paths import DATA_DIRECTORY, DELETIONS_DIRECTORY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from lance_core.io.object_store import ObjectStore
+    from lance_core.proto import pb_table
+    from lance_core.table.data_file import DataFile
+    from lance_core.table.deletion_file import DeletionFile
+
+__all__ = ["BasePath", "FileLocator", "Location"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BasePath:
+    """A place outside the table's root that holds some of its files.
+
+    Attributes:
+        id: what ``base_id`` of a file refers to.
+        path: absolute path or URI.
+        is_table_root: whether ``data/`` and ``_deletions/`` lie below it.
+        name: None when it has none.
+    """
+
+    id: int
+    path: str
+    is_table_root: bool
+    name: str | None = None
+
+    @classmethod
+    def from_proto(cls, message: pb_table.BasePath) -> Self:
+        """Parse the message. Raises ``CorruptDataError`` when the path has a NUL."""
+        if "\0" in message.path:
+            raise CorruptDataError(f"base path {message.id} has a NUL: {message.path!r}", base_id=message.id)
+        return cls(
+            id=message.id,
+            path=message.path,
+            is_table_root=message.is_dataset_root,
+            name=message.name if message.HasField("name") else None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """An object: the store and the path in it."""
+
+    store: ObjectStore
+    path: str
+
+
+class FileLocator:
+    """Finds the files of one table version.
+
+    Args:
+        store: the store of the table.
+        root: the table's path in it.
+        base_paths: the version's base paths.
+        storage_options: handed to the stores of base paths.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        root: str,
+        base_paths: Iterable[BasePath] = (),
+        storage_options: Mapping[str, str] | None = None,
+    ) -> None:
+        """Nothing is read."""
+        self._store = store
+        self._root = root
+        self._bases = {base.id: base for base in base_paths}
+        self._storage_options = storage_options
+
+    def data_file(self, file: DataFile) -> Location:
+        """Where a data file lies. Raises ``CorruptDataError`` when its base path is not listed."""
+        return self._find(file.base_id, DATA_DIRECTORY, file.path)
+
+    def deletion_file(self, fragment_id: int, file: DeletionFile) -> Location:
+        """Where a deletion file lies. Raises ``CorruptDataError`` when its base path is not listed."""
+        return self._find(file.base_id, DELETIONS_DIRECTORY, file.name(fragment_id))
+
+    def _find(self, base_id: int | None, directory: str, name: str) -> Location:
+        if base_id is None:
+            return Location(self._store, self._store.join(self._root, directory, name))
+        base = self._bases.get(base_id)
+        if base is None:
+            raise CorruptDataError(
+                f"file {directory}/{name} lies in base path {base_id}, the version lists {sorted(self._bases)}",
+                base_id=base_id,
+            )
+        store, root = resolve(base.path, self._storage_options)
+        segments = (root, directory, name) if base.is_table_root else (root, name)
+        return Location(store, store.join(*segments))

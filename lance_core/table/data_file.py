@@ -1,0 +1,105 @@
+"""DataFile: one file of a fragment and which fields of the table it holds.
+
+``field_ids`` and ``column_indices`` run in parallel: entry ``i`` says that the values of field ``field_ids[i]`` are
+column ``column_indices[i]`` of the file. Files of format 2.1 and later list only the fields that own a column
+(leaves); 2.0 lists containers too, with column index -1 for those without a column. Ids below zero have meanings of
+their own: -2 is a column that a later file replaced, -3 to -5 are hidden row lineage columns.
+
+Source: ``lance.table.DataFile``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Self
+
+from lance_core.errors import CorruptDataError
+from lance_core.proto import pb_table
+from lance_core.versions import LanceFileVersion
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["DEAD_FIELD_ID", "DataFile"]
+
+DEAD_FIELD_ID: Final = -2
+"""Entry of ``field_ids`` whose column is no longer read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataFile:
+    """One data file of a fragment.
+
+    Attributes:
+        path: relative to ``data/`` of its base.
+        field_ids: the table's ids of the stored fields.
+        column_indices: column of the file for each entry of ``field_ids``.
+        file_version: format version of the file.
+        num_bytes: size of the file; 0 when it was not recorded.
+        base_id: the base path it lies in; None for the table's own root (0 is a legal id).
+    """
+
+    path: str
+    field_ids: tuple[int, ...]
+    column_indices: tuple[int, ...]
+    file_version: LanceFileVersion
+    num_bytes: int = 0
+    base_id: int | None = None
+
+    @property
+    def live_field_ids(self) -> tuple[int, ...]:
+        """The ids of fields that are read from this file; hidden columns and dead ones left out."""
+        return tuple(field_id for field_id in self.field_ids if field_id >= 0)
+
+    def columns(self) -> Mapping[int, int]:
+        """Field id -> column of the file, for the live fields that own a column.
+
+        Raises:
+            CorruptDataError: the two lists differ in length, or a field occurs twice.
+        """
+        if len(self.field_ids) != len(self.column_indices):
+            raise CorruptDataError(
+                f"data file {self.path}: {len(self.field_ids)} field ids but {len(self.column_indices)} column indices",
+                path=self.path,
+            )
+        pairs = [pair for pair in zip(self.field_ids, self.column_indices, strict=True) if pair[0] >= 0]
+        columns = dict(pairs)
+        if len(columns) != len(pairs):
+            raise CorruptDataError(f"data file {self.path}: a field occurs twice in {self.field_ids}", path=self.path)
+        return {field_id: column for field_id, column in columns.items() if column >= 0}
+
+    @classmethod
+    def from_proto(cls, message: pb_table.DataFile) -> Self:
+        """Parse the message.
+
+        Raises:
+            CorruptDataError: the path is empty or has a NUL, or the version pair was never written.
+            UnsupportedVersionError: the file is of a version newer than any known.
+        """
+        if not message.path:
+            raise CorruptDataError("a data file has an empty path")
+        if "\0" in message.path:
+            raise CorruptDataError(f"the path of a data file has a NUL: {message.path!r}", path=message.path)
+        return cls(
+            path=message.path,
+            field_ids=tuple(message.fields),
+            column_indices=tuple(message.column_indices),
+            file_version=LanceFileVersion.from_pair(message.file_major_version, message.file_minor_version),
+            num_bytes=message.file_size_bytes,
+            base_id=message.base_id if message.HasField("base_id") else None,
+        )
+
+    def to_proto(self) -> pb_table.DataFile:
+        """The message; the inverse of :meth:`from_proto`."""
+        major, minor = self.file_version.manifest_pair
+        message = pb_table.DataFile(
+            path=self.path,
+            fields=self.field_ids,
+            column_indices=self.column_indices,
+            file_major_version=major,
+            file_minor_version=minor,
+            file_size_bytes=self.num_bytes,
+        )
+        if self.base_id is not None:
+            message.base_id = self.base_id
+        return message

@@ -1,0 +1,281 @@
+"""Deletion files: the deleted rows of one fragment.
+
+Every file holds the complete set of deleted physical row offsets of its fragment. The type recorded in the manifest
+says how to read it; the number of rows does not.
+
+=======  ==========================================================================================
+arrow    Arrow IPC file: one column ``row_id: uint32 not null``, values in any order, any compression
+bitmap   portable 32-bit Roaring bitmap, with or without run containers
+=======  ==========================================================================================
+
+Name: ``_deletions/{fragment_id}-{read_version}-{id}.arrow`` or ``.bin``.
+
+A fragment's first file is an Arrow file below 5000 rows and a bitmap from there on. One that takes its place is an
+Arrow file up to 5000 rows, unless the old one is a bitmap: that stays one. A set that was merged from two writers'
+deletes is always a bitmap. A file is never changed: the next delete of the fragment writes another, which holds the old
+rows too. When every row is deleted the fragment goes, and no file is written.
+
+Source: ``lance.table.DeletionFile``; files of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Final, Self
+
+import numpy as np
+import pyarrow as pa
+
+from lance_core.errors import CorruptDataError, InvalidInputError
+from lance_core.proto import pb_table
+from lance_core.table.paths import DELETIONS_DIRECTORY
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    from pyroaring import BitMap
+
+    from lance_core.io.object_store import ObjectStore
+    from lance_core.table.base_paths import FileLocator
+    from lance_core.table.fragment import Fragment
+
+__all__ = [
+    "BITMAP_THRESHOLD_ROWS",
+    "DeletionFile",
+    "DeletionFileType",
+    "deletion_file_path",
+    "parse_deletion_file",
+    "read_deletion_offsets",
+    "serialize_deletion_file",
+    "write_deletion_file",
+]
+
+BITMAP_THRESHOLD_ROWS: Final = 5000
+"""From so many deleted rows on a new file is a bitmap."""
+
+_ARROW_SCHEMA: Final = pa.schema([pa.field("row_id", pa.uint32(), nullable=False)])
+_ID_BITS: Final = 64
+
+
+class DeletionFileType(Enum):
+    """Format of a deletion file; the value is the file extension."""
+
+    ARROW = "arrow"
+    BITMAP = "bin"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletionFile:
+    """Where the deleted rows of a fragment are listed.
+
+    Attributes:
+        file_type: the format.
+        read_version: the version that the deletion was computed against.
+        id: random; part of the name.
+        num_deleted_rows: rows listed; 0 when it was not recorded.
+        base_id: the base path it lies in; None for the table's own root.
+    """
+
+    file_type: DeletionFileType
+    read_version: int
+    id: int
+    num_deleted_rows: int = 0
+    base_id: int | None = None
+
+    def name(self, fragment_id: int) -> str:
+        """The file name below ``_deletions/``."""
+        return f"{fragment_id}-{self.read_version}-{self.id}.{self.file_type.value}"
+
+    @classmethod
+    def from_proto(cls, message: pb_table.DeletionFile) -> Self:
+        """Parse the message.
+
+        Raises:
+            CorruptDataError: the file type is none of the two.
+        """
+        file_type = _TYPES.get(message.file_type)
+        if file_type is None:
+            raise CorruptDataError(f"deletion file type {message.file_type} is neither arrow (0) nor bitmap (1)")
+        return cls(
+            file_type=file_type,
+            read_version=message.read_version,
+            id=message.id,
+            num_deleted_rows=message.num_deleted_rows,
+            base_id=message.base_id if message.HasField("base_id") else None,
+        )
+
+    def to_proto(self) -> pb_table.DeletionFile:
+        """The message; the inverse of :meth:`from_proto`."""
+        message = pb_table.DeletionFile(
+            file_type=_NUMBERS[self.file_type],
+            read_version=self.read_version,
+            id=self.id,
+            num_deleted_rows=self.num_deleted_rows,
+        )
+        if self.base_id is not None:
+            message.base_id = self.base_id
+        return message
+
+
+def deletion_file_path(store: ObjectStore, root: str, fragment_id: int, deletion: DeletionFile) -> str:
+    """The path of a deletion file below the table's own root."""
+    return store.join(root, DELETIONS_DIRECTORY, deletion.name(fragment_id))
+
+
+def write_deletion_file(
+    store: ObjectStore,
+    root: str,
+    *,
+    fragment_id: int,
+    read_version: int,
+    offsets: BitMap,
+    as_bitmap: bool | None = None,
+) -> pb_table.DeletionFile:
+    """Write the deleted rows of a fragment to a new file. No version refers to it yet.
+
+    Args:
+        store: the store of the table.
+        root: the table's path in it.
+        fragment_id: whose rows they are.
+        read_version: the version that the rows were found in.
+        offsets: every deleted physical row, those deleted before included.
+        as_bitmap: True for a bitmap whatever the number of rows, False for an Arrow file; None to choose by the
+            number, which is right for a fragment's first file.
+
+    Returns:
+        The message for the fragment.
+
+    Raises:
+        InvalidInputError: there are no rows.
+        StorageError: the outside world failed.
+    """
+    if not offsets:
+        raise InvalidInputError(f"fragment {fragment_id}: a deletion file needs at least one row")
+    is_bitmap = len(offsets) >= BITMAP_THRESHOLD_ROWS if as_bitmap is None else as_bitmap
+    deletion = DeletionFile(
+        file_type=DeletionFileType.BITMAP if is_bitmap else DeletionFileType.ARROW,
+        read_version=read_version,
+        id=secrets.randbits(_ID_BITS),
+        num_deleted_rows=len(offsets),
+    )
+    store.put(
+        deletion_file_path(store, root, fragment_id, deletion), serialize_deletion_file(offsets, deletion.file_type)
+    )
+    return deletion.to_proto()
+
+
+def read_deletion_offsets(fragment: Fragment, locator: FileLocator) -> npt.NDArray[np.uint32]:
+    """The deleted rows of a fragment, sorted and unique; none when it has no deletion file.
+
+    Args:
+        fragment: whose rows are wanted.
+        locator: finds its file.
+
+    Returns:
+        Physical positions, shape (num_deleted_rows,), fresh. ``BitMap(offsets, optimize=False)`` makes a set of them.
+
+    Raises:
+        NotFoundError: the file is missing.
+        CorruptDataError: it is damaged, or lists another number of rows than recorded.
+    """
+    deletion = fragment.deletion_file
+    if deletion is None:
+        return np.empty(0, np.uint32)
+    location = locator.deletion_file(fragment.id, deletion)
+    offsets = parse_deletion_file(
+        location.store.get(location.path),
+        deletion.file_type,
+        physical_rows=fragment.physical_rows,
+        what=location.path,
+    )
+    if deletion.num_deleted_rows and len(offsets) != deletion.num_deleted_rows:
+        raise CorruptDataError(
+            f"deletion file {location.path} lists {len(offsets)} rows, recorded are {deletion.num_deleted_rows}",
+            path=location.path,
+            expected=deletion.num_deleted_rows,
+            found=len(offsets),
+        )
+    return offsets
+
+
+def serialize_deletion_file(offsets: BitMap, file_type: DeletionFileType) -> bytes:
+    """The bytes of a deletion file; the inverse of :func:`parse_deletion_file`."""
+    rows = np.frombuffer(offsets.to_array(), dtype=np.uint32)
+    if file_type is DeletionFileType.BITMAP:
+        from pyroaring import BitMap
+
+        # Built anew: the reference writes no run containers, and the given set may have some.
+        return bytes(BitMap(rows, optimize=False).serialize())
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with pa.ipc.new_file(sink, _ARROW_SCHEMA, options=options) as writer:
+        writer.write_batch(pa.record_batch([pa.array(rows)], schema=_ARROW_SCHEMA))
+    return bytes(sink.getvalue())
+
+
+def parse_deletion_file(
+    buffer: pa.Buffer, file_type: DeletionFileType, *, physical_rows: int, what: str
+) -> npt.NDArray[np.uint32]:
+    """The deleted offsets, sorted and unique.
+
+    Args:
+        buffer: the whole file.
+        file_type: as the manifest says.
+        physical_rows: rows of the fragment; every offset is below it.
+        what: which file this is, for error messages.
+
+    Returns:
+        Shape (num_deleted_rows,), fresh.
+
+    Raises:
+        CorruptDataError: the bytes are not such a file, or an offset lies outside the fragment.
+    """
+    offsets = _read_arrow(buffer, what) if file_type is DeletionFileType.ARROW else _read_bitmap(buffer, what)
+    offsets = np.unique(offsets)
+    if offsets.size and int(offsets[-1]) >= physical_rows:
+        raise CorruptDataError(
+            f"deletion file {what}: row {int(offsets[-1])} is deleted, the fragment has {physical_rows} rows",
+            path=what,
+            expected=physical_rows,
+            found=int(offsets[-1]),
+        )
+    return offsets
+
+
+def _read_arrow(buffer: pa.Buffer, what: str) -> npt.NDArray[np.uint32]:
+    try:
+        with pa.ipc.open_file(buffer) as reader:
+            if not reader.schema.equals(_ARROW_SCHEMA):
+                raise CorruptDataError(
+                    f"deletion file {what}: expected the schema 'row_id: uint32 not null', "
+                    f"found {reader.schema.to_string()!r}",
+                    path=what,
+                )
+            table = reader.read_all()
+            table.validate(full=True)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        if isinstance(error, CorruptDataError):
+            raise
+        raise CorruptDataError(f"deletion file {what}: not a readable Arrow file: {error}", path=what) from error
+    if table.column(0).null_count:
+        raise CorruptDataError(f"deletion file {what}: {table.column(0).null_count} offsets are null", path=what)
+    return np.asarray(table.column(0).to_numpy(), dtype=np.uint32)
+
+
+def _read_bitmap(buffer: pa.Buffer, what: str) -> npt.NDArray[np.uint32]:
+    # Imported late: most tables have no such file.
+    from pyroaring import BitMap
+
+    try:
+        bitmap = BitMap.deserialize(buffer.to_pybytes())
+    except (ValueError, IndexError, MemoryError) as error:
+        raise CorruptDataError(f"deletion file {what}: not a readable Roaring bitmap: {error}", path=what) from error
+    return np.frombuffer(bitmap.to_array(), dtype=np.uint32)
+
+
+_TYPES: Final = {
+    pb_table.DeletionFile.ARROW_ARRAY: DeletionFileType.ARROW,
+    pb_table.DeletionFile.BITMAP: DeletionFileType.BITMAP,
+}
+_NUMBERS: Final = {file_type: number for number, file_type in _TYPES.items()}

@@ -1,0 +1,168 @@
+"""Feature flags: two words in every manifest that say what a reader and a writer must know.
+
+A program that meets a bit it does not know must not touch the version. Both words are computed afresh from the
+content at every commit; only the sticky bits outlive it.
+
+=======  ======================================  ======  ======  ==============================================
+value    meaning                                 reader  writer  here
+=======  ======================================  ======  ======  ==============================================
+1        some fragment has a deletion file       x       x       read and kept
+2        rows have stable ids                    x       x       carried; new rows get ids
+4        left over from early 2.x releases                       ignored, not kept
+8        the table config is not empty                   x       kept
+16       some files live in base paths           x       x       read and kept
+32       transactions are only inline                    x       ignored, not kept
+64       data overlays                           x       x       refused
+128      an index stores extra columns           x       x       carried
+256      data files of several versions          x       x       sticky; both words or neither
+512      unknown purpose                                         refused
+1024     fragment reuse maps in files            x       x       refused; both words or neither
+2048     row lineage in hidden columns           x       x       read (columns skipped) and kept
+4096     unassigned                                              refused
+8192     clustering                                              refused
+16384    managed blobs                           x       x       read; writing refused
+32768    field ids are never used again                  x       kept; goes with ``max_allocated_field_id``
+others   unknown                                                 refused
+=======  ======================================  ======  ======  ==============================================
+
+Source: ``lance.table.Manifest.reader_feature_flags`` and ``writer_feature_flags``; pylance 14.0.2, bit by bit.
+"""
+
+from __future__ import annotations
+
+from enum import IntFlag
+from typing import TYPE_CHECKING, Final
+
+from lance_core.errors import CorruptDataError, UnsupportedFeatureFlagError
+from lance_core.table.index_metadata import parse_index_section
+
+if TYPE_CHECKING:
+    from lance_core.proto import pb_table
+
+__all__ = ["FeatureFlag", "derive_flags", "require_readable", "require_writable"]
+
+
+class FeatureFlag(IntFlag):
+    """The bits that have a name."""
+
+    DELETION_FILES = 1
+    STABLE_ROW_IDS = 2
+    EARLY_V2_FORMAT = 4
+    TABLE_CONFIG = 8
+    BASE_PATHS = 16
+    INLINE_TRANSACTIONS_ONLY = 32
+    DATA_OVERLAYS = 64
+    COVERING_INDICES = 128
+    MIXED_FILE_VERSIONS = 256
+    FRAGMENT_REUSE_FILES = 1024
+    SPILLED_ROW_LINEAGE = 2048
+    CLUSTERING = 8192
+    MANAGED_BLOBS = 16384
+    UNIQUE_FIELD_IDS = 32768
+
+
+_KNOWN: Final = (
+    FeatureFlag.DELETION_FILES
+    | FeatureFlag.STABLE_ROW_IDS
+    | FeatureFlag.EARLY_V2_FORMAT
+    | FeatureFlag.TABLE_CONFIG
+    | FeatureFlag.BASE_PATHS
+    | FeatureFlag.INLINE_TRANSACTIONS_ONLY
+    | FeatureFlag.COVERING_INDICES
+    | FeatureFlag.MIXED_FILE_VERSIONS
+    | FeatureFlag.SPILLED_ROW_LINEAGE
+)
+# Plain numbers: the complement of an IntFlag leaves out every bit that has no name.
+_READABLE: Final = int(_KNOWN | FeatureFlag.MANAGED_BLOBS)
+_WRITABLE: Final = int(_KNOWN | FeatureFlag.UNIQUE_FIELD_IDS)
+
+_IN_BOTH_WORDS: Final = FeatureFlag.MIXED_FILE_VERSIONS | FeatureFlag.FRAGMENT_REUSE_FILES | FeatureFlag.MANAGED_BLOBS
+_STICKY: Final = _IN_BOTH_WORDS
+
+
+def require_readable(message: pb_table.Manifest) -> None:
+    """Check that this library may read a version.
+
+    Raises:
+        UnsupportedFeatureFlagError: a reader flag that it does not know; the message names it.
+        CorruptDataError: flags that contradict each other or the content.
+    """
+    _check_pairs(message)
+    _refuse(message.reader_feature_flags & ~_READABLE, "read", message.version)
+
+
+def require_writable(message: pb_table.Manifest) -> None:
+    """Check that this library may commit on top of a version; see :func:`require_readable`."""
+    require_readable(message)
+    _refuse(message.writer_feature_flags & ~_WRITABLE, "write", message.version)
+    _refuse(message.reader_feature_flags & ~_WRITABLE, "write", message.version)
+
+
+def derive_flags(
+    message: pb_table.Manifest, *, index_section: bytes | None, stable_row_ids: bool, previous: pb_table.Manifest
+) -> tuple[int, int]:
+    """Both words for a new version.
+
+    Args:
+        message: the new version's content.
+        index_section: its serialized index section.
+        stable_row_ids: whether the table gives rows stable ids; decided when it was created.
+        previous: the version before, for the sticky bits.
+
+    Returns:
+        (reader word, writer word).
+    """
+    both = FeatureFlag(0)
+    if any(fragment.HasField("deletion_file") for fragment in message.fragments):
+        both |= FeatureFlag.DELETION_FILES
+    if stable_row_ids:
+        both |= FeatureFlag.STABLE_ROW_IDS
+    if message.base_paths:
+        both |= FeatureFlag.BASE_PATHS
+    if any(index.covering_field_ids for index in parse_index_section(index_section)):
+        both |= FeatureFlag.COVERING_INDICES
+    # Only a table that has spilled before can hold such a fragment: this library never spills.
+    if previous.reader_feature_flags & FeatureFlag.SPILLED_ROW_LINEAGE and _has_spilled_lineage(message):
+        both |= FeatureFlag.SPILLED_ROW_LINEAGE
+    reader = both | (previous.reader_feature_flags & _STICKY)
+    writer = both | (previous.writer_feature_flags & _STICKY)
+    if message.config:
+        writer |= FeatureFlag.TABLE_CONFIG
+    if message.HasField("max_allocated_field_id"):
+        writer |= FeatureFlag.UNIQUE_FIELD_IDS
+    return int(reader), int(writer)
+
+
+def _has_spilled_lineage(message: pb_table.Manifest) -> bool:
+    hidden = ("column_row_ids", "column_last_updated_at_versions", "column_created_at_versions")
+    return any(fragment.HasField(name) for fragment in message.fragments for name in hidden)
+
+
+def _check_pairs(message: pb_table.Manifest) -> None:
+    where = f"version {message.version}"
+    half_set = (message.reader_feature_flags ^ message.writer_feature_flags) & int(_IN_BOTH_WORDS)
+    if half_set:
+        raise CorruptDataError(f"{where}: feature flag {_names(half_set)} is set in one word only", flags=half_set)
+    if message.reader_feature_flags & FeatureFlag.UNIQUE_FIELD_IDS:
+        raise CorruptDataError(f"{where}: feature flag {_names(FeatureFlag.UNIQUE_FIELD_IDS)} is set for readers")
+    flagged = bool(message.writer_feature_flags & FeatureFlag.UNIQUE_FIELD_IDS)
+    if flagged != message.HasField("max_allocated_field_id"):
+        raise CorruptDataError(
+            f"{where}: feature flag {_names(FeatureFlag.UNIQUE_FIELD_IDS)} is {'set' if flagged else 'not set'}, "
+            f"but max_allocated_field_id is {'absent' if flagged else 'present'}"
+        )
+
+
+def _refuse(unknown: int, verb: str, version: int) -> None:
+    if unknown:
+        raise UnsupportedFeatureFlagError(
+            f"version {version} needs feature flag {_names(unknown)} to {verb}; this library does not have it",
+            flags=unknown,
+            version=version,
+        )
+
+
+def _names(flags: int) -> str:
+    bits = [1 << position for position in range(flags.bit_length()) if flags >> position & 1]
+    named = {flag.value: flag.name for flag in FeatureFlag}
+    return " and ".join(f"{bit} ({named[bit]})" if bit in named else f"{bit} (unknown)" for bit in bits)

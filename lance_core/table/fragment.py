@@ -1,0 +1,102 @@
+"""Fragment: a horizontal slice of a table, one or more data files that hold different columns of the same rows.
+
+The record wraps the ``DataFragment`` message and parses what it is asked for. Parts that this library carries without
+interpreting them (row id and version sequences, overlays, clustering, metadata) therefore survive every commit.
+
+Inside a transaction a new fragment has id 0, which means "give it one at commit"; in a manifest 0 is the id of the
+first fragment. Only the place tells them apart.
+
+Source: ``lance.table.DataFragment``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+from lance_core.proto import pb_table
+from lance_core.table.data_file import DataFile
+from lance_core.table.deletion_file import DeletionFile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["Fragment"]
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """One fragment of a version, or a new one in a transaction.
+
+    Attributes:
+        message: the message; never changed.
+    """
+
+    message: pb_table.DataFragment
+
+    @classmethod
+    def of(
+        cls,
+        files: Iterable[DataFile],
+        *,
+        physical_rows: int,
+        fragment_id: int = 0,
+        deletion: DeletionFile | None = None,
+    ) -> Self:
+        """A fragment of these files, without row ids."""
+        return cls(
+            pb_table.DataFragment(
+                id=fragment_id,
+                files=[file.to_proto() for file in files],
+                physical_rows=physical_rows,
+                deletion_file=None if deletion is None else deletion.to_proto(),
+            )
+        )
+
+    @property
+    def id(self) -> int:
+        """Unique in the lineage of the table; 0 in a transaction stands for "not given yet"."""
+        return self.message.id
+
+    @property
+    def files(self) -> tuple[DataFile, ...]:
+        """The data files, parsed. Raises what :meth:`DataFile.from_proto` raises."""
+        return tuple(DataFile.from_proto(file) for file in self.message.files)
+
+    @property
+    def deletion_file(self) -> DeletionFile | None:
+        """Where the deleted rows are listed; None when no row is deleted."""
+        return DeletionFile.from_proto(self.message.deletion_file) if self.message.HasField("deletion_file") else None
+
+    @property
+    def physical_rows(self) -> int:
+        """Rows in the data files, deleted ones included."""
+        return self.message.physical_rows
+
+    @property
+    def has_row_ids(self) -> bool:
+        """True when the rows have stable ids, inline or in a hidden column."""
+        return self.message.WhichOneof("row_id_sequence") is not None
+
+    @property
+    def has_overlays(self) -> bool:
+        """True when cells of the files are overridden by overlay files."""
+        return len(self.message.overlays) > 0
+
+    @property
+    def num_live_rows(self) -> int:
+        """Rows that are not deleted, as far as the deletion file's count was recorded."""
+        return self.message.physical_rows - self.message.deletion_file.num_deleted_rows
+
+    def with_deletion(self, deletion: pb_table.DeletionFile | None) -> Self:
+        """A copy with another deletion file; None for none. The rest, row ids included, stays."""
+        message = pb_table.DataFragment()
+        message.CopyFrom(self.message)
+        message.ClearField("deletion_file")
+        if deletion is not None:
+            message.deletion_file.CopyFrom(deletion)
+        return type(self)(message)
+
+    def live_field_ids(self) -> set[int]:
+        """Ids of the fields that have a column in some file."""
+        return {field_id for file in self.message.files for field_id in file.fields if field_id >= 0}

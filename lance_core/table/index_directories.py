@@ -1,0 +1,46 @@
+"""Where the files of a version's indices lie: ``_indices/{uuid}/…``, all files of one index in one directory.
+
+Source: ``lance.table.IndexMetadata``; directories written by pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import Final
+
+from google.protobuf.message import DecodeError
+
+from lance_core.errors import CorruptDataError
+from lance_core.proto import pb_table
+
+__all__ = ["index_directories"]
+
+_UUID_BYTES: Final = 16
+
+
+def index_directories(section: bytes | None) -> dict[str, int | None]:
+    """The name of each index's directory below ``_indices/`` → the id of its base path; None for the table's root.
+
+    Args:
+        section: serialized ``IndexSection``; None when there is no index.
+
+    Raises:
+        CorruptDataError: the bytes are no index section, or an index has no proper id.
+    """
+    if section is None:
+        return {}
+    try:
+        message = pb_table.IndexSection.FromString(section)
+    except DecodeError as error:
+        raise CorruptDataError(f"the index section cannot be decoded: {error}") from error
+    found: dict[str, int | None] = {}
+    for index in message.indices:
+        raw = index.uuid.uuid
+        if len(raw) != _UUID_BYTES:
+            raise CorruptDataError(
+                f"index {index.name!r}: its id has {len(raw)} bytes, expected {_UUID_BYTES}",
+                expected=_UUID_BYTES,
+                found=len(raw),
+            )
+        found[str(uuid.UUID(bytes=raw))] = index.base_id if index.HasField("base_id") else None
+    return found

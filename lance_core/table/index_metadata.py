@@ -1,0 +1,90 @@
+"""The index section: which indices a version has.
+
+Indices are carried, not interpreted: a commit that leaves old rows where they are copies the section byte for byte.
+An index answers for the fragments in its bitmap; rows of other fragments are scanned. So a new fragment is simply not
+indexed, and a fragment id in the bitmap that no longer exists does no harm.
+
+Source: ``lance.table.IndexSection``; behaviour of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from google.protobuf.message import DecodeError
+
+from lance_core.errors import CorruptDataError
+from lance_core.proto import pb_table
+
+if TYPE_CHECKING:
+    from pyroaring import BitMap
+
+__all__ = ["FRAGMENT_REUSE_INDEX", "IndexSummary", "parse_index_section"]
+
+FRAGMENT_REUSE_INDEX: Final = "__lance_frag_reuse"
+"""System index: where compactions moved rows, for indices that have not been rewritten yet."""
+
+_SYSTEM_INDICES: Final = frozenset({FRAGMENT_REUSE_INDEX, "__lance_mem_wal"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexSummary:
+    """What is worth knowing of an index without being able to use it.
+
+    Attributes:
+        name: segments of one index share it.
+        field_ids: the indexed fields; empty for system indices.
+        covering_field_ids: fields whose values the index stores besides.
+        fragment_bitmap: serialized Roaring bitmap of the fragments that the index answers for; empty when it was not
+            recorded, as by releases before 0.8.
+    """
+
+    name: str
+    field_ids: tuple[int, ...]
+    covering_field_ids: tuple[int, ...]
+    fragment_bitmap: bytes = b""
+
+    @property
+    def is_system(self) -> bool:
+        """Whether it serves the table itself and answers no query."""
+        return self.name in _SYSTEM_INDICES
+
+    def fragment_ids(self) -> BitMap | None:
+        """Ids of the fragments that the index answers for, dead ones included; None when they were not recorded.
+
+        Raises:
+            CorruptDataError: the bitmap cannot be decoded.
+        """
+        # Imported late: only planners ask, and few tables have an index.
+        from pyroaring import BitMap
+
+        if not self.fragment_bitmap:
+            return None
+        try:
+            return BitMap.deserialize(self.fragment_bitmap)
+        except (ValueError, IndexError, MemoryError) as error:
+            raise CorruptDataError(f"index {self.name!r}: not a readable Roaring bitmap: {error}") from error
+
+
+def parse_index_section(section: bytes | None) -> tuple[IndexSummary, ...]:
+    """The indices of a serialized ``IndexSection``; none for None.
+
+    Raises:
+        CorruptDataError: the bytes are not such a message.
+    """
+    if section is None:
+        return ()
+    try:
+        message = pb_table.IndexSection.FromString(section)
+    except DecodeError as error:
+        raise CorruptDataError(f"the index section cannot be decoded: {error}") from error
+    return tuple(
+        IndexSummary(
+            name=index.name,
+            field_ids=tuple(index.fields),
+            covering_field_ids=tuple(index.covering_fields),
+            fragment_bitmap=index.fragment_bitmap,
+        )
+        for index in message.indices
+    )

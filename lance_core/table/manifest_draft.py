@@ -1,0 +1,303 @@
+"""ManifestDraft: the next version of a table while an operation builds it.
+
+A draft starts as a copy of the version before. The operation changes what it means to change; ``seal`` fills in what
+every commit sets anew (version, time, flags, writer, transaction) and lays out the bytes.
+
+A fragment that has no live row left goes with the next commit, whatever that does.
+
+Numbers only grow: fragment ids continue after the highest id ever used, row ids after the highest ever given, also
+when every fragment is replaced.
+
+Source: ``lance.table.Manifest``; what pylance 14.0.2 keeps and resets at a commit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+from lance_core.errors import CorruptDataError, InvalidInputError, SchemaMismatchError
+from lance_core.proto import pb_table
+from lance_core.table.feature_flags import derive_flags
+from lance_core.table.manifest import FILE_FORMAT, Manifest
+from lance_core.table.manifest_file import MAX_INLINE_TRANSACTION_BYTES, serialize_manifest_file
+from lance_core.table.row_ids import give_row_ids
+from lance_core.versions import LanceFileVersion
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from lance_core.proto import pb_file
+    from lance_core.table.fragment import Fragment
+
+__all__ = ["WRITER_LIBRARY", "WRITER_VERSION", "ManifestDraft", "SealedManifest"]
+
+WRITER_LIBRARY: Final = "lance-pipelines"
+WRITER_VERSION: Final = "0.1.0"
+
+_MAX_U32: Final = 2**32 - 1
+_NANOSECONDS: Final = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class SealedManifest:
+    """A manifest ready to be committed.
+
+    Attributes:
+        manifest: the record.
+        data: the bytes of its file.
+    """
+
+    manifest: Manifest
+    data: bytes
+
+
+class ManifestDraft:
+    """The version after ``previous``, being built.
+
+    Args:
+        previous: the version before; :meth:`Manifest.empty` for a new table.
+        content: the version whose content to start from; None for ``previous``. The counters and the sticky flags are
+            those of whichever version has come further.
+
+    Raises:
+        CorruptDataError: the version to start from lists two fragments of one id.
+    """
+
+    def __init__(self, previous: Manifest, *, content: Manifest | None = None) -> None:
+        """Copy the content and count the version up."""
+        self._previous = previous
+        self._content = previous if content is None else content
+        self._message = pb_table.Manifest()
+        self._message.CopyFrom(self._content.message)
+        self._message.version = previous.version + 1
+        self._index_section = self._content.index_section
+        if content is not None:
+            self._catch_up(previous.message)
+        self._next_fragment_id = self._sort_fragments()
+
+    @property
+    def version(self) -> int:
+        """The number of the version being built."""
+        return self._message.version
+
+    @property
+    def message(self) -> pb_table.Manifest:
+        """The message as it is now; for looking, not for changing."""
+        return self._message
+
+    def append_fragments(self, fragments: Iterable[Fragment]) -> None:
+        """Add new fragments, giving each the next id, and row ids where the table has them."""
+        for fragment in fragments:
+            if self._next_fragment_id > _MAX_U32:
+                raise InvalidInputError(f"fragment id {self._next_fragment_id} does not fit into 32 bits")
+            added = self._message.fragments.add()
+            added.CopyFrom(fragment.message)
+            added.id = self._take_fragment_ids(1)
+            if self._content.has_stable_row_ids:
+                self._message.next_row_id = give_row_ids(
+                    added, first_row_id=self._message.next_row_id, version=self.version
+                )
+
+    def add_rewritten_fragments(self, fragments: Iterable[Fragment]) -> None:
+        """Add fragments that hold rows of the table already: row ids stay, and so do ids that were reserved.
+
+        Raises:
+            InvalidInputError: an id is in use.
+        """
+        present = {fragment.id for fragment in self._message.fragments}
+        reserved = [fragment.id for fragment in fragments if fragment.id]
+        if len(present.union(reserved)) != len(present) + len(reserved):
+            raise InvalidInputError(f"new fragment ids {reserved[:20]} are in use, or occur twice")
+        if reserved and max(reserved) >= self._next_fragment_id:
+            self._take_fragment_ids(max(reserved) + 1 - self._next_fragment_id)
+        for fragment in fragments:
+            added = self._message.fragments.add()
+            added.CopyFrom(fragment.message)
+            added.id = fragment.id or self._take_fragment_ids(1)
+        self._message.fragments.sort(key=lambda message: message.id)
+
+    def reserve_fragment_ids(self, num_fragments: int) -> None:
+        """Count ids as used without adding fragments."""
+        self._take_fragment_ids(num_fragments)
+
+    def remove_fragments(self, fragment_ids: Collection[int]) -> None:
+        """Remove fragments.
+
+        Raises:
+            InvalidInputError: one is not there.
+        """
+        self._require_present(fragment_ids)
+        removed = set(fragment_ids)
+        self._keep_fragments(fragment for fragment in self._message.fragments if fragment.id not in removed)
+
+    def set_deletions(self, deleted: Mapping[int, pb_table.DataFragment]) -> None:
+        """Take over the deletion files of fragments, by fragment id.
+
+        Raises:
+            InvalidInputError: a fragment is not there, or has another number of rows.
+        """
+        self._require_present(deleted)
+        for fragment in self._message.fragments:
+            update = deleted.get(fragment.id)
+            if update is None:
+                continue
+            if update.physical_rows != fragment.physical_rows:
+                raise InvalidInputError(
+                    f"fragment {fragment.id} has {fragment.physical_rows} rows in version {self._previous.version}, "
+                    f"not {update.physical_rows}",
+                    expected=fragment.physical_rows,
+                    found=update.physical_rows,
+                )
+            fragment.deletion_file.CopyFrom(update.deletion_file)
+
+    def drop_fragments(self) -> None:
+        """Remove every fragment. Ids go on counting."""
+        del self._message.fragments[:]
+
+    def drop_indices(self) -> None:
+        """Remove every index."""
+        self._index_section = None
+
+    def replace_schema(self, fields: Sequence[pb_file.Field], metadata: Mapping[str, bytes]) -> None:
+        """Set the schema and the schema metadata."""
+        del self._message.fields[:]
+        self._message.fields.extend(fields)
+        self._message.schema_metadata.clear()
+        self._message.schema_metadata.update(metadata)
+
+    @property
+    def file_version(self) -> LanceFileVersion:
+        """The data file version that later writes use."""
+        return LanceFileVersion.parse(self._message.data_format.version)
+
+    def set_file_version(self, version: LanceFileVersion) -> None:
+        """Set the data file version that later writes use."""
+        self._message.data_format.file_format = FILE_FORMAT
+        self._message.data_format.version = version.value
+
+    def update_config(self, values: Mapping[str, str]) -> None:
+        """Set entries of the table config; other entries stay."""
+        self._message.config.update(values)
+
+    def set_config(self, values: Mapping[str, str]) -> None:
+        """Set the whole table config."""
+        self._message.config.clear()
+        self._message.config.update(values)
+
+    def set_table_metadata(self, values: Mapping[str, str]) -> None:
+        """Set the whole table metadata."""
+        self._message.table_metadata.clear()
+        self._message.table_metadata.update(values)
+
+    def set_schema_metadata(self, values: Mapping[str, bytes]) -> None:
+        """Set the whole schema metadata."""
+        self._message.schema_metadata.clear()
+        self._message.schema_metadata.update(values)
+
+    def field_metadata(self, field_id: int) -> dict[str, bytes]:
+        """The metadata of a field.
+
+        Raises:
+            SchemaMismatchError: there is no such field.
+        """
+        return dict(self._field(field_id).metadata)
+
+    def set_field_metadata(self, field_id: int, values: Mapping[str, bytes]) -> None:
+        """Set the whole metadata of a field; raises as :meth:`field_metadata`."""
+        field = self._field(field_id)
+        field.metadata.clear()
+        field.metadata.update(values)
+
+    def add_base_paths(self, base_paths: Iterable[pb_table.BasePath]) -> None:
+        """Add base paths as they are."""
+        self._message.base_paths.extend(base_paths)
+
+    def seal(self, *, transaction: bytes, transaction_file: str, timestamp_ns: int) -> SealedManifest:
+        """Fill in what every commit sets anew, and lay out the file. The draft must not be used afterwards.
+
+        Args:
+            transaction: serialized; kept inline unless it is longer than 20 MiB.
+            transaction_file: its file name below ``_transactions/``.
+            timestamp_ns: commit time, nanoseconds since the epoch.
+        """
+        message = self._message
+        self._keep_fragments(fragment for fragment in message.fragments if not _is_empty(fragment))
+        message.transaction_file = transaction_file
+        message.timestamp.seconds, message.timestamp.nanos = divmod(timestamp_ns, _NANOSECONDS)
+        message.writer_version.Clear()
+        message.writer_version.library = WRITER_LIBRARY
+        message.writer_version.version = WRITER_VERSION
+        message.version_aux_data = 0
+        message.tag = ""
+        message.reader_feature_flags, message.writer_feature_flags = derive_flags(
+            message,
+            index_section=self._index_section,
+            stable_row_ids=self._content.has_stable_row_ids,
+            previous=message,
+        )
+        inline = transaction if len(transaction) <= MAX_INLINE_TRANSACTION_BYTES else None
+        data = serialize_manifest_file(message, index_section=self._index_section, transaction=inline)
+        manifest = Manifest(
+            message=message, naming=self._previous.naming, index_section=self._index_section, transaction=inline
+        )
+        return SealedManifest(manifest, data)
+
+    def _take_fragment_ids(self, num_ids: int) -> int:
+        """Count ids as used and return the first of them."""
+        first = self._next_fragment_id
+        last = first + num_ids - 1
+        if last > _MAX_U32:
+            raise InvalidInputError(f"fragment id {last} does not fit into 32 bits")
+        self._next_fragment_id = last + 1
+        self._message.max_fragment_id = last
+        return first
+
+    def _require_present(self, fragment_ids: Iterable[int]) -> None:
+        missing = set(fragment_ids).difference(fragment.id for fragment in self._message.fragments)
+        if missing:
+            raise InvalidInputError(f"fragment {min(missing)} is not in version {self._previous.version}")
+
+    def _keep_fragments(self, fragments: Iterable[pb_table.DataFragment]) -> None:
+        kept = list(fragments)
+        if len(kept) != len(self._message.fragments):
+            del self._message.fragments[:]
+            self._message.fragments.extend(kept)
+
+    def _field(self, field_id: int) -> pb_file.Field:
+        field = next((field for field in self._message.fields if field.id == field_id), None)
+        if field is None:
+            raise SchemaMismatchError(f"version {self._previous.version} has no field {field_id}", field=field_id)
+        return field
+
+    def _catch_up(self, previous: pb_table.Manifest) -> None:
+        """Set the counters and sticky flags to the highest of both versions."""
+        message = self._message
+        for counter in ("max_fragment_id", "max_allocated_field_id"):
+            if previous.HasField(counter):
+                setattr(message, counter, max(getattr(message, counter), getattr(previous, counter)))
+        message.next_row_id = max(message.next_row_id, previous.next_row_id)
+        message.reader_feature_flags |= previous.reader_feature_flags
+        message.writer_feature_flags |= previous.writer_feature_flags
+
+    def _sort_fragments(self) -> int:
+        """Sort the fragments by id and return the next free id."""
+        ids = [fragment.id for fragment in self._message.fragments]
+        ordered = sorted(ids)
+        if any(left == right for left, right in pairwise(ordered)):
+            raise CorruptDataError(f"version {self._previous.version} lists two fragments of one id: {ids[:20]}")
+        if ids != ordered:
+            self._message.fragments.sort(key=lambda fragment: fragment.id)
+        highest = ordered[-1] if ordered else -1
+        if self._message.HasField("max_fragment_id"):
+            highest = max(highest, self._message.max_fragment_id)
+        if highest >= 0:
+            # Releases before the counter existed did not write it; from now on it is there.
+            self._message.max_fragment_id = highest
+        return highest + 1
+
+
+def _is_empty(fragment: pb_table.DataFragment) -> bool:
+    """Whether every row is deleted. Fragments of early releases do not say how many rows they have."""
+    return 0 < fragment.physical_rows <= fragment.deletion_file.num_deleted_rows

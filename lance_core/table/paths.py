@@ -1,0 +1,177 @@
+"""Names and places of everything below a table's root: pure string rules, nothing is read here.
+
+::
+
+    {root}/
+      _versions/     18446744073709551614.manifest   version 1, V2 naming: 2**64 - 1 - version, 20 digits
+                     1.manifest                      version 1, V1 naming
+                     d….manifest                     detached: no part of the lineage
+                     latest_version_hint.json        advisory
+      _transactions/ {read_version}-{uuid}.txn
+      data/          {24 binary digits}{26 hex digits}.lance
+      _deletions/    {fragment_id}-{read_version}-{id}.arrow | .bin
+      _indices/      {uuid}/…
+      _refs/tags/    {tag}.json
+      _refs/branches/{branch, "/" as %2F}.json
+      tree/          {branch}/…                       a whole root for each branch
+      _blobs/        {id}.blob                        values that several data files share
+      _fri/          {map id}/…                       where compactions moved rows
+
+V2 names sort with the newest version first, so that a store that lists in lexical order shows it at once. A table
+keeps the naming that it was created with; both in one directory is an interrupted migration.
+
+Source: file names written by pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import uuid
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from lance_core.errors import InvalidInputError
+
+__all__ = [
+    "BLOBS_DIRECTORY",
+    "BRANCHES_DIRECTORY",
+    "BRANCH_ROOTS_DIRECTORY",
+    "DATA_DIRECTORY",
+    "DELETIONS_DIRECTORY",
+    "INDICES_DIRECTORY",
+    "REUSE_MAPS_DIRECTORY",
+    "TAGS_DIRECTORY",
+    "TRANSACTIONS_DIRECTORY",
+    "VERSIONS_DIRECTORY",
+    "VERSION_HINT_NAME",
+    "ManifestName",
+    "ManifestNaming",
+    "data_file_name",
+    "file_token_of",
+    "is_detached_manifest_name",
+    "is_plain_path",
+    "is_staged_manifest_name",
+    "manifest_name",
+    "new_file_token",
+    "parse_manifest_name",
+    "transaction_file_name",
+]
+
+VERSIONS_DIRECTORY: Final = "_versions"
+TRANSACTIONS_DIRECTORY: Final = "_transactions"
+DATA_DIRECTORY: Final = "data"
+DELETIONS_DIRECTORY: Final = "_deletions"
+INDICES_DIRECTORY: Final = "_indices"
+TAGS_DIRECTORY: Final = "_refs/tags"
+BRANCHES_DIRECTORY: Final = "_refs/branches"
+BRANCH_ROOTS_DIRECTORY: Final = "tree"
+BLOBS_DIRECTORY: Final = "_blobs"
+REUSE_MAPS_DIRECTORY: Final = "_fri"
+VERSION_HINT_NAME: Final = "latest_version_hint.json"
+
+_MAX_U64: Final = 2**64 - 1
+_MANIFEST: Final = re.compile(r"([0-9]{1,20})\.manifest")
+_DETACHED: Final = re.compile(r"d[0-9]{1,20}\.manifest")
+_STAGED: Final = re.compile(r"d?[0-9]{1,20}\.manifest(#[0-9]+|-[0-9a-f-]{32,36})")
+_V2_DIGITS: Final = 20
+_TOKEN: Final = re.compile(r"[0-9a-f]{16}")
+_TOKEN_DIGITS: Final = 16
+_BINARY_BYTES: Final = 3
+
+
+class ManifestNaming(Enum):
+    """How a table spells versions in the names of its manifests."""
+
+    V1 = 1
+    """The version as a decimal number."""
+
+    V2 = 2
+    """The version counted down from 2**64 - 1, twenty digits. The default."""
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestName:
+    """What the name of a manifest says."""
+
+    version: int
+    naming: ManifestNaming
+
+
+def manifest_name(version: int, naming: ManifestNaming = ManifestNaming.V2) -> str:
+    """The file name of a version below ``_versions/``."""
+    if not 0 < version < 2**63:
+        raise InvalidInputError(f"version {version} is not a version number", version=version)
+    if naming is ManifestNaming.V1:
+        return f"{version}.manifest"
+    return f"{_MAX_U64 - version:0{_V2_DIGITS}d}.manifest"
+
+
+def parse_manifest_name(name: str) -> ManifestName | None:
+    """The version that a file below ``_versions/`` holds; None for anything that is not an attached manifest.
+
+    Staging files (``…manifest#1``), temporary files, the hint and detached manifests are not.
+    """
+    match = _MANIFEST.fullmatch(name)
+    if match is None:
+        return None
+    digits = match[1]
+    if len(digits) < _V2_DIGITS:
+        return ManifestName(int(digits), ManifestNaming.V1)
+    version = _MAX_U64 - int(digits)
+    return ManifestName(version, ManifestNaming.V2) if version > 0 else None
+
+
+def is_detached_manifest_name(name: str) -> bool:
+    """Whether a file below ``_versions/`` is a manifest outside the lineage."""
+    return _DETACHED.fullmatch(name) is not None
+
+
+def is_staged_manifest_name(name: str) -> bool:
+    """Whether a file below ``_versions/`` is a manifest on its way: ``{final}#{n}`` or ``{final}-{uuid}``."""
+    return _STAGED.fullmatch(name) is not None
+
+
+def transaction_file_name(read_version: int, transaction_uuid: str) -> str:
+    """The file name of a transaction below ``_transactions/``."""
+    return f"{read_version}-{transaction_uuid}.txn"
+
+
+def new_file_token() -> str:
+    """A fresh token for :func:`data_file_name`: 16 hex digits."""
+    return secrets.token_hex(_TOKEN_DIGITS // 2)
+
+
+def data_file_name(token: str | None = None) -> str:
+    """A fresh, unique file name below ``data/``: 24 binary digits, 26 hex digits, ``.lance``.
+
+    The binary digits spread neighbours over the partitions of an object store.
+
+    Args:
+        token: 16 lower-case hex digits to end the stem with; the other 64 bits stay random. All files of one job can
+            then be found by name.
+
+    Raises:
+        InvalidInputError: the token is not 16 lower-case hex digits.
+    """
+    if token is not None and _TOKEN.fullmatch(token) is None:
+        raise InvalidInputError(f"file token {token!r} is not {_TOKEN_DIGITS} lower-case hex digits", token=token)
+    random = uuid.uuid4().bytes
+    head = "".join(f"{byte:08b}" for byte in random[:_BINARY_BYTES])
+    tail = random[_BINARY_BYTES:].hex()
+    if token is not None:
+        tail = tail[:-_TOKEN_DIGITS] + token
+    return f"{head}{tail}.lance"
+
+
+def file_token_of(data_file_path: str) -> str | None:
+    """The last 16 hex digits of a data file's stem; None when the name does not have the usual form."""
+    stem = data_file_path.removesuffix(".lance")
+    tail = stem[-_TOKEN_DIGITS:]
+    return tail if stem != data_file_path and _TOKEN.fullmatch(tail) else None
+
+
+def is_plain_path(path: str) -> bool:
+    """Whether a path stays below the directory that it is relative to."""
+    return "\0" not in path and "\\" not in path and {"", ".", ".."}.isdisjoint(path.split("/"))

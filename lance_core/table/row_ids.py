@@ -1,0 +1,178 @@
+"""Stable row ids of fragments, new and rewritten.
+
+A table that was created with stable row ids gives every new row the next free id, and records for every row the
+version that created it and the version that last changed it. For a fresh fragment all three are one run::
+
+    row ids              RowIdSequence { Range { start: next_row_id, end: next_row_id + rows } }
+    created, updated     RowDatasetVersionSequence { span: Range { 0, rows }, version: committing version }
+
+Ids are given at each commit attempt, so that concurrent appends never share one. Sequences of existing fragments are
+carried as they are.
+
+Rows that a compaction moves bring all three along: the sequences of the old fragments are put one after the other,
+without the deleted rows, and cut where the new fragments begin. Segments of ids are kept apart and each gets the form
+that suits it then. Of a run of versions only the length counts, not where its span begins.
+
+Source: ``lance.table.RowIdSequence``, ``RowDatasetVersionSequence``; fragments of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import numpy as np
+from google.protobuf.message import DecodeError
+
+from lance_core.errors import CorruptDataError
+from lance_core.proto import pb_rowids, pb_table
+from lance_core.table.fragment import Fragment
+from lance_core.table.row_id_segments import decode_segment, encode_segment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    import numpy.typing as npt
+
+__all__ = ["carry_row_ids", "give_row_ids"]
+
+_Numbers: TypeAlias = "npt.NDArray[np.uint64]"
+_Source: TypeAlias = "tuple[Fragment, npt.NDArray[np.uint32]]"
+
+_FIRST_VERSION: Final = 1
+"""Stands for a creation that was not recorded."""
+
+
+def give_row_ids(message: pb_table.DataFragment, *, first_row_id: int, version: int) -> int:
+    """Set the three sequences of a fresh fragment, in place.
+
+    Args:
+        message: the fragment; ``physical_rows`` is set.
+        first_row_id: the next free id of the table.
+        version: the version being committed.
+
+    Returns:
+        The next free id after the fragment's rows.
+    """
+    num_rows = message.physical_rows
+    versions = pb_rowids.RowDatasetVersionSequence(
+        runs=[pb_rowids.RowDatasetVersionRun(span=_range(0, num_rows), version=version)]
+    ).SerializeToString()
+    message.inline_row_ids = pb_rowids.RowIdSequence(
+        segments=[_range(first_row_id, first_row_id + num_rows)]
+    ).SerializeToString()
+    message.inline_created_at_versions = versions
+    message.inline_last_updated_at_versions = versions
+    return first_row_id + num_rows
+
+
+def _range(start: int, stop: int) -> pb_rowids.U64Segment:
+    return pb_rowids.U64Segment(range=pb_rowids.U64Segment.Range(start=start, end=stop))
+
+
+def carry_row_ids(sources: Sequence[_Source], new_fragments: Sequence[Fragment]) -> list[Fragment]:
+    """Give rewritten rows the ids and versions that they had.
+
+    Args:
+        sources: the old fragments with their deleted positions, in the order in which their rows were written.
+        new_fragments: what holds the live rows now.
+
+    Returns:
+        The new fragments with their sequences.
+
+    Raises:
+        CorruptDataError: a sequence is damaged, or has another number of rows than its fragment.
+    """
+    counts = [fragment.physical_rows for fragment in new_fragments]
+    ids = _chunks(_live(sources, _row_ids), counts)
+    created = _chunks(_live(sources, _created_versions), counts)
+    updated = _chunks(_live(sources, _updated_versions), counts)
+    result = []
+    for fragment, id_parts, created_parts, updated_parts in zip(new_fragments, ids, created, updated, strict=True):
+        message = pb_table.DataFragment()
+        message.CopyFrom(fragment.message)
+        message.inline_row_ids = pb_rowids.RowIdSequence(segments=map(encode_segment, id_parts)).SerializeToString()
+        message.inline_created_at_versions = _version_sequence(created_parts)
+        message.inline_last_updated_at_versions = _version_sequence(updated_parts)
+        result.append(Fragment(message))
+    return result
+
+
+def _live(
+    sources: Sequence[_Source], parts_of: Callable[[pb_table.DataFragment, str], Iterator[_Numbers]]
+) -> Iterator[_Numbers]:
+    """The parts of all fragments without deleted rows; none is empty."""
+    for fragment, deleted in sources:
+        what = f"row lineage of fragment {fragment.id}"
+        position = 0
+        for part in parts_of(fragment.message, what):
+            low, high = np.searchsorted(deleted, [position, position + len(part)])
+            live = np.delete(part, deleted[low:high].astype(np.int64) - position)
+            position += len(part)
+            if len(live):
+                yield live
+        if position != fragment.physical_rows:
+            raise CorruptDataError(
+                f"{what}: a sequence has {position} rows, the fragment {fragment.physical_rows}",
+                expected=fragment.physical_rows,
+                found=position,
+            )
+
+
+def _chunks(parts: Iterator[_Numbers], counts: Sequence[int]) -> Iterator[list[_Numbers]]:
+    """Cut a stream of parts into groups of so many rows."""
+    rest = np.empty(0, np.uint64)
+    for count in counts:
+        chunk: list[_Numbers] = []
+        missing = count
+        while missing:
+            if not len(rest):
+                rest = next(parts)
+            chunk.append(rest[:missing])
+            rest = rest[missing:]
+            missing -= len(chunk[-1])
+        yield chunk
+
+
+def _row_ids(message: pb_table.DataFragment, what: str) -> Iterator[_Numbers]:
+    try:
+        sequence = pb_rowids.RowIdSequence.FromString(message.inline_row_ids)
+    except DecodeError as error:
+        raise CorruptDataError(f"{what}: the row ids cannot be decoded: {error}") from error
+    for segment in sequence.segments:
+        yield decode_segment(segment, what)
+
+
+def _created_versions(message: pb_table.DataFragment, what: str) -> Iterator[_Numbers]:
+    if message.WhichOneof("created_at_version_sequence") is None:
+        yield np.full(message.physical_rows, _FIRST_VERSION, np.uint64)
+        return
+    yield from _versions(message.inline_created_at_versions, what)
+
+
+def _updated_versions(message: pb_table.DataFragment, what: str) -> Iterator[_Numbers]:
+    if message.WhichOneof("last_updated_at_version_sequence") is None:
+        yield from _created_versions(message, what)
+        return
+    yield from _versions(message.inline_last_updated_at_versions, what)
+
+
+def _versions(data: bytes, what: str) -> Iterator[_Numbers]:
+    try:
+        sequence = pb_rowids.RowDatasetVersionSequence.FromString(data)
+    except DecodeError as error:
+        raise CorruptDataError(f"{what}: the versions cannot be decoded: {error}") from error
+    for run in sequence.runs:
+        yield np.full(len(decode_segment(run.span, what)), run.version, np.uint64)
+
+
+def _version_sequence(parts: Sequence[_Numbers]) -> bytes:
+    """Run-length encode the versions of a fragment."""
+    versions = np.concatenate(parts)
+    starts = np.concatenate([[0], np.flatnonzero(np.diff(versions)) + 1])
+    stops = np.append(starts[1:], len(versions))
+    return pb_rowids.RowDatasetVersionSequence(
+        runs=[
+            pb_rowids.RowDatasetVersionRun(span=_range(start, stop), version=version)
+            for start, stop, version in zip(starts.tolist(), stops.tolist(), versions[starts].tolist(), strict=True)
+        ]
+    ).SerializeToString()

@@ -1,0 +1,28 @@
+"""``latest_version_hint.json``: the number of the latest version, for stores that do not list in order.
+
+The hint is advisory. It may be missing, late, too high or garbage, and this library never trusts it: versions are
+found by listing. It is kept up to date because the reference reads it when it commits to such a store.
+
+Source: file written by pylance 14.0.2: exactly ``{"version":N}``.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from lance_core.errors import LanceError
+from lance_core.table.paths import VERSION_HINT_NAME, VERSIONS_DIRECTORY
+
+if TYPE_CHECKING:
+    from lance_core.io.object_store import ObjectStore
+
+__all__ = ["write_version_hint"]
+
+
+def write_version_hint(store: ObjectStore, root: str, version: int) -> None:
+    """Leave the hint after a commit, where the store wants one. A failure changes nothing and is not reported."""
+    if not store.capabilities.version_hint:
+        return
+    with suppress(LanceError):
+        store.put(store.join(root, VERSIONS_DIRECTORY, VERSION_HINT_NAME), b'{"version":%d}' % version)

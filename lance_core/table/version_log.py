@@ -1,0 +1,143 @@
+"""The versions of a table: which there are, and their manifests.
+
+Versions are found by listing ``_versions/``, never by probing: a gap below the latest version, which a cleanup may
+leave, would end a probe early. Where the store lists in lexical order the V2 names come newest first, and listing
+stops as soon as it has seen enough. An explicit version is opened by its name, V2 first, without listing.
+
+Source: version discovery of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from lance_core.errors import CorruptDataError, NotFoundError, NotSupportedError, VersionNotFoundError
+from lance_core.table.manifest import Manifest
+from lance_core.table.paths import VERSIONS_DIRECTORY, ManifestName, ManifestNaming, manifest_name, parse_manifest_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lance_core.io.object_store import ObjectStore, PutOutcome
+
+__all__ = ["VersionLog"]
+
+_NAMINGS: Final = (ManifestNaming.V2, ManifestNaming.V1)
+
+
+class VersionLog:
+    """The ``_versions/`` directory of one table.
+
+    Args:
+        store: the store of the table.
+        root: the table's path in it.
+    """
+
+    def __init__(self, store: ObjectStore, root: str) -> None:
+        """Nothing is read yet."""
+        self._store = store
+        self._root = root
+
+    @property
+    def store(self) -> ObjectStore:
+        """The store of the table."""
+        return self._store
+
+    @property
+    def root(self) -> str:
+        """The table's path in the store."""
+        return self._root
+
+    def path(self, name: ManifestName) -> str:
+        """The path of a version's manifest."""
+        return self._store.join(self._root, VERSIONS_DIRECTORY, manifest_name(name.version, name.naming))
+
+    def latest(self) -> ManifestName | None:
+        """The latest version; None when there is none, that is: when there is no table.
+
+        Raises:
+            CorruptDataError: manifests of both namings occur.
+        """
+        newest: ManifestName | None = None
+        for name in self._listed():
+            self._check_naming(newest, name)
+            if newest is None or name.version > newest.version:
+                newest = name
+            if self._is_newest_first(name):
+                break
+        return newest
+
+    def newer_than(self, version: int) -> list[ManifestName]:
+        """The versions after ``version``, ascending; one listing.
+
+        Raises:
+            CorruptDataError: manifests of both namings occur.
+        """
+        found: list[ManifestName] = []
+        for name in self._listed():
+            self._check_naming(found[0] if found else None, name)
+            if name.version > version:
+                found.append(name)
+            elif self._is_newest_first(name):
+                break
+        return sorted(found, key=lambda name: name.version)
+
+    def read(self, name: ManifestName) -> Manifest:
+        """The manifest of a version.
+
+        Raises:
+            VersionNotFoundError: there is no such manifest.
+            CorruptDataError: the file is no manifest of that version.
+        """
+        path = self.path(name)
+        try:
+            buffer = self._store.get(path)
+        except NotFoundError as error:
+            raise VersionNotFoundError(
+                f"{self._root} has no version {name.version}: {path} does not exist", version=name.version, path=path
+            ) from error
+        return Manifest.parse(buffer, path=path, name=name)
+
+    def read_version(self, version: int) -> Manifest:
+        """The manifest of an explicit version, whichever naming the table has; nothing is listed.
+
+        Raises:
+            VersionNotFoundError: there is no such version.
+        """
+        if not 0 < version < 2**63:
+            raise VersionNotFoundError(f"{self._root} has no version {version}", version=version)
+        for naming in _NAMINGS:
+            try:
+                return self.read(ManifestName(version, naming))
+            except VersionNotFoundError:
+                continue
+        raise VersionNotFoundError(f"{self._root} has no version {version}", version=version)
+
+    def create(self, name: ManifestName, data: bytes) -> PutOutcome:
+        """Make a version: create its manifest unless one of that name exists. This is the commit.
+
+        Raises:
+            NotSupportedError: the store cannot create a file atomically, so that two writers could both win.
+            StorageError: the outside world failed; whether the version exists now has to be found out.
+        """
+        if not self._store.capabilities.atomic_create:
+            raise NotSupportedError(f"{self._root}: the store cannot create files atomically; commits are not safe")
+        return self._store.put_if_absent(self.path(name), data)
+
+    def _listed(self) -> Iterator[ManifestName]:
+        for file_name in self._store.list_names(self._store.join(self._root, VERSIONS_DIRECTORY)):
+            name = parse_manifest_name(file_name)
+            if name is not None:
+                yield name
+
+    def _is_newest_first(self, name: ManifestName) -> bool:
+        """Whether everything listed after this name is older."""
+        return self._store.capabilities.lexical_listing and name.naming is ManifestNaming.V2
+
+    def _check_naming(self, seen: ManifestName | None, name: ManifestName) -> None:
+        if seen is not None and seen.naming is not name.naming:
+            raise CorruptDataError(
+                f"{self._root} has manifests of both naming schemes: a migration to V2 names was interrupted; "
+                "finish it with migrate_manifest_paths_v2 of the reference",
+                path=self._root,
+            )

@@ -1,0 +1,1 @@
+"""Describing a change of a table, and committing it."""

@@ -1,0 +1,225 @@
+"""Basis: the version that a commit builds on, and everything judged on the way to it.
+
+A change was planned on its read version. Whatever was committed after that is read once, in order, and compared with
+the change; then the change may be placed on top. Three cases have no read version to start from:
+
+=========================  =======================================================================
+no table                   the template of a new table
+``read_version`` 0         the latest version; only what is committed from now on is judged
+``create_only``            there must be no table
+=========================  =======================================================================
+
+A delete whose rows are known is merged with the deletes in between, once per arrival at the latest version; from then
+on it counts as planned on that version (:mod:`~lance_core.transactions.rebase`).
+
+An earlier commit of the same transaction is recognised by its uuid, so that committing twice makes one version.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lance_core.errors import InvalidInputError, NotFoundError, VersionNotFoundError
+from lance_core.table.paths import ManifestName
+from lance_core.transactions.conflicts import Verdict, judge
+from lance_core.transactions.history import is_made_by, read_transaction, transaction_path
+from lance_core.transactions.operations.delete import Delete
+from lance_core.transactions.operations.overwrite import Overwrite
+from lance_core.transactions.operations.rewrite import Rewrite
+from lance_core.transactions.outcomes import AlreadyCommitted, Conflicted, TableExists
+from lance_core.transactions.rebase import DeleteRebase, NotMergeable
+from lance_core.transactions.touched import touched_fragments
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from lance_core.table.manifest import Manifest
+    from lance_core.table.version_log import VersionLog
+    from lance_core.transactions.settings import CommitSettings
+    from lance_core.transactions.transaction import Transaction
+
+__all__ = ["Basis", "Refusal"]
+
+Refusal = AlreadyCommitted | Conflicted | TableExists
+"""Why a commit ends before it tries to make a version."""
+
+
+class Basis:
+    """What one commit builds on.
+
+    Args:
+        log: the table's versions.
+        transaction: the change.
+        settings: how it is committed.
+        known: the manifest of the read version, when the caller has it.
+    """
+
+    def __init__(
+        self, log: VersionLog, transaction: Transaction, settings: CommitSettings, known: Manifest | None
+    ) -> None:
+        """Nothing is read yet."""
+        self._log = log
+        self._transaction = transaction
+        self._settings = settings
+        self._known = known if known is not None and known.version == transaction.read_version else None
+        self._started = False
+        self._judged_version = 0
+        self._manifest = settings.template
+        self._shared: set[int] = set()
+        self._rebase = (
+            None
+            if settings.affected_rows is None
+            else DeleteRebase(log, settings.affected_rows, settings.storage_options)
+        )
+
+    @property
+    def transaction(self) -> Transaction:
+        """The change as it fits :attr:`manifest`."""
+        return self._transaction
+
+    @property
+    def manifest(self) -> Manifest:
+        """The latest version judged, or the template of a new table."""
+        return self._manifest
+
+    def advance(self, winner: Manifest | None = None) -> Refusal | None:
+        """Move up to the latest version.
+
+        Args:
+            winner: the manifest of a newer version, when the caller has read it already.
+
+        Returns:
+            None when the change may be placed on :attr:`manifest`, else why the commit ends.
+        """
+        return self._judge_newer(winner) or self._merge()
+
+    def discard(self, kept: Manifest | None = None) -> None:
+        """Remove what was written on the way here, except the files of a version that is kept. Best effort."""
+        if self._rebase is not None:
+            self._rebase.discard(kept)
+
+    def _judge_newer(self, winner: Manifest | None) -> Refusal | None:
+        """Step through the versions that are new since the last call."""
+        if self._started:
+            newer = self._log.newer_than(self._judged_version)
+        else:
+            self._started = True
+            started = self._start()
+            if isinstance(started, Refusal):
+                return started
+            newer = started
+        for position, name in enumerate(newer):
+            # A directory listing may miss a file that was created while it ran and show a later one.
+            while self._judged_version + 1 < name.version:
+                hidden = ManifestName(self._judged_version + 1, name.naming)
+                refusal = self._step(hidden, newer[position:], winner)
+                if refusal is not None:
+                    return refusal
+            refusal = self._step(name, newer[position:], winner)
+            if refusal is not None:
+                return refusal
+        return None
+
+    def _start(self) -> list[ManifestName] | Refusal:
+        """Choose where to start; returns the versions that are still to be judged."""
+        if self._settings.create_only or self._transaction.read_version == 0:
+            return self._start_without_read_version()
+        return self._start_from_read_version()
+
+    def _start_without_read_version(self) -> list[ManifestName] | Refusal:
+        latest = self._log.latest()
+        if isinstance(self._transaction.operation, (Delete, Rewrite)):
+            raise InvalidInputError(
+                f"the operation {self._transaction.operation.arm!r} needs the version that it was planned on"
+            )
+        if latest is None:
+            if not isinstance(self._transaction.operation, Overwrite):
+                raise VersionNotFoundError(f"{self._log.root} has no version; only an overwrite makes the first one")
+            return []
+        if self._has_left_its_file():
+            landed = self._find_own(self._log.newer_than(self._transaction.read_version))
+            if landed is not None:
+                return landed
+        if self._settings.create_only:
+            return TableExists(latest.version)
+        self._manifest = self._log.read(latest)
+        self._judged_version = latest.version
+        return []
+
+    def _start_from_read_version(self) -> list[ManifestName]:
+        read_version = self._transaction.read_version
+        self._judged_version = read_version
+        if self._known is not None:
+            self._manifest = self._known
+            return self._log.newer_than(read_version)
+        names = self._log.newer_than(read_version - 1)
+        if not names:
+            raise VersionNotFoundError(
+                f"{self._log.root} has no version {read_version}, on which the change was planned", version=read_version
+            )
+        newer = [name for name in names if name.version > read_version]
+        if not newer:
+            self._manifest = self._log.read(names[0])
+        return newer
+
+    def _step(self, name: ManifestName, remaining: Iterable[ManifestName], winner: Manifest | None) -> Refusal | None:
+        """Judge the next version and move to it."""
+        try:
+            manifest = winner if winner is not None and winner.version == name.version else self._log.read(name)
+        except VersionNotFoundError:
+            # Not retryable: had this very change landed there, planning it again would make it twice.
+            reason = f"version {name.version} was removed, so that what it changed is not known"
+            return self._find_own(remaining) or Conflicted(Verdict.INCOMPATIBLE, name.version, reason)
+        if is_made_by(manifest, self._transaction):
+            return AlreadyCommitted(manifest)
+        if self._settings.create_only:
+            return TableExists(name.version)
+        refusal = self._judge(manifest)
+        if refusal is None:
+            self._manifest = manifest
+            self._judged_version = name.version
+        return refusal
+
+    def _judge(self, manifest: Manifest) -> Conflicted | None:
+        theirs = read_transaction(self._log, manifest)
+        if theirs is None:
+            return Conflicted(Verdict.RETRYABLE, manifest.version, "it carries no transaction to compare with")
+        ours = self._transaction.operation
+        verdict = judge(ours, theirs.operation)
+        if verdict is Verdict.MERGEABLE and self._rebase is not None:
+            self._shared |= (touched_fragments(ours) or set()) & (touched_fragments(theirs.operation) or set())
+            return None
+        strict = self._settings.max_retries == 0 and isinstance(ours, Overwrite)
+        if verdict is Verdict.COMPATIBLE and not strict:
+            return None
+        if verdict is not Verdict.INCOMPATIBLE:
+            verdict = Verdict.RETRYABLE
+        return Conflicted(verdict, manifest.version, f"it committed the operation {theirs.operation.arm!r}")
+
+    def _merge(self) -> Conflicted | None:
+        """Merge the change with what others did to the same fragments since the last call."""
+        operation = self._transaction.operation
+        if not self._shared or self._rebase is None or not isinstance(operation, Delete):
+            return None
+        merged = self._rebase.merge(operation, self._shared, self._manifest)
+        if isinstance(merged, NotMergeable):
+            return Conflicted(Verdict.RETRYABLE, self._judged_version, merged.reason)
+        self._transaction = replace(self._transaction, read_version=self._judged_version, operation=merged)
+        self._shared.clear()
+        return None
+
+    def _has_left_its_file(self) -> bool:
+        """Whether an earlier commit of this transaction got as far as writing its file."""
+        try:
+            self._log.store.head(transaction_path(self._log, self._transaction.file_name))
+        except NotFoundError:
+            return False
+        return True
+
+    def _find_own(self, names: Iterable[ManifestName]) -> AlreadyCommitted | None:
+        for name in names:
+            manifest = self._log.read(name)
+            if is_made_by(manifest, self._transaction):
+                return AlreadyCommitted(manifest)
+        return None

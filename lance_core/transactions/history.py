@@ -1,0 +1,57 @@
+"""Transactions of committed versions: reading them, and recognising one's own.
+
+A transaction is looked for inside the manifest first, then as the file that the manifest names. Whether a version is
+one's own is decided by the transaction uuid, which the manifest holds twice: inline, and in the name of the file.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lance_core.errors import NotFoundError
+from lance_core.table.paths import TRANSACTIONS_DIRECTORY
+from lance_core.transactions.transaction import Transaction
+
+if TYPE_CHECKING:
+    from lance_core.table.manifest import Manifest
+    from lance_core.table.version_log import VersionLog
+
+__all__ = ["is_made_by", "read_transaction", "transaction_path"]
+
+
+def transaction_path(log: VersionLog, file_name: str) -> str:
+    """The path of a transaction file."""
+    return log.store.join(log.root, TRANSACTIONS_DIRECTORY, file_name)
+
+
+def read_transaction(log: VersionLog, manifest: Manifest) -> Transaction | None:
+    """The transaction that made a version; None when it has none, or its file was removed.
+
+    Raises:
+        CorruptDataError: it cannot be decoded.
+    """
+    what = f"transaction of version {manifest.version} of {log.root}"
+    if manifest.transaction is not None:
+        return Transaction.parse(manifest.transaction, what)
+    if not manifest.message.transaction_file:
+        return None
+    try:
+        data = log.store.get(transaction_path(log, manifest.message.transaction_file))
+    except NotFoundError:
+        return None
+    return Transaction.parse(data, what)
+
+
+def is_made_by(manifest: Manifest, transaction: Transaction) -> bool:
+    """Whether a version is the work of this transaction.
+
+    Raises:
+        CorruptDataError: the version's transaction cannot be decoded.
+    """
+    if manifest.message.transaction_file:
+        # The same change may have been planned anew on another version.
+        _, _, name = manifest.message.transaction_file.partition("-")
+        return name == f"{transaction.uuid}.txn"
+    if manifest.transaction is None:
+        return False
+    return Transaction.parse(manifest.transaction, f"version {manifest.version}").uuid == transaction.uuid

@@ -1,0 +1,1 @@
+"""What a transaction does: one module per operation that can be executed."""

@@ -1,0 +1,93 @@
+"""Delete: hide rows, or drop whole fragments. No data file changes.
+
+A fragment that lost some of its rows refers to a new deletion file, which lists every row it ever lost; a fragment
+that lost its last row leaves the table. Schema, indices and row ids stay.
+
+The operation carries complete fragments. Only their deletion files count: what else another commit changed about the
+fragment meanwhile, such as a data file whose last column was dropped, stays changed.
+
+Source: ``lance.table.Transaction.Delete``; behaviour of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Self
+
+from lance_core.errors import InvalidInputError
+from lance_core.proto import pb_transaction
+from lance_core.table.feature_flags import require_writable
+from lance_core.table.fragment import Fragment
+from lance_core.table.manifest_draft import ManifestDraft
+
+if TYPE_CHECKING:
+    from lance_core.table.manifest import Manifest
+
+__all__ = ["Delete"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delete:
+    """Hide rows.
+
+    Attributes:
+        updated_fragments: fragments with a new deletion file.
+        deleted_fragment_ids: fragments that lost every row.
+        predicate: the condition that chose the rows, for information.
+    """
+
+    arm: ClassVar[str] = "delete"
+
+    updated_fragments: tuple[Fragment, ...]
+    deleted_fragment_ids: tuple[int, ...]
+    predicate: str = ""
+
+    @classmethod
+    def from_proto(cls, message: pb_transaction.Transaction.Delete) -> Self:
+        """Parse the message."""
+        return cls(
+            updated_fragments=tuple(map(Fragment, message.updated_fragments)),
+            deleted_fragment_ids=tuple(message.deleted_fragment_ids),
+            predicate=message.predicate,
+        )
+
+    def to_proto(self) -> pb_transaction.Transaction.Delete:
+        """The message; the inverse of :meth:`from_proto`."""
+        return pb_transaction.Transaction.Delete(
+            updated_fragments=[fragment.message for fragment in self.updated_fragments],
+            deleted_fragment_ids=self.deleted_fragment_ids,
+            predicate=self.predicate,
+        )
+
+    def touched_fragments(self) -> frozenset[int]:
+        """Ids of the fragments that lose rows."""
+        return frozenset({*self.deleted_fragment_ids, *(fragment.id for fragment in self.updated_fragments)})
+
+    def apply(self, current: Manifest) -> ManifestDraft:
+        """The version after ``current``.
+
+        Raises:
+            UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
+            InvalidInputError: a fragment is not in the table, or named twice, or has no deletion file.
+        """
+        require_writable(current.message)
+        self._check()
+        draft = ManifestDraft(current)
+        draft.remove_fragments(self.deleted_fragment_ids)
+        draft.set_deletions({fragment.id: fragment.message for fragment in self.updated_fragments})
+        return draft
+
+    def _check(self) -> None:
+        if len(self.touched_fragments()) != len(self.updated_fragments) + len(self.deleted_fragment_ids):
+            raise InvalidInputError("a delete names a fragment twice")
+        for fragment in self.updated_fragments:
+            deletion = fragment.deletion_file
+            if deletion is None:
+                raise InvalidInputError(f"updated fragment {fragment.id} of a delete has no deletion file")
+            if deletion.num_deleted_rows > fragment.physical_rows:
+                raise InvalidInputError(
+                    f"updated fragment {fragment.id} of a delete has {fragment.physical_rows} rows, of which "
+                    f"{deletion.num_deleted_rows} are said to be deleted",
+                    expected=fragment.physical_rows,
+                    found=deletion.num_deleted_rows,
+                )

@@ -1,0 +1,103 @@
+"""What a fragment must fulfil before a commit adds it to a table.
+
+The reference accepts much of this and fails, or returns wrong rows, when the table is read; here it is refused.
+
+Source: behaviour of pylance 14.0.2 on tables that break one rule each.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lance_core.errors import InvalidInputError, SchemaMismatchError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from lance_core.table.data_file import DataFile
+    from lance_core.table.fragment import Fragment
+    from lance_core.versions import LanceFileVersion
+
+__all__ = ["check_new_fragments"]
+
+
+def check_new_fragments(
+    fragments: Iterable[Fragment],
+    *,
+    field_ids: set[int],
+    base_ids: set[int],
+    file_version: LanceFileVersion | None,
+    carries_row_ids: bool = False,
+) -> None:
+    """Check fragments that are about to become part of a table.
+
+    Args:
+        fragments: the new fragments.
+        field_ids: every field of the schema that they will belong to.
+        base_ids: the ids of the table's base paths.
+        file_version: the only data file version allowed; None when the table allows several.
+        carries_row_ids: True for rows that have ids already and must bring them along.
+
+    Raises:
+        InvalidInputError: a fragment is incomplete, or carries what only a committed fragment may carry.
+        SchemaMismatchError: a data file holds no field of the schema.
+    """
+    for index, fragment in enumerate(fragments):
+        where = f"new fragment {index}"
+        _check_is_new(fragment, where, carries_row_ids=carries_row_ids)
+        seen: set[int] = set()
+        for file in fragment.files:
+            _check_file(file, where, field_ids=field_ids, base_ids=base_ids, file_version=file_version)
+            repeated = seen.intersection(file.live_field_ids)
+            if repeated:
+                raise InvalidInputError(f"{where}: field {min(repeated)} is stored in two data files", path=file.path)
+            seen.update(file.live_field_ids)
+
+
+def _check_is_new(fragment: Fragment, where: str, *, carries_row_ids: bool) -> None:
+    if not fragment.message.files:
+        raise InvalidInputError(f"{where} has no data files")
+    if fragment.physical_rows < 1:
+        raise InvalidInputError(f"{where} has {fragment.physical_rows} rows, expected at least 1")
+    if fragment.deletion_file is not None:
+        raise InvalidInputError(
+            f"{where} carries a deletion file; its name would not follow the id that the fragment gets"
+        )
+    if fragment.has_row_ids and not carries_row_ids:
+        raise InvalidInputError(f"{where} carries row ids; they are given at commit")
+    if carries_row_ids and not fragment.has_row_ids:
+        raise InvalidInputError(f"{where} carries no row ids; its rows have some")
+    if fragment.has_overlays:
+        raise InvalidInputError(f"{where} carries data overlays")
+
+
+def _check_file(
+    file: DataFile,
+    where: str,
+    *,
+    field_ids: set[int],
+    base_ids: set[int],
+    file_version: LanceFileVersion | None,
+) -> None:
+    what = f"{where}: data file {file.path}"
+    live = file.live_field_ids
+    if len(set(live)) != len(live):
+        raise InvalidInputError(f"{what} lists a field twice: {list(live)}", path=file.path)
+    if len(file.column_indices) != len(file.field_ids):
+        raise InvalidInputError(
+            f"{what} lists {len(file.field_ids)} fields and {len(file.column_indices)} column indices", path=file.path
+        )
+    if file_version is not None and file.file_version is not file_version:
+        raise InvalidInputError(
+            f"{what} is of format {file.file_version.value}, the table of {file_version.value}; "
+            "a table with both could not be opened",
+            path=file.path,
+            expected=file_version.value,
+            found=file.file_version.value,
+        )
+    if file.base_id is not None and file.base_id not in base_ids:
+        raise InvalidInputError(f"{what} lies in base path {file.base_id}, the table has {sorted(base_ids)}")
+    if field_ids.isdisjoint(live):
+        raise SchemaMismatchError(
+            f"{what} holds no field of the table: its field ids are {list(file.field_ids)}", path=file.path
+        )

@@ -1,0 +1,104 @@
+"""Overwrite: create a table, or replace its rows and schema.
+
+Replaced are the fragments, the schema with its metadata, and (by nothing) the indices. Config, table metadata, base
+paths, and the counters of fragment and row ids stay. The data format becomes that of the new files.
+
+Source: ``lance.table.Transaction.Overwrite``; behaviour of pylance 14.0.2, whose ``commit`` keeps the data format and
+marks the table as mixed instead.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, Self
+
+from lance_core.errors import InvalidInputError, NotSupportedError
+from lance_core.proto import pb_table, pb_transaction
+from lance_core.schema.convert import fields_from_proto, fields_to_proto
+from lance_core.table.feature_flags import require_writable
+from lance_core.table.fragment import Fragment
+from lance_core.table.manifest_draft import ManifestDraft
+from lance_core.transactions.operations.fragment_rules import check_new_fragments
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lance_core.schema.field import Schema
+    from lance_core.table.manifest import Manifest
+
+__all__ = ["Overwrite"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overwrite:
+    """Make these fragments and this schema the table's content.
+
+    Attributes:
+        schema: with field ids; those of the data files refer to them.
+        fragments: the new fragments; they get their ids, in this order, at each commit attempt.
+        config_upserts: entries to set in the table config.
+        initial_bases: base paths of a new table.
+    """
+
+    arm: ClassVar[str] = "overwrite"
+
+    schema: Schema
+    fragments: tuple[Fragment, ...]
+    config_upserts: Mapping[str, str] = field(default_factory=dict)
+    initial_bases: tuple[pb_table.BasePath, ...] = ()
+
+    @classmethod
+    def from_proto(cls, message: pb_transaction.Transaction.Overwrite) -> Self:
+        """Parse the message.
+
+        Raises:
+            CorruptDataError: the field list is no tree.
+        """
+        return cls(
+            schema=fields_from_proto(message.schema, dict(message.schema_metadata)),
+            fragments=tuple(map(Fragment, message.fragments)),
+            config_upserts=dict(message.config_upsert_values),
+            initial_bases=tuple(message.initial_bases),
+        )
+
+    def to_proto(self) -> pb_transaction.Transaction.Overwrite:
+        """The message; the inverse of :meth:`from_proto`."""
+        return pb_transaction.Transaction.Overwrite(
+            fragments=[fragment.message for fragment in self.fragments],
+            schema=fields_to_proto(self.schema),
+            schema_metadata=dict(self.schema.metadata),
+            config_upsert_values=dict(self.config_upserts),
+            initial_bases=self.initial_bases,
+        )
+
+    def apply(self, current: Manifest) -> ManifestDraft:
+        """The version after ``current``, which is empty when a table is created.
+
+        Raises:
+            UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
+            NotSupportedError: the table never uses a field id again.
+            InvalidInputError: a fragment does not fit, or base paths are given for a table that exists.
+        """
+        require_writable(current.message)
+        if current.message.HasField("max_allocated_field_id"):
+            raise NotSupportedError("overwriting a table that never uses a field id again is not supported")
+        if self.initial_bases and current.version > 0:
+            raise InvalidInputError("initial_bases can only be given when the table is created")
+        draft = ManifestDraft(current)
+        draft.add_base_paths(self.initial_bases)
+        file_versions = {file.file_version for fragment in self.fragments for file in fragment.files}
+        if len(file_versions) == 1:
+            # No old file stays, so the table takes the format of the new ones.
+            draft.set_file_version(next(iter(file_versions)))
+        check_new_fragments(
+            self.fragments,
+            field_ids=set(self.schema.field_ids()),
+            base_ids={base.id for base in draft.message.base_paths},
+            file_version=None if current.mixes_file_versions else draft.file_version,
+        )
+        draft.drop_fragments()
+        draft.drop_indices()
+        draft.replace_schema(fields_to_proto(self.schema), self.schema.metadata)
+        draft.update_config(self.config_upserts)
+        draft.append_fragments(self.fragments)
+        return draft

@@ -1,0 +1,168 @@
+"""Placing a delete on top of other deletes of the same fragments.
+
+A deletion file lists every deleted row of its fragment, so the file that a delete brings along is out of date as soon
+as somebody else hides a row of the fragment. When it is known which rows *this* delete hides, it need not be planned
+again, as long as no row was hidden by both::
+
+    fragment gone, or its data files changed             plan again
+    a row of ours is hidden already                      plan again
+    ours and theirs together are all rows                the fragment moves to the deleted ones
+    else                                                 a new deletion file with both, always a bitmap
+
+A fragment that this delete removes whole has no deletion file to merge with; when others touched it, the delete is
+planned again. The merged delete counts as planned on the version that it was merged with. The files that it no longer
+needs are left to the removal of old versions, except those that were written here and lost.
+
+Source: rebase of deletes and updates by pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from lance_core.errors import LanceError
+from lance_core.table.base_paths import FileLocator
+from lance_core.table.deletion_file import (
+    deletion_file_path,
+    read_deletion_offsets,
+    write_deletion_file,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from pyroaring import BitMap
+
+    from lance_core.table.fragment import Fragment
+    from lance_core.table.manifest import Manifest
+    from lance_core.table.version_log import VersionLog
+    from lance_core.transactions.operations.delete import Delete
+
+__all__ = ["DeleteRebase", "NotMergeable"]
+
+
+@dataclass(frozen=True, slots=True)
+class NotMergeable:
+    """The delete has to be planned again.
+
+    Attributes:
+        reason: why.
+    """
+
+    reason: str
+
+
+class DeleteRebase:
+    """Merges one delete with what others commit, as often as needed.
+
+    Args:
+        log: the table's versions.
+        affected_rows: the rows that the delete itself hides: fragment id to physical positions.
+        storage_options: handed to the stores of base paths.
+    """
+
+    def __init__(
+        self, log: VersionLog, affected_rows: Mapping[int, BitMap], storage_options: Mapping[str, str] | None
+    ) -> None:
+        """Nothing is read yet."""
+        self._log = log
+        self._affected_rows = affected_rows
+        self._storage_options = storage_options
+        self._written: list[str | None] = []
+
+    def merge(self, operation: Delete, shared: Collection[int], current: Manifest) -> Delete | NotMergeable:
+        """Place the delete on a newer version.
+
+        Args:
+            operation: the delete.
+            shared: ids of the fragments of which others hid rows too.
+            current: the newer version.
+
+        Raises:
+            StorageError: the outside world failed.
+            CorruptDataError: a deletion file is damaged.
+        """
+        present = {fragment.id: fragment for fragment in current.fragments}
+        unions: dict[int, BitMap] = {}
+        for fragment_id in sorted(shared):
+            union = self._union(operation, fragment_id, present.get(fragment_id), current)
+            if isinstance(union, NotMergeable):
+                return union
+            unions[fragment_id] = union
+        emptied = {
+            fragment_id for fragment_id, union in unions.items() if len(union) >= present[fragment_id].physical_rows
+        }
+        return replace(
+            operation,
+            updated_fragments=tuple(
+                self._rewritten(fragment, unions, current.version)
+                for fragment in operation.updated_fragments
+                if fragment.id not in emptied
+            ),
+            deleted_fragment_ids=(*operation.deleted_fragment_ids, *sorted(emptied)),
+        )
+
+    def discard(self, kept: Manifest | None = None) -> None:
+        """Remove the files that were written here. Best effort.
+
+        Args:
+            kept: a version whose files stay.
+        """
+        needed = set() if kept is None else {self._path(fragment) for fragment in kept.fragments}
+        for path in self._written:
+            if path is not None and path not in needed:
+                with suppress(LanceError):
+                    self._log.store.delete(path)
+
+    def _union(
+        self, operation: Delete, fragment_id: int, found: Fragment | None, current: Manifest
+    ) -> BitMap | NotMergeable:
+        """Our rows and theirs, when no row is in both."""
+        # Imported late: most commits merge nothing.
+        from pyroaring import BitMap
+
+        planned = next((fragment for fragment in operation.updated_fragments if fragment.id == fragment_id), None)
+        ours = self._affected_rows.get(fragment_id)
+        if planned is None:
+            return NotMergeable(f"it touched fragment {fragment_id}, which this change removes")
+        if found is None:
+            return NotMergeable(f"it removed fragment {fragment_id}, of which this change hides rows")
+        if _columns(found) != _columns(planned):
+            return NotMergeable(f"the data files of fragment {fragment_id} changed")
+        if not ours:
+            return NotMergeable(f"it hid rows of fragment {fragment_id}; which rows this change hides is not known")
+        locator = FileLocator(self._log.store, self._log.root, current.base_paths, self._storage_options)
+        theirs = BitMap(read_deletion_offsets(found, locator), optimize=False)
+        if not theirs.isdisjoint(ours):
+            return NotMergeable(f"both hide row {(theirs & ours).min()} of fragment {fragment_id}")
+        return theirs | ours
+
+    def _rewritten(self, fragment: Fragment, unions: Mapping[int, BitMap], version: int) -> Fragment:
+        union = unions.get(fragment.id)
+        if union is None:
+            return fragment
+        message = write_deletion_file(
+            self._log.store,
+            self._log.root,
+            fragment_id=fragment.id,
+            read_version=version,
+            offsets=union,
+            as_bitmap=True,
+        )
+        changed = fragment.with_deletion(message)
+        self._written.append(self._path(changed))
+        return changed
+
+    def _path(self, fragment: Fragment) -> str | None:
+        """Where the fragment's deletion file is, unless it has none or lies in a base path."""
+        deletion = fragment.deletion_file
+        if deletion is None or deletion.base_id is not None:
+            return None
+        return deletion_file_path(self._log.store, self._log.root, fragment.id, deletion)
+
+
+def _columns(fragment: Fragment) -> list[tuple[str, tuple[int, ...]]]:
+    """Which file stores which fields."""
+    return [(file.path, tuple(file.fields)) for file in fragment.message.files]

@@ -1,0 +1,52 @@
+"""CommitSettings: how a commit is made."""
+
+from __future__ import annotations
+
+import random
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from lance_core.table.manifest import Manifest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pyroaring import BitMap
+
+__all__ = ["DEFAULT_MAX_RETRIES", "CommitSettings"]
+
+DEFAULT_MAX_RETRIES: Final = 20
+"""As many as the reference."""
+
+
+def _no_check(manifest: Manifest) -> None:
+    """Accept everything."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitSettings:
+    """How a commit is made.
+
+    Attributes:
+        max_retries: attempts after the first. 0 also forbids an overwrite to be placed on anything but the version
+            that it was planned on.
+        timeout_seconds: no attempt starts later than this; None for no limit.
+        create_only: fail when the table exists.
+        template: the empty manifest that a new table starts from.
+        affected_rows: the rows that a delete hides, by fragment id; with them it can be merged with other deletes.
+        storage_options: handed to the stores of base paths.
+        check: called once with the manifest to build on, before anything is written; refuses by raising.
+        wait: sleeps that many seconds.
+        rng: the source of randomness for waiting times.
+    """
+
+    max_retries: int = DEFAULT_MAX_RETRIES
+    timeout_seconds: float | None = None
+    create_only: bool = False
+    template: Manifest = field(default_factory=Manifest.empty)
+    affected_rows: Mapping[int, BitMap] | None = None
+    storage_options: Mapping[str, str] | None = None
+    check: Callable[[Manifest], None] = _no_check
+    wait: Callable[[float], None] = time.sleep
+    rng: random.Random = field(default_factory=random.Random)

@@ -1,0 +1,115 @@
+"""Transaction: what was read, and the operation applied to it.
+
+Every version carries its transaction, inside the manifest, as ``_transactions/{read_version}-{uuid}.txn``, or both:
+writers that planned on an older version read it to judge whether their change still stands. The file holds the bare
+message, without framing.
+
+The uuid identifies a change. A commit that carries the uuid of a version that exists already has landed before.
+
+Source: ``lance.table.Transaction``; files of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+import uuid as uuid_module
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Self
+
+from google.protobuf.message import DecodeError
+
+from lance_core.errors import CorruptDataError, InvalidInputError, NotSupportedError
+from lance_core.proto import pb_transaction
+from lance_core.table.paths import transaction_file_name
+from lance_core.transactions.operations.carried import CarriedOperation
+from lance_core.transactions.registry import Operation, operation_from_proto, operation_into_proto
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+
+__all__ = ["COMMIT_MESSAGE_KEY", "Transaction", "new_uuid"]
+
+COMMIT_MESSAGE_KEY: Final = "__lance_commit_message"
+"""Property that holds the message of a commit."""
+
+
+def new_uuid() -> str:
+    """A fresh transaction uuid."""
+    return str(uuid_module.uuid4())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transaction:
+    """One change of a table, proposed or committed.
+
+    Attributes:
+        read_version: the version that the change was computed from; 0 for none, or "whichever is the latest".
+        operation: what to do.
+        uuid: hyphenated, lower case.
+        properties: free-form; ``COMMIT_MESSAGE_KEY`` is reserved.
+    """
+
+    read_version: int
+    operation: Operation
+    uuid: str = field(default_factory=new_uuid)
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def file_name(self) -> str:
+        """The name of its file below ``_transactions/``."""
+        return transaction_file_name(self.read_version, self.uuid)
+
+    @classmethod
+    def parse(cls, data: pa.Buffer | bytes, what: str) -> Self:
+        """Parse the bare message.
+
+        Args:
+            data: the serialized message.
+            what: where it was found, for error messages.
+
+        Raises:
+            CorruptDataError: the bytes are no transaction.
+        """
+        try:
+            message = pb_transaction.Transaction.FromString(bytes(data))
+        except DecodeError as error:
+            raise CorruptDataError(f"{what}: the transaction cannot be decoded: {error}", path=what) from error
+        return cls(
+            read_version=message.read_version,
+            operation=operation_from_proto(message),
+            uuid=message.uuid,
+            properties=dict(message.transaction_properties),
+        )
+
+    def serialize(self) -> bytes:
+        """The bare message.
+
+        Raises:
+            NotSupportedError: the operation cannot be executed by this library.
+            InvalidInputError: the uuid is none.
+        """
+        if isinstance(self.operation, CarriedOperation):
+            raise NotSupportedError(
+                f"committing the operation {self.operation.arm!r} is not supported", arm=self.operation.arm
+            )
+        message = pb_transaction.Transaction(
+            read_version=self.read_version, uuid=checked_uuid(self.uuid), transaction_properties=dict(self.properties)
+        )
+        operation_into_proto(self.operation, message)
+        return message.SerializeToString()
+
+
+def checked_uuid(text: str) -> str:
+    """The uuid in its canonical spelling, which other writers require.
+
+    Raises:
+        InvalidInputError: it is not spelled that way.
+    """
+    try:
+        canonical = str(uuid_module.UUID(text))
+    except (ValueError, AttributeError, TypeError) as error:
+        raise InvalidInputError(f"transaction uuid {text!r} is not a UUID") from error
+    if canonical != text:
+        raise InvalidInputError(f"transaction uuid {text!r} must be written {canonical!r}")
+    return canonical

@@ -1,0 +1,133 @@
+"""Versions of the ``.lance`` file format: names, aliases, and the number pairs found on disk.
+
+The pair in a file's footer and the pair in a manifest's ``DataFile`` differ for old versions: format 2.0 writes
+(0, 3) in the footer and (2, 0) in the manifest; format 0.1 has been recorded as (0, 0), (0, 1) and (0, 2).
+
+Source: format notes ``docs/format-notes/versions.md``; behaviour of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final, Self
+
+from lance_core.errors import CorruptDataError, InvalidInputError, InvalidTypeError, UnsupportedVersionError
+
+__all__ = ["DEFAULT_VERSION", "LanceFileVersion"]
+
+
+class LanceFileVersion(Enum):
+    """One version of the data file format. Members compare by age: ``V2_1 < V2_2``."""
+
+    V0_1 = "0.1"
+    V2_0 = "2.0"
+    V2_1 = "2.1"
+    V2_2 = "2.2"
+    V2_3 = "2.3"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Resolve a user's version string, aliases included.
+
+        Raises:
+            InvalidInputError: the string names no version.
+            InvalidTypeError: not a string.
+        """
+        if not isinstance(text, str):
+            raise InvalidTypeError(f"data_storage_version must be a str such as '2.2', found {text!r}")
+        name = _ALIASES.get(text.strip().lower(), text.strip().lower())
+        for version in cls:
+            if version.value == name:
+                return version
+        known = ", ".join([version.value for version in cls] + sorted(_ALIASES))
+        raise InvalidInputError(f"unknown data storage version {text!r}: expected one of {known}", version=text)
+
+    @classmethod
+    def from_pair(cls, major: int, minor: int) -> Self:
+        """Resolve a (major, minor) pair found in a file footer or a manifest.
+
+        Raises:
+            UnsupportedVersionError: a newer pair than this library knows.
+            CorruptDataError: a pair that no writer has ever used.
+        """
+        name = _PAIRS.get((major, minor))
+        if name is not None:
+            return cls(name)
+        if (major, minor) > max(_PAIRS):
+            raise UnsupportedVersionError(
+                f"data file version {major}.{minor} is newer than the newest known, {max(cls, key=_age).value}",
+                version=f"{major}.{minor}",
+            )
+        raise CorruptDataError(f"data file version pair ({major}, {minor}) was never written by any release")
+
+    @property
+    def footer_pair(self) -> tuple[int, int]:
+        """(major, minor) as written in the last bytes of a data file."""
+        return _FOOTER_PAIRS[self.value]
+
+    @property
+    def manifest_pair(self) -> tuple[int, int]:
+        """(major, minor) as written in a manifest's ``DataFile``."""
+        return _MANIFEST_PAIRS[self.value]
+
+    @property
+    def is_structural(self) -> bool:
+        """True for 2.1 and later: pages carry repetition and definition levels."""
+        return self >= LanceFileVersion.V2_1
+
+    def require_readable(self) -> Self:
+        """Return self, or refuse a version whose files this library does not read."""
+        if self not in _READABLE:
+            raise UnsupportedVersionError(
+                f"reading data files of version {self.value} is not supported; "
+                f"supported: {', '.join(v.value for v in _READABLE)}",
+                version=self.value,
+            )
+        return self
+
+    def require_writable(self) -> Self:
+        """Return self, or refuse a version that this library does not write."""
+        if self not in _WRITABLE:
+            raise UnsupportedVersionError(
+                f"writing data files of version {self.value} is not supported; "
+                f"supported: {', '.join(v.value for v in _WRITABLE)}",
+                version=self.value,
+            )
+        return self
+
+    def __lt__(self, other: LanceFileVersion) -> bool:
+        return _age(self) < _age(other)
+
+    def __le__(self, other: LanceFileVersion) -> bool:
+        return _age(self) <= _age(other)
+
+    def __gt__(self, other: LanceFileVersion) -> bool:
+        return _age(self) > _age(other)
+
+    def __ge__(self, other: LanceFileVersion) -> bool:
+        return _age(self) >= _age(other)
+
+
+def _age(version: LanceFileVersion) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.value.split("."))
+
+
+_ALIASES: Final = {"legacy": "0.1", "0.3": "2.0", "stable": "2.2", "next": "2.3"}
+_PAIRS: Final = {
+    (0, 0): "0.1",
+    (0, 1): "0.1",
+    (0, 2): "0.1",
+    (0, 3): "2.0",
+    (2, 0): "2.0",
+    (2, 1): "2.1",
+    (2, 2): "2.2",
+    (2, 3): "2.3",
+}
+_FOOTER_PAIRS: Final = {"0.1": (0, 2), "2.0": (0, 3), "2.1": (2, 1), "2.2": (2, 2), "2.3": (2, 3)}
+_MANIFEST_PAIRS: Final = {"0.1": (0, 2), "2.0": (2, 0), "2.1": (2, 1), "2.2": (2, 2), "2.3": (2, 3)}
+
+_READABLE: Final = (LanceFileVersion.V2_1, LanceFileVersion.V2_2)
+_WRITABLE: Final = (LanceFileVersion.V2_2,)
+
+DEFAULT_VERSION: Final = LanceFileVersion.V2_2
+"""What pylance 14.0.2 writes when nothing is asked for ("stable")."""

@@ -1,0 +1,8 @@
+"""``python -m lance_pipelines`` is the command ``lance-pipelines``."""
+
+from lance_pipelines.cli import main
+
+__all__: list[str] = []
+
+if __name__ == "__main__":
+    main(prog_name="lance-pipelines")

@@ -1,0 +1,1 @@
+"""What exists: one asset per declared dataset."""

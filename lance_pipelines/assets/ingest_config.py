@@ -1,0 +1,117 @@
+"""IngestConfig: what a run may say to an ingesting asset, and how it changes the declaration for that run.
+
+The fields lie flat under the asset's name in the launchpad::
+
+    ops:
+      trips:
+        config:
+          source: {format: csv, paths: [/data/trips/*.csv], options: {header: "true"}}
+          uri: /data/lake/trips.lance
+          mode: overwrite
+"""
+
+import dataclasses
+from enum import Enum
+from typing import Any
+
+import dagster as dg
+from pydantic import Field
+
+from lance_core.errors import InvalidInputError
+from lance_pipelines.ingest.declaration import DatasetDeclaration, SourceFormat, SourceSpec, WriteMode
+from lance_pipelines.settings import absolute_uri
+
+__all__ = ["IngestConfig", "SourceConfig", "apply_config"]
+
+# Dagster offers an enum's member names in the launchpad, so the members are named like the values. The checker
+# follows only enums whose members are spelled out, which would repeat the declaration's.
+FormatChoice = Enum("FormatChoice", {kind.value: kind.value for kind in SourceFormat}, type=str)  # type: ignore[misc]
+ModeChoice = Enum("ModeChoice", {mode.value: mode.value for mode in WriteMode}, type=str)  # type: ignore[misc]
+
+
+class SourceConfig(dg.Config):
+    """Where the rows come from. Fields left out keep the declared value, unless the format is another one."""
+
+    format: FormatChoice | None = Field(
+        default=None,
+        description="Reader to use. Another format than the declared one drops the declared paths, options, schema "
+        "and sql.",
+    )
+    paths: list[str] | None = Field(default=None, description="Files, directories or globs to read.")
+    options: dict[str, str] | None = Field(
+        default=None, description='Reader options as Spark spells them, for example {header: "true"}.'
+    )
+    schema_ddl: str | None = Field(
+        default=None,
+        alias="schema",
+        description="Columns as Spark DDL (id BIGINT, name STRING) when the reader should not infer them.",
+    )
+    sql: str | None = Field(default=None, description="Query over the view named source; without it, all of it.")
+
+
+class IngestConfig(dg.Config):
+    """What to ingest in this run. Fields left out keep the declared value."""
+
+    source: SourceConfig | None = Field(default=None, description="Where the rows come from.")
+    uri: str | None = Field(
+        default=None, description="Location of the Lance dataset; a relative path is below the working directory."
+    )
+    mode: ModeChoice | None = Field(
+        default=None,
+        description="append adds the rows, overwrite replaces all rows and the schema, create fails if the dataset "
+        "exists. The first run of append or overwrite creates the dataset.",
+    )
+    max_rows_per_file: int | None = Field(default=None, description="Rows at which a task starts its next data file.")
+    max_bytes_per_file: int | None = Field(
+        default=None, description="Bytes at which a task starts its next data file, about."
+    )
+    vector_columns: dict[str, int] | None = Field(
+        default=None,
+        description="Column of float lists -> length of every list; stored as fixed-size lists.",
+    )
+
+
+def apply_config(declaration: DatasetDeclaration, config: IngestConfig) -> DatasetDeclaration:
+    """The declaration as this run wants it.
+
+    Raises:
+        InvalidInputError: the combination makes no sense; the message names the dataset and the field.
+    """
+    try:
+        return dataclasses.replace(
+            declaration,
+            source=_source(declaration.source, config.source),
+            **_given(
+                uri=_location(declaration.uri if config.uri is None else config.uri),
+                mode=WriteMode(config.mode.value) if config.mode else None,
+                max_rows_per_file=config.max_rows_per_file,
+                max_bytes_per_file=config.max_bytes_per_file,
+                vector_columns=config.vector_columns,
+            ),
+        )
+    except InvalidInputError as error:
+        raise InvalidInputError(f"run configuration of {declaration.name}: {error}") from error
+
+
+def _source(declared: SourceSpec, config: SourceConfig | None) -> SourceSpec:
+    if config is None:
+        return declared
+    chosen = SourceFormat(config.format.value) if config.format else declared.format
+    changes = _given(
+        paths=None if config.paths is None else tuple(config.paths),
+        options=config.options,
+        schema=config.schema_ddl,
+        sql=config.sql,
+    )
+    if chosen is declared.format:
+        return dataclasses.replace(declared, **changes)
+    return SourceSpec(format=chosen, **changes)
+
+
+def _location(uri: str) -> str:
+    # An empty value, say of an unset variable, must not become the working directory.
+    return absolute_uri(uri) if uri.strip() else ""
+
+
+def _given(**values: Any) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}

@@ -1,0 +1,58 @@
+"""Conditions for assets downstream of a dataset, and the sensor that evaluates them.
+
+``AutomationCondition.eager()`` fires on every materialization. :func:`on_new_data` fires when the data version of
+something upstream changed: once for new rows, never for a repeated report of old ones. Maintenance is an observation
+and fires neither.
+
+They differ in a second way. ``eager()`` takes a run of the asset as the answer to whatever happened since the tick
+before, even to what happened after the run had read its input; that change is then lost. Here only the request itself
+is an answer, and only to what was seen when it was made::
+
+    tick 1   version 7 is new        request
+    tick 2   version 8 is new        the request of tick 1 does not answer it: remembered
+    tick 3   the run is done         request
+"""
+
+from typing import Any, Final
+
+import dagster as dg
+
+__all__ = ["build_automation_sensor", "on_new_data"]
+
+_LABEL: Final = "on_new_data"
+
+
+def on_new_data() -> dg.AutomationCondition[Any]:
+    """Materialize an asset whenever the data of something that it depends on changed.
+
+    ::
+
+        @dg.asset(deps=["events"], automation_condition=on_new_data())
+        def daily_report() -> None: ...
+
+    An asset that goes missing is made too. Nothing is started while something upstream is missing or being made, or
+    while the asset itself is; then it is started afterwards.
+    """
+    condition = dg.AutomationCondition
+    changed = condition.newly_missing() | condition.any_deps_updated().replace(
+        "newly_updated", condition.data_version_changed()
+    )
+    answered = condition.initial_evaluation() | (condition.newly_requested() & ~changed)
+    return (
+        condition.in_latest_time_window()
+        & changed.since(answered)
+        & ~condition.any_deps_missing()
+        & ~condition.any_deps_in_progress()
+        & ~condition.in_progress()
+    ).with_label(_LABEL)
+
+
+def build_automation_sensor(*, interval_seconds: int) -> dg.AutomationConditionSensorDefinition:
+    """The sensor that evaluates the conditions of all assets; it runs without being switched on."""
+    return dg.AutomationConditionSensorDefinition(
+        name="automation_sensor",
+        target=dg.AssetSelection.all(),
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        minimum_interval_seconds=interval_seconds,
+        description="Evaluates the automation conditions of all assets.",
+    )

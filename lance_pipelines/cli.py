@@ -1,0 +1,155 @@
+"""The command ``lance-pipelines``: the maintenance jobs without a server, and a demonstration.
+
+Each command runs the Dagster job of its operation in this process: the same steps, checks and events. With
+``DAGSTER_HOME`` set the run appears in that instance and waits for its pools; otherwise it leaves no trace but its
+commit. Dagster and Spark are imported by the commands that need them, not for ``--help``.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["main"]
+
+_Function = TypeVar("_Function", bound="Callable[..., Any]")
+
+_DEFAULT_MODULE: Final = "lance_pipelines.definitions"
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="lance-pipelines")
+def main() -> None:
+    """Keep Lance datasets small and fast."""
+
+
+_COMMON_OPTIONS: Final = (
+    click.option("--dataset", metavar="NAME", help="Declared dataset; may be left out when there is only one."),
+    click.option("--uri", help="Location of the dataset, if not the declared one."),
+    click.option("--dry-run", is_flag=True, help="Print the plan and change nothing."),
+    click.option("-v", "--verbose", is_flag=True, help="Show the run's log."),
+    click.option(
+        "-m", "--module", default=_DEFAULT_MODULE, show_default=True, help="Python module that holds the definitions."
+    ),
+)
+
+_REWRITE_OPTIONS: Final = (
+    click.option(
+        "--threshold",
+        type=click.FloatRange(0, 1, max_open=True),
+        help="Fragments of whose rows a larger part than this is deleted are written anew.",
+    ),
+    click.option(
+        "--target-rows",
+        "target_rows_per_fragment",
+        type=click.IntRange(min=1),
+        help="Rows that a fragment should have.",
+    ),
+    click.option(
+        "--target-bytes",
+        "target_bytes_per_fragment",
+        type=click.IntRange(min=0),
+        help="Bytes that a fragment should have at most; 0 for no limit.",
+    ),
+    click.option(
+        "--max-source-bytes", type=click.IntRange(min=0), help="Bytes that this run reads at most; 0 for no limit."
+    ),
+    click.option("--batch-size", type=click.IntRange(min=0), help="Rows that a task holds in memory at once."),
+    click.option(
+        "--spark-config", multiple=True, metavar="NAME=VALUE", help="Spark property, for example spark.master=local[4]."
+    ),
+)
+
+
+def _options(*groups: tuple[Callable[[_Function], _Function], ...]) -> Callable[[_Function], _Function]:
+    """All options of the groups, in the order in which help shows them."""
+
+    def decorate(function: _Function) -> _Function:
+        for option in reversed([option for group in groups for option in group]):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+@main.command()
+@click.option(
+    "--materialize-deletions/--no-materialize-deletions",
+    default=None,
+    help="Also write large fragments anew that are above the threshold, or not.",
+)
+@_options(_REWRITE_OPTIONS, _COMMON_OPTIONS)
+def compact(**arguments: Any) -> None:
+    """Merge small fragments into few large ones. No row changes."""
+    _run("compact", **arguments)
+
+
+@main.command()
+@_options(_REWRITE_OPTIONS, _COMMON_OPTIONS)
+def materialize_deletions(**arguments: Any) -> None:
+    """Write fragments with many deleted rows anew, without them. No row changes."""
+    _run("materialize_deletions", **arguments)
+
+
+@main.command()
+@click.option("--retain-versions", type=click.IntRange(min=1), help="The newest versions that stay, however old.")
+@click.option("--older-than", metavar="DURATION", help="Younger versions stay, however many: 14d, 36h, or seconds.")
+@click.option(
+    "--delete-unverified",
+    is_flag=True,
+    default=None,
+    help="Also delete young files that no version names; only while nobody writes.",
+)
+@_options(_COMMON_OPTIONS)
+def cleanup(**arguments: Any) -> None:
+    """Remove old versions and the files that only they need. Tagged versions stay."""
+    _run("cleanup", **arguments)
+
+
+@main.command()
+@click.argument("predicate")
+@_options(_COMMON_OPTIONS)
+def delete_rows(**arguments: Any) -> None:
+    """Delete the rows for which PREDICATE, an SQL expression, is true."""
+    _run("delete_rows", **arguments)
+
+
+@main.command(
+    add_help_option=False, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
+)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def demo(arguments: tuple[str, ...]) -> None:
+    """Show the whole story on a real ``dagster dev``, from the first row to the removed old version."""
+    from lance_pipelines.demo.command import demo as command
+
+    command.main(args=list(arguments), prog_name="lance-pipelines demo")
+
+
+def _run(
+    operation: str,
+    *,
+    module: str,
+    dataset: str | None,
+    verbose: bool,
+    spark_config: tuple[str, ...] = (),
+    **values: Any,
+) -> None:
+    settings = dict(map(_setting, spark_config))
+    from lance_pipelines.command_runs import run_operation
+
+    failures = run_operation(operation, values, module=module, dataset=dataset, spark_config=settings, verbose=verbose)
+    for failure in failures:
+        click.echo(f"FAILED {failure}", err=True)
+    sys.exit(1 if failures else 0)
+
+
+def _setting(text: str) -> tuple[str, str]:
+    name, separator, value = text.partition("=")
+    if not name or not separator:
+        raise click.BadParameter(f"{text!r} is not NAME=VALUE", param_hint="--spark-config")
+    return name, value

@@ -1,0 +1,136 @@
+"""Running a maintenance job in this process, for the command line."""
+
+import importlib
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import dagster as dg
+from dagster._core.errors import DagsterHomeNotSetError
+
+from lance_core.errors import InvalidInputError, LanceError
+from lance_pipelines.events import OPERATION_TAG
+from lance_pipelines.jobs import DATASET_TAG, request_config
+from lance_pipelines.ops.failures import take_last_words
+
+__all__ = ["run_operation"]
+
+_INTERRUPTS: Final = (KeyboardInterrupt.__name__, dg.DagsterExecutionInterruptedError.__name__)
+
+
+def run_operation(
+    operation: str,
+    values: Mapping[str, Any],
+    *,
+    module: str,
+    dataset: str | None,
+    spark_config: Mapping[str, str],
+    verbose: bool,
+) -> list[str]:
+    """Run the job of an operation to its end.
+
+    Args:
+        operation: ``compact``, ``materialize_deletions``, ``cleanup`` or ``delete_rows``.
+        values: the operation's configuration; None keeps the declared value.
+        module: the module that holds the definitions.
+        dataset: the declared dataset; None when there is only one.
+        spark_config: Spark properties.
+        verbose: whether the run's log is shown.
+
+    Returns:
+        What failed, one line each; nothing after a success.
+    """
+    subject = operation
+    try:
+        job = _find_job(_load(module), operation, dataset)
+        subject = f"{job.tags[DATASET_TAG]}: {operation}"
+        config = request_config(operation, **values)
+        config["loggers"] = {"console": {"config": {"log_level": "INFO" if verbose else "CRITICAL"}}}
+        if spark_config:
+            config["resources"] = {"spark": {"config": {"spark_config": dict(spark_config)}}}
+        with _instance() as instance:
+            result = job.execute_in_process(run_config=config, instance=instance, raise_on_error=False)
+    except (KeyboardInterrupt, dg.DagsterExecutionInterruptedError):
+        return [f"{subject}: interrupted"]
+    except (LanceError, dg.DagsterError) as error:
+        return [f"{operation}: {_one_line(error)}"]
+    if result.success:
+        return []
+    if any(map(_is_interrupt, result.get_step_failure_events())):
+        return [f"{subject}: interrupted"]
+    return take_last_words() or [_headline(event) for event in result.get_step_failure_events()]
+
+
+def _load(module: str) -> dg.Definitions:
+    """The definitions in a module.
+
+    Raises:
+        InvalidInputError: there is no such module, or it holds none.
+    """
+    # As ``dagster -m`` does, and ``python -m``: modules of the working directory count.
+    directory = str(Path.cwd())
+    if directory not in sys.path:
+        sys.path.insert(0, directory)
+    try:
+        loaded = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise InvalidInputError(f"module {module!r} cannot be imported: {error}") from error
+    found = [value for value in vars(loaded).values() if isinstance(value, dg.Definitions)]
+    if len(found) != 1:
+        raise InvalidInputError(f"module {module!r} must hold one dagster.Definitions, found {len(found)}")
+    return found[0]
+
+
+def _find_job(definitions: dg.Definitions, operation: str, dataset: str | None) -> dg.JobDefinition:
+    """The job with the operation's and the dataset's tags.
+
+    Raises:
+        InvalidInputError: there is none, or no dataset is named and there are several.
+    """
+    jobs = {
+        job.tags[DATASET_TAG]: job
+        for job in definitions.resolve_all_job_defs()
+        if job.tags.get(OPERATION_TAG) == operation and DATASET_TAG in job.tags
+    }
+    if dataset is None and len(jobs) == 1:
+        return next(iter(jobs.values()))
+    if dataset is None:
+        raise InvalidInputError(f"several datasets are declared, name one with --dataset: {sorted(jobs)}")
+    if dataset not in jobs:
+        raise InvalidInputError(f"no dataset {dataset!r} is declared; expected one of {sorted(jobs)}")
+    return jobs[dataset]
+
+
+@contextmanager
+def _instance() -> Iterator[dg.DagsterInstance]:
+    """The instance of DAGSTER_HOME, or one that lasts as long as the run."""
+    try:
+        chosen = dg.DagsterInstance.get()
+    except DagsterHomeNotSetError:
+        chosen = dg.DagsterInstance.ephemeral()
+    with chosen as instance:
+        yield instance
+
+
+def _is_interrupt(event: dg.DagsterEvent) -> bool:
+    """Whether a step ended because the user ended it; which of the two is raised depends on who got the signal."""
+    error = event.step_failure_data.error
+    return error is not None and error.cls_name in _INTERRUPTS
+
+
+def _headline(event: dg.DagsterEvent) -> str:
+    data = event.step_failure_data
+    if data.user_failure_data is not None and data.user_failure_data.description:
+        return str(data.user_failure_data.description)
+    error = data.error
+    # Dagster wraps what the step raised.
+    while error is not None and error.cause is not None:
+        error = error.cause
+    return f"{event.step_key}: {_one_line(error.message if error is not None else 'no message')}"
+
+
+def _one_line(message: object) -> str:
+    """Dagster's messages go over several lines."""
+    return " ".join(str(message).split())

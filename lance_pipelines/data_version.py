@@ -1,0 +1,87 @@
+"""The data version that Dagster records for a version of a dataset.
+
+Not every version changes rows: a compaction makes two, building an index makes one. Dagster must not take those for
+new data, or everything downstream runs again. So the data version of version ``v`` names the last version up to ``v``
+that changed rows, with the beginning of its transaction's UUID: a number alone could come again after the dataset was
+deleted and created anew.
+"""
+
+import re
+from types import MappingProxyType
+from typing import Final
+
+import lance_core
+from lance_core import LanceOperation
+from lance_core.errors import VersionNotFoundError
+
+__all__ = ["CHANGES_ROWS", "changes_rows", "data_version_at", "data_version_of", "is_unknown", "operation_name"]
+
+CHANGES_ROWS: Final = MappingProxyType(
+    {
+        "append": True,
+        "delete": True,
+        "overwrite": True,
+        "create_index": False,
+        "rewrite": False,
+        "merge": True,
+        "restore": True,
+        "reserve_fragments": False,
+        "update": True,
+        "project": True,
+        "update_config": False,
+        "data_replacement": True,
+        "update_mem_wal_state": False,
+        "clone": True,
+        "update_bases": False,
+        "data_overlay": True,
+    }
+)
+"""Operation, as the transaction's oneof names it -> whether readers see other rows or columns after it."""
+
+_UNKNOWN: Final = "unknown"
+
+_WORD_START: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+
+def operation_name(operation: LanceOperation.BaseOperation) -> str:
+    """The operation as the transaction's oneof names it: ``ReserveFragments`` is ``reserve_fragments``."""
+    if isinstance(operation, LanceOperation.Other):
+        return operation.name
+    return _WORD_START.sub("_", type(operation).__name__).lower()
+
+
+def changes_rows(operation: LanceOperation.BaseOperation) -> bool:
+    """Whether an operation changes what readers see. An unknown one counts as a change: stale is worse than busy."""
+    return CHANGES_ROWS.get(operation_name(operation), True)
+
+
+def data_version_of(version: int, transaction_uuid: str | None) -> str:
+    """The data version of a version that changed rows; without its transaction it cannot be told apart for sure."""
+    return f"{version}-{transaction_uuid[:8] if transaction_uuid else _UNKNOWN}"
+
+
+def is_unknown(data_version: str) -> bool:
+    """Whether a data version stands for one that could not be found."""
+    return data_version.endswith(f"-{_UNKNOWN}")
+
+
+def data_version_at(uri: str, version: int | None) -> str:
+    """The data version of one version of the dataset, None for the latest, as ``"{version}-{8 hex digits}"``.
+
+    Walks back to the version that changed rows last. Where the history was cleaned up before that one is reached, the
+    oldest version that is left stands for it; the event log may know more, see ``recorded_versions.py``.
+
+    Raises:
+        VersionNotFoundError: the dataset has no such version.
+    """
+    dataset = lance_core.dataset(uri, version=version)
+    for candidate in range(dataset.version, 0, -1):
+        try:
+            transaction = dataset.read_transaction(candidate)
+        except VersionNotFoundError:
+            return data_version_of(candidate + 1, None)
+        if transaction is None:
+            return data_version_of(candidate, None)
+        if changes_rows(transaction.operation):
+            return data_version_of(candidate, transaction.uuid)
+    return data_version_of(1, None)

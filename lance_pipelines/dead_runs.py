@@ -1,0 +1,131 @@
+"""Runs whose process is gone: marked as failed, and their pool slots given back.
+
+A process that was killed cannot say so. Its run stays "started" for ever, and if it died inside a commit it keeps the
+pool slot of its dataset, so that the next commit would wait without end. Dagster's daemon cleans up after runs that it
+launched itself, but not after ``dagster job execute``. So every run notes the process it lives in, looks for
+dead ones before its own commit, and goes on looking while it may have to wait for the slot.
+
+A run has an id only once it was launched, and ``dagster job execute`` has no hook between that and the first step: a
+run that is killed before its first step notes the process is noted nowhere.
+
+Only runs noted in the same process namespace of the same machine are judged: elsewhere the ids mean other processes.
+For all others ``silent_runs.py`` has a bound.
+"""
+
+import logging
+import multiprocessing
+import os
+import socket
+import threading
+from contextlib import suppress
+from typing import Final
+
+import dagster as dg
+import psutil
+from sqlalchemy.exc import SQLAlchemyError
+
+__all__ = [
+    "MACHINE_TAG",
+    "PROCESS_TAG",
+    "fail_dead_runs",
+    "machine",
+    "note_run_process",
+    "stop_watching",
+    "watch_for_dead_runs",
+]
+
+MACHINE_TAG: Final = "lance_pipelines/machine"
+PROCESS_TAG: Final = "lance_pipelines/process"
+
+_CLOCK_TOLERANCE_SECONDS: Final = 60
+"""Start times are told relative to the clock, which may be set while a process runs."""
+
+_WATCH_SECONDS: Final = 5.0
+
+_watched: Final[dict[str, threading.Event]] = {}
+
+_logger: Final = logging.getLogger(__name__)
+
+_UNFINISHED: Final = [
+    dg.DagsterRunStatus.STARTING,
+    dg.DagsterRunStatus.STARTED,
+    dg.DagsterRunStatus.CANCELING,
+]
+
+
+def note_run_process(instance: dg.DagsterInstance, run_id: str) -> None:
+    """Tag a run with the process whose death ends it.
+
+    A step of the multiprocess executor is a child of that process. A run that a code server launched is noted under
+    the server, which watches its runs itself.
+    """
+    parent = multiprocessing.parent_process()
+    process_id = os.getpid() if parent is None else parent.pid
+    if process_id is not None:
+        instance.add_run_tags(run_id, {MACHINE_TAG: machine(), PROCESS_TAG: _identity(process_id)})
+
+
+def fail_dead_runs(instance: dg.DagsterInstance) -> list[str]:
+    """Report as failed every unfinished run noted on this machine whose process is gone, and free its slots.
+
+    Returns:
+        Ids of the runs that were found dead.
+    """
+    noted_here = instance.get_runs(filters=dg.RunsFilter(statuses=_UNFINISHED, tags={MACHINE_TAG: machine()}))
+    dead = [run for run in noted_here if not _is_alive(run.tags[PROCESS_TAG])]
+    for run in dead:
+        instance.report_run_failed(run, f"The run's process ({run.tags[PROCESS_TAG]}) is gone.")
+        instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
+    return [run.run_id for run in dead]
+
+
+def watch_for_dead_runs(instance: dg.DagsterInstance, run_id: str) -> None:
+    """Keep looking for dead runs until :func:`stop_watching`: this run may be waiting for a slot that one died with."""
+    stop = _watched[run_id] = threading.Event()
+    watcher = threading.Thread(target=_watch, args=(instance, run_id, stop), name="dead-runs", daemon=True)
+    watcher.start()
+
+
+def stop_watching(run_id: str) -> None:
+    """The run has its slot, or needs none."""
+    stop = _watched.pop(run_id, None)
+    if stop is not None:
+        stop.set()
+
+
+def _watch(instance: dg.DagsterInstance, run_id: str, stop: threading.Event) -> None:
+    while not stop.wait(_WATCH_SECONDS):
+        try:
+            run = instance.get_run_by_id(run_id)
+            if run is None or run.is_finished:
+                return
+            fail_dead_runs(instance)
+        except (SQLAlchemyError, OSError) as error:
+            # Without the watcher a wait may be long; with a watcher that raises it is not shorter.
+            _logger.warning("stopped looking for dead runs: %s", error)
+            return
+
+
+def machine() -> str:
+    """Where a process id means the same process: the host, and on Linux the process namespace of a container."""
+    namespace = ""
+    with suppress(OSError):
+        namespace = os.readlink("/proc/self/ns/pid")  # not a path: "pid:[4026531836]"
+    return f"{socket.gethostname()} {namespace}".strip()
+
+
+def _identity(process_id: int) -> str:
+    """The process id with its start time: ids are used again."""
+    return f"{process_id}@{psutil.Process(process_id).create_time():.0f}"
+
+
+def _is_alive(identity: str) -> bool:
+    process_id, _, started_at = identity.partition("@")
+    try:
+        process = psutil.Process(int(process_id))
+        is_same = abs(process.create_time() - float(started_at)) < _CLOCK_TOLERANCE_SECONDS
+        return is_same and bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+    except psutil.AccessDenied:
+        return True

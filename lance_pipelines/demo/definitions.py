@@ -1,0 +1,74 @@
+"""What the demonstration's ``dagster dev`` loads: one dataset with a tight policy, and an asset that follows it.
+
+The policy is that of a real dataset in small: fragments of a few thousand rows, one version kept, sensors that look
+every few seconds.
+"""
+
+from datetime import timedelta
+from typing import Final
+
+import dagster as dg
+
+import lance_core
+from lance_pipelines.automation import on_new_data
+from lance_pipelines.build import build_definitions
+from lance_pipelines.ingest.declaration import DatasetDeclaration, SourceFormat, SourceSpec
+from lance_pipelines.maintenance.policy import CleanupPolicy, CompactionPolicy, DeletionPolicy, MaintenancePolicy
+from lance_pipelines.settings import Settings
+
+__all__ = [
+    "CLEANUP_POLICY",
+    "COMPACTION_POLICY",
+    "DATASET",
+    "DELETION_POLICY",
+    "DOWNSTREAM",
+    "defs",
+    "demo_definitions",
+]
+
+DATASET: Final = "events"
+DOWNSTREAM: Final = "event_counts"
+
+COMPACTION_POLICY: Final = CompactionPolicy(
+    target_rows_per_fragment=4000, target_bytes_per_fragment=None, min_small_fragments=4
+)
+DELETION_POLICY: Final = DeletionPolicy(max_deleted_fraction=0.1)
+CLEANUP_POLICY: Final = CleanupPolicy(retain_versions=1, older_than=timedelta(0), min_old_versions=1)
+
+_INTERVAL_SECONDS: Final = 5
+
+
+def demo_definitions(settings: Settings) -> dg.Definitions:
+    """The dataset ``events``, its jobs and sensors, and the asset ``event_counts``.
+
+    Args:
+        settings: where the dataset is.
+    """
+    uri = settings.dataset_uri(DATASET)
+
+    @dg.asset(
+        name=DOWNSTREAM,
+        deps=[DATASET],
+        automation_condition=on_new_data(),
+        description="How many events of each kind there are; runs whenever rows came or went, and only then.",
+    )
+    def event_counts() -> dg.MaterializeResult[None]:
+        counts = lance_core.dataset(uri).to_table(columns=["kind"])["kind"].value_counts().to_pylist()
+        return dg.MaterializeResult(metadata={str(count["values"]): int(count["counts"]) for count in counts})
+
+    declaration = DatasetDeclaration(
+        name=DATASET,
+        uri=uri,
+        source=SourceSpec(format=SourceFormat.PARQUET, paths=("named-by-each-run.parquet",)),
+        description="Events that arrive in many small batches.",
+        maintenance=MaintenancePolicy(compaction=COMPACTION_POLICY, deletion=DELETION_POLICY, cleanup=CLEANUP_POLICY),
+    )
+    return build_definitions(
+        declarations=[declaration],
+        settings=settings,
+        assets=[event_counts],
+        sensor_interval_seconds=_INTERVAL_SECONDS,
+    )
+
+
+defs = demo_definitions(Settings.from_environment())

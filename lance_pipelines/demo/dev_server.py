@@ -1,0 +1,152 @@
+"""A ``dagster dev`` of the demonstration's own: web server, daemon and code server as processes.
+
+The instance lives in a directory of the story, so that nothing of the user's is touched. The processes form a group of
+their own and end with the ``with`` block, whatever happens in it.
+"""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from lance_core.errors import StorageError
+from lance_pipelines.demo.web_api import WebApi
+from lance_pipelines.settings import child_environment
+
+__all__ = ["DevServer"]
+
+DEFINITIONS_MODULE: Final = "lance_pipelines.demo.definitions"
+
+_POLL_SECONDS: Final = 0.5
+_START_SECONDS: Final = 300
+_STOP_SECONDS: Final = 60
+_LOG_TAIL_CHARACTERS: Final = 4000
+
+_INSTANCE: Final = {
+    "storage": {
+        "custom": {
+            "module": "lance_pipelines.instance_storage",
+            "class": "LockedSqliteStorage",
+            "config": {},
+        }
+    },
+    "run_coordinator": {
+        "module": "dagster.core.run_coordinator",
+        "class": "QueuedRunCoordinator",
+        "config": {"dequeue_interval_seconds": 1},
+    },
+    "concurrency": {"runs": {"max_concurrent_runs": 2}, "pools": {"granularity": "op", "default_limit": 1}},
+    "run_monitoring": {"enabled": True, "free_slots_after_run_end_seconds": 15},
+    "telemetry": {"enabled": False},
+    "nux": {"enabled": False},
+}
+
+
+class DevServer:
+    """A running ``dagster dev``.
+
+    Args:
+        directory: where the instance and the log go; made when absent.
+        warehouse: directory of the datasets.
+        port: of the web server; 0 for a free one.
+    """
+
+    def __init__(self, directory: Path, *, warehouse: Path, port: int = 0) -> None:
+        """Nothing is started yet."""
+        self._home = directory / "dagster_home"
+        self._log = directory / "dagster-dev.log"
+        self._warehouse = warehouse
+        self._port = port or _free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+        self.url = f"http://127.0.0.1:{self._port}"
+        self.api = WebApi(self.url, DEFINITIONS_MODULE)
+
+    @property
+    def log(self) -> Path:
+        """The output of all processes."""
+        return self._log
+
+    def __enter__(self) -> Self:
+        """Start, and wait until the code location is loaded.
+
+        Raises:
+            StorageError: it does not start.
+        """
+        self._home.mkdir(parents=True, exist_ok=True)
+        # JSON is YAML.
+        (self._home / "dagster.yaml").write_text(json.dumps(_INSTANCE, indent=2), encoding="utf-8")
+        command = [sys.executable, "-m", "dagster", "dev", "-m", DEFINITIONS_MODULE]
+        with self._log.open("wb") as output:
+            self._process = subprocess.Popen(
+                [*command, "-h", "127.0.0.1", "-p", str(self._port)],
+                cwd=self._home,
+                env=child_environment(warehouse=self._warehouse, dagster_home=self._home),
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        try:
+            self.wait_until(self.api.is_loaded, "the code location does not load", seconds=_START_SECONDS)
+        except BaseException:
+            self._stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop every process."""
+        self._stop()
+
+    def wait_until(self, condition: Callable[[], bool], what: str, *, seconds: float) -> None:
+        """Ask until the answer is yes.
+
+        Args:
+            condition: the question; a server that does not answer counts as no.
+            what: what has gone wrong when the time is over.
+            seconds: how long to ask.
+
+        Raises:
+            StorageError: the time is over, or a process ended.
+        """
+        deadline = time.monotonic() + seconds
+        while True:
+            with suppress(urllib.error.URLError, ConnectionError, TimeoutError):
+                if condition():
+                    return
+            if self._process is None or self._process.poll() is not None:
+                raise StorageError(f"dagster dev ended; the end of {self._log}:\n{self._tail()}")
+            if time.monotonic() > deadline:
+                raise StorageError(f"{what} after {seconds:.0f} seconds; the end of {self._log}:\n{self._tail()}")
+            time.sleep(_POLL_SECONDS)
+
+    def _tail(self) -> str:
+        return self._log.read_text(encoding="utf-8", errors="replace")[-_LOG_TAIL_CHARACTERS:]
+
+    def _stop(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.send_signal(signal.SIGINT)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_STOP_SECONDS)
+        # Servers and runs of the group that did not leave with it.
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port

@@ -1,0 +1,121 @@
+"""The rows of the story, and what is left of them after each delete.
+
+The input files and the expectation come from here and from nowhere else: the expectation is kept with plain Arrow
+functions and never asks the dataset.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+__all__ = ["DELETES", "EMBEDDING_LENGTH", "Delete", "ExpectedRows", "events", "write_batch"]
+
+EMBEDDING_LENGTH: Final = 8
+
+_KINDS: Final = ("view", "click", "purchase", "bot")
+_SHARES: Final = (0.5, 0.3, 0.16, 0.04)
+_SEED: Final = 7
+
+_SCHEMA: Final = pa.schema(
+    [
+        pa.field("id", pa.int64()),
+        pa.field("kind", pa.string()),
+        pa.field("score", pa.float64()),
+        pa.field("embedding", pa.list_(pa.float32(), EMBEDDING_LENGTH)),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delete:
+    """One delete of the story.
+
+    Attributes:
+        predicate: as it is given to the job.
+        matches: the same in Arrow functions; table -> boolean array.
+    """
+
+    predicate: str
+    matches: Callable[[pa.Table], pa.ChunkedArray]
+
+
+DELETES: Final = (
+    Delete(predicate="kind = 'bot'", matches=lambda rows: pc.equal(rows["kind"], "bot")),
+    Delete(
+        predicate="id >= 2100 AND id < 4180",
+        matches=lambda rows: pc.and_(pc.greater_equal(rows["id"], 2100), pc.less(rows["id"], 4180)),
+    ),
+    Delete(predicate="score < 0.02", matches=lambda rows: pc.less(rows["score"], 0.02)),
+    Delete(
+        predicate="id IN (501, 1002, 1503, 4504)",
+        matches=lambda rows: pc.is_in(rows["id"], value_set=pa.array([501, 1002, 1503, 4504])),
+    ),
+    Delete(
+        predicate="kind = 'view' AND score > 0.97",
+        matches=lambda rows: pc.and_(pc.equal(rows["kind"], "view"), pc.greater(rows["score"], 0.97)),
+    ),
+)
+"""Five deletes: a kind, a range over whole fragments and parts of two, a threshold, single rows, a combination."""
+
+
+def events(number: int, num_rows: int) -> pa.Table:
+    """The rows of one batch; ids go on from batch to batch.
+
+    Args:
+        number: which batch, from 0.
+        num_rows: rows of every batch.
+    """
+    random = np.random.default_rng((_SEED, number))
+    vectors = random.standard_normal(num_rows * EMBEDDING_LENGTH, dtype=np.float32)
+    return pa.table(
+        [
+            pa.array(np.arange(number * num_rows, (number + 1) * num_rows)),
+            pa.array(random.choice(_KINDS, num_rows, p=_SHARES)),
+            pa.array(random.random(num_rows)),
+            pa.FixedSizeListArray.from_arrays(pa.array(vectors), EMBEDDING_LENGTH),
+        ],
+        schema=_SCHEMA,
+    )
+
+
+def write_batch(directory: Path, number: int, num_rows: int) -> Path:
+    """Write one batch as a Parquet file and return its path."""
+    path = directory / f"batch-{number:03d}.parquet"
+    pq.write_table(events(number, num_rows), path)
+    return path
+
+
+class ExpectedRows:
+    """What the dataset must hold."""
+
+    def __init__(self) -> None:
+        """No rows."""
+        self._rows = _SCHEMA.empty_table()
+
+    @property
+    def num_rows(self) -> int:
+        """How many."""
+        num_rows: int = self._rows.num_rows
+        return num_rows
+
+    @property
+    def rows(self) -> pa.Table:
+        """All of them, ascending by id."""
+        return self._rows.sort_by("id").combine_chunks()
+
+    def append(self, rows: pa.Table) -> None:
+        """A batch came in."""
+        self._rows = pa.concat_tables([self._rows, rows])
+
+    def delete(self, delete: Delete) -> int:
+        """Rows went; returns how many."""
+        kept = self._rows.filter(pc.invert(delete.matches(self._rows)))
+        num_deleted: int = self._rows.num_rows - kept.num_rows
+        self._rows = kept
+        return num_deleted

@@ -1,0 +1,50 @@
+"""The reference implementation's opinion of a dataset, where it is installed.
+
+It is no dependency of this project; who has it gets the second opinion. It runs in a process of its own.
+"""
+
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+from lance_core.errors import CorruptDataError
+
+__all__ = ["REFERENCE_MODULE", "is_reference_installed", "rows_by_version"]
+
+REFERENCE_MODULE: Final = "lance"
+
+_PROGRAM: Final = """
+import importlib, json, sys
+module, uri, *versions = sys.argv[1:]
+reference = importlib.import_module(module)
+rows = {}
+for version in versions:
+    dataset = reference.dataset(uri, version=int(version))
+    dataset.validate()
+    rows[version] = dataset.to_table().num_rows
+print(json.dumps(rows))
+"""
+
+
+def is_reference_installed() -> bool:
+    """Whether there is a second opinion."""
+    return importlib.util.find_spec(REFERENCE_MODULE) is not None
+
+
+def rows_by_version(uri: Path, versions: tuple[int, ...]) -> dict[int, int]:
+    """Validate versions with the reference and read every row of them.
+
+    Returns:
+        Version -> rows that the reference reads.
+
+    Raises:
+        CorruptDataError: it rejects one.
+    """
+    command = [sys.executable, "-c", _PROGRAM, REFERENCE_MODULE, str(uri), *map(str, versions)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise CorruptDataError(f"the reference rejects {uri}: {done.stderr.strip().splitlines()[-1]}", path=str(uri))
+    return {int(version): rows for version, rows in json.loads(done.stdout).items()}

@@ -1,0 +1,137 @@
+"""The GraphQL interface of a running Dagster web server: what its pages use, for a program."""
+
+import json
+import urllib.request
+from dataclasses import dataclass
+from typing import Any, Final
+
+from lance_core.errors import StorageError
+
+__all__ = ["AssetEvents", "WebApi"]
+
+_TIMEOUT_SECONDS: Final = 60
+
+_LOCATIONS: Final = """
+query { workspaceOrError { ... on Workspace { locationEntries {
+  name loadStatus locationOrLoadError { __typename ... on PythonError { message } } } } } }
+"""
+_LAUNCH: Final = """
+mutation Launch($params: ExecutionParams!) { launchRun(executionParams: $params) {
+  __typename
+  ... on LaunchRunSuccess { run { runId } }
+  ... on PythonError { message }
+  ... on RunConfigValidationInvalid { errors { message } } } }
+"""
+_RUN: Final = "query Run($runId: ID!) { runOrError(runId: $runId) { ... on Run { status } } }"
+_RUNS: Final = """
+query Runs($statuses: [RunStatus!]) { runsOrError(filter: {statuses: $statuses}) {
+  ... on Runs { results { runId jobName status } } } }
+"""
+_START_SENSOR: Final = """
+mutation Start($selector: SensorSelector!) { startSensor(sensorSelector: $selector) {
+  __typename ... on Sensor { name } ... on PythonError { message } } }
+"""
+_ASSET_EVENTS: Final = """
+query Events($path: [String!]!) { assetOrError(assetKey: {path: $path}) { ... on Asset {
+  assetMaterializations { runId tags { key value } }
+  assetObservations { runId tags { key value } } } } }
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssetEvents:
+    """What was recorded of an asset, newest first; each event by its tags.
+
+    Attributes:
+        materializations: new data.
+        observations: everything else.
+    """
+
+    materializations: list[dict[str, str]]
+    observations: list[dict[str, str]]
+
+
+class WebApi:
+    """A web server's GraphQL interface.
+
+    Args:
+        url: of the server.
+        location: name of the code location.
+    """
+
+    def __init__(self, url: str, location: str) -> None:
+        """Nothing is asked yet."""
+        self._url = url
+        self._selector = {"repositoryLocationName": location, "repositoryName": "__repository__"}
+        self._location = location
+
+    def is_loaded(self) -> bool:
+        """Whether the code location is there.
+
+        Raises:
+            StorageError: the code cannot be loaded.
+        """
+        entries = self._query(_LOCATIONS)["workspaceOrError"]["locationEntries"]
+        for entry in entries:
+            found = entry["locationOrLoadError"]
+            if found is not None and found["__typename"] == "PythonError":
+                raise StorageError(f"the code location {entry['name']} cannot be loaded: {found['message']}")
+        return [(entry["name"], entry["loadStatus"]) for entry in entries] == [(self._location, "LOADED")]
+
+    def launch(self, job: str, run_config: dict[str, Any]) -> str:
+        """Launch a job as the launchpad does; returns the run's id.
+
+        Raises:
+            StorageError: the run was refused.
+        """
+        params = {"selector": {**self._selector, "jobName": job}, "runConfigData": run_config}
+        launched = self._query(_LAUNCH, params=params)["launchRun"]
+        if launched["__typename"] != "LaunchRunSuccess":
+            raise StorageError(f"the job {job} was not launched: {launched}")
+        run_id: str = launched["run"]["runId"]
+        return run_id
+
+    def status(self, run_id: str) -> str:
+        """The status of a run, as Dagster spells it."""
+        status: str = self._query(_RUN, runId=run_id)["runOrError"]["status"]
+        return status
+
+    def runs(self, *statuses: str) -> list[dict[str, str]]:
+        """Runs in one of these statuses; all for none. Each has runId, jobName and status."""
+        runs: list[dict[str, str]] = self._query(_RUNS, statuses=list(statuses) or None)["runsOrError"]["results"]
+        return runs
+
+    def start_sensor(self, name: str) -> None:
+        """Switch a sensor on.
+
+        Raises:
+            StorageError: there is no such sensor.
+        """
+        started = self._query(_START_SENSOR, selector={**self._selector, "sensorName": name})["startSensor"]
+        if started["__typename"] != "Sensor":
+            raise StorageError(f"the sensor {name} was not started: {started}")
+
+    def asset_events(self, asset: str) -> AssetEvents:
+        """What was recorded of an asset; nothing for one that never had an event."""
+        found = self._query(_ASSET_EVENTS, path=[asset])["assetOrError"]
+        return AssetEvents(
+            materializations=[_tags(event) for event in found.get("assetMaterializations", [])],
+            observations=[_tags(event) for event in found.get("assetObservations", [])],
+        )
+
+    def _query(self, query: str, **variables: Any) -> dict[str, Any]:
+        request = urllib.request.Request(
+            f"{self._url}/graphql",
+            data=json.dumps({"query": query, "variables": variables}).encode(),
+            headers={"Content-Type": "application/json"},
+        )
+        with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as response:
+            answer = json.load(response)
+        if "errors" in answer:
+            raise StorageError(f"the web server refused a query: {answer['errors']}")
+        data: dict[str, Any] = answer["data"]
+        return data
+
+
+def _tags(event: dict[str, Any]) -> dict[str, str]:
+    return {tag["key"]: tag["value"] for tag in event["tags"]}

@@ -1,0 +1,188 @@
+"""What the asset of a dataset is told about a commit.
+
+==================================  =======================  ============================================
+Commit                              Event                    Dagster's reaction
+==================================  =======================  ============================================
+changes rows or columns             ``AssetMaterialization`` downstream is stale, conditions fire
+changes neither (maintenance, an    ``AssetObservation``     none; figures and plots show it
+index, configuration)
+==================================  =======================  ============================================
+
+A maintenance commit must never be a materialization, not even one with an unchanged data version: freshness starts
+anew and ``AutomationCondition.eager()`` fires on any materialization. Both events carry the data version, the
+operation, and the figures of the version, so that the UI plots them over time.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+import dagster as dg
+
+import lance_core
+from lance_core.errors import NotSupportedError, VersionNotFoundError
+from lance_pipelines.data_version import data_version_at
+from lance_pipelines.maintenance.policy import MaintenancePolicy
+from lance_pipelines.metadata import dataset_metadata, version_metadata
+
+__all__ = [
+    "DATA_VERSION_TAG",
+    "EXTERNAL_WRITER",
+    "OPERATION_TAG",
+    "VERSION_KEY",
+    "WRITER_TAG",
+    "dataset_materialization",
+    "external_materialization",
+    "external_observation",
+    "maintenance_observation",
+]
+
+DATA_VERSION_TAG: Final = "dagster/data_version"
+OPERATION_TAG: Final = "lance/op"
+WRITER_TAG: Final = "lance/writer"
+VERSION_KEY: Final = "lance/version"
+"""Metadata key of the version that an event tells of."""
+
+EXTERNAL_WRITER: Final = "external"
+"""Value of the writer's tag for commits that no run of this instance made."""
+
+
+def maintenance_observation(
+    *,
+    dataset: str,
+    uri: str,
+    op: str,
+    report_metadata: Mapping[str, int | float | str],
+    version: int,
+    data_version: str | None = None,
+    policy: MaintenancePolicy | None = None,
+) -> dg.AssetObservation:
+    """The event of a commit by maintenance, or of files that it removed.
+
+    Args:
+        dataset: the declaration's name.
+        uri: the dataset's location.
+        op: what was done, for example ``compact``.
+        report_metadata: what the work did; a key without ``/`` is put below ``lance/``.
+        version: the version afterwards.
+        data_version: the data version, which maintenance does not change; None reads it from the history. Give the one
+            from before when old versions were removed: the history may not reach back to it any more.
+        policy: what counts as a small fragment; None takes the default.
+    """
+    return dg.AssetObservation(
+        asset_key=dataset,
+        description=f"{op}: no row changed",
+        metadata=_metadata(dataset, uri, version, report_metadata, policy),
+        tags=_tags(uri, op, version, data_version),
+    )
+
+
+def dataset_materialization(
+    *,
+    dataset: str,
+    uri: str,
+    op: str,
+    report_metadata: Mapping[str, int | float | str],
+    version: int,
+    data_version: str | None = None,
+    policy: MaintenancePolicy | None = None,
+) -> dg.AssetMaterialization:
+    """The event of a commit by one of our runs that changed rows; arguments as :func:`maintenance_observation`."""
+    return dg.AssetMaterialization(
+        asset_key=dataset,
+        description=f"{op}: version {version}",
+        metadata=_metadata(dataset, uri, version, report_metadata, policy),
+        tags=_tags(uri, op, version, data_version),
+    )
+
+
+def external_materialization(
+    *,
+    dataset: str,
+    uri: str,
+    op: str,
+    report_metadata: Mapping[str, int | float | str],
+    version: int,
+    data_version: str,
+    writer: str = EXTERNAL_WRITER,
+    policy: MaintenancePolicy | None = None,
+) -> dg.AssetMaterialization:
+    """The event of a data-changing commit that was found, not made.
+
+    Args:
+        dataset: the declaration's name.
+        uri: the dataset's location.
+        op: the operation, as the transaction names it.
+        report_metadata: what is known about the commit.
+        version: the version that it made.
+        data_version: the data version of that version.
+        writer: who made it.
+        policy: what counts as a small fragment; None takes the default.
+    """
+    return dg.AssetMaterialization(
+        asset_key=dataset,
+        description=f"version {version} ({op}) was found in the dataset",
+        metadata=_metadata(dataset, uri, version, report_metadata, policy),
+        tags=_tags(uri, op, version, data_version) | {WRITER_TAG: writer},
+    )
+
+
+def external_observation(
+    *,
+    dataset: str,
+    uri: str,
+    op: str,
+    report_metadata: Mapping[str, int | float | str],
+    version: int,
+    data_version: str | None = None,
+    writer: str = EXTERNAL_WRITER,
+    policy: MaintenancePolicy | None = None,
+) -> dg.AssetObservation:
+    """The event of a commit that was found and changed no row; arguments as :func:`external_materialization`."""
+    return dg.AssetObservation(
+        asset_key=dataset,
+        description=f"version {version} ({op}) was found in the dataset: no row changed",
+        metadata=_metadata(dataset, uri, version, report_metadata, policy),
+        tags=_tags(uri, op, version, data_version) | {WRITER_TAG: writer},
+    )
+
+
+def _metadata(
+    dataset: str,
+    uri: str,
+    version: int,
+    report_metadata: Mapping[str, int | float | str],
+    policy: MaintenancePolicy | None,
+) -> dict[str, dg.MetadataValue]:
+    reported = {key if "/" in key else f"lance/{key}": _value(value) for key, value in report_metadata.items()}
+    return (
+        dataset_metadata(dataset, uri)
+        | _figures(uri, version, policy or MaintenancePolicy())
+        | {VERSION_KEY: dg.MetadataValue.int(version)}
+        | reported
+    )
+
+
+def _figures(uri: str, version: int, policy: MaintenancePolicy) -> dict[str, dg.MetadataValue]:
+    try:
+        return version_metadata(lance_core.dataset(uri, version=version), policy)
+    except (VersionNotFoundError, NotSupportedError):
+        # Removed meanwhile, or by a newer writer. The commit is a fact all the same, and its event must not fail.
+        return {}
+
+
+def _tags(uri: str, op: str, version: int, data_version: str | None) -> dict[str, str]:
+    tags = {OPERATION_TAG: op}
+    if data_version is None:
+        try:
+            data_version = data_version_at(uri, version)
+        except VersionNotFoundError:
+            return tags
+    return tags | {DATA_VERSION_TAG: data_version}
+
+
+def _value(value: int | float | str) -> dg.MetadataValue:
+    if isinstance(value, bool):
+        return dg.MetadataValue.bool(value)
+    if isinstance(value, int):
+        return dg.MetadataValue.int(value)
+    return dg.MetadataValue.float(value) if isinstance(value, float) else dg.MetadataValue.text(value)

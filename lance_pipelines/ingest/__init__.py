@@ -1,0 +1,1 @@
+"""What is declared, staged, verified and committed. No Spark, no Dagster."""

@@ -1,0 +1,125 @@
+"""What a user declares once about a dataset: where it lives, what feeds it, how it is written.
+
+A :class:`DatasetDeclaration` is plain data. ``build_definitions`` turns each into a graph-backed asset; the Spark
+layer reads its source; the commit step reads its mode. A run configuration may replace single values for one run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from lance_core.errors import InvalidInputError
+from lance_pipelines.maintenance.policy import MaintenancePolicy
+
+__all__ = [
+    "DEFAULT_MAX_BYTES_PER_FILE",
+    "DEFAULT_MAX_ROWS_PER_FILE",
+    "DatasetDeclaration",
+    "SourceFormat",
+    "SourceSpec",
+    "WriteMode",
+]
+
+DEFAULT_MAX_ROWS_PER_FILE: Final = 1024 * 1024
+"""Rows at which a task starts its next data file; the reference writer's default."""
+
+DEFAULT_MAX_BYTES_PER_FILE: Final = 2 * 1024**3
+"""Bytes at which a task starts its next data file: large enough to scan well, small enough to rewrite in one task."""
+
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+class WriteMode(StrEnum):
+    """What a run does with the rows that are there already."""
+
+    APPEND = "append"
+    """Add the new rows; the first run creates the dataset."""
+
+    OVERWRITE = "overwrite"
+    """Replace all rows and the schema by the new ones; the first run creates the dataset."""
+
+    CREATE = "create"
+    """Create the dataset; fail if there is one."""
+
+
+class SourceFormat(StrEnum):
+    """What Spark reads."""
+
+    PARQUET = "parquet"
+    CSV = "csv"
+    JSON = "json"
+    ORC = "orc"
+    ENVIRONMENT = "environment"
+    """The inventory of files installed in the running Python environment."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceSpec:
+    """Where rows come from.
+
+    Attributes:
+        format: the reader.
+        paths: files, directories or globs that the reader opens; empty for ``environment``.
+        options: reader options as Spark spells them (``header``, ``sep`` …).
+        schema: Spark DDL (``"id BIGINT, name STRING"``) when the reader should not infer one.
+        sql: a query over the view ``source``; None takes every row and column.
+    """
+
+    format: SourceFormat
+    paths: tuple[str, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+    schema: str | None = None
+    sql: str | None = None
+
+    def __post_init__(self) -> None:
+        needs_paths = self.format is not SourceFormat.ENVIRONMENT
+        if needs_paths and not self.paths:
+            raise InvalidInputError(f"a {self.format} source needs at least one path")
+        if not needs_paths and self.paths:
+            raise InvalidInputError(f"an {self.format} source takes no paths, found {list(self.paths)}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatasetDeclaration:
+    """One Lance dataset of the project.
+
+    Attributes:
+        name: the asset's name; letters, digits and underscores.
+        uri: the dataset's location.
+        source: what feeds it.
+        mode: what a run does with the rows that are there.
+        max_rows_per_file: a task starts a new fragment at this many rows.
+        max_bytes_per_file: a task starts a new fragment at about this many bytes.
+        vector_columns: column of float lists -> length that every list must have; stored as fixed-size lists.
+        description: shown beside the asset.
+        maintenance: when its fragments are merged and its old versions go.
+    """
+
+    name: str
+    uri: str
+    source: SourceSpec
+    mode: WriteMode = WriteMode.APPEND
+    max_rows_per_file: int = DEFAULT_MAX_ROWS_PER_FILE
+    max_bytes_per_file: int = DEFAULT_MAX_BYTES_PER_FILE
+    vector_columns: Mapping[str, int] = field(default_factory=dict)
+    description: str | None = None
+    maintenance: MaintenancePolicy = field(default_factory=MaintenancePolicy)
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise InvalidInputError(
+                f"dataset name {self.name!r} is not letters, digits and underscores starting with a letter"
+            )
+        if not self.uri:
+            raise InvalidInputError(f"dataset {self.name}: the URI is empty")
+        for what, number in (
+            ("max_rows_per_file", self.max_rows_per_file),
+            ("max_bytes_per_file", self.max_bytes_per_file),
+            *((f"vector_columns[{column!r}]", length) for column, length in self.vector_columns.items()),
+        ):
+            if number < 1:
+                raise InvalidInputError(f"dataset {self.name}: {what} must be at least 1, found {number}")

@@ -1,0 +1,68 @@
+"""What is at a dataset's location before a write starts.
+
+A write is planned on one version: its schema decides what the fragments look like, its number is where the commit
+starts to look for what others committed meanwhile. Everything that can be refused is refused here, before any row is
+read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import lance_core
+from lance_core.errors import AlreadyExistsError, DatasetNotFoundError
+from lance_pipelines.ingest.declaration import DatasetDeclaration, WriteMode
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["WritePlan", "open_dataset", "plan_write"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WritePlan:
+    """The version that a write starts from.
+
+    Attributes:
+        read_version: the latest version; 0 when there is no dataset.
+        read_transaction: UUID of the transaction that made it; None when there is no dataset, or it records none.
+        schema: the schema that new fragments must have; None when the write brings its own, because there is no
+            dataset or because it replaces everything.
+    """
+
+    read_version: int
+    read_transaction: str | None
+    schema: pa.Schema | None
+
+
+def open_dataset(uri: str) -> lance_core.LanceDataset | None:
+    """The latest version of the dataset at ``uri``, or None when there is none."""
+    try:
+        return lance_core.dataset(uri)
+    except DatasetNotFoundError:
+        return None
+
+
+def plan_write(declaration: DatasetDeclaration) -> WritePlan:
+    """Look at the dataset's location.
+
+    Raises:
+        AlreadyExistsError: the mode is ``create`` and there is a dataset.
+    """
+    dataset = open_dataset(declaration.uri)
+    if dataset is None:
+        return WritePlan(read_version=0, read_transaction=None, schema=None)
+    if declaration.mode is WriteMode.CREATE:
+        raise AlreadyExistsError(
+            f"{declaration.uri} holds a dataset (version {dataset.version}); mode create needs an empty place, "
+            "choose append or overwrite, or another URI",
+            uri=declaration.uri,
+            version=dataset.version,
+        )
+    transaction = dataset.read_transaction(dataset.version)
+    return WritePlan(
+        read_version=dataset.version,
+        read_transaction=None if transaction is None else transaction.uuid,
+        schema=dataset.schema if declaration.mode is WriteMode.APPEND else None,
+    )

@@ -1,0 +1,72 @@
+"""StagedWrite: the message from the step that wrote fragments to the step that commits them.
+
+Fragments named here are complete files that no version refers to yet. The message is plain JSON, so it crosses
+processes and survives a retry of the commit step alone: the same message always carries the same ``write_id``, and
+that is what makes a repeated commit land once.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import dataclass
+from typing import Any, Self
+
+import pyarrow as pa
+
+from lance_pipelines.ingest.declaration import WriteMode
+
+__all__ = ["StagedWrite"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagedWrite:
+    """Fragments written and not yet committed.
+
+    Attributes:
+        write_id: unique per execution of the write step (a UUID string); the commit's idempotency key.
+        file_token: 16 hex digits that end the stem of every data file of this write.
+        dataset: the declaration's name.
+        uri: the dataset's location.
+        mode: what the commit does with the rows that are there.
+        read_version: the version the write was planned on; 0 when there was no dataset.
+        read_transaction: UUID of the transaction that made ``read_version``, so that a dataset that was deleted and
+            created again is told from the planned one; None when there was no dataset, or it records none.
+        schema: the Arrow schema of the fragments.
+        fragments: one ``FragmentMetadata.to_json()`` document each.
+        rows_counted: rows that Spark counted on their way to the writers.
+        rows_written: rows in the fragments.
+        bytes_written: bytes of the data files.
+        run_id: the run that wrote them.
+        step_key: the step of that run.
+    """
+
+    write_id: str
+    file_token: str
+    dataset: str
+    uri: str
+    mode: WriteMode
+    read_version: int
+    read_transaction: str | None
+    schema: pa.Schema
+    fragments: tuple[dict[str, Any], ...]
+    rows_counted: int
+    rows_written: int
+    bytes_written: int
+    run_id: str
+    step_key: str
+
+    def to_json(self) -> str:
+        """The message as one JSON document; the schema as base64 of its Arrow IPC form."""
+        document = {name: getattr(self, name) for name in self.__slots__}
+        document["schema"] = base64.b64encode(self.schema.serialize()).decode("ascii")
+        return json.dumps(document, sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """The inverse of :meth:`to_json`."""
+        document = json.loads(text)
+        document["schema"] = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(document["schema"])))
+        document["mode"] = WriteMode(document["mode"])
+        document["fragments"] = tuple(document["fragments"])
+        return cls(**document)

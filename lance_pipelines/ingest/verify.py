@@ -1,0 +1,153 @@
+"""Checks over a staged write before it may become a version. No check changes anything.
+
+A commit publishes files by name only: it would succeed over a file that is missing or short, and readers would meet
+the damage later. So the commit step first makes sure that
+
+* every row that Spark counted is in a fragment (:func:`verify_row_counts`);
+* every data file is there, with the size its writer recorded (:func:`verify_files`);
+* the fragments hold the dataset's columns, under the dataset's field ids (:func:`verify_schema`);
+* the dataset is the one that the write was planned on (:func:`verify_read_version`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lance_core.errors import (
+    IncompatibleTransactionError,
+    InvalidInputError,
+    NotFoundError,
+    SchemaMismatchError,
+    VersionNotFoundError,
+)
+from lance_core.io.uri import resolve
+from lance_core.schema.projection import check_compatible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import lance_core
+    from lance_core.schema.field import Schema
+    from lance_pipelines.ingest.staged_write import StagedWrite
+
+__all__ = ["StagedWriteError", "verify_files", "verify_read_version", "verify_row_counts", "verify_schema"]
+
+
+class StagedWriteError(InvalidInputError):
+    """The files are not what the staged write says. Nothing was committed: run the write step again."""
+
+
+def verify_row_counts(staged: StagedWrite) -> None:
+    """Three independent counts agree: Spark's, the writers', and the sum over the fragments.
+
+    Raises:
+        StagedWriteError: naming the counts that differ.
+    """
+    in_fragments = sum(fragment["physical_rows"] for fragment in staged.fragments)
+    if not staged.rows_counted == staged.rows_written == in_fragments:
+        raise StagedWriteError(
+            f"{staged.uri}: Spark counted {staged.rows_counted} rows, the writers report {staged.rows_written} and "
+            f"the {len(staged.fragments)} fragments hold {in_fragments}: rows were lost or written twice",
+            uri=staged.uri,
+            rows_counted=staged.rows_counted,
+            rows_written=staged.rows_written,
+            rows_in_fragments=in_fragments,
+        )
+
+
+def verify_files(staged: StagedWrite) -> None:
+    """Every data file exists with its recorded size and bears this write's token.
+
+    Raises:
+        StagedWriteError: naming the first file that does not.
+    """
+    store, root = resolve(staged.uri)
+    for data_file in _data_files(staged):
+        name, expected = data_file["path"], data_file["file_size_bytes"]
+        if not name.removesuffix(".lance").endswith(staged.file_token):
+            raise StagedWriteError(
+                f"{staged.uri}: data file {name} does not belong to this write (token {staged.file_token})",
+                uri=staged.uri,
+                path=name,
+            )
+        path = store.join(root, "data", name)
+        try:
+            found = store.head(path).num_bytes
+        except NotFoundError as error:
+            raise StagedWriteError(f"data file {path} is missing", uri=staged.uri, path=path) from error
+        if found != expected:
+            raise StagedWriteError(
+                f"data file {path}: expected {expected} bytes, found {found}",
+                uri=staged.uri,
+                path=path,
+                expected=expected,
+                found=found,
+            )
+
+
+def verify_schema(staged: StagedWrite, schema: Schema) -> None:
+    """The fragments may be added to a dataset of this schema.
+
+    Names and types must be the dataset's, and so must the field ids: files that were written for another schema hold
+    the same columns under other ids, and would be read without an error, as wrong values. A file lists its ids in
+    column order.
+
+    Raises:
+        SchemaMismatchError: naming the first column that differs.
+    """
+    check_compatible(schema, staged.schema)
+    expected_ids: list[int] = []
+    for column in staged.schema:
+        stored = schema.field(column.name)
+        if column.nullable and not stored.nullable:
+            raise SchemaMismatchError(
+                f"{staged.uri}: column {column.name!r} is not nullable in the dataset and nullable in the new rows",
+                uri=staged.uri,
+                column=column.name,
+            )
+        expected_ids.extend(leaf.id for leaf in stored.leaves())
+    for data_file in _data_files(staged):
+        if data_file["fields"] != expected_ids:
+            raise SchemaMismatchError(
+                f"{staged.uri}: data file {data_file['path']} stores field ids {data_file['fields']}, but the "
+                f"dataset keeps these columns under {expected_ids}",
+                uri=staged.uri,
+                path=data_file["path"],
+            )
+
+
+def verify_read_version(staged: StagedWrite, dataset: lance_core.LanceDataset) -> None:
+    """The dataset is the one that the write was planned on, not one that was created in its place.
+
+    Raises:
+        IncompatibleTransactionError: the planned version is not there, or another transaction made it.
+    """
+    planned = staged.read_version
+    if planned > dataset.version:
+        raise IncompatibleTransactionError(
+            f"{staged.uri} is at version {dataset.version}, but the write was planned on version {planned}: the "
+            "dataset was replaced meanwhile",
+            uri=staged.uri,
+            planned=planned,
+            found=dataset.version,
+        )
+    try:
+        transaction = dataset.read_transaction(planned)
+    except VersionNotFoundError:
+        # Old versions may be cleaned up while a write runs; what came after them is judged by the commit.
+        return
+    if staged.read_transaction is None or transaction is None or transaction.uuid == staged.read_transaction:
+        return
+    raise IncompatibleTransactionError(
+        f"{staged.uri} was replaced meanwhile: version {planned} was made by transaction {staged.read_transaction} "
+        f"when the write was planned, and by {transaction.uuid} now",
+        uri=staged.uri,
+        version=planned,
+        planned=staged.read_transaction,
+        found=transaction.uuid,
+    )
+
+
+def _data_files(staged: StagedWrite) -> Iterator[dict[str, Any]]:
+    for fragment in staged.fragments:
+        yield from fragment["files"]

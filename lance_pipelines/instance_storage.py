@@ -1,0 +1,49 @@
+"""The instance's SQLite storage, opened by one process at a time.
+
+Dagster creates the tables of a new instance when its storage is opened for the first time, and does not expect
+company: of two processes that find nothing, one ends with "UNIQUE constraint failed". That is what happens when the
+first two runs of a project start together, and when ``dagster dev`` starts its web server and its daemon. A lock file
+beside the databases lets the second wait until the first is done; nothing else differs from ``DagsterSqliteStorage``.
+
+``dagster.yaml`` names this class. Without ``base_dir`` the databases lie below ``DAGSTER_HOME``; a command that has
+none reads the ``dagster.yaml`` of its working directory, and then they lie in a directory that goes with the command.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, Self
+
+import dagster as dg
+from dagster._core.storage.sqlite_storage import DagsterSqliteStorage
+from dagster._serdes import ConfigurableClassData
+from filelock import FileLock
+
+from lance_pipelines.settings import instance_directory
+
+__all__ = ["LOCK_NAME", "LockedSqliteStorage"]
+
+LOCK_NAME: Final = ".storage.lock"
+
+
+class LockedSqliteStorage(DagsterSqliteStorage):
+    """``DagsterSqliteStorage`` whose opening excludes that of other processes."""
+
+    @classmethod
+    def config_type(cls) -> dict[str, dg.Field]:
+        """``base_dir``, as the parent has it, but optional."""
+        return {"base_dir": dg.Field(dg.StringSource, is_required=False)}
+
+    @classmethod
+    def from_config_value(  # type: ignore[override]  # as the parent's: it narrows the configuration's type
+        cls, inst_data: ConfigurableClassData, config_value: Mapping[str, str]
+    ) -> Self:
+        """What Dagster calls with the configuration of ``dagster.yaml``."""
+        return cls.from_local(config_value.get("base_dir") or instance_directory(), inst_data)
+
+    @classmethod
+    def from_local(cls, base_dir: str, inst_data: ConfigurableClassData | None = None) -> Self:
+        """Open the storage below a directory, creating what is missing."""
+        directory = Path(base_dir)
+        directory.mkdir(parents=True, exist_ok=True)
+        with FileLock(directory / LOCK_NAME):
+            return super().from_local(base_dir, inst_data)

@@ -1,0 +1,154 @@
+"""The jobs of each declared dataset, and their run configurations.
+
+The jobs of the first dataset bear the bare name of the operation (``ingest``, ``compact`` …); those of each further
+dataset end in its name (``compact_trips``). Every job is tagged with its dataset and operation.
+
+==========================  ===================================================================
+Job                         Steps
+==========================  ===================================================================
+``compact``                 ``plan_rewrites`` → ``rewrite_fragments`` → ``commit_rewrites``
+``materialize_deletions``   ``plan_rewrites`` → ``rewrite_fragments`` → ``commit_rewrites``
+``cleanup``                 ``plan_cleanup`` → ``remove_old_versions``
+``delete_rows``             ``plan_delete`` → ``delete_rows``
+==========================  ===================================================================
+
+The first step takes the configuration, and its plan decides whether the others run. The last one has the dataset's pool
+slot.
+"""
+
+from collections.abc import Callable, Sequence
+from types import MappingProxyType
+from typing import Any, Final
+
+import dagster as dg
+from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
+
+from lance_core.errors import InvalidInputError
+from lance_pipelines.events import OPERATION_TAG
+from lance_pipelines.ingest.declaration import DatasetDeclaration
+from lance_pipelines.ops.commit_rewrites import build_rewrite_commit_op
+from lance_pipelines.ops.delete_rows import build_delete_op, build_delete_plan_op
+from lance_pipelines.ops.maintenance_config import declared_values
+from lance_pipelines.ops.plan_rewrites import build_compaction_plan_op, build_materialization_plan_op
+from lance_pipelines.ops.remove_old_versions import build_cleanup_op, build_cleanup_plan_op
+from lance_pipelines.ops.rewrite_fragments import build_rewrite_op
+
+__all__ = [
+    "DATASET_TAG",
+    "build_ingest_jobs",
+    "build_maintenance_jobs",
+    "job_name",
+    "job_tags",
+    "request_config",
+]
+
+DATASET_TAG: Final = "lance/dataset"
+
+_CONFIGURED_STEPS: Final = MappingProxyType(
+    {
+        "compact": "plan_rewrites",
+        "materialize_deletions": "plan_rewrites",
+        "cleanup": "plan_cleanup",
+        "delete_rows": "plan_delete",
+    }
+)
+"""Operation -> the step of its job that takes the configuration."""
+
+_DESCRIPTIONS: Final = MappingProxyType(
+    {
+        "compact": "Merge small fragments of {} into few large ones. No row changes.",
+        "materialize_deletions": "Write fragments of {} with many deleted rows anew, without those. No row changes.",
+        "cleanup": "Remove old versions of {} and the files that only they need. Tagged versions stay.",
+        "delete_rows": "Delete the rows of {} for which a predicate is true.",
+    }
+)
+
+
+def build_ingest_jobs(declarations: Sequence[DatasetDeclaration]) -> list[UnresolvedAssetJobDefinition]:
+    """``ingest`` makes the first dataset; ``ingest_<name>`` each of the others."""
+    return [
+        dg.define_asset_job(
+            name=job_name("ingest", declarations, declaration.name),
+            selection=dg.AssetSelection.assets(declaration.name),
+            description=f"Read the source of {declaration.name}, write its rows with Spark, commit the next version.",
+            tags=job_tags("ingest", declaration.name),
+        )
+        for declaration in declarations
+    ]
+
+
+def build_maintenance_jobs(declarations: Sequence[DatasetDeclaration]) -> list[dg.JobDefinition]:
+    """Four jobs for each dataset: ``compact``, ``materialize_deletions``, ``cleanup``, ``delete_rows``."""
+    return [
+        dg.job(
+            name=job_name(operation, declarations, declaration.name),
+            description=_DESCRIPTIONS[operation].format(declaration.name),
+            tags=job_tags(operation, declaration.name),
+            **_shown_config(operation, declaration),
+        )(_in_turn(steps))
+        for declaration in declarations
+        for operation, steps in _steps(declaration).items()
+    ]
+
+
+def job_name(operation: str, declarations: Sequence[DatasetDeclaration], dataset: str) -> str:
+    """Name of the job that does an operation on a dataset.
+
+    Raises:
+        InvalidInputError: no such dataset is declared.
+    """
+    names = [declaration.name for declaration in declarations]
+    if dataset not in names:
+        raise InvalidInputError(f"no dataset {dataset!r} is declared; expected one of {names}")
+    return operation if dataset == names[0] else f"{operation}_{dataset}"
+
+
+def job_tags(operation: str, dataset: str) -> dict[str, str]:
+    """Tags of the job that does an operation on a dataset."""
+    return {DATASET_TAG: dataset, OPERATION_TAG: operation}
+
+
+def request_config(operation: str, **values: Any) -> dict[str, Any]:
+    """The run configuration of a maintenance job, for sensors, schedules and the command line.
+
+    Args:
+        operation: ``compact``, ``materialize_deletions``, ``cleanup`` or ``delete_rows``.
+        values: fields of the operation's configuration; one that is None keeps the declared value.
+    """
+    given = {name: value for name, value in values.items() if value is not None}
+    return {"ops": {_CONFIGURED_STEPS[operation]: {"config": given}}}
+
+
+def _shown_config(operation: str, declaration: DatasetDeclaration) -> dict[str, Any]:
+    """What the launchpad shows first, and what a run without a configuration gets: the declared values, spelled out."""
+    values = declared_values(operation, declaration.maintenance)
+    return {} if values is None else {"config": request_config(operation, **values)}
+
+
+def _in_turn(steps: Sequence[dg.PendingNodeInvocation[dg.OpDefinition]]) -> Callable[[], None]:
+    """The body of a job in which the first step's plan goes through the others."""
+
+    def body() -> None:
+        handed_on = steps[0]().plan
+        for step in steps[1:]:
+            handed_on = step(handed_on)
+
+    return body
+
+
+def _steps(declaration: DatasetDeclaration) -> dict[str, Sequence[dg.PendingNodeInvocation[dg.OpDefinition]]]:
+    """Operation -> the steps of its job."""
+    rewrite = build_rewrite_op(declaration).alias("rewrite_fragments")
+    commit = build_rewrite_commit_op(declaration).alias("commit_rewrites")
+    return {
+        "compact": (build_compaction_plan_op(declaration).alias("plan_rewrites"), rewrite, commit),
+        "materialize_deletions": (build_materialization_plan_op(declaration).alias("plan_rewrites"), rewrite, commit),
+        "cleanup": (
+            build_cleanup_plan_op(declaration).alias("plan_cleanup"),
+            build_cleanup_op(declaration).alias("remove_old_versions"),
+        ),
+        "delete_rows": (
+            build_delete_plan_op(declaration).alias("plan_delete"),
+            build_delete_op(declaration).alias("delete_rows"),
+        ),
+    }

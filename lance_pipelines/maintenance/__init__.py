@@ -1,0 +1,1 @@
+"""Rules of maintenance: policies, health of a table, plans and their reports. No Dagster, no Spark."""

@@ -1,0 +1,151 @@
+"""Committing a delete: once, however often the step runs.
+
+A repeated step would find other rows: those that were written meanwhile and that nobody asked to delete. So each
+attempt first looks whether a version since the planned one carries this delete's id.
+
+Somebody else may have deleted the rows since they were counted. Then no version is made, and nothing is reported.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import lance_core
+from lance_core.api.delete import RetryPolicy, delete_rows
+from lance_core.errors import CommitOutcomeUnknownError, VersionNotFoundError
+from lance_pipelines.maintenance.health import TableHealth
+from lance_pipelines.maintenance.plan_table import amount
+
+if TYPE_CHECKING:
+    from lance_pipelines.maintenance.planned_delete import PlannedDelete
+    from lance_pipelines.maintenance.policy import MaintenancePolicy
+
+__all__ = ["DeleteReport", "commit_delete"]
+
+_ID_PROPERTY: Final = "lance_pipelines.delete_id"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteReport:
+    """Figures of one delete.
+
+    Attributes:
+        uri: the dataset's location.
+        predicate: the rows that were deleted.
+        before: figures of the version planned on.
+        after: figures of the version that the delete made, or of the latest one when no row was left to delete.
+        rows_deleted: rows deleted; None when an earlier attempt deleted them and the version before is gone.
+        repeated: True when an earlier attempt had made the version.
+        attempts: how often the delete was planned and tried by this attempt.
+    """
+
+    uri: str
+    predicate: str
+    before: TableHealth
+    after: TableHealth
+    rows_deleted: int | None
+    repeated: bool
+    attempts: int
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether there is a version in which rows were deleted."""
+        return self.rows_deleted != 0
+
+    def metadata(self) -> dict[str, int | float | str]:
+        """The figures for an event; those of the version are the event's own."""
+        counted = {} if self.rows_deleted is None else {"lance/rows_deleted": self.rows_deleted}
+        return {
+            "lance/read_version": self.before.version,
+            "lance/predicate": self.predicate,
+            **counted,
+            "lance/fragments_before": self.before.fragments,
+            "lance/bytes_rewritten": 0,
+            "lance/bytes_reclaimed": 0,
+            "lance/commit_attempts": self.attempts,
+            "lance/conflicts": max(self.attempts - 1, 0),
+            "lance/committed_earlier": self.repeated,
+        }
+
+    def summary(self) -> str:
+        """One line for logs and terminals."""
+        if not self.has_changed:
+            found = f"none of {amount(self.after.rows, 'row')} matches {self.predicate} any more"
+            return f"{self.uri} version {self.after.version}: nothing to do ({found})"
+        deleted = "rows" if self.rows_deleted is None else amount(self.rows_deleted, "row")
+        return (
+            f"{self.uri} version {self.after.version}: {deleted} deleted where {self.predicate}; "
+            f"{amount(self.after.rows, 'row')} left in {amount(self.after.fragments, 'fragment')}"
+        )
+
+
+def commit_delete(planned: PlannedDelete, policy: MaintenancePolicy) -> DeleteReport:
+    """Delete the rows, or find the version in which an earlier attempt did.
+
+    Raises:
+        DatasetNotFoundError: the dataset is gone.
+        InvalidInputError: the predicate does not fit the dataset.
+        TooMuchWriteContentionError: other writers changed the same rows again and again; nothing was deleted.
+        CommitOutcomeUnknownError: it cannot be told whether the rows were deleted.
+        StorageError: the outside world failed.
+    """
+    dataset = lance_core.dataset(planned.uri)
+    landed = _find_landed(planned, dataset)
+    if landed is not None:
+        return _report(planned, policy, landed, _rows_deleted_by(dataset, landed), attempts=0)
+    deleted = delete_rows(
+        dataset.log,
+        dataset.manifest,
+        planned.predicate,
+        RetryPolicy(),
+        properties={
+            "dagster.run_id": planned.run_id,
+            "dagster.step_key": planned.step_key,
+            "lance_pipelines.dataset": planned.dataset,
+            "lance_pipelines.op": "delete_rows",
+            _ID_PROPERTY: planned.delete_id,
+        },
+        only_if_found=True,
+    )
+    return _report(planned, policy, deleted.manifest.version, deleted.plan.rows_deleted, attempts=deleted.attempts)
+
+
+def _find_landed(planned: PlannedDelete, dataset: lance_core.LanceDataset) -> int | None:
+    for version in range(dataset.version, planned.before.version, -1):
+        try:
+            transaction = dataset.read_transaction(version)
+        except VersionNotFoundError as error:
+            raise CommitOutcomeUnknownError(
+                f"{planned.uri}: the delete was planned on version {planned.before.version}, and version {version} was "
+                "cleaned up meanwhile; whether it held this delete cannot be told any more",
+                uri=planned.uri,
+                version=version,
+                delete_id=planned.delete_id,
+            ) from error
+        properties = None if transaction is None else transaction.transaction_properties
+        if properties and properties.get(_ID_PROPERTY) == planned.delete_id:
+            return version
+    return None
+
+
+def _rows_deleted_by(dataset: lance_core.LanceDataset, version: int) -> int | None:
+    try:
+        before = dataset.checkout_version(version - 1).count_rows()
+    except VersionNotFoundError:
+        return None
+    return before - dataset.checkout_version(version).count_rows()
+
+
+def _report(
+    planned: PlannedDelete, policy: MaintenancePolicy, version: int, rows_deleted: int | None, *, attempts: int
+) -> DeleteReport:
+    return DeleteReport(
+        uri=planned.uri,
+        predicate=planned.predicate,
+        before=planned.before,
+        after=TableHealth.of(lance_core.dataset(planned.uri, version=version), policy),
+        rows_deleted=rows_deleted,
+        repeated=attempts == 0,
+        attempts=attempts,
+    )

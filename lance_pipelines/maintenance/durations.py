@@ -1,0 +1,45 @@
+"""Durations as people write them: ``14d``, ``36 hours``, ``1.5h``, or a number of seconds."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from humanfriendly import (  # type: ignore[import-untyped]  # no types
+    InvalidTimespan,
+    format_timespan,
+    parse_timespan,
+)
+
+from lance_core.errors import InvalidInputError
+
+__all__ = ["duration_text", "format_duration", "parse_duration"]
+
+
+def parse_duration(text: str) -> timedelta:
+    """The duration that a text names.
+
+    Args:
+        text: a number with a unit (``ms``, ``s``, ``m``, ``h``, ``d``, ``w``, ``y``, or the whole word); without a
+            unit it is seconds.
+
+    Raises:
+        InvalidInputError: the text names no duration, or one beyond what fits.
+    """
+    try:
+        return timedelta(seconds=parse_timespan(text))
+    except (InvalidTimespan, OverflowError) as error:
+        raise InvalidInputError(
+            f"{text!r} is not a duration; expected a number and a unit (14d, 36h, 90m) or seconds"
+        ) from error
+
+
+def duration_text(duration: timedelta) -> str:
+    """The duration as seconds, ``0.25s``: what :func:`parse_duration` reads as the very same."""
+    seconds, microseconds = divmod(duration, timedelta(seconds=1))
+    fraction = f".{microseconds.microseconds:06d}".rstrip("0").rstrip(".")
+    return f"{seconds}{fraction}s"
+
+
+def format_duration(duration: timedelta) -> str:
+    """The duration in words, ``2 weeks``."""
+    return str(format_timespan(duration))

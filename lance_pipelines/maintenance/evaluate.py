@@ -1,0 +1,101 @@
+"""Is maintenance due? A policy, compared with the figures of a table: pure, no table is opened here.
+
+The answers carry their figures in words. They stand in the tick of the sensor that asked, whichever way it went, and
+in a tag of the run that was requested.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from lance_pipelines.maintenance.health import TableHealth
+    from lance_pipelines.maintenance.old_versions import OldVersions
+    from lance_pipelines.maintenance.policy import CleanupPolicy, CompactionPolicy, DeletionPolicy
+
+__all__ = ["Due", "NotDue", "Verdict", "evaluate_cleanup", "evaluate_compaction", "evaluate_deletions"]
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """The work should be done.
+
+    Attributes:
+        reason: why, with figures.
+        subject: what would be worked on, where the latest version does not say it.
+    """
+
+    reason: str
+    subject: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NotDue:
+    """There is nothing to do.
+
+    Attributes:
+        reason: why, with figures.
+    """
+
+    reason: str
+
+
+Verdict: TypeAlias = Due | NotDue
+
+
+def evaluate_compaction(policy: CompactionPolicy | None, health: TableHealth) -> Verdict:
+    """Due when enough small fragments have neighbours to merge with.
+
+    Small fragments that stand alone between large ones are not counted: no plan would contain them.
+    """
+    if policy is None:
+        return NotDue("compaction is switched off")
+    needed = policy.min_small_fragments
+    if health.small_fragments < needed:
+        return NotDue(f"{_count(health.small_fragments, 'small fragment')} < {needed}")
+    if health.mergeable_fragments < needed:
+        return NotDue(
+            f"{_count(health.small_fragments, 'small fragment')}, of which {health.mergeable_fragments} have small "
+            f"neighbours < {needed}"
+        )
+    return Due(f"{_count(health.mergeable_fragments, 'small fragment')} >= {needed}")
+
+
+def evaluate_deletions(policy: DeletionPolicy | None, health: TableHealth) -> Verdict:
+    """Due when a fragment lost more of its rows than allowed, and enough rows would be dropped.
+
+    Where the whole table lost more than that, some fragment did; so the table needs no rule of its own.
+    """
+    if policy is None:
+        return NotDue("materializing deletions is switched off")
+    allowed = f"{policy.max_deleted_fraction:.3g}"
+    if not health.worn_fragments:
+        return NotDue(f"no fragment with more than {allowed} of its rows deleted, {health.deletion_ratio:.3g} in all")
+    found = (
+        f"{_count(health.worn_fragments, 'fragment')} with more than {allowed} deleted, "
+        f"{_count(health.worn_rows, 'deleted row')}"
+    )
+    if health.worn_rows < policy.min_deleted_rows:
+        return NotDue(f"{found} < {policy.min_deleted_rows}")
+    return Due(f"{found} >= {policy.min_deleted_rows}")
+
+
+def evaluate_cleanup(policy: CleanupPolicy, old: OldVersions) -> Verdict:
+    """Due when enough versions are beyond both terms of the policy and have neither tag nor branch."""
+    found = f"{_count(old.versions, 'version')}, {len(old.removable)} may go"
+    if len(old.removable) >= policy.min_old_versions:
+        return Due(f"{found} >= {policy.min_old_versions}", subject=f"up to {old.removable[-1]}")
+    details = [f"the newest {policy.retain_versions} stay"]
+    if old.named:
+        details.append(f"{old.named} are tagged or have a branch")
+    if old.too_young:
+        details.append(f"{old.too_young} are younger than {policy.older_than}")
+    if old.next_at is not None:
+        details.append(f"the next is old enough at {datetime.fromtimestamp(old.next_at, UTC):%Y-%m-%d %H:%M:%S} UTC")
+    return NotDue(f"{found} < {policy.min_old_versions} ({'; '.join(details)})")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

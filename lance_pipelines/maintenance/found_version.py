@@ -1,0 +1,94 @@
+"""FoundVersion: a version that somebody came upon, and what its transaction tells."""
+
+from dataclasses import dataclass
+from typing import Final, Self
+
+from lance_core.table.manifest import Manifest
+from lance_core.table.paths import ManifestName
+from lance_core.table.version_log import VersionLog
+from lance_core.transactions.history import read_transaction
+from lance_core.transactions.operations.rewrite import Rewrite
+from lance_core.transactions.transaction import Transaction
+from lance_pipelines.data_version import CHANGES_ROWS, data_version_of
+from lance_pipelines.maintenance.content import content_digest, content_digest_before
+
+__all__ = ["RUN_ID_PROPERTY", "FoundVersion"]
+
+RUN_ID_PROPERTY: Final = "dagster.run_id"
+"""Transaction property that names the run which committed."""
+
+_UNKNOWN: Final = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class FoundVersion:
+    """One version.
+
+    Attributes:
+        name: of its manifest.
+        manifest: the manifest.
+        transaction: what made it; None when that is not recorded any more.
+    """
+
+    name: ManifestName
+    manifest: Manifest
+    transaction: Transaction | None
+
+    @classmethod
+    def read(cls, log: VersionLog, name: ManifestName) -> Self:
+        """Read the manifest and the transaction.
+
+        Raises:
+            VersionNotFoundError: the version is gone.
+            CorruptDataError: the manifest or the transaction is damaged.
+            StorageError: the outside world failed.
+        """
+        manifest = log.read(name)
+        return cls(name, manifest, read_transaction(log, manifest))
+
+    @property
+    def version(self) -> int:
+        """The version's number."""
+        return self.manifest.version
+
+    @property
+    def operation(self) -> str:
+        """The operation, as the transaction's oneof names it."""
+        return _UNKNOWN if self.transaction is None else self.transaction.operation.arm
+
+    @property
+    def changes_rows(self) -> bool:
+        """Whether readers see other rows or columns after it; an unknown operation counts as a change."""
+        return CHANGES_ROWS.get(self.operation, True)
+
+    @property
+    def run_id(self) -> str | None:
+        """The run that committed it; None when it was none of Dagster's."""
+        return None if self.transaction is None else self.transaction.properties.get(RUN_ID_PROPERTY)
+
+    @property
+    def data_version(self) -> str:
+        """The data version, if this version changed rows."""
+        return data_version_of(self.version, None if self.transaction is None else self.transaction.uuid)
+
+    @property
+    def content(self) -> str:
+        """Digest of what it holds."""
+        return content_digest(self.manifest)
+
+    @property
+    def content_before(self) -> str:
+        """Digest of what the version before it held, if this one changed no row."""
+        operation = None if self.transaction is None else self.transaction.operation
+        return content_digest_before(self.manifest, operation) if isinstance(operation, Rewrite) else self.content
+
+    def follows(self, version: int, content: str) -> bool:
+        """Whether nothing lies between a version of that content and this one, if this one changed no row."""
+        return self.version == version + 1 or self.content_before == content
+
+    def facts(self) -> dict[str, int | str]:
+        """What the transaction tells, as metadata of an event."""
+        if self.transaction is None:
+            return {}
+        run = {} if self.run_id is None else {"run_id": self.run_id}
+        return {"read_version": self.transaction.read_version, "transaction": self.transaction.uuid, **run}

@@ -1,0 +1,120 @@
+"""TableHealth: the figures of one version that policies are compared with, and that events show.
+
+Everything is counted in the manifest and in the names below ``_versions/``: one listing and one manifest, whatever the
+table holds; no data file and no deletion file is opened. A number that writers did not record counts as 0, except the
+total of bytes, which is then unknown.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+
+from lance_pipelines.maintenance.policy import CompactionPolicy, DeletionPolicy
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import lance_core
+    from lance_core.proto import pb_table
+    from lance_pipelines.maintenance.policy import MaintenancePolicy
+
+__all__ = ["TableHealth"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableHealth:
+    """Figures of one version.
+
+    Attributes:
+        version: the version.
+        versions: versions that exist, counted by their names.
+        fragments: fragments of the version.
+        small_fragments: fragments below both targets of the compaction policy.
+        mergeable_fragments: small fragments that a compaction would put together with neighbours.
+        rows: rows that are not deleted.
+        deleted_rows: rows that are in the data files and deleted.
+        worn_fragments: fragments that lost more of their rows than the deletion policy allows.
+        worn_rows: deleted rows of those.
+        data_files: data files of the fragments.
+        deletion_files: fragments that have a deletion file.
+        bytes_total: bytes of the data files; None when a file does not record its size.
+        manifest_bytes: bytes of the manifest's message.
+    """
+
+    version: int
+    versions: int
+    fragments: int
+    small_fragments: int
+    mergeable_fragments: int
+    rows: int
+    deleted_rows: int
+    worn_fragments: int
+    worn_rows: int
+    data_files: int
+    deletion_files: int
+    bytes_total: int | None
+    manifest_bytes: int
+
+    @classmethod
+    def of(cls, dataset: lance_core.LanceDataset, policy: MaintenancePolicy, *, versions: int | None = None) -> Self:
+        """Count the version that a handle shows.
+
+        Args:
+            dataset: an open handle.
+            policy: says what small and what worn is; the default stands in for a part that is switched off.
+            versions: how many versions there are; None lists their names.
+        """
+        message = dataset.manifest.message
+        small = [_is_small(fragment, policy.compaction or CompactionPolicy()) for fragment in message.fragments]
+        worn = [_is_worn(fragment, policy.deletion or DeletionPolicy()) for fragment in message.fragments]
+        deleted = [fragment.deletion_file.num_deleted_rows for fragment in message.fragments]
+        sizes = [file.file_size_bytes for fragment in message.fragments for file in fragment.files]
+        return cls(
+            version=dataset.version,
+            versions=len(dataset.version_refs()) if versions is None else versions,
+            fragments=len(message.fragments),
+            small_fragments=sum(small),
+            mergeable_fragments=_count_mergeable(small),
+            rows=sum(fragment.physical_rows for fragment in message.fragments) - sum(deleted),
+            deleted_rows=sum(deleted),
+            worn_fragments=sum(worn),
+            worn_rows=sum(itertools.compress(deleted, worn)),
+            data_files=len(sizes),
+            deletion_files=sum(fragment.HasField("deletion_file") for fragment in message.fragments),
+            bytes_total=sum(sizes) if all(sizes) else None,
+            manifest_bytes=message.ByteSize(),
+        )
+
+    @property
+    def deletion_ratio(self) -> float:
+        """The deleted part of the rows that are in the data files, between 0 and 1."""
+        physical_rows = self.rows + self.deleted_rows
+        return self.deleted_rows / physical_rows if physical_rows else 0.0
+
+
+def _is_small(fragment: pb_table.DataFragment, policy: CompactionPolicy) -> bool:
+    """Whether a fragment is below both targets: its rows, deleted ones included, and the bytes of its files."""
+    if fragment.physical_rows >= policy.target_rows_per_fragment:
+        return False
+    limit = policy.target_bytes_per_fragment
+    return limit is None or sum(file.file_size_bytes for file in fragment.files) < limit
+
+
+def _is_worn(fragment: pb_table.DataFragment, policy: DeletionPolicy) -> bool:
+    """Whether more of its rows are deleted than allowed."""
+    deleted_rows = fragment.deletion_file.num_deleted_rows
+    if not deleted_rows:
+        return False
+    # The planner compares in single precision, as the reference does.
+    fraction = np.float32(deleted_rows) / np.float32(fragment.physical_rows)
+    return bool(fraction > np.float32(policy.max_deleted_fraction))
+
+
+def _count_mergeable(small: Sequence[bool]) -> int:
+    """Small fragments that stand beside another one: only neighbours are merged."""
+    lengths = [sum(1 for _ in run) for is_small, run in itertools.groupby(small) if is_small]
+    return sum(length for length in lengths if length > 1)

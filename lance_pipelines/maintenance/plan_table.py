@@ -1,0 +1,80 @@
+"""The table that a dry run prints: figures of a dataset before the work and, as far as can be told, after it."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from humanfriendly import format_size  # type: ignore[import-untyped]  # no types
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["Figure", "amount", "format_bytes", "render_plan"]
+
+_WIDTH: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One line of the table.
+
+    Attributes:
+        name: what is counted.
+        before: the figure now; None when it is not known.
+        after: the figure after the work; None when it is not known.
+        is_bytes: whether it counts bytes.
+        is_estimate: whether ``after`` is a guess.
+    """
+
+    name: str
+    before: int | None
+    after: int | None
+    is_bytes: bool = False
+    is_estimate: bool = False
+
+    def cells(self) -> tuple[str, str, str, str]:
+        """Name, before, after and the change, as text."""
+        mark = "~" if self.is_estimate else ""
+        change = ""
+        if self.before is not None and self.after is not None and self.before != self.after:
+            difference = self.after - self.before
+            change = f"{'+' if difference > 0 else '-'}{self._text(abs(difference))}"
+        return (
+            self.name,
+            "unknown" if self.before is None else self._text(self.before),
+            "unknown" if self.after is None else mark + self._text(self.after),
+            change and mark + change,
+        )
+
+    def _text(self, number: int) -> str:
+        return format_bytes(number) if self.is_bytes else f"{number:,}"
+
+
+def amount(number: int, noun: str) -> str:
+    """A number of things, ``1 fragment`` or ``2 fragments``."""
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
+def format_bytes(number: int) -> str:
+    """A number of bytes for people, ``1.5 GiB``."""
+    return str(format_size(number, binary=True))
+
+
+def render_plan(title: str, figures: Sequence[Figure], notes: Sequence[str] = ()) -> str:
+    """The table as plain text, with lines below it."""
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    table.add_column("")
+    for name in ("before", "after", "change"):
+        table.add_column(name, justify="right")
+    for figure in figures:
+        table.add_row(*figure.cells())
+    text = io.StringIO()
+    console = Console(file=text, width=_WIDTH, color_system=None, highlight=False, markup=False, emoji=False)
+    console.print(table)
+    lines = [title, *(line.rstrip() for line in text.getvalue().splitlines()), *notes]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,101 @@
+"""The message between the steps of a cleanup: where, and what to keep.
+
+The plan itself does not travel. What may go is decided anew in the step that removes it, with the dataset's pool slot
+in hand: between the steps a version may have been tagged, or committed.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from itertools import islice
+from typing import TYPE_CHECKING, Self
+
+import lance_core.api.cleanup
+from lance_core.api.cleanup.records import FileKind
+from lance_core.errors import LanceError, NotFoundError
+from lance_pipelines.maintenance.policy import CleanupPolicy
+
+if TYPE_CHECKING:
+    import lance_core
+    from lance_core.api.cleanup import CleanupPlan
+
+__all__ = ["PlannedCleanup", "files_left_of", "plan_removal"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedCleanup:
+    """What the plan step decided.
+
+    Attributes:
+        uri: the dataset's location.
+        policy: which versions go.
+        data_version: the data version, read while the history was whole.
+    """
+
+    uri: str
+    policy: CleanupPolicy
+    data_version: str
+
+    def to_json(self) -> str:
+        """The message as one JSON document; durations in seconds."""
+        return json.dumps(asdict(self), sort_keys=True, default=timedelta.total_seconds)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """The inverse of :meth:`to_json`."""
+        document = json.loads(text)
+        policy = document["policy"]
+        policy["older_than"] = timedelta(seconds=policy["older_than"])
+        return cls(uri=document["uri"], policy=CleanupPolicy(**policy), data_version=document["data_version"])
+
+
+def plan_removal(dataset: lance_core.LanceDataset, policy: CleanupPolicy) -> CleanupPlan:
+    """What may go, as of now; tagged versions stay without a complaint.
+
+    Args:
+        dataset: the latest version.
+        policy: which versions go.
+    """
+    return lance_core.api.cleanup.plan_cleanup(
+        dataset,
+        lance_core.api.cleanup.CleanupPolicy.of(
+            older_than=policy.older_than,
+            retain_versions=policy.retain_versions,
+            delete_unverified=policy.delete_unverified,
+            error_if_tagged_old_versions=False,
+        ),
+    )
+
+
+def files_left_of(plan: CleanupPlan, max_files: int) -> list[str]:
+    """Paths below the root of files that were to go and are still there, after the plan was executed.
+
+    A manifest stays because a file of its version did; so manifests are named only where there is no such file.
+
+    Args:
+        plan: an executed plan.
+        max_files: how many paths are enough.
+    """
+    files: list[str] = []
+    manifests: list[str] = []
+    for file in plan.removable:
+        (manifests if file.kind is FileKind.MANIFEST else files).append(file.path)
+    for paths in (files, manifests):
+        left = list(islice((path for path in paths if _exists(plan, path)), max_files))
+        if left:
+            return left
+    return []
+
+
+def _exists(plan: CleanupPlan, path: str) -> bool:
+    store = plan.log.store
+    try:
+        store.head(store.join(plan.log.root, *path.split("/")))
+    except NotFoundError:
+        return False
+    except LanceError:
+        # Where it cannot even be looked at, it could not be removed.
+        return True
+    return True

@@ -1,0 +1,125 @@
+"""When a dataset is maintained, and how: plain numbers that a declaration carries.
+
+=================  ============================================================  =======================================
+Part               Due when                                                      What it does
+=================  ============================================================  =======================================
+compaction         ``min_small_fragments`` fragments below the target can merge  small fragments become few large ones
+deletion           a fragment lost more than ``max_deleted_fraction`` of its     such fragments are written anew without
+                   rows                                                          the deleted rows
+cleanup            ``min_old_versions`` versions are beyond both terms           their manifests and files go
+=================  ============================================================  =======================================
+
+A part that is None is switched off. The digest of a policy is part of every run key: a changed policy is looked at anew
+although the dataset did not change.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Final
+
+from lance_core.errors import InvalidInputError
+
+__all__ = ["CleanupPolicy", "CompactionPolicy", "DeletionPolicy", "MaintenancePolicy"]
+
+_DIGEST_DIGITS: Final = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionPolicy:
+    """When small fragments are merged, and what a merged fragment looks like.
+
+    Attributes:
+        target_rows_per_fragment: rows that a fragment should have; one with fewer is small.
+        target_bytes_per_fragment: bytes of data files that a fragment should have at most; None for no such limit.
+        min_small_fragments: merge once this many small fragments can be merged.
+        max_source_bytes: bytes that one run reads at most; None for no limit.
+        batch_size: rows that a rewrite holds in memory at once; None lets the reader choose.
+    """
+
+    target_rows_per_fragment: int = 1024 * 1024
+    target_bytes_per_fragment: int | None = 2 * 1024**3
+    min_small_fragments: int = 16
+    max_source_bytes: int | None = None
+    batch_size: int | None = None
+
+    def __post_init__(self) -> None:
+        _require_positive("compaction", self, "target_rows_per_fragment", "target_bytes_per_fragment")
+        _require_positive("compaction", self, "max_source_bytes", "batch_size")
+        if self.min_small_fragments < 2:
+            raise InvalidInputError(
+                f"compaction: min_small_fragments must be at least 2, found {self.min_small_fragments}"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletionPolicy:
+    """When fragments with deleted rows are written anew.
+
+    Attributes:
+        max_deleted_fraction: a fragment may have this part of its rows deleted, between 0 and 1; above, it is due.
+        min_deleted_rows: nothing is due while the fragments that are have fewer deleted rows than this.
+    """
+
+    max_deleted_fraction: float = 0.1
+    min_deleted_rows: int = 1
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.max_deleted_fraction < 1:
+            raise InvalidInputError(
+                f"deletion: max_deleted_fraction must be at least 0 and below 1, found {self.max_deleted_fraction}"
+            )
+        _require_positive("deletion", self, "min_deleted_rows")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanupPolicy:
+    """Which old versions go. A version goes when both terms say so; tagged versions always stay.
+
+    Attributes:
+        retain_versions: the newest versions that stay, however old.
+        older_than: versions younger than this stay, however many.
+        min_old_versions: clean up once this many versions may go.
+        delete_unverified: also delete files that no version ever named although they are young. Only without writers.
+    """
+
+    retain_versions: int = 10
+    older_than: timedelta = timedelta(days=14)
+    min_old_versions: int = 1
+    delete_unverified: bool = False
+
+    def __post_init__(self) -> None:
+        _require_positive("cleanup", self, "retain_versions", "min_old_versions")
+        if self.older_than < timedelta(0):
+            raise InvalidInputError(f"cleanup: older_than must not be negative, found {self.older_than}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaintenancePolicy:
+    """What is done for one dataset.
+
+    Attributes:
+        compaction: merging of small fragments; None switches it off.
+        deletion: writing fragments anew without their deleted rows; None switches it off.
+        cleanup: removal of old versions; None switches it off.
+    """
+
+    compaction: CompactionPolicy | None = field(default_factory=CompactionPolicy)
+    deletion: DeletionPolicy | None = field(default_factory=DeletionPolicy)
+    cleanup: CleanupPolicy | None = field(default_factory=CleanupPolicy)
+
+    def digest(self) -> str:
+        """Hexadecimal digits that are the same for equal policies, in every process, and differ for others."""
+        text = json.dumps(dataclasses.asdict(self), sort_keys=True, default=timedelta.total_seconds)
+        return hashlib.sha256(text.encode()).hexdigest()[:_DIGEST_DIGITS]
+
+
+def _require_positive(part: str, policy: object, *names: str) -> None:
+    for name in names:
+        number = getattr(policy, name)
+        if number is not None and number < 1:
+            raise InvalidInputError(f"{part}: {name} must be at least 1, found {number}")

@@ -1,0 +1,231 @@
+"""Committing rewritten fragments: what still fits is committed, what lost its race is planned and written again.
+
+::
+
+    results of the rewrite step
+         |
+         v
+      commit -- lost groups ------------> plan them again on the latest version
+         |  ^                                 |                      |
+         |  |    nothing left to do <---------+                      | in Spark, with the
+         |  |         |                                              | pool slot in hand
+         |  +---------|------------------- rewrite <-----------------+
+         v            v
+        outcome <-----+
+
+A group is lost when somebody deleted from, updated or replaced one of its fragments since the plan. Its new files are
+removed, for they would bring deleted rows back. The other groups of the same plan are not affected, and a group that an
+earlier attempt of the step had committed is found as committed.
+
+With a byte target one more round may follow: how many bytes rows need when they are written together is known only
+afterwards, and new files may have become small enough to be joined once more.
+
+The rounds are bounded: against a writer that never pauses, groups that are still lost stay as they are, and the next
+run tries again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Protocol
+
+import lance_core
+from lance_core.errors import (
+    IncompatibleTransactionError,
+    InvalidInputError,
+    LanceError,
+    NotFoundError,
+    NotSupportedError,
+    TooMuchWriteContentionError,
+    VersionNotFoundError,
+)
+from lance_core.optimize import RewriteResult, commit_rewrites, plan_again
+from lance_pipelines.maintenance.rewrite_plan import RewriteOperation, plan_rewrite, task_documents
+from lance_pipelines.maintenance.rewrite_verify import verify_row_counts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from lance_core.optimize import CompactionTask
+    from lance_pipelines.maintenance.staged_rewrite import PlannedRewrite, StagedRewrite
+
+__all__ = ["DiscardFiles", "RewriteOutcome", "RewriteTasks", "Rewritten", "commit_staged_rewrite"]
+
+_MAX_ROUNDS: Final = 8
+"""How often lost groups are written again before the rest is left to the next run."""
+
+_DEFINITE_FAILURES: Final = (IncompatibleTransactionError, InvalidInputError, NotFoundError, NotSupportedError)
+"""Errors that the same files will meet again, whenever they are committed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rewritten:
+    """What the tasks of a plan wrote.
+
+    Attributes:
+        file_token: every data file written ends in this token.
+        results: one ``RewriteResult.json()`` text each.
+    """
+
+    file_token: str
+    results: tuple[str, ...]
+
+
+class RewriteTasks(Protocol):
+    """Executes rewrite tasks, in parallel."""
+
+    def __call__(self, uri: str, tasks: Sequence[str], /) -> Rewritten:
+        """Execute the tasks, given as ``CompactionTask.json()`` texts."""
+
+
+class DiscardFiles(Protocol):
+    """Deletes the data files of one write."""
+
+    def __call__(self, uri: str, file_token: str, /, *, keep: Iterable[str]) -> object:
+        """Delete the files that bear the token, except those to keep."""
+
+
+@dataclass(slots=True, kw_only=True)
+class RewriteOutcome:
+    """What a commit step achieved; it grows from round to round.
+
+    Attributes:
+        version: the latest version that the step knows.
+        committed: results that are part of the dataset, those of earlier attempts included.
+        conflicts: groups that lost their race, counted anew in each round.
+        attempts: commits that were tried.
+        rounds: rounds of committing, at least 1.
+        unfinished: groups that still had lost when the rounds were over.
+    """
+
+    version: int
+    committed: list[RewriteResult] = field(default_factory=list)
+    conflicts: int = 0
+    attempts: int = 0
+    rounds: int = 0
+    unfinished: int = 0
+
+
+def commit_staged_rewrite(staged: StagedRewrite, *, rewrite: RewriteTasks, discard: DiscardFiles) -> RewriteOutcome:
+    """Make rewritten fragments part of the dataset, or find where an earlier attempt did.
+
+    Args:
+        staged: the message of the rewrite step.
+        rewrite: executes the tasks of a further round.
+        discard: deletes this rewrite's files, after a failure that rules out that they will ever be part of a version.
+
+    Raises:
+        TooMuchWriteContentionError: no group at all could be committed.
+        DatasetNotFoundError: the dataset is gone.
+        CommitOutcomeUnknownError: a commit may have landed; nothing was deleted.
+        StorageError: the outside world failed; the files are kept for another attempt.
+        LanceError: what ``rewrite`` raised.
+    """
+    plan = staged.plan
+    pending = Rewritten(file_token=staged.file_token, results=staged.results)
+    outcome = RewriteOutcome(version=plan.before.version)
+    while True:
+        lost = _commit_round(plan, pending, outcome, discard)
+        tasks = _next_tasks(plan, lost, outcome)
+        if not tasks:
+            return outcome
+        if outcome.rounds == _MAX_ROUNDS:
+            return _give_up(plan, outcome, len(tasks) if lost else 0)
+        pending = rewrite(plan.uri, task_documents(tasks))
+
+
+def _commit_round(
+    plan: PlannedRewrite, pending: Rewritten, outcome: RewriteOutcome, discard: DiscardFiles
+) -> list[RewriteResult]:
+    """Commit what can be committed, add it to the outcome, and return what must be written again."""
+    dataset = lance_core.dataset(plan.uri)
+    outcome.rounds += 1
+    try:
+        results = [RewriteResult.from_json(text) for text in pending.results]
+        verify_row_counts(plan.uri, results)
+        done = commit_rewrites(dataset, results, transaction_properties=_properties(plan))
+    except _DEFINITE_FAILURES as error:
+        _discard(plan, pending.file_token, discard, error)
+        raise
+    outcome.version = max(dataset.version, done.version or 0)
+    outcome.committed += done.committed
+    outcome.attempts += done.attempts
+    outcome.conflicts += len(done.lost)
+    return done.lost
+
+
+def _next_tasks(plan: PlannedRewrite, lost: list[RewriteResult], outcome: RewriteOutcome) -> list[CompactionTask]:
+    """What another round has to do, as of the latest version."""
+    if lost:
+        return plan_again(lance_core.dataset(plan.uri), lost, plan.options).tasks
+    if not outcome.committed or "target_bytes_per_fragment" not in plan.options or "max_source_bytes" in plan.options:
+        return []
+    return _tasks_to_join(plan, outcome)
+
+
+def _tasks_to_join(plan: PlannedRewrite, outcome: RewriteOutcome) -> list[CompactionTask]:
+    """Tasks over what this rewrite made, and over what was there when it was planned.
+
+    What others appended meanwhile is left to the next run: following them could take for ever.
+    """
+    try:
+        planned = lance_core.dataset(plan.uri, version=plan.before.version)
+    except VersionNotFoundError:
+        return []
+    further = plan_rewrite(lance_core.dataset(plan.uri), RewriteOperation(plan.op), plan.options)
+    ours = {file.path for result in outcome.committed for fragment in result.new_fragments for file in fragment.files}
+    known = ours | {file.path for fragment in planned.manifest.message.fragments for file in fragment.files}
+    tasks = []
+    for task in further.tasks:
+        names = {file.path for fragment in task.fragments for file in fragment.files}
+        if names <= known and not names.isdisjoint(ours):
+            tasks.append(task)
+    return tasks
+
+
+def _give_up(plan: PlannedRewrite, outcome: RewriteOutcome, unfinished: int) -> RewriteOutcome:
+    outcome.unfinished = unfinished
+    if not outcome.committed:
+        raise TooMuchWriteContentionError(
+            f"{plan.uri}: other writers changed the fragments of every group {_MAX_ROUNDS} times in a row; nothing was "
+            "rewritten",
+            uri=plan.uri,
+            groups=unfinished,
+        )
+    return outcome
+
+
+def _properties(plan: PlannedRewrite) -> dict[str, str]:
+    return {
+        "dagster.run_id": plan.run_id,
+        "dagster.step_key": plan.step_key,
+        "lance_pipelines.rewrite_id": plan.rewrite_id,
+        "lance_pipelines.dataset": plan.dataset,
+        "lance_pipelines.op": plan.op,
+    }
+
+
+def _discard(plan: PlannedRewrite, file_token: str, discard: DiscardFiles, error: LanceError) -> None:
+    """Delete the files of one round, unless a version refers to them, or one that was cleaned up may have."""
+    try:
+        referenced = _referenced_since(plan.uri, plan.before.version)
+        if referenced is not None:
+            discard(plan.uri, file_token, keep=referenced)
+    except LanceError as cleanup_error:
+        # The commit's failure is the one to report; what is left is unreferenced and has this token in its name.
+        error.add_note(f"the files of this rewrite ({file_token}) could not be removed: {cleanup_error}")
+
+
+def _referenced_since(uri: str, version: int) -> frozenset[str] | None:
+    """Data files of every version after the given one; None when some of those versions are gone."""
+    dataset = lance_core.dataset(uri)
+    present = {ref["version"] for ref in dataset.version_refs()}
+    versions = range(version + 1, dataset.version + 1)
+    if not present.issuperset(versions):
+        return None
+    return frozenset(
+        file.path
+        for number in versions
+        for fragment in dataset.checkout_version(number).manifest.message.fragments
+        for file in fragment.files
+    )

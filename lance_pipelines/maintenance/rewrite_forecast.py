@@ -1,0 +1,142 @@
+"""What a plan of rewriting will do, in figures that are known before anything is read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from lance_pipelines.maintenance.plan_table import Figure, amount, format_bytes, render_plan
+from lance_pipelines.maintenance.rewrite_plan import RewriteOperation, plan_rewrite
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import lance_core
+    from lance_core.optimize import PlanFigures
+    from lance_pipelines.maintenance.health import TableHealth
+
+__all__ = ["RewriteForecast"]
+
+_LIMIT: Final = "max_source_bytes"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewriteForecast:
+    """A plan of rewriting on a version.
+
+    Attributes:
+        uri: the dataset's location.
+        operation: what fragments are rewritten for.
+        before: figures of the version planned on.
+        figures: of the plan.
+        max_source_bytes: bytes that the plan may read at most; None for no limit.
+        unlimited: figures of the plan without that limit, where the limit leaves nothing to do.
+    """
+
+    uri: str
+    operation: RewriteOperation
+    before: TableHealth
+    figures: PlanFigures
+    max_source_bytes: int | None = None
+    unlimited: PlanFigures | None = None
+
+    @classmethod
+    def of(
+        cls,
+        dataset: lance_core.LanceDataset,
+        operation: RewriteOperation,
+        options: Mapping[str, Any],
+        *,
+        before: TableHealth,
+        figures: PlanFigures,
+    ) -> Self:
+        """The forecast of a plan.
+
+        Args:
+            dataset: the version planned on.
+            operation: what fragments are rewritten for.
+            options: what was planned with.
+            before: figures of the version.
+            figures: of the plan.
+        """
+        limit = options.get(_LIMIT)
+        unlimited = None
+        if limit is not None and not figures.tasks:
+            without = {name: value for name, value in options.items() if name != _LIMIT}
+            unlimited = plan_rewrite(dataset, operation, without).figures
+        return cls(
+            uri=dataset.uri,
+            operation=operation,
+            before=before,
+            figures=figures,
+            max_source_bytes=limit,
+            unlimited=unlimited,
+        )
+
+    @property
+    def has_work(self) -> bool:
+        """Whether anything is to be rewritten."""
+        return self.figures.tasks > 0
+
+    def metadata(self) -> dict[str, int | float | str]:
+        """The figures for an event."""
+        figures = self.figures
+        return {
+            "lance/read_version": self.before.version,
+            "lance/tasks": figures.tasks,
+            "lance/rows": figures.rows,
+            "lance/fragments": figures.fragments_before,
+            "lance/fragments_after": figures.fragments_after,
+            "lance/small_fragments": self.before.small_fragments,
+            "lance/deleted_rows": figures.deleted_rows,
+            "lance/deleted_rows_after": figures.deleted_rows_after,
+            "lance/files": figures.files_before,
+            "lance/files_after": figures.files_after,
+            "lance/bytes_total": figures.bytes_before,
+            "lance/bytes_after_estimate": figures.bytes_after_estimate,
+            "lance/bytes_to_read": figures.rewritten_bytes,
+            "lance/bytes_to_write_estimate": figures.new_bytes_estimate,
+        }
+
+    def headline(self) -> str:
+        """One line: what is going to happen."""
+        figures = self.figures
+        place = f"{self.uri} version {self.before.version}"
+        if not self.has_work:
+            return f"{place}: nothing to do ({self._state()})"
+        return (
+            f"{place}: {figures.rewritten_fragments} of {amount(figures.fragments_before, 'fragment')} "
+            f"({format_bytes(figures.rewritten_bytes)}) in {amount(figures.tasks, 'task')}"
+        )
+
+    def table(self) -> str:
+        """What a dry run prints."""
+        figures = self.figures
+        lines = [
+            Figure("rows", figures.rows, figures.rows),
+            Figure("deleted rows still stored", figures.deleted_rows, figures.deleted_rows_after),
+            Figure("fragments", figures.fragments_before, figures.fragments_after, is_estimate=self.has_work),
+            Figure("files", figures.files_before, figures.files_after, is_estimate=self.has_work),
+            Figure(
+                "bytes of data files",
+                figures.bytes_before,
+                figures.bytes_after_estimate,
+                is_bytes=True,
+                is_estimate=self.has_work,
+            ),
+        ]
+        notes = ["Dry run: nothing was changed."]
+        if self.has_work:
+            size = format_bytes(figures.new_bytes_estimate)
+            notes.insert(0, f"Until old versions are removed, storage needs about {size} in addition.")
+        return render_plan(f"{self.operation} {self.headline()}", lines, notes)
+
+    def _state(self) -> str:
+        before = self.before
+        if self.unlimited is not None and self.unlimited.tasks and self.max_source_bytes is not None:
+            waiting = f"{amount(self.unlimited.tasks, 'task')} of {format_bytes(self.unlimited.rewritten_bytes)}"
+            return f"{waiting}, none within max_source_bytes, {self.max_source_bytes}"
+        fragments = amount(before.fragments, "fragment")
+        if self.operation is RewriteOperation.COMPACT:
+            return f"{fragments}, {before.small_fragments} of them small"
+        return f"{amount(before.deleted_rows, 'deleted row')} in {before.deletion_files} of {fragments}"

@@ -1,0 +1,75 @@
+"""Planning the rewriting of fragments: small ones are merged, or ones with many deleted rows written anew.
+
+===========================  ==========================================================================
+Operation                    Fragments
+===========================  ==========================================================================
+``compact``                  small neighbours, and large ones above the deletion threshold
+``materialize_deletions``    those above the deletion threshold; all others are excluded from the plan
+===========================  ==========================================================================
+"""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from lance_core.optimize import Compaction
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    import lance_core
+    from lance_core.optimize import CompactionPlan, CompactionTask
+
+__all__ = ["RewriteOperation", "plan_rewrite", "task_documents"]
+
+_EXCLUDED: Final = "excluded_fragment_ids"
+
+
+class RewriteOperation(StrEnum):
+    """What fragments are rewritten for."""
+
+    COMPACT = "compact"
+    MATERIALIZE_DELETIONS = "materialize_deletions"
+
+
+def plan_rewrite(
+    dataset: lance_core.LanceDataset, operation: RewriteOperation, options: Mapping[str, Any]
+) -> CompactionPlan:
+    """The groups of fragments to rewrite, on the version that the handle shows.
+
+    Args:
+        dataset: an open handle.
+        operation: what for.
+        options: options of ``Compaction.plan``, with ``materialize_deletions_threshold``.
+    """
+    chosen = dict(options)
+    if operation is RewriteOperation.MATERIALIZE_DELETIONS:
+        chosen[_EXCLUDED] = _fragments_within(dataset, options["materialize_deletions_threshold"])
+    return Compaction.plan(dataset, chosen)
+
+
+def task_documents(tasks: Iterable[CompactionTask]) -> tuple[str, ...]:
+    """Tasks as JSON texts to ship.
+
+    Which fragments the plan left out does not matter to a task, and would be repeated in each.
+    """
+    documents = [json.loads(task.json()) for task in tasks]
+    for document in documents:
+        document["options"][_EXCLUDED] = []
+    return tuple(json.dumps(document) for document in documents)
+
+
+def _fragments_within(dataset: lance_core.LanceDataset, threshold: float) -> list[int]:
+    """Ids of the fragments of whose rows no larger part than the threshold is deleted."""
+    fragments = dataset.manifest.message.fragments
+    ids = np.array([fragment.id for fragment in fragments], np.uint64)
+    physical = np.array([fragment.physical_rows for fragment in fragments], np.float32)
+    deleted = np.array([fragment.deletion_file.num_deleted_rows for fragment in fragments], np.float32)
+    # The planner compares in single precision, as the reference does.
+    fraction = np.divide(deleted, physical, out=np.zeros_like(deleted), where=physical > 0)
+    within: list[int] = ids[fraction <= np.float32(threshold)].tolist()
+    return within

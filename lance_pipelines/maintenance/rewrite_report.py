@@ -1,0 +1,134 @@
+"""What a rewriting job did: its own figures beside those of the version that it made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import lance_core
+from lance_pipelines.maintenance.health import TableHealth
+from lance_pipelines.maintenance.plan_table import amount, format_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from lance_core import FragmentMetadata
+    from lance_pipelines.maintenance.policy import MaintenancePolicy
+    from lance_pipelines.maintenance.rewrite_commit import RewriteOutcome
+    from lance_pipelines.maintenance.staged_rewrite import PlannedRewrite
+
+__all__ = ["RewriteReport", "report_rewrite"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewriteReport:
+    """Figures of one rewriting job.
+
+    Attributes:
+        uri: the dataset's location.
+        before: figures of the version planned on.
+        after: figures of the version that the job made.
+        groups: groups of fragments that were replaced.
+        groups_unfinished: groups that lost every race; the next run takes them up.
+        fragments_removed: fragments that were replaced.
+        fragments_added: fragments that replace them.
+        rows_rewritten: rows in the new fragments.
+        deleted_rows_removed: deleted rows that the old fragments still held.
+        bytes_rewritten: bytes of the new data files.
+        bytes_superseded: bytes of the old data files; they go with the versions that name them.
+        commit_attempts: commits that were tried.
+        conflicts: groups that lost a race, counted each time.
+        rounds: rounds of committing.
+        repeated: True when an earlier attempt had committed all of it.
+    """
+
+    uri: str
+    before: TableHealth
+    after: TableHealth
+    groups: int
+    groups_unfinished: int
+    fragments_removed: int
+    fragments_added: int
+    rows_rewritten: int
+    deleted_rows_removed: int
+    bytes_rewritten: int
+    bytes_superseded: int
+    commit_attempts: int
+    conflicts: int
+    rounds: int
+    repeated: bool
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether anything was replaced."""
+        return self.groups > 0
+
+    def metadata(self) -> dict[str, int | float | str]:
+        """The figures for an event; those of the version are the event's own."""
+        return {
+            "lance/read_version": self.before.version,
+            "lance/groups": self.groups,
+            "lance/groups_unfinished": self.groups_unfinished,
+            "lance/fragments_before": self.before.fragments,
+            "lance/fragments_removed": self.fragments_removed,
+            "lance/fragments_added": self.fragments_added,
+            "lance/rows_rewritten": self.rows_rewritten,
+            "lance/deleted_rows_removed": self.deleted_rows_removed,
+            "lance/bytes_rewritten": self.bytes_rewritten,
+            "lance/bytes_superseded": self.bytes_superseded,
+            "lance/bytes_reclaimed": 0,
+            "lance/commit_attempts": self.commit_attempts,
+            "lance/conflicts": self.conflicts,
+            "lance/commit_rounds": self.rounds,
+            "lance/committed_earlier": self.repeated,
+        }
+
+    def summary(self) -> str:
+        """One line for logs and terminals."""
+        place = f"{self.uri} version {self.after.version}"
+        if not self.has_changed:
+            return f"{place}: other writers replaced the fragments meanwhile, nothing was left to do"
+        line = (
+            f"{place}: {amount(self.fragments_removed, 'fragment')} ({format_bytes(self.bytes_superseded)}) rewritten "
+            f"into {self.fragments_added} ({format_bytes(self.bytes_rewritten)}), "
+            f"{amount(self.deleted_rows_removed, 'deleted row')} gone; "
+            f"the table has {amount(self.after.fragments, 'fragment')}"
+        )
+        if self.groups_unfinished:
+            line += f"; {amount(self.groups_unfinished, 'group')} lost every race, left to the next run"
+        return line
+
+
+def report_rewrite(planned: PlannedRewrite, outcome: RewriteOutcome, policy: MaintenancePolicy) -> RewriteReport:
+    """Add up what a commit step achieved. Reads a manifest, no data."""
+    written = [fragment for result in outcome.committed for fragment in result.new_fragments]
+    read = [fragment for result in outcome.committed for fragment in result.original_fragments]
+    # What one round wrote, a later one may have joined: neither an old fragment nor one that is left.
+    old = _without(read, written)
+    new = _without(written, read)
+    return RewriteReport(
+        uri=planned.uri,
+        before=planned.before,
+        after=TableHealth.of(lance_core.dataset(planned.uri, version=outcome.version), policy),
+        groups=len(outcome.committed),
+        groups_unfinished=outcome.unfinished,
+        fragments_removed=len(old),
+        fragments_added=len(new),
+        rows_rewritten=sum(fragment.num_rows for fragment in new),
+        deleted_rows_removed=sum(fragment.num_deletions for fragment in old),
+        bytes_rewritten=_num_bytes(written),
+        bytes_superseded=_num_bytes(old),
+        commit_attempts=outcome.attempts,
+        conflicts=outcome.conflicts,
+        rounds=outcome.rounds,
+        repeated=bool(outcome.committed) and outcome.attempts == 0,
+    )
+
+
+def _without(fragments: Iterable[FragmentMetadata], others: Iterable[FragmentMetadata]) -> list[FragmentMetadata]:
+    names = {file.path for fragment in others for file in fragment.files}
+    return [fragment for fragment in fragments if names.isdisjoint(file.path for file in fragment.files)]
+
+
+def _num_bytes(fragments: Iterable[FragmentMetadata]) -> int:
+    return sum(file.file_size_bytes or 0 for fragment in fragments for file in fragment.files)

@@ -1,0 +1,91 @@
+"""The messages between the steps of a rewriting job: what is to be rewritten, and what was.
+
+They are plain data and travel as JSON: the steps may run in different processes, and a step may run again.
+
+``PlannedRewrite`` carries the version that the plan was made on. Workers read the old fragments at that version, and
+the commit is judged against everything since, whatever the latest version is by then.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from typing import Any, Self
+
+from lance_pipelines.maintenance.health import TableHealth
+
+__all__ = ["PlannedRewrite", "StagedRewrite"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedRewrite:
+    """What the plan step decided.
+
+    Attributes:
+        rewrite_id: a UUID, the same for every attempt to commit this rewrite.
+        dataset: the declaration's name.
+        uri: the dataset's location.
+        op: the operation, ``compact`` or ``materialize_deletions``.
+        options: the compaction options, for planning lost groups again.
+        tasks: one ``CompactionTask.json()`` text each.
+        before: figures of the version planned on.
+        run_id: the run that planned.
+        step_key: the step of that run.
+    """
+
+    rewrite_id: str
+    dataset: str
+    uri: str
+    op: str
+    options: dict[str, Any]
+    tasks: tuple[str, ...]
+    before: TableHealth
+    run_id: str
+    step_key: str
+
+    def to_json(self) -> str:
+        """The message as one JSON document."""
+        return json.dumps(dataclasses.asdict(self), sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """The inverse of :meth:`to_json`."""
+        document = json.loads(text)
+        document["tasks"] = tuple(document["tasks"])
+        document["before"] = TableHealth(**document["before"])
+        return cls(**document)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagedRewrite:
+    """What the rewrite step wrote. No version refers to it yet.
+
+    Attributes:
+        plan: the plan, without its tasks: each result names the fragments that it replaces.
+        file_token: every data file written ends in this token.
+        results: one ``RewriteResult.json()`` text each.
+    """
+
+    plan: PlannedRewrite
+    file_token: str
+    results: tuple[str, ...]
+
+    @classmethod
+    def of(cls, plan: PlannedRewrite, file_token: str, results: tuple[str, ...]) -> Self:
+        """The message that follows a plan's."""
+        return cls(plan=dataclasses.replace(plan, tasks=()), file_token=file_token, results=results)
+
+    def to_json(self) -> str:
+        """The message as one JSON document."""
+        return json.dumps({"plan": self.plan.to_json(), "file_token": self.file_token, "results": self.results})
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """The inverse of :meth:`to_json`."""
+        document = json.loads(text)
+        return cls(
+            plan=PlannedRewrite.from_json(document["plan"]),
+            file_token=document["file_token"],
+            results=tuple(document["results"]),
+        )

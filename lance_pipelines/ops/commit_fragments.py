@@ -1,0 +1,71 @@
+"""The op that makes a staged write a version of its dataset: verify, commit once, report."""
+
+import sys
+import warnings
+from collections.abc import Mapping
+
+import dagster as dg
+from dagster import BetaWarning
+
+import lance_core
+from lance_pipelines.data_version import data_version_at
+from lance_pipelines.dead_runs import stop_watching
+from lance_pipelines.ingest.commit import commit_staged
+from lance_pipelines.ingest.declaration import DatasetDeclaration
+from lance_pipelines.ingest.report import CommitReport, report_commit
+from lance_pipelines.ingest.staged_write import StagedWrite
+from lance_pipelines.metadata import materialization_metadata, version_metadata
+from lance_pipelines.ops.failures import clear_failures
+from lance_pipelines.pools import commit_pool
+from lance_pipelines.spark.writer import discard_files
+
+__all__ = ["build_commit_op"]
+
+COMMIT_RETRIES = dg.RetryPolicy(max_retries=3, delay=1, backoff=dg.Backoff.EXPONENTIAL, jitter=dg.Jitter.PLUS_MINUS)
+"""A commit may be repeated: it lands once. Only failures that may pass are, see ``ops/failures.py``."""
+
+
+def build_commit_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
+    """The commit op of one dataset. Its output is the asset's materialization."""
+
+    @dg.op(
+        name=f"commit_fragments_of_{declaration.name}",
+        description=f"Checks the staged fragments of {declaration.name} and commits them as its next version.",
+        ins={"staged_write": dg.In(str, description="The staged write, as JSON.")},
+        out=dg.Out(dg.Nothing),
+        pool=commit_pool(declaration.name),
+        retry_policy=COMMIT_RETRIES,
+    )
+    def commit_fragments(context: dg.OpExecutionContext, staged_write: str) -> dg.Output[None]:
+        stop_watching(context.run_id)
+        staged = StagedWrite.from_json(staged_write)
+        with clear_failures(declaration.name):
+            landing = commit_staged(staged, discard=discard_files)
+            report = report_commit(staged, landing)
+            # A repeated commit may be old news: what the dataset holds now is what readers downstream will see.
+            data_version = data_version_at(report.uri, report.version if landing.committed_now else None)
+            figures = version_metadata(lance_core.dataset(report.uri, version=report.version), declaration.maintenance)
+        context.log.info(report.summary())
+        # Logs go to standard error; this line alone is the program's output.
+        sys.stdout.write(f"{declaration.name}: {report.summary()}\n")
+        sys.stdout.flush()
+        return _materialization(report, data_version, figures)
+
+    return commit_fragments
+
+
+def _materialization(
+    report: CommitReport, data_version: str, figures: Mapping[str, dg.MetadataValue]
+) -> dg.Output[None]:
+    tags = {"lance/version": str(report.version)}
+    if report.transaction_uuid is not None:
+        tags["lance/txn"] = report.transaction_uuid
+    with warnings.catch_warnings():
+        # Dagster 1.13 calls the data_version of an output beta.
+        warnings.simplefilter("ignore", BetaWarning)
+        return dg.Output(
+            None,
+            metadata={**figures, **materialization_metadata(report)},
+            data_version=dg.DataVersion(data_version),
+            tags=tags,
+        )

@@ -1,0 +1,104 @@
+"""The ops of a delete: count what matches, then delete it. A change of the data, so it is a materialization."""
+
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import dagster as dg
+
+import lance_core
+from lance_core.api.delete_plan import plan_delete as plan_delete_of
+from lance_pipelines.dead_runs import stop_watching
+from lance_pipelines.events import dataset_materialization
+from lance_pipelines.ingest.declaration import DatasetDeclaration
+from lance_pipelines.maintenance.delete_commit import commit_delete
+from lance_pipelines.maintenance.delete_forecast import DeleteForecast
+from lance_pipelines.maintenance.health import TableHealth
+from lance_pipelines.maintenance.planned_delete import PlannedDelete
+from lance_pipelines.ops.commit_fragments import COMMIT_RETRIES
+from lance_pipelines.ops.failures import clear_failures
+from lance_pipelines.ops.maintenance_config import DeleteRowsConfig, dataset_uri, is_dry_run
+from lance_pipelines.ops.output import print_text, say
+from lance_pipelines.ops.plan_outputs import PLAN_OUTPUTS
+from lance_pipelines.ops.run_entry import begin_run, prepare_for_pool
+from lance_pipelines.pools import commit_pool
+
+__all__ = ["build_delete_op", "build_delete_plan_op"]
+
+
+def build_delete_plan_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
+    """Counts the rows of one dataset that match a predicate."""
+
+    @dg.op(
+        name=f"plan_delete_from_{declaration.name}",
+        description=f"Counts the rows of {declaration.name} for which the predicate is true.",
+        out=dict(PLAN_OUTPUTS),
+    )
+    def plan_delete(context: dg.OpExecutionContext, config: DeleteRowsConfig) -> Iterator[dg.Output[Any]]:
+        begin_run(context)
+        with clear_failures(declaration.name):
+            outputs = _plan(context, declaration, config)
+        yield from outputs
+
+    return plan_delete
+
+
+def build_delete_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
+    """Deletes rows of one dataset."""
+
+    @dg.op(
+        name=f"delete_rows_from_{declaration.name}",
+        description=f"Deletes rows of {declaration.name}: writes deletion files and commits the next version.",
+        ins={"plan": dg.In(str, description="The planned delete, as JSON.")},
+        out=dg.Out(dg.Nothing),
+        pool=commit_pool(declaration.name),
+        retry_policy=COMMIT_RETRIES,
+    )
+    def delete_rows(context: dg.OpExecutionContext, plan: str) -> None:
+        stop_watching(context.run_id)
+        planned = PlannedDelete.from_json(plan)
+        with clear_failures(declaration.name):
+            report = commit_delete(planned, declaration.maintenance)
+            if report.has_changed:
+                event = dataset_materialization(
+                    dataset=declaration.name,
+                    uri=report.uri,
+                    op="delete_rows",
+                    report_metadata=report.metadata(),
+                    version=report.after.version,
+                    policy=declaration.maintenance,
+                )
+                context.log_event(event)
+        say(context, declaration.name, report.summary())
+
+    return delete_rows
+
+
+def _plan(
+    context: dg.OpExecutionContext, declaration: DatasetDeclaration, config: DeleteRowsConfig
+) -> list[dg.Output[Any]]:
+    uri = dataset_uri(declaration, config)
+    dry_run = is_dry_run(declaration, config)
+    dataset = lance_core.dataset(uri)
+    before = TableHealth.of(dataset, declaration.maintenance)
+    found = plan_delete_of(dataset, config.predicate)
+    forecast = DeleteForecast(uri=uri, predicate=config.predicate, before=before, plan=found)
+    shown = dg.Output(None, "figures", metadata=forecast.metadata())
+    if dry_run:
+        print_text(f"{declaration.name}: {forecast.table()}")
+        return [shown]
+    if not forecast.has_work:
+        say(context, declaration.name, forecast.headline())
+        return [shown]
+    context.log.info("Deleting from %s.", forecast.headline())
+    prepare_for_pool(context)
+    planned = PlannedDelete(
+        delete_id=str(uuid.uuid4()),
+        dataset=declaration.name,
+        uri=uri,
+        predicate=config.predicate,
+        before=before,
+        run_id=context.run_id,
+        step_key=context.get_step_execution_context().step.key,
+    )
+    return [shown, dg.Output(planned.to_json(), "plan")]

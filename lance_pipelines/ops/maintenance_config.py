@@ -1,0 +1,230 @@
+"""What a run may say to a maintenance job, and how it changes the declared policy for that run.
+
+The configuration belongs to the job's first step::
+
+    ops:
+      plan_rewrites:
+        config: {dry_run: true, target_rows_per_fragment: 500000}
+
+Fields left out keep the declared value.
+"""
+
+import dataclasses
+from typing import Any, Final
+
+import dagster as dg
+from pydantic import Field
+
+from lance_core.errors import InvalidInputError
+from lance_pipelines.ingest.declaration import DatasetDeclaration
+from lance_pipelines.maintenance.durations import duration_text, parse_duration
+from lance_pipelines.maintenance.policy import CleanupPolicy, CompactionPolicy, DeletionPolicy, MaintenancePolicy
+from lance_pipelines.settings import absolute_uri
+
+__all__ = [
+    "CleanupConfig",
+    "CompactConfig",
+    "DeleteRowsConfig",
+    "MaintenanceConfig",
+    "MaterializeDeletionsConfig",
+    "cleanup_policy",
+    "compaction_options",
+    "dataset_uri",
+    "declared_values",
+    "is_dry_run",
+    "materialization_options",
+]
+
+
+_ZERO_IS_NO_LIMIT: Final = ("target_bytes_per_fragment", "max_source_bytes", "batch_size")
+
+
+class MaintenanceConfig(dg.Config):
+    """What every maintenance job is told."""
+
+    # Nullable for Dagster, so that a null comes as far as :func:`is_dry_run` and gets a message.
+    dry_run: bool | None = Field(default=False, description="Print the plan and change nothing.")
+    uri: str | None = Field(
+        default=None,
+        description="Location of the Lance dataset, if not the declared one; a relative path is below the working "
+        "directory.",
+    )
+
+
+class MaterializeDeletionsConfig(MaintenanceConfig):
+    """Which fragments are written anew without their deleted rows, and how."""
+
+    threshold: float | None = Field(
+        default=None,
+        description="Fragments of whose rows a larger part than this is deleted are written anew (0 to 1).",
+    )
+    target_rows_per_fragment: int | None = Field(default=None, description="Rows that a new fragment should have.")
+    target_bytes_per_fragment: int | None = Field(
+        default=None, description="Bytes that a new fragment should have at most; 0 for no limit."
+    )
+    max_source_bytes: int | None = Field(default=None, description="Bytes that this run reads at most; 0 for no limit.")
+    batch_size: int | None = Field(
+        default=None, description="Rows that a task holds in memory at once; 0 lets the reader choose."
+    )
+
+
+class CompactConfig(MaterializeDeletionsConfig):
+    """Which fragments are merged, and how."""
+
+    materialize_deletions: bool | None = Field(
+        default=None,
+        description="Also write large fragments anew that are above the threshold. Left out, as the policy says: "
+        "unless its deletion part is switched off.",
+    )
+
+
+class CleanupConfig(MaintenanceConfig):
+    """Which old versions go: those beyond both terms that have no tag."""
+
+    retain_versions: int | None = Field(default=None, description="The newest versions that stay, however old.")
+    older_than: str | None = Field(
+        default=None, description="Versions younger than this stay, however many: 14d, 36h, 90m, or seconds."
+    )
+    delete_unverified: bool | None = Field(
+        default=None,
+        description="Also delete young files that no version names. They may belong to a writer at work: only for a "
+        "dataset that nobody writes to meanwhile.",
+    )
+
+
+class DeleteRowsConfig(MaintenanceConfig):
+    """Which rows are deleted."""
+
+    predicate: str = Field(
+        description="Rows for which this SQL expression is true are deleted: \"day < '2024-01-01'\"."
+    )
+
+
+def dataset_uri(declaration: DatasetDeclaration, config: MaintenanceConfig) -> str:
+    """Where the dataset of this run is.
+
+    Raises:
+        InvalidInputError: the configured location is empty.
+    """
+    if config.uri is None:
+        return declaration.uri
+    # An empty value, say of an unset variable, must not become the working directory.
+    if not config.uri.strip():
+        raise InvalidInputError(f"run configuration of {declaration.name}: the URI is empty")
+    return absolute_uri(config.uri)
+
+
+def is_dry_run(declaration: DatasetDeclaration, config: MaintenanceConfig) -> bool:
+    """Whether this run is only to print its plan.
+
+    Raises:
+        InvalidInputError: it is null. That may have been meant either way, and one of them deletes.
+    """
+    if config.dry_run is None:
+        raise InvalidInputError(f"run configuration of {declaration.name}: dry_run is null; expected true or false")
+    return config.dry_run
+
+
+def compaction_options(declaration: DatasetDeclaration, config: CompactConfig) -> dict[str, Any]:
+    """Options for ``Compaction.plan``: small fragments are merged, and large ones above the threshold rewritten.
+
+    Raises:
+        InvalidInputError: a value makes no sense; the message names the dataset and the field.
+    """
+    also_large = config.materialize_deletions
+    if also_large is None:
+        also_large = declaration.maintenance.deletion is not None
+    return _options(declaration, config) | {"materialize_deletions": also_large}
+
+
+def materialization_options(declaration: DatasetDeclaration, config: MaterializeDeletionsConfig) -> dict[str, Any]:
+    """Options for ``Compaction.plan`` over the fragments above the threshold.
+
+    Raises:
+        InvalidInputError: a value makes no sense; the message names the dataset and the field.
+    """
+    return _options(declaration, config) | {"materialize_deletions": True}
+
+
+def cleanup_policy(declaration: DatasetDeclaration, config: CleanupConfig) -> CleanupPolicy:
+    """What the cleanup of this run keeps.
+
+    Raises:
+        InvalidInputError: a value makes no sense; the message names the dataset and the field.
+    """
+    try:
+        return dataclasses.replace(
+            declaration.maintenance.cleanup or CleanupPolicy(),
+            **_given(
+                retain_versions=config.retain_versions,
+                older_than=None if config.older_than is None else parse_duration(config.older_than),
+                delete_unverified=config.delete_unverified,
+            ),
+        )
+    except InvalidInputError as error:
+        raise InvalidInputError(f"run configuration of {declaration.name}: {error}") from error
+
+
+def declared_values(operation: str, policy: MaintenancePolicy) -> dict[str, Any] | None:
+    """The policy in the words of an operation's configuration; None for an operation that no policy speaks of."""
+    if operation not in ("compact", "materialize_deletions", "cleanup"):
+        return None
+    if operation == "cleanup":
+        cleanup = policy.cleanup or CleanupPolicy()
+        return {
+            "dry_run": False,
+            "retain_versions": cleanup.retain_versions,
+            "older_than": duration_text(cleanup.older_than),
+            "delete_unverified": cleanup.delete_unverified,
+        }
+    target, deletion = policy.compaction or CompactionPolicy(), policy.deletion or DeletionPolicy()
+    return {
+        "dry_run": False,
+        "threshold": deletion.max_deleted_fraction,
+        "target_rows_per_fragment": target.target_rows_per_fragment,
+        "target_bytes_per_fragment": target.target_bytes_per_fragment,
+        "max_source_bytes": target.max_source_bytes,
+        "batch_size": target.batch_size,
+    }
+
+
+def _options(declaration: DatasetDeclaration, config: MaterializeDeletionsConfig) -> dict[str, Any]:
+    unlimited = {name: None for name in _ZERO_IS_NO_LIMIT if getattr(config, name) == 0}
+    try:
+        _check_limits(config)
+        target = dataclasses.replace(
+            declaration.maintenance.compaction or CompactionPolicy(),
+            **_given(
+                target_rows_per_fragment=config.target_rows_per_fragment,
+                target_bytes_per_fragment=config.target_bytes_per_fragment,
+                max_source_bytes=config.max_source_bytes,
+                batch_size=config.batch_size,
+            )
+            | unlimited,
+        )
+        deletion = dataclasses.replace(
+            declaration.maintenance.deletion or DeletionPolicy(), **_given(max_deleted_fraction=config.threshold)
+        )
+    except InvalidInputError as error:
+        raise InvalidInputError(f"run configuration of {declaration.name}: {error}") from error
+    return {
+        "materialize_deletions_threshold": deletion.max_deleted_fraction,
+        **_given(
+            target_rows_per_fragment=target.target_rows_per_fragment,
+            target_bytes_per_fragment=target.target_bytes_per_fragment,
+            max_source_bytes=target.max_source_bytes,
+            batch_size=target.batch_size,
+        ),
+    }
+
+
+def _check_limits(config: MaterializeDeletionsConfig) -> None:
+    """Zero means something here, unlike in a policy; what is below does not."""
+    for name in _ZERO_IS_NO_LIMIT:
+        number = getattr(config, name)
+        if number is not None and number < 0:
+            raise InvalidInputError(f"{name} must be at least 0, which means no limit, found {number}")
+
+
+def _given(**values: Any) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}

@@ -1,0 +1,102 @@
+"""The ops that plan the rewriting of fragments: what a dry run prints, and what the next steps do."""
+
+import uuid
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import dagster as dg
+
+import lance_core
+from lance_pipelines.ingest.declaration import DatasetDeclaration
+from lance_pipelines.maintenance.health import TableHealth
+from lance_pipelines.maintenance.rewrite_forecast import RewriteForecast
+from lance_pipelines.maintenance.rewrite_plan import RewriteOperation, plan_rewrite, task_documents
+from lance_pipelines.maintenance.staged_rewrite import PlannedRewrite
+from lance_pipelines.ops.failures import clear_failures
+from lance_pipelines.ops.maintenance_config import (
+    CompactConfig,
+    MaintenanceConfig,
+    MaterializeDeletionsConfig,
+    compaction_options,
+    dataset_uri,
+    is_dry_run,
+    materialization_options,
+)
+from lance_pipelines.ops.output import print_text, say
+from lance_pipelines.ops.plan_outputs import PLAN_OUTPUTS
+from lance_pipelines.ops.run_entry import begin_run
+
+__all__ = ["build_compaction_plan_op", "build_materialization_plan_op"]
+
+
+def build_compaction_plan_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
+    """Plans which fragments of one dataset are merged."""
+
+    @dg.op(
+        name=f"plan_compaction_of_{declaration.name}",
+        description=f"Finds small fragments of {declaration.name} that can be merged.",
+        out=dict(PLAN_OUTPUTS),
+    )
+    def plan_compaction(context: dg.OpExecutionContext, config: CompactConfig) -> Iterator[dg.Output[Any]]:
+        begin_run(context)
+        with clear_failures(declaration.name):
+            options = compaction_options(declaration, config)
+            planned = _plan(context, declaration, config, RewriteOperation.COMPACT, options)
+        yield from planned
+
+    return plan_compaction
+
+
+def build_materialization_plan_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
+    """Plans which fragments of one dataset are written anew for their deleted rows."""
+
+    @dg.op(
+        name=f"plan_materialization_of_{declaration.name}",
+        description=f"Finds fragments of {declaration.name} of whose rows many are deleted.",
+        out=dict(PLAN_OUTPUTS),
+    )
+    def plan_materialization(
+        context: dg.OpExecutionContext, config: MaterializeDeletionsConfig
+    ) -> Iterator[dg.Output[Any]]:
+        begin_run(context)
+        with clear_failures(declaration.name):
+            options = materialization_options(declaration, config)
+            planned = _plan(context, declaration, config, RewriteOperation.MATERIALIZE_DELETIONS, options)
+        yield from planned
+
+    return plan_materialization
+
+
+def _plan(
+    context: dg.OpExecutionContext,
+    declaration: DatasetDeclaration,
+    config: MaintenanceConfig,
+    operation: RewriteOperation,
+    options: Mapping[str, Any],
+) -> list[dg.Output[Any]]:
+    uri = dataset_uri(declaration, config)
+    dry_run = is_dry_run(declaration, config)
+    dataset = lance_core.dataset(uri)
+    before = TableHealth.of(dataset, declaration.maintenance)
+    plan = plan_rewrite(dataset, operation, options)
+    forecast = RewriteForecast.of(dataset, operation, options, before=before, figures=plan.figures)
+    shown = dg.Output(None, "figures", metadata=forecast.metadata())
+    if dry_run:
+        print_text(f"{declaration.name}: {forecast.table()}")
+        return [shown]
+    if not forecast.has_work:
+        say(context, declaration.name, forecast.headline())
+        return [shown]
+    context.log.info("Rewriting %s.", forecast.headline())
+    planned = PlannedRewrite(
+        rewrite_id=str(uuid.uuid4()),
+        dataset=declaration.name,
+        uri=uri,
+        op=operation.value,
+        options=dict(options),
+        tasks=task_documents(plan.tasks),
+        before=before,
+        run_id=context.run_id,
+        step_key=context.get_step_execution_context().step.key,
+    )
+    return [shown, dg.Output(planned.to_json(), "plan")]

@@ -1,0 +1,103 @@
+"""The ops of a cleanup: plan it, then remove what the plan names."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import dagster as dg
+
+import lance_core
+from lance_pipelines.data_version import is_unknown
+from lance_pipelines.dead_runs import stop_watching
+from lance_pipelines.events import maintenance_observation
+from lance_pipelines.ingest.declaration import DatasetDeclaration
+from lance_pipelines.maintenance.cleanup_report import CleanupForecast, CleanupReport
+from lance_pipelines.maintenance.planned_cleanup import PlannedCleanup, plan_removal
+from lance_pipelines.ops.commit_fragments import COMMIT_RETRIES
+from lance_pipelines.ops.failures import clear_failures
+from lance_pipelines.ops.maintenance_config import CleanupConfig, cleanup_policy, dataset_uri, is_dry_run
+from lance_pipelines.ops.output import print_text, say
+from lance_pipelines.ops.plan_outputs import PLAN_OUTPUTS
+from lance_pipelines.ops.run_entry import begin_run, prepare_for_pool
+from lance_pipelines.pools import commit_pool
+from lance_pipelines.recorded_versions import find_data_version
+
+__all__ = ["build_cleanup_op", "build_cleanup_plan_op"]
+
+
+def build_cleanup_plan_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
+    """Plans which old versions of one dataset go."""
+
+    @dg.op(
+        name=f"plan_cleanup_of_{declaration.name}",
+        description=f"Finds old versions of {declaration.name}, and files that no version needs.",
+        out=dict(PLAN_OUTPUTS),
+    )
+    def plan_cleanup(context: dg.OpExecutionContext, config: CleanupConfig) -> Iterator[dg.Output[Any]]:
+        begin_run(context)
+        with clear_failures(declaration.name):
+            outputs = _plan(context, declaration, config)
+        yield from outputs
+
+    return plan_cleanup
+
+
+def build_cleanup_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
+    """Removes old versions of one dataset."""
+
+    @dg.op(
+        name=f"remove_old_versions_of_{declaration.name}",
+        description=f"Removes old versions of {declaration.name} and the files that only they need; files first.",
+        ins={"plan": dg.In(str, description="The planned cleanup, as JSON.")},
+        out=dg.Out(dg.Nothing),
+        # Not needed for correctness: a cleanup spares what a commit has come to refer to meanwhile.
+        pool=commit_pool(declaration.name),
+        retry_policy=COMMIT_RETRIES,
+    )
+    def remove_old_versions(context: dg.OpExecutionContext, plan: str) -> None:
+        stop_watching(context.run_id)
+        planned = PlannedCleanup.from_json(plan)
+        with clear_failures(declaration.name):
+            removal = plan_removal(lance_core.dataset(planned.uri), planned.policy)
+            for warning in removal.warnings():
+                context.log.warning("%s: %s", planned.uri, warning)
+            # Others may have committed since the plan; an earlier attempt may have removed the history.
+            current = find_data_version(context.instance, declaration.name, planned.uri, removal.read_version)
+            report = CleanupReport(uri=planned.uri, plan=removal, stats=removal.execute())
+            for warning in report.warnings():
+                context.log.warning("%s: %s", planned.uri, warning)
+            report.require_progress()
+            if report.has_changed:
+                event = maintenance_observation(
+                    dataset=declaration.name,
+                    uri=report.uri,
+                    op="cleanup",
+                    report_metadata=report.metadata(),
+                    version=removal.read_version,
+                    data_version=planned.data_version if is_unknown(current) else current,
+                    policy=declaration.maintenance,
+                )
+                context.log_event(event)
+        say(context, declaration.name, report.summary())
+
+    return remove_old_versions
+
+
+def _plan(
+    context: dg.OpExecutionContext, declaration: DatasetDeclaration, config: CleanupConfig
+) -> list[dg.Output[Any]]:
+    uri = dataset_uri(declaration, config)
+    policy, dry_run = cleanup_policy(declaration, config), is_dry_run(declaration, config)
+    dataset = lance_core.dataset(uri)
+    forecast = CleanupForecast(uri=uri, policy=policy, rows=dataset.count_rows(), plan=plan_removal(dataset, policy))
+    shown = dg.Output(None, "figures", metadata=forecast.metadata())
+    if dry_run:
+        print_text(f"{declaration.name}: {forecast.table()}")
+        return [shown]
+    if not forecast.has_work:
+        say(context, declaration.name, forecast.headline())
+        return [shown]
+    context.log.info(forecast.headline())
+    prepare_for_pool(context)
+    data_version = find_data_version(context.instance, declaration.name, uri, dataset.version)
+    planned = PlannedCleanup(uri=uri, policy=policy, data_version=data_version)
+    return [shown, dg.Output(planned.to_json(), "plan")]

@@ -1,0 +1,50 @@
+"""The op that lets Spark rewrite fragments, one task of the plan per Spark task, and hands on what it wrote."""
+
+from collections.abc import Sequence
+
+import dagster as dg
+
+from lance_pipelines.ingest.declaration import DatasetDeclaration
+from lance_pipelines.interruption import run_interruptibly
+from lance_pipelines.maintenance.plan_table import amount
+from lance_pipelines.maintenance.rewrite_commit import Rewritten
+from lance_pipelines.maintenance.staged_rewrite import PlannedRewrite, StagedRewrite
+from lance_pipelines.ops.failures import clear_failures
+from lance_pipelines.ops.run_entry import prepare_for_pool
+from lance_pipelines.resources.spark import SparkResource
+from lance_pipelines.rewriting import rewrite_tasks
+
+__all__ = ["build_rewrite_op", "rewrite_with"]
+
+
+def build_rewrite_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
+    """The rewrite op of one dataset: from the JSON text of a ``PlannedRewrite`` to that of a ``StagedRewrite``."""
+
+    @dg.op(
+        name=f"rewrite_fragments_of_{declaration.name}",
+        description=f"Spark writes fragments of {declaration.name} anew, without their deleted rows. No version refers "
+        "to the new ones yet.",
+        ins={"plan": dg.In(str, description="The planned rewrite, as JSON.")},
+        out=dg.Out(str, description="The staged rewrite, as JSON."),
+    )
+    def rewrite_fragments(context: dg.OpExecutionContext, spark: SparkResource, plan: str) -> dg.Output[str]:
+        planned = PlannedRewrite.from_json(plan)
+        with clear_failures(declaration.name):
+            written = rewrite_with(spark, planned.uri, planned.tasks)
+        staged = StagedRewrite.of(planned, written.file_token, written.results)
+        context.log.info("Rewrote %s of fragments of %s.", amount(len(written.results), "group"), planned.uri)
+        prepare_for_pool(context)
+        metadata = {
+            "lance/groups": dg.MetadataValue.int(len(written.results)),
+            "lance/read_version": dg.MetadataValue.int(planned.before.version),
+            "lance/file_token": dg.MetadataValue.text(written.file_token),
+        }
+        return dg.Output(staged.to_json(), metadata=metadata)
+
+    return rewrite_fragments
+
+
+def rewrite_with(spark: SparkResource, uri: str, tasks: Sequence[str]) -> Rewritten:
+    """Execute rewrite tasks in a Spark session that starts now if it has not; interruptible."""
+    session = spark.spark_session
+    return run_interruptibly(session, lambda: rewrite_tasks(session, uri, tasks))

@@ -1,0 +1,186 @@
+"""What the event log tells of a dataset's versions, for the part of its history that is not there any more.
+
+The data version of a version is found by walking back to the last one that changed rows. A cleanup cuts that walk off.
+But most events tell a version, a digest of its content and its data version: they are known points of the same line.
+Versions among which no row changed share one data version, so a single known point tells it of all of them::
+
+    9 append      10 compact     11 compact     12 configuration
+    removed       removed,       is there:      is there
+                  recorded       names what it
+                                 replaced
+
+Runs can be told to work at another location than the declared one; their events do not count.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, Self
+
+import dagster as dg
+
+from lance_core.api.location import open_log
+from lance_core.errors import VersionNotFoundError
+from lance_pipelines.data_version import data_version_of, is_unknown
+from lance_pipelines.events import DATA_VERSION_TAG, VERSION_KEY
+from lance_pipelines.maintenance.found_version import FoundVersion
+from lance_pipelines.metadata import CONTENT_KEY, URI_KEY
+from lance_pipelines.settings import absolute_uri
+
+__all__ = ["RecordedVersion", "RecordedVersions", "event_value", "find_data_version", "is_event_at"]
+
+_MAX_EVENTS: Final = 200
+"""Events of each kind that are looked at, the newest ones."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedVersion:
+    """What one event tells.
+
+    Attributes:
+        version: the version that it tells of.
+        data_version: the data version that it carries.
+        content: digest of what the version holds; None when it does not say.
+        run_id: the run that logged it; empty when none did.
+        is_materialization: whether it tells of new data.
+    """
+
+    version: int
+    data_version: str
+    content: str | None
+    run_id: str
+    is_materialization: bool
+
+    def tells_of(self, found: FoundVersion) -> bool:
+        """Whether it tells of this very version: a number comes again in a dataset that was created anew."""
+        if self.version != found.version:
+            return False
+        return self.run_id == found.run_id if self.content is None else self.content == found.content
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedVersions:
+    """The events of one dataset, the newest first."""
+
+    points: tuple[RecordedVersion, ...]
+
+    @classmethod
+    def read(cls, instance: dg.DagsterInstance, dataset: str, uri: str) -> Self:
+        """Ask the event log.
+
+        Args:
+            instance: has the events.
+            dataset: the declaration's name.
+            uri: the location that the events must tell of.
+        """
+        key = dg.AssetKey(dataset)
+        materializations = instance.fetch_materializations(key, limit=_MAX_EVENTS).records
+        observations = instance.fetch_observations(key, limit=_MAX_EVENTS).records
+        records = sorted([*materializations, *observations], key=lambda record: record.storage_id, reverse=True)
+        points = [point for record in records if (point := _point(record.event_log_entry, uri)) is not None]
+        told = {point.data_version for point in points if point.is_materialization}
+        # An observation that does not know either says nothing, unless the asset was told the same.
+        return cls(tuple(p for p in points if p.data_version in told or not is_unknown(p.data_version)))
+
+    @property
+    def latest_materialization(self) -> RecordedVersion | None:
+        """The event that says which data the asset has."""
+        return next((point for point in self.points if point.is_materialization), None)
+
+    def is_materialized(self, data_version: str) -> bool:
+        """Whether the asset was told of this data."""
+        return any(point.is_materialization and point.data_version == data_version for point in self.points)
+
+    def find(self, chain: Iterable[FoundVersion], *, after: int = 0) -> str | None:
+        """The data version of versions among which no row changed.
+
+        Args:
+            chain: those versions, ascending.
+            after: events of this version and earlier ones do not count.
+        """
+        return next((known for found in chain if (known := self._find(found, after)) is not None), None)
+
+    def _find(self, found: FoundVersion, after: int) -> str | None:
+        for point in self.points:
+            if point.tells_of(found):
+                return point.data_version
+        earlier = [point for point in self.points if after < point.version < found.version]
+        same = [point for point in earlier if point.content == found.content_before]
+        if not same:
+            return None
+        match = max(same, key=lambda point: point.version)
+        # A restored version has the content of an earlier one, and yet rows changed in between.
+        between = {point.data_version for point in earlier if point.version > match.version}
+        return match.data_version if between <= {match.data_version} else None
+
+
+def find_data_version(instance: dg.DagsterInstance, dataset: str, uri: str, version: int) -> str:
+    """The data version of one version: from the history, else from the event log, else an unknown one.
+
+    Args:
+        instance: has the events.
+        dataset: the declaration's name.
+        uri: the dataset's location.
+        version: the version.
+
+    Raises:
+        VersionNotFoundError: the dataset has no such version.
+        LanceError: the history cannot be read.
+    """
+    chain = _walk_back(uri, version)
+    oldest = chain[0]
+    if oldest.changes_rows:
+        return oldest.data_version
+    known = RecordedVersions.read(instance, dataset, uri).find(chain)
+    return known or data_version_of(oldest.version, None)
+
+
+def event_value(event: dg.AssetMaterialization | dg.AssetObservation, key: str) -> object:
+    """A value of an event's metadata; None when it is absent."""
+    value = event.metadata.get(key)
+    return None if value is None else value.value
+
+
+def is_event_at(event: dg.AssetMaterialization | dg.AssetObservation, uri: str) -> bool:
+    """Whether an event tells of the dataset at this location, or does not say of which."""
+    told = event_value(event, URI_KEY)
+    return not isinstance(told, str) or absolute_uri(told) == absolute_uri(uri)
+
+
+def _walk_back(uri: str, version: int) -> Sequence[FoundVersion]:
+    """Versions among which no row changed, ascending; the first one changed rows, or what was before it is gone."""
+    log = open_log(uri, None)
+    names = [name for name in log.newer_than(0) if name.version <= version]
+    if not names or names[-1].version != version:
+        raise VersionNotFoundError(f"{uri}: there is no version {version}", uri=uri, version=version)
+    chain: list[FoundVersion] = []
+    for name in reversed(names):
+        try:
+            found = FoundVersion.read(log, name)
+        except VersionNotFoundError:
+            # Removed since it was listed; the wanted one itself must be there.
+            if not chain:
+                raise
+            break
+        if chain and not chain[-1].follows(found.version, found.content):
+            break
+        chain.append(found)
+        if found.changes_rows:
+            break
+    return chain[::-1]
+
+
+def _point(entry: dg.EventLogEntry, uri: str) -> RecordedVersion | None:
+    event = entry.asset_materialization or entry.asset_observation
+    if event is None or not is_event_at(event, uri):
+        return None
+    data_version = (event.tags or {}).get(DATA_VERSION_TAG)
+    if data_version is None:
+        return None
+    version, content = event_value(event, VERSION_KEY), event_value(event, CONTENT_KEY)
+    return RecordedVersion(
+        version=version if isinstance(version, int) else 0,
+        data_version=data_version,
+        content=content if isinstance(content, str) else None,
+        run_id=entry.run_id,
+        is_materialization=isinstance(event, dg.AssetMaterialization),
+    )

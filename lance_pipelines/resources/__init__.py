@@ -1,0 +1,1 @@
+"""What steps are handed to work with."""

@@ -1,0 +1,69 @@
+"""SparkResource: the Spark session of a run, started when first asked for and stopped when the run ends.
+
+dagster-pyspark's own resource starts a session as soon as it is set up and never stops it. This one is set up for
+nothing - a step that only commits needs no JVM - and ends the JVM with the run. Under the in-process executor all
+steps of a run share it; under the multiprocess executor every step that uses Spark has one.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import dagster as dg
+from dagster_pyspark import PySparkResource
+from dagster_spark.utils import flatten_dict
+from pydantic import Field, PrivateAttr
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from lance_pipelines.spark.session import start_session, stop_session
+
+__all__ = ["SparkResource"]
+
+
+class SparkResource(PySparkResource):
+    """A Spark session with the project's defaults under the given settings."""
+
+    spark_config: dict[str, Any] = Field(
+        default={},
+        description='Spark properties over the project\'s defaults, dotted or nested: {"spark.master": "local[4]"}.',
+    )
+    _is_owner: bool = PrivateAttr(default=False)
+
+    @contextmanager
+    def yield_for_execution(self, context: dg.InitResourceContext) -> Iterator["SparkResource"]:
+        """Hand out the resource; afterwards stop the session that was started through it, if any."""
+        try:
+            yield self
+        finally:
+            self._stop()
+
+    @property
+    def spark_session(self) -> SparkSession:
+        """The session; the first access starts it.
+
+        Raises:
+            NotFoundError: no Java to run Spark on.
+            StorageError: Spark did not start.
+        """
+        if self._spark_session is None:
+            # A session that is there already (a notebook's, a test suite's) is used, and not ours to stop.
+            self._is_owner = not _is_running()
+            settings = flatten_dict(self.spark_config)  # type: ignore[no-untyped-call]  # dagster-spark has no types
+            self._spark_session = start_session({name: _text(value) for name, value in settings})
+        return self._spark_session
+
+    def _stop(self) -> None:
+        session, self._spark_session = self._spark_session, None
+        if session is not None and self._is_owner:
+            stop_session(session)
+
+
+def _is_running() -> bool:
+    # Which session is active depends on the thread; the context of a classic session does not.
+    return SparkContext._active_spark_context is not None or SparkSession.getActiveSession() is not None
+
+
+def _text(value: object) -> str:
+    # Spark spells booleans in lower case.
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,50 @@
+"""Schedules of the maintenance jobs: the floor below the sensors, for datasets that change too little to trip them.
+
+======================  ============  ==============================================================
+Operation               When (UTC)    Why then
+======================  ============  ==============================================================
+compact                 02:00         before the readers of the day
+materialize_deletions   03:00         after the compaction, which drops deleted rows on its way
+cleanup                 Sunday 04:00  after the rewrites of a week, which left old versions behind
+======================  ============  ==============================================================
+
+Each job has a schedule ``<job>_schedule``, switched off until somebody switches it on. A run with nothing to do says so
+and ends.
+"""
+
+from collections.abc import Sequence
+from types import MappingProxyType
+from typing import Final
+
+import dagster as dg
+
+from lance_pipelines.ingest.declaration import DatasetDeclaration
+from lance_pipelines.jobs import job_name, request_config
+
+__all__ = ["CRON_SCHEDULES", "build_schedules"]
+
+CRON_SCHEDULES: Final = MappingProxyType(
+    {"compact": "0 2 * * *", "materialize_deletions": "0 3 * * *", "cleanup": "0 4 * * 0"}
+)
+"""Operation -> when its jobs run."""
+
+
+def build_schedules(declarations: Sequence[DatasetDeclaration]) -> list[dg.ScheduleDefinition]:
+    """One schedule for each scheduled operation of each dataset."""
+    return [
+        _schedule(operation, cron_schedule, job_name(operation, declarations, declaration.name))
+        for declaration in declarations
+        for operation, cron_schedule in CRON_SCHEDULES.items()
+    ]
+
+
+def _schedule(operation: str, cron_schedule: str, job: str) -> dg.ScheduleDefinition:
+    return dg.ScheduleDefinition(
+        name=f"{job}_schedule",
+        job_name=job,
+        cron_schedule=cron_schedule,
+        execution_timezone="UTC",
+        run_config=request_config(operation),
+        default_status=dg.DefaultScheduleStatus.STOPPED,
+        description=f"Runs {job} whether its sensor finds it due or not.",
+    )

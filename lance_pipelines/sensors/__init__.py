@@ -1,0 +1,1 @@
+"""Sensors: they look at the datasets and ask for runs."""

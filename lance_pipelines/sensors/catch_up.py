@@ -1,0 +1,250 @@
+"""Catching up with a dataset: from the version last seen to the latest, one event per commit that has none yet.
+
+=============================  =========================================  ========================================
+Commit                         changes rows                               changes none
+=============================  =========================================  ========================================
+by somebody else               materialization                            observation
+by a run that reported it      none                                       none
+by a run that is still going   wait: go on from here at the next tick     none: the run will report it
+by a run that ended silently   materialization                            observation
+by a run silent for too long   materialization                            observation
+reservation of fragment ids    -                                          none: the rewrite that follows is reported
+=============================  =========================================  ========================================
+
+Only a change of rows is waited for: what came after it, reported first, would let the asset's data version go back.
+
+Versions may be removed before they were seen. If the next one that is left changed rows itself, that says enough.
+Otherwise its content, with a rewrite undone on paper, is compared with what was last seen, and with what the event log
+tells of the versions since then, our own maintenance included. What is found there is its data version, and news only
+if the asset has not been told of that. If nothing is found, the version is reported as a change, because stale is worse
+than busy.
+
+A dataset met for the first time, or one that was created anew, begins at its latest version: its data version is
+reported once, unless it is the recorded one.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
+
+import dagster as dg
+
+from lance_core.errors import CorruptDataError, LanceError, VersionNotFoundError
+from lance_core.table.paths import ManifestName
+from lance_pipelines.data_version import data_version_of
+from lance_pipelines.events import EXTERNAL_WRITER, external_materialization, external_observation
+from lance_pipelines.ingest.declaration import DatasetDeclaration
+from lance_pipelines.maintenance.found_version import FoundVersion
+from lance_pipelines.recorded_versions import RecordedVersions, find_data_version
+from lance_pipelines.sensors.latest import Latest, stamp_of
+from lance_pipelines.sensors.own_commits import Report, find_report
+from lance_pipelines.silent_runs import describe_run
+
+__all__ = ["Mark", "Progress", "catch_up"]
+
+MAX_VERSIONS_PER_TICK: Final = 50
+
+SILENT_RUN_WRITER: Final = "run"
+"""Value of the writer's tag for commits of a run that ended without reporting them."""
+
+_RESERVATION: Final = "reserve_fragments"
+
+_Event: TypeAlias = dg.AssetMaterialization | dg.AssetObservation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """How far a dataset was followed.
+
+    Attributes:
+        version: the version last seen.
+        stamp: of its manifest.
+        content: digest of what it holds.
+        data_version: its data version.
+    """
+
+    version: int
+    stamp: str
+    content: str
+    data_version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """What one tick did for a dataset.
+
+    Attributes:
+        reason: one line.
+        mark: how far it was followed; None to begin anew.
+        events: what to report, oldest first.
+    """
+
+    reason: str
+    mark: Mark | None = None
+    events: tuple[_Event, ...] = ()
+
+
+def catch_up(instance: dg.DagsterInstance, declaration: DatasetDeclaration, mark: Mark | None) -> Progress:
+    """Follow a dataset from a mark.
+
+    Args:
+        instance: knows runs and events.
+        declaration: the dataset.
+        mark: where the last tick ended; None for a dataset not seen before.
+
+    Raises:
+        LanceError: the dataset cannot be looked at.
+    """
+    latest = Latest.find(declaration.uri)
+    if latest is None:
+        return Progress(reason="there is no dataset yet")
+    if mark is not None and (mark.version, mark.stamp) == (latest.version, latest.stamp):
+        return Progress(reason=f"nothing after version {mark.version}", mark=mark)
+    recorded = RecordedVersions.read(instance, declaration.name, declaration.uri)
+    follower = _Follower(instance, declaration, latest, recorded)
+    if mark is None or not _is_continued(latest, mark):
+        return follower.begin()
+    return follower.follow(mark)
+
+
+def _is_continued(latest: Latest, mark: Mark) -> bool:
+    """Whether the dataset is the one that the mark was made in."""
+    marked = [name for name in latest.names if name.version == mark.version]
+    if not marked:
+        return latest.version > mark.version
+    return stamp_of(latest.log, marked[0]) == mark.stamp
+
+
+@dataclass(frozen=True, slots=True)
+class _Follower:
+    instance: dg.DagsterInstance
+    declaration: DatasetDeclaration
+    latest: Latest
+    recorded: RecordedVersions
+
+    def begin(self) -> Progress:
+        """Begin at the latest version."""
+        found = FoundVersion.read(self.latest.log, self.latest.names[-1])
+        data_version = find_data_version(self.instance, self.declaration.name, self.declaration.uri, found.version)
+        started = Progress(reason=f"followed from version {found.version}", mark=self._mark(found, data_version))
+        told = self.recorded.latest_materialization
+        if told is not None and told.data_version == data_version:
+            return started
+        changed = self._find(int(data_version.partition("-")[0])) or found
+        report = self._report(changed)
+        if report is Report.PENDING:
+            return Progress(reason=self._waits(changed))
+        event = self._event(changed, report, data_version, is_change=True)
+        return started if event is None else replace(started, events=(event,))
+
+    def follow(self, mark: Mark) -> Progress:
+        """Report what is newer than the mark."""
+        new = self._names_after(mark.version)
+        events: list[_Event] = []
+        trouble = ""
+        for name in new[:MAX_VERSIONS_PER_TICK]:
+            try:
+                found = FoundVersion.read(self.latest.log, name)
+                report = self._report(found)
+                is_change, data_version = self._classify(found, mark)
+                if report is Report.PENDING and is_change:
+                    trouble = f"; {self._waits(found)}"
+                    break
+                shown = self._shown_data_version(found, data_version)
+                event = self._event(found, report, shown, is_change=is_change)
+                mark = self._mark(found, data_version)
+            except LanceError as error:
+                if _is_as_good_as_removed(error) and name != new[-1]:
+                    continue
+                trouble = f"; version {name.version} cannot be read: {error}"
+                break
+            if event is not None:
+                events.append(event)
+        return Progress(reason=self._summary(mark, len(events)) + trouble, mark=mark, events=tuple(events))
+
+    def _classify(self, found: FoundVersion, mark: Mark) -> tuple[bool, str]:
+        """Whether a version is new data since the mark, and its data version."""
+        if found.changes_rows:
+            return True, found.data_version
+        if found.follows(mark.version, mark.content):
+            return False, mark.data_version
+        known = self.recorded.find(self._unchanged_from(found), after=mark.version)
+        if known is None:
+            return True, data_version_of(found.version, None)
+        return known != mark.data_version and not self.recorded.is_materialized(known), known
+
+    def _unchanged_from(self, found: FoundVersion) -> Iterator[FoundVersion]:
+        """A version and those after it, up to the next change: what is recorded of one of them holds for all."""
+        yield found
+        for name in self._names_after(found.version)[: MAX_VERSIONS_PER_TICK - 1]:
+            try:
+                later = FoundVersion.read(self.latest.log, name)
+            except (VersionNotFoundError, CorruptDataError):
+                return
+            if later.changes_rows or not later.follows(found.version, found.content):
+                return
+            yield later
+            found = later
+
+    def _names_after(self, version: int) -> Sequence[ManifestName]:
+        return [name for name in self.latest.names if name.version > version]
+
+    def _shown_data_version(self, found: FoundVersion, data_version: str) -> str:
+        """What the event is to say: the asset's data version never goes back.
+
+        A run may have reported a later version before this one was found. Whoever read the dataset since then has
+        seen this one too.
+        """
+        told = self.recorded.latest_materialization
+        return data_version if told is None or told.version <= found.version else told.data_version
+
+    def _report(self, found: FoundVersion) -> Report:
+        if found.run_id is None:
+            return Report.FOREIGN
+        return find_report(self.instance, found.run_id, self.declaration, found.version)
+
+    def _event(self, found: FoundVersion, report: Report, data_version: str, *, is_change: bool) -> _Event | None:
+        """The event that a version lacks; None when it lacks none."""
+        if found.operation == _RESERVATION and not is_change:
+            return None
+        # What happened in a gap before a version is news even if the version itself was reported, or will be.
+        if report in (Report.DONE, Report.PENDING) and is_change == found.changes_rows:
+            return None
+        make = external_materialization if is_change else external_observation
+        return make(
+            dataset=self.declaration.name,
+            uri=self.declaration.uri,
+            op=found.operation,
+            report_metadata=found.facts(),
+            version=found.version,
+            data_version=data_version,
+            writer=SILENT_RUN_WRITER if report is Report.LOST else EXTERNAL_WRITER,
+            policy=self.declaration.maintenance,
+        )
+
+    def _waits(self, found: FoundVersion) -> str:
+        run = None if found.run_id is None else self.instance.get_run_by_id(found.run_id)
+        who = f"run {found.run_id}" if run is None else describe_run(self.instance, run)
+        return f"waits for {who}, which made version {found.version}"
+
+    def _find(self, version: int) -> FoundVersion | None:
+        names = [name for name in self.latest.names if name.version == version]
+        return FoundVersion.read(self.latest.log, names[0]) if names else None
+
+    def _mark(self, found: FoundVersion, data_version: str) -> Mark:
+        return Mark(
+            version=found.version,
+            stamp=stamp_of(self.latest.log, found.name) or "",
+            content=found.content,
+            data_version=data_version,
+        )
+
+    def _summary(self, mark: Mark, num_events: int) -> str:
+        left = self.latest.version - mark.version
+        more = f", {left} more to come" if left else ""
+        return f"version {mark.version}: {num_events} event{'' if num_events == 1 else 's'}{more}"
+
+
+def _is_as_good_as_removed(error: LanceError) -> bool:
+    """Removed since it was listed, or damaged: nobody can read that version any more."""
+    return isinstance(error, (VersionNotFoundError, CorruptDataError))

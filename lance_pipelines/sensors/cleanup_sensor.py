@@ -1,0 +1,33 @@
+"""cleanup_sensor: asks for the removal of versions that a policy lets go.
+
+Versions grow old without anything being committed, so a dataset is examined at every tick. That is cheap: manifests
+are listed and aged, none is read.
+"""
+
+import time
+from typing import Final
+
+from lance_pipelines.ingest.declaration import DatasetDeclaration
+from lance_pipelines.maintenance.evaluate import NotDue, Verdict, evaluate_cleanup
+from lance_pipelines.maintenance.old_versions import OldVersions
+from lance_pipelines.sensors.latest import Latest
+from lance_pipelines.sensors.run_requests import MaintenanceKind
+
+__all__ = ["CLEANUP"]
+
+
+def _examine(declaration: DatasetDeclaration, latest: Latest) -> Verdict:
+    policy = declaration.maintenance.cleanup
+    if policy is None:
+        return NotDue("cleanup is switched off")
+    return evaluate_cleanup(policy, OldVersions.of(latest.log, latest.names, policy, now=time.time()))
+
+
+CLEANUP: Final = MaintenanceKind(
+    sensor="cleanup_sensor",
+    description="Asks for the removal of old versions, as the policies say.",
+    op="cleanup",
+    excludes=("cleanup",),
+    examine=_examine,
+    may_ripen=True,
+)

@@ -1,0 +1,35 @@
+"""compaction_sensor: asks for a compaction where small fragments have piled up."""
+
+from typing import Final
+
+import lance_core
+from lance_pipelines.ingest.declaration import DatasetDeclaration
+from lance_pipelines.maintenance.evaluate import NotDue, Verdict, evaluate_compaction
+from lance_pipelines.maintenance.health import TableHealth
+from lance_pipelines.maintenance.rewrite_plan import RewriteOperation, plan_rewrite
+from lance_pipelines.ops.maintenance_config import CompactConfig, compaction_options
+from lance_pipelines.sensors.latest import Latest
+from lance_pipelines.sensors.run_requests import MaintenanceKind
+
+__all__ = ["COMPACTION"]
+
+
+def _examine(declaration: DatasetDeclaration, latest: Latest) -> Verdict:
+    dataset = lance_core.dataset(declaration.uri, version=latest.version)
+    health = TableHealth.of(dataset, declaration.maintenance, versions=len(latest.names))
+    verdict = evaluate_compaction(declaration.maintenance.compaction, health)
+    if isinstance(verdict, NotDue):
+        return verdict
+    # What the job will plan: no run is asked for that would find nothing to do.
+    options = compaction_options(declaration, CompactConfig())
+    plan = plan_rewrite(dataset, RewriteOperation.COMPACT, options)
+    return verdict if plan.tasks else NotDue(f"{verdict.reason}, but nothing that a plan would rewrite")
+
+
+COMPACTION: Final = MaintenanceKind(
+    sensor="compaction_sensor",
+    description="Asks for a compaction of datasets with many small fragments, as their policies say.",
+    op="compact",
+    excludes=("compact", "materialize_deletions"),
+    examine=_examine,
+)

@@ -1,0 +1,54 @@
+"""The cursor of a sensor that watches several datasets: versioned JSON, one entry per dataset.
+
+::
+
+    {"format": 1, "datasets": {"events": {"version": 12, …}, "users": {…}}}
+
+A cursor that cannot be understood, say one of a later release or one with a word for a number, counts as none: every
+sensor can start anew without doing anything twice that matters.
+"""
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeVar, get_type_hints
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+__all__ = ["parse_cursor", "serialize_cursor"]
+
+_FORMAT: Final = 1
+
+EntryT = TypeVar("EntryT", bound="DataclassInstance")
+
+
+def serialize_cursor(entries: Mapping[str, "DataclassInstance"]) -> str:
+    """The text that Dagster keeps.
+
+    Args:
+        entries: dataset -> what is remembered of it, a record of plain values.
+    """
+    datasets = {name: dataclasses.asdict(entry) for name, entry in entries.items()}
+    return json.dumps({"format": _FORMAT, "datasets": datasets}, sort_keys=True)
+
+
+def parse_cursor(text: str | None, entry_type: type[EntryT]) -> dict[str, EntryT]:
+    """The inverse of :func:`serialize_cursor`; nothing where there is no cursor, or none of this format."""
+    if not text:
+        return {}
+    try:
+        document: Any = json.loads(text)
+        if document["format"] != _FORMAT:
+            return {}
+        entries = {name: entry_type(**entry) for name, entry in document["datasets"].items()}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return {}
+    return entries if all(map(_is_well_typed, entries.values())) else {}
+
+
+def _is_well_typed(entry: "DataclassInstance") -> bool:
+    """Whether each field holds a value of its type; a truth value is no number."""
+    values = dataclasses.asdict(entry)
+    hints = get_type_hints(type(entry))
+    return all(isinstance(values[name], hint) and not isinstance(values[name], bool) for name, hint in hints.items())

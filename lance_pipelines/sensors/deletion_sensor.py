@@ -1,0 +1,38 @@
+"""deletion_sensor: asks for deletions to be materialized where many rows are deleted."""
+
+from typing import Final
+
+import lance_core
+from lance_pipelines.ingest.declaration import DatasetDeclaration
+from lance_pipelines.maintenance.evaluate import NotDue, Verdict, evaluate_deletions
+from lance_pipelines.maintenance.health import TableHealth
+from lance_pipelines.maintenance.rewrite_plan import RewriteOperation, plan_rewrite
+from lance_pipelines.ops.maintenance_config import MaterializeDeletionsConfig, materialization_options
+from lance_pipelines.sensors.latest import Latest
+from lance_pipelines.sensors.run_requests import MaintenanceKind
+
+__all__ = ["DELETIONS"]
+
+
+def _examine(declaration: DatasetDeclaration, latest: Latest) -> Verdict:
+    dataset = lance_core.dataset(declaration.uri, version=latest.version)
+    health = TableHealth.of(dataset, declaration.maintenance, versions=len(latest.names))
+    verdict = evaluate_deletions(declaration.maintenance.deletion, health)
+    if isinstance(verdict, NotDue):
+        return verdict
+    # What the job will plan: no run is asked for that would find nothing to do.
+    plan = plan_rewrite(
+        dataset,
+        RewriteOperation.MATERIALIZE_DELETIONS,
+        materialization_options(declaration, MaterializeDeletionsConfig()),
+    )
+    return verdict if plan.tasks else NotDue(f"{verdict.reason}, but nothing that a plan would rewrite")
+
+
+DELETIONS: Final = MaintenanceKind(
+    sensor="deletion_sensor",
+    description="Asks for fragments with many deleted rows to be written anew, as the policies say.",
+    op="materialize_deletions",
+    excludes=("compact", "materialize_deletions"),
+    examine=_examine,
+)

@@ -1,0 +1,60 @@
+"""What a sensor sees first of a dataset: its versions by name, and whether the latest is the one seen before.
+
+A version number alone does not say that: a dataset that was deleted and created anew counts from 1 again. So the
+manifest's size and time go with it, which one request tells without reading it.
+"""
+
+from dataclasses import dataclass
+from typing import Self
+
+from lance_core.api.location import open_log
+from lance_core.errors import NotFoundError
+from lance_core.table.paths import ManifestName
+from lance_core.table.version_log import VersionLog
+
+__all__ = ["Latest", "stamp_of"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Latest:
+    """The versions of a dataset at one moment.
+
+    Attributes:
+        log: the dataset's versions.
+        names: all of them, ascending; never empty.
+        stamp: size and time of the latest manifest.
+    """
+
+    log: VersionLog
+    names: tuple[ManifestName, ...]
+    stamp: str
+
+    @classmethod
+    def find(cls, uri: str) -> Self | None:
+        """List the versions; None when there is no dataset.
+
+        Raises:
+            InvalidInputError: the URI is malformed, or nothing can be found under its scheme.
+            CorruptDataError: the manifests have names of two kinds.
+            StorageError: the outside world failed.
+        """
+        log = open_log(uri, None)
+        names = tuple(log.newer_than(0))
+        if not names:
+            return None
+        stamp = stamp_of(log, names[-1])
+        return None if stamp is None else cls(log=log, names=names, stamp=stamp)
+
+    @property
+    def version(self) -> int:
+        """The latest version."""
+        return self.names[-1].version
+
+
+def stamp_of(log: VersionLog, name: ManifestName) -> str | None:
+    """Size and time of a manifest; None when it is gone."""
+    try:
+        info = log.store.head(log.path(name))
+    except NotFoundError:
+        return None
+    return f"{info.num_bytes}@{info.modified_at:.6f}"

@@ -1,0 +1,212 @@
+"""The tick that the maintenance sensors share: look at every dataset, ask for a run where one is due.
+
+::
+
+    versions by name ── as at the last tick, and no run that was asked for has ended? ──yes──▶ the reason of that tick
+          │ no
+    examine: the latest manifest, the policy ── not due ──▶ the reason, with figures
+          │ due
+    asked for before? ── under way, or in the pause after a run that did not do it ──▶ until when
+          │ no, or the pause is over
+    another run of this kind in flight? ──yes──▶ wait for it
+          │ no
+    one run request
+
+Whatever happens, each dataset has one line in the tick, and a dataset that cannot be read does not keep the others
+from being looked at.
+
+A run is asked for once per version and policy, and again only if it failed or left the work where it was: after a
+pause that grows with every attempt (``attempts.py``). A new version or another policy is new work, without a pause.
+"""
+
+import hashlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import dagster as dg
+
+from lance_core.errors import LanceError
+from lance_pipelines.ingest.declaration import DatasetDeclaration
+from lance_pipelines.maintenance.evaluate import Due, NotDue, Verdict
+from lance_pipelines.sensors.attempts import WORK_TAG, Attempts
+from lance_pipelines.sensors.cursor import parse_cursor, serialize_cursor
+from lance_pipelines.sensors.latest import Latest
+from lance_pipelines.sensors.runs_in_flight import find_runs_in_flight
+
+__all__ = ["MaintenanceKind", "Target", "request_runs"]
+
+_SUBJECT_DIGITS: Final = 8
+_ASKED: Final = "a run was asked for"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A dataset that a sensor asks runs for.
+
+    Attributes:
+        declaration: the dataset.
+        job_name: the job that does the work for it.
+        run_config: of that job.
+    """
+
+    declaration: DatasetDeclaration
+    job_name: str
+    run_config: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaintenanceKind:
+    """What one sensor asks for.
+
+    Attributes:
+        sensor: the sensor's name.
+        description: what the sensor does.
+        op: the operation, as run tags name it.
+        excludes: operations of which no run may be in flight; its own is one of them.
+        examine: a dataset and its versions -> whether the work is due.
+        may_ripen: True when time alone can make it due, so that an unchanged dataset is examined too.
+    """
+
+    sensor: str
+    description: str
+    op: str
+    excludes: tuple[str, ...]
+    examine: Callable[[DatasetDeclaration, Latest], Verdict]
+    may_ripen: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What a sensor remembers of a dataset.
+
+    Attributes:
+        version: the latest version when it was examined.
+        stamp: of its manifest.
+        policy: digest of the policy that it was examined with.
+        reason: what was found.
+        work: what a run was asked for, the same for every attempt; None when none was.
+        run_key: of the latest run that was asked for.
+    """
+
+    version: int
+    stamp: str
+    policy: str
+    reason: str
+    work: str | None = None
+    run_key: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What a tick says about one dataset.
+
+    Attributes:
+        reason: one line.
+        seen: what to remember; None to look anew next time.
+        request: the run to ask for; None for none.
+    """
+
+    reason: str
+    seen: Seen | None = None
+    request: dg.RunRequest | None = None
+
+
+def request_runs(
+    context: dg.SensorEvaluationContext, kind: MaintenanceKind, targets: Sequence[Target]
+) -> dg.SensorResult:
+    """One tick over all datasets."""
+    known = parse_cursor(context.cursor, Seen)
+    findings = {
+        target.declaration.name: _look(context.instance, kind, target, known.get(target.declaration.name))
+        for target in targets
+    }
+    requests = [finding.request for finding in findings.values() if finding.request is not None]
+    reasons = "; ".join(f"{name}: {finding.reason}" for name, finding in findings.items())
+    if requests:
+        # A tick with requests has no skip reason, but a log.
+        context.log.info(reasons)
+    seen = {name: finding.seen for name, finding in findings.items() if finding.seen is not None}
+    return dg.SensorResult(
+        run_requests=requests,
+        skip_reason=None if requests else reasons or "no dataset is declared",
+        cursor=serialize_cursor(seen),
+    )
+
+
+def _look(instance: dg.DagsterInstance, kind: MaintenanceKind, target: Target, seen: Seen | None) -> Finding:
+    try:
+        latest = Latest.find(target.declaration.uri)
+        if latest is None:
+            return Finding(reason="there is no dataset yet")
+        return _examine(instance, kind, target, latest, seen)
+    except LanceError as error:
+        return Finding(reason=f"cannot be examined: {error}", seen=seen)
+
+
+def _examine(
+    instance: dg.DagsterInstance, kind: MaintenanceKind, target: Target, latest: Latest, seen: Seen | None
+) -> Finding:
+    now = Seen(version=latest.version, stamp=latest.stamp, policy=target.declaration.maintenance.digest(), reason="")
+    if seen is not None and _is_unchanged(seen, now) and not kind.may_ripen:
+        known = _known(instance, seen)
+        if known is not None:
+            return Finding(reason=f"version {now.version} as before: {known}", seen=seen)
+    verdict = kind.examine(target.declaration, latest)
+    if isinstance(verdict, NotDue):
+        return Finding(reason=verdict.reason, seen=replace(now, reason=verdict.reason))
+    work = _work(kind, target.declaration.name, now, verdict)
+    attempts = Attempts.find(instance, work)
+    asked_for = None if seen is None else seen.run_key
+    waited_for = _waited_for(instance, attempts, asked_for)
+    if waited_for is not None:
+        waiting = replace(now, reason=verdict.reason, work=work, run_key=asked_for)
+        return Finding(reason=f"{waited_for}, {verdict.reason}", seen=waiting)
+    asked = replace(now, reason=verdict.reason, work=work, run_key=attempts.run_key)
+    others = find_runs_in_flight(instance, target.declaration.name, kind.excludes)
+    if others.awaited is not None:
+        return Finding(reason=f"waits for {others.awaited}, {verdict.reason}")
+    reason = f"{_ASKED}, {verdict.reason}" + (f"; not waited for: {others.passed_over}" if others.passed_over else "")
+    request = _request(kind, target, now, verdict, attempts)
+    return Finding(reason=reason, seen=asked, request=request)
+
+
+def _is_unchanged(seen: Seen, now: Seen) -> bool:
+    return (seen.version, seen.stamp, seen.policy) == (now.version, now.stamp, now.policy)
+
+
+def _known(instance: dg.DagsterInstance, seen: Seen) -> str | None:
+    """What there is to say of a dataset that did not change; None when it has to be examined again."""
+    if seen.work is None:
+        return seen.reason
+    waited_for = _waited_for(instance, Attempts.find(instance, seen.work), seen.run_key)
+    return None if waited_for is None else f"{waited_for}, {seen.reason}"
+
+
+def _waited_for(instance: dg.DagsterInstance, attempts: Attempts, asked_for: str | None) -> str | None:
+    """Why no run is asked for now, for work that is due; None when one is."""
+    if attempts.run_key == asked_for or attempts.is_under_way(instance):
+        return _ASKED
+    return attempts.pause(time.time())
+
+
+def _work(kind: MaintenanceKind, dataset: str, now: Seen, due: Due) -> str:
+    """Version and policy, and a digest of what a version number leaves open."""
+    subject = hashlib.sha256(f"{now.stamp} {due.subject}".encode()).hexdigest()[:_SUBJECT_DIGITS]
+    return f"{dataset}:{kind.op}:{now.version}:{now.policy}:{subject}"
+
+
+def _request(kind: MaintenanceKind, target: Target, now: Seen, due: Due, attempts: Attempts) -> dg.RunRequest:
+    return dg.RunRequest(
+        run_key=attempts.run_key,
+        job_name=target.job_name,
+        run_config=dict(target.run_config),
+        tags={
+            "lance/dataset": target.declaration.name,
+            "lance/op": kind.op,
+            "lance/read_version": str(now.version),
+            "lance/reason": due.reason,
+            WORK_TAG: attempts.work,
+        },
+    )

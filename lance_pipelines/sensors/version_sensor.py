@@ -1,0 +1,60 @@
+"""version_sensor: commits that no run of this project reported become events of the dataset's asset.
+
+Without it Dagster would know only of its own runs: rows that another program appends, or that a script deletes, would
+leave everything downstream as it is.
+"""
+
+from collections.abc import Sequence
+
+import dagster as dg
+
+from lance_core.errors import LanceError
+from lance_pipelines.ingest.declaration import DatasetDeclaration
+from lance_pipelines.sensors.catch_up import Mark, Progress, catch_up
+from lance_pipelines.sensors.cursor import parse_cursor, serialize_cursor
+
+__all__ = ["build_version_sensor"]
+
+
+def build_version_sensor(
+    declarations: Sequence[DatasetDeclaration],
+    *,
+    interval_seconds: int,
+    status: dg.DefaultSensorStatus,
+) -> dg.SensorDefinition:
+    """One sensor for all datasets.
+
+    Args:
+        declarations: the datasets.
+        interval_seconds: time between two ticks.
+        status: whether it runs without being switched on.
+    """
+
+    @dg.sensor(
+        name="version_sensor",
+        minimum_interval_seconds=interval_seconds,
+        default_status=status,
+        description="Reports versions that others committed: materializations where rows changed, else observations.",
+    )
+    def version_sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        marks = parse_cursor(context.cursor, Mark)
+        progress = {
+            declaration.name: _catch_up(context.instance, declaration, marks.get(declaration.name))
+            for declaration in declarations
+        }
+        reached = {name: each.mark for name, each in progress.items() if each.mark is not None}
+        return dg.SensorResult(
+            asset_events=[event for each in progress.values() for event in each.events],
+            skip_reason="; ".join(f"{name}: {each.reason}" for name, each in progress.items())
+            or "no dataset is declared",
+            cursor=serialize_cursor(reached),
+        )
+
+    return version_sensor
+
+
+def _catch_up(instance: dg.DagsterInstance, declaration: DatasetDeclaration, mark: Mark | None) -> Progress:
+    try:
+        return catch_up(instance, declaration, mark)
+    except LanceError as error:
+        return Progress(reason=f"cannot be examined: {error}", mark=mark)

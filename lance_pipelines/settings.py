@@ -1,0 +1,119 @@
+"""Settings of the project: the only module that names environment variables.
+
+==============================  ===========================================  ==========================================
+Variable                        Meaning                                      When absent
+==============================  ===========================================  ==========================================
+``LANCE_PIPELINES_WAREHOUSE``   directory or URI that holds the datasets     ``warehouse`` below the working directory
+``LANCE_PIPELINES_EXECUTOR``    ``in_process`` or ``multiprocess``           ``in_process``
+==============================  ===========================================  ==========================================
+
+Under ``in_process`` the steps of a run share one process and one Spark session. Under ``multiprocess`` every step has a
+process of its own, and the session lives in the one that writes.
+"""
+
+import atexit
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Final, Self
+
+from lance_core.errors import InvalidInputError
+
+__all__ = ["ExecutorKind", "Settings", "absolute_uri", "child_environment", "instance_directory"]
+
+WAREHOUSE_VARIABLE: Final = "LANCE_PIPELINES_WAREHOUSE"
+EXECUTOR_VARIABLE: Final = "LANCE_PIPELINES_EXECUTOR"
+HOME_VARIABLE: Final = "DAGSTER_HOME"
+INSTANCE_VARIABLE: Final = "LANCE_PIPELINES_INSTANCE"
+"""Set by a command without ``DAGSTER_HOME`` for the processes it starts."""
+
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
+"""``s3://bucket/x``, and ``file:/x`` as Hadoop and Spark print paths."""
+
+
+class ExecutorKind(StrEnum):
+    """How the steps of a run are run."""
+
+    IN_PROCESS = "in_process"
+    MULTIPROCESS = "multiprocess"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What the environment decides.
+
+    Attributes:
+        warehouse: absolute path or URI of the directory that holds the datasets.
+        executor: how the steps of a run are run.
+    """
+
+    warehouse: str
+    executor: ExecutorKind = ExecutorKind.IN_PROCESS
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] | None = None) -> Self:
+        """Read the variables; an empty one counts as absent.
+
+        Args:
+            environment: the variables; None takes the process's.
+
+        Raises:
+            InvalidInputError: the executor is not one of the two.
+        """
+        variables = os.environ if environment is None else environment
+        executor = variables.get(EXECUTOR_VARIABLE) or ExecutorKind.IN_PROCESS
+        if executor not in set(ExecutorKind):
+            raise InvalidInputError(
+                f"{EXECUTOR_VARIABLE} is {executor!r}; expected one of {[str(kind) for kind in ExecutorKind]}"
+            )
+        return cls(
+            warehouse=absolute_uri(variables.get(WAREHOUSE_VARIABLE) or "warehouse"),
+            executor=ExecutorKind(executor),
+        )
+
+    def dataset_uri(self, name: str) -> str:
+        """Location of the dataset of that name in the warehouse."""
+        return f"{self.warehouse.rstrip('/')}/{name}.lance"
+
+
+def absolute_uri(location: str) -> str:
+    """A path made absolute, so that every process of a run means the same place; a URI with a scheme as it is.
+
+    Raises:
+        InvalidInputError: the path begins with ``~`` and a user whose home directory cannot be found.
+    """
+    if _SCHEME.match(location):
+        return location
+    try:
+        return str(Path(location).expanduser().absolute())
+    except RuntimeError as error:
+        raise InvalidInputError(f"{location!r}: {error}", uri=location) from error
+
+
+def child_environment(*, warehouse: Path, dagster_home: Path) -> dict[str, str]:
+    """The environment of a process with a warehouse and a Dagster instance of its own.
+
+    Nothing that points to the user's instance or datasets is handed on.
+    """
+    own = {name: text for name, text in os.environ.items() if not name.startswith(("DAGSTER_", "LANCE_PIPELINES_"))}
+    return {**own, WAREHOUSE_VARIABLE: str(warehouse), HOME_VARIABLE: str(dagster_home)}
+
+
+def instance_directory() -> str:
+    """Where the Dagster instance keeps its databases.
+
+    ``DAGSTER_HOME``; a command without one gets a directory of its own, which the processes that it starts share and
+    which is removed when it ends.
+    """
+    known = os.environ.get(HOME_VARIABLE) or os.environ.get(INSTANCE_VARIABLE)
+    if known:
+        return known
+    directory = tempfile.mkdtemp(prefix="lance-pipelines-instance-")
+    os.environ[INSTANCE_VARIABLE] = directory
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    return directory

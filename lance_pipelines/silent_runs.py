@@ -1,0 +1,63 @@
+"""Runs that have not been heard of for so long that nobody waits for them any more.
+
+Whether a run's process is gone can be told on its own machine, once its first step has noted the process (see
+``dead_runs.py``). Nobody can tell it of a run on another machine, of one in a container that was recreated under
+another name, or of one that was killed before that step. Such a run must not hold back the sensors of its dataset for
+ever: after a time without any event it is passed over. That time is the instance's
+``run_monitoring.max_runtime_seconds``, or the run's tag ``dagster/max_runtime``, beyond which Dagster's daemon ends a
+run anyway; six hours where there is none.
+
+A queued run waits for its turn, however long. A run noted on this machine is alive, or was reported as failed.
+"""
+
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import dagster as dg
+
+from lance_pipelines.dead_runs import MACHINE_TAG, machine
+
+__all__ = ["describe_run", "is_silent"]
+
+_DEFAULT_LIMIT: Final = timedelta(hours=6)
+
+_MAX_RUNTIME_TAGS: Final = ("dagster/max_runtime", "dagster/max_runtime_seconds")
+
+
+def is_silent(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
+    """Whether an unfinished run is not waited for; call it once dead runs were reported as failed."""
+    if run.status is dg.DagsterRunStatus.QUEUED or run.tags.get(MACHINE_TAG) == machine():
+        return False
+    heard_of = _last_heard_of(instance, run)
+    return heard_of is not None and _now() - heard_of > _limit(instance, run)
+
+
+def describe_run(instance: dg.DagsterInstance, run: dg.DagsterRun) -> str:
+    """Its id, what it is at, and when it was last heard of."""
+    heard_of = _last_heard_of(instance, run)
+    since = "" if heard_of is None else f", last heard of {heard_of:%Y-%m-%d %H:%M:%S} UTC"
+    return f"run {run.run_id} ({run.tags.get('lance/op', run.job_name)}{since})"
+
+
+def _limit(instance: dg.DagsterInstance, run: dg.DagsterRun) -> timedelta:
+    for tag in _MAX_RUNTIME_TAGS:
+        try:
+            seconds = float(run.tags.get(tag, 0))
+        except ValueError:
+            continue
+        if seconds > 0:
+            return timedelta(seconds=seconds)
+    seconds = float(instance.run_monitoring_max_runtime_seconds)
+    return timedelta(seconds=seconds) if seconds > 0 else _DEFAULT_LIMIT
+
+
+def _last_heard_of(instance: dg.DagsterInstance, run: dg.DagsterRun) -> datetime | None:
+    latest = instance.get_records_for_run(run.run_id, limit=1, ascending=False).records
+    if latest:
+        return datetime.fromtimestamp(latest[0].timestamp, UTC)
+    record = instance.get_run_record_by_id(run.run_id)
+    return None if record is None else record.create_timestamp.astimezone(UTC)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

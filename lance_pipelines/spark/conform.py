@@ -1,0 +1,156 @@
+"""One Arrow batch from Spark, made to fit the target schema. Buffers are shared wherever the layout allows.
+
+A list column becomes a fixed-size list by dropping its offsets::
+
+    offsets  0   n   2n  3n        every list must be n long
+    values   [n][n][n]             shared, not copied
+
+Null lists take no room in a list and n values in a fixed-size list, so a column with null lists is copied.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_core.errors import SchemaMismatchError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["conform_batch"]
+
+
+def conform_batch(batch: pa.RecordBatch, target: pa.Schema, *, first_row: int = 0) -> pa.RecordBatch:
+    """A batch in the target's columns, order and types.
+
+    Args:
+        batch: has every column of the target by name; others are dropped.
+        target: as :func:`~lance_pipelines.spark.schema.plan_target_schema` makes it.
+        first_row: position of the batch's first row among the task's rows, for messages.
+
+    Returns:
+        Columns that share the batch's buffers, except lists with null entries that become fixed-size lists and
+        values that are widened.
+
+    Raises:
+        SchemaMismatchError: a column is missing, cannot be converted, has a list of a wrong length, or has a null
+            where the target has none.
+    """
+    columns = []
+    for field in target:
+        index = batch.schema.get_field_index(field.name)
+        if index < 0:
+            raise SchemaMismatchError(
+                f"column {field.name!r} is missing from the batch, which has {', '.join(batch.schema.names)}",
+                column=field.name,
+            )
+        columns.append(_conform(batch.column(index), field, field.name, first_row))
+    return pa.RecordBatch.from_arrays(columns, schema=target)
+
+
+def _conform(array: pa.Array, field: pa.Field, path: str, first_row: int) -> pa.Array:
+    """One array, or a child of one, as the field asks; ``first_row`` counts only at the top level."""
+    if not field.nullable and array.null_count:
+        row = first_row + _first_true(array.is_null())
+        raise SchemaMismatchError(f"column {path!r}: row {row} is null, no null is allowed", column=path, row=row)
+    expected = field.type
+    if array.type.equals(expected):
+        return array
+    if pa.types.is_fixed_size_list(expected) and pa.types.is_list(array.type):
+        return _fixed_size_lists(array, expected, path, first_row)
+    if pa.types.is_struct(expected) and pa.types.is_struct(array.type):
+        return _structs(array, expected, path)
+    if _is_variable_list(expected) and pa.types.is_list(array.type):
+        return _lists(array, expected, path)
+    try:
+        return array.cast(expected)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise SchemaMismatchError(
+            f"column {path!r}: {array.type} cannot become {expected}: {error}",
+            column=path,
+            expected=str(expected),
+            found=str(array.type),
+        ) from error
+
+
+def _fixed_size_lists(array: pa.ListArray, expected: pa.FixedSizeListType, path: str, first_row: int) -> pa.Array:
+    size = expected.list_size
+    offsets = array.offsets.to_numpy()
+    lengths = np.diff(offsets)
+    wrong = lengths != size
+    if not wrong.any():
+        values = array.values.slice(int(offsets[0]), len(array) * size)
+        mask = array.is_null() if array.null_count else None
+    else:
+        if array.null_count:
+            wrong &= array.is_valid().to_numpy(zero_copy_only=False)
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            raise SchemaMismatchError(
+                f"column {path!r}: row {first_row + row} has a list of {lengths[row]} values, expected {size}",
+                column=path,
+                row=first_row + row,
+                expected=size,
+                found=int(lengths[row]),
+            )
+        values = array.values.take(_padded_indices(array, offsets, size))
+        mask = array.is_null()
+    values = _conform(values, expected.value_field, f"{path}.item", 0)
+    return pa.FixedSizeListArray.from_arrays(values, type=expected, mask=mask)
+
+
+def _padded_indices(array: pa.ListArray, offsets: NDArray[np.int32], size: int) -> pa.Array:
+    """Positions in ``array.values`` of every slot; a null list's slots repeat position 0, hidden by its null."""
+    valid = array.is_valid().to_numpy(zero_copy_only=False)
+    starts = np.where(valid, offsets[:-1], 0).astype(np.int64)
+    steps = np.where(valid, 1, 0).astype(np.int64)
+    indices = starts[:, None] + steps[:, None] * np.arange(size, dtype=np.int64)
+    if valid.any():
+        return pa.array(indices.ravel())
+    # There may be no value at position 0 at all.
+    return pa.nulls(len(array) * size, pa.int64())
+
+
+def _structs(array: pa.StructArray, expected: pa.StructType, path: str) -> pa.Array:
+    if not array.null_count:
+        children = [_conform(array.field(child.name), child, f"{path}.{child.name}", 0) for child in expected]
+        return pa.StructArray.from_arrays(children, fields=list(expected))
+    # What lies under a null parent is nobody's value: flatten makes it null, and such nulls are always allowed.
+    flattened = dict(zip([child.name for child in array.type], array.flatten(), strict=True))
+    children = []
+    for child in expected:
+        values, name = flattened[child.name], f"{path}.{child.name}"
+        num_nulls = values.null_count - array.null_count
+        if num_nulls and not child.nullable:
+            raise SchemaMismatchError(
+                f"column {name!r}: {num_nulls} values are null, no null is allowed", column=name, found=num_nulls
+            )
+        children.append(_conform(values, child.with_nullable(True), name, 0))
+    return pa.StructArray.from_arrays(children, fields=list(expected), mask=array.is_null())
+
+
+def _lists(array: pa.ListArray, expected: pa.DataType, path: str) -> pa.Array:
+    start = array.offsets[0].as_py()
+    values = array.values.slice(start, array.offsets[-1].as_py() - start)
+    items = _conform(values, expected.value_field, f"{path}.item", 0)
+    mask = array.is_null() if array.null_count else None
+    if pa.types.is_large_list(expected):
+        return pa.LargeListArray.from_arrays(_rebased(array, start).cast(pa.int64()), items, type=expected, mask=mask)
+    return pa.ListArray.from_arrays(_rebased(array, start), items, type=expected, mask=mask)
+
+
+def _rebased(array: pa.ListArray, start: int) -> pa.Array:
+    """Offsets that begin at 0 in a buffer of their own; the array's own when they do already."""
+    return array.offsets if array.offset == 0 and start == 0 else pc.subtract(array.offsets, start)
+
+
+def _is_variable_list(data_type: pa.DataType) -> bool:
+    return bool(pa.types.is_list(data_type) or pa.types.is_large_list(data_type))
+
+
+def _first_true(mask: pa.Array) -> int:
+    return int(np.argmax(mask.to_numpy(zero_copy_only=False)))

@@ -1,0 +1,228 @@
+"""From what Spark raises to one typed error that names the thing.
+
+Spark wraps a failure in layers: a Python traceback inside a Java exception inside a Python exception, or a chain of
+Java causes. Here the layers are flattened to a list of messages, outermost first, and the first rule that recognises
+one of them decides:
+
+================================================  ====================================================
+Recognised by                                     Becomes
+================================================  ====================================================
+our own error, sent from a worker as a note       the same class, message and context
+``No space left on device``, quota, file limit    ``StorageError``
+``[FAILED_READ_FILE.*]``                          ``NotFoundError`` | ``StorageError`` (permission, network)
+                                                  | ``SchemaMismatchError`` | ``CorruptDataError``
+``[PATH_NOT_FOUND]``, ``[UNABLE_TO_INFER_SCHEMA]``  ``NotFoundError``
+``[MALFORMED_RECORD_IN_PARSING*]``                ``CorruptDataError``
+SQLSTATE class 0A                                 ``NotSupportedError``
+SQLSTATE class 22 or 42, an illegal option        ``InvalidInputError``
+a worker or the JVM that went away, no memory     ``StorageError``
+an ``OSError`` of a worker                        ``StorageError``
+anything else                                     ``InternalError``
+================================================  ====================================================
+
+Source: error conditions of Spark 4.3 (``error-conditions.json``) and their rendering by PySpark.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
+
+from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError  # type: ignore[import-untyped]  # no types
+from pyspark.errors import IllegalArgumentException, PySparkException
+
+import lance_core.errors
+from lance_core.errors import (
+    CorruptDataError,
+    InternalError,
+    InvalidInputError,
+    LanceError,
+    NotFoundError,
+    NotSupportedError,
+    SchemaMismatchError,
+    StorageError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+__all__ = ["reported_to_driver", "translate_failure", "translated"]
+
+_NOTE: Final = "[lance-error] "
+_NOTE_LINE: Final = re.compile(r"^\[lance-error\] (\{.*\})\s*$", re.MULTILINE)
+_READING: Final = re.compile(r"\[FAILED_READ_FILE\.(\w+)\] Encountered error while reading file (.+?)\.\s")
+_PATH: Final = re.compile(r"\[PATH_NOT_FOUND\] Path does not exist: (.+?)\. SQLSTATE")
+_TRACEBACK: Final = "Traceback (most recent call last)"
+_SQLSTATE: Final = re.compile(r"SQLSTATE: (\w{2})\w{3}")
+_CONDITION: Final = re.compile(r"^\s*\[[A-Z0-9_.]+\]\s*")
+_FULL: Final = re.compile(r"No space left on device|Disk quota exceeded|File too large", re.IGNORECASE)
+_OUTSIDE: Final = re.compile(
+    r"Permission denied|AccessControlException|Access Denied|Connection|timed out|Input/output error|Stale file handle",
+    re.IGNORECASE,
+)
+_NO_MEMORY: Final = re.compile(r"OutOfMemoryError|Java heap space|GC overhead limit|MemoryError")
+_PYTHON_ERROR: Final = re.compile(r"^(?:\w+\.)*(\w+(?:Error|Exception|Exit|Interrupt))(?:: (.*))?$", re.MULTILINE)
+_OS_ERRORS: Final = frozenset({"OSError", "PermissionError", "FileNotFoundError", "IsADirectoryError", "TimeoutError"})
+
+
+@contextmanager
+def translated(what: str) -> Iterator[None]:
+    """Inside the block Spark's exceptions become ours; ``what`` says what was being done, and with which path."""
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        raise translate_failure(error, what) from error
+
+
+@contextmanager
+def reported_to_driver() -> Iterator[None]:
+    """Inside the block, in a worker, our errors get a note by which the driver makes them again."""
+    try:
+        yield
+    except LanceError as error:
+        facts = {"class": type(error).__name__, "message": error.message, "context": dict(error.context)}
+        error.add_note(_NOTE + json.dumps(facts, default=str))
+        raise
+
+
+def translate_failure(error: Exception, what: str) -> LanceError:
+    """The typed error for an exception of Spark's.
+
+    Args:
+        error: what PySpark or Py4J raised.
+        what: what was being done, as the beginning of a sentence: ``"cannot read parquet source /data/in"``.
+
+    Returns:
+        An error to raise ``from`` the original. A worker's own error comes back without ``what``: it says where it
+        happened itself.
+    """
+    messages = _messages(error)
+    for rule in (_own_error, _storage_full, _unreadable_file, _missing_path, _unusable_request, _lost_process):
+        found = rule(messages, what)
+        if found is not None:
+            return found
+    if isinstance(error, Py4JNetworkError):
+        return StorageError(f"{what}: Spark's JVM is gone", retryable=True)
+    if isinstance(error, IllegalArgumentException):
+        return InvalidInputError(f"{what}: {_summary(messages[0])}")
+    return _worker_error(messages, what) or InternalError(f"{what}: {_summary(messages[0])}")
+
+
+def _messages(error: Exception) -> list[str]:
+    """Texts of the error and of its Java causes, outermost first."""
+    java = error.java_exception if isinstance(error, Py4JJavaError) else getattr(error, "_origin", None)
+    texts: list[str] = []
+    # A chain of causes may be a cycle.
+    while java is not None and len(texts) < 20:
+        text = str(java.getMessage() or "")
+        texts.append(text if text.strip() else str(java.getClass().getName()))
+        java = java.getCause()
+    return texts or [str(error)]
+
+
+def _own_error(messages: Sequence[str], what: str) -> LanceError | None:
+    for message in messages:
+        note = _NOTE_LINE.search(message)
+        if note is None:
+            continue
+        facts = json.loads(note[1])
+        kind = getattr(lance_core.errors, facts["class"], None)
+        if isinstance(kind, type) and issubclass(kind, LanceError):
+            return kind(facts["message"], **facts["context"])
+    return None
+
+
+def _storage_full(messages: Sequence[str], what: str) -> LanceError | None:
+    for message in reversed(messages):
+        if _FULL.search(message) is None:
+            continue
+        line = next(line.strip() for line in reversed(message.splitlines()) if _FULL.search(line))
+        if _TRACEBACK not in message:
+            # Java writes nothing but its own shuffled and spilled rows.
+            line = f"Spark's working directory (spark.local.dir) cannot take more: {line}"
+        return StorageError(f"{what}: {line}", retryable=False)
+    return None
+
+
+def _unreadable_file(messages: Sequence[str], what: str) -> LanceError | None:
+    for index, message in enumerate(messages):
+        reading = _READING.search(message)
+        if reading is None:
+            continue
+        condition, path = reading[1], _plain_path(reading[2])
+        causes = messages[index + 1 :]
+        reason = _summary(causes[0]) if causes else _summary(message)
+        if condition == "FILE_NOT_EXIST":
+            return NotFoundError(f"{what}: {path} does not exist any more", path=path)
+        if any(_OUTSIDE.search(cause) for cause in causes):
+            return StorageError(f"{what}: {path} cannot be read: {reason}", path=path)
+        if condition == "PARQUET_COLUMN_DATA_TYPE_MISMATCH":
+            detail = _summary(message[reading.end() :])
+            return SchemaMismatchError(
+                f"{what}: {path} does not have the declared or the other files' types: {detail}", path=path
+            )
+        return CorruptDataError(f"{what}: {path} cannot be read: {reason}", path=path)
+    return None
+
+
+def _missing_path(messages: Sequence[str], what: str) -> LanceError | None:
+    for message in messages:
+        missing = _PATH.search(message)
+        if missing is not None:
+            path = _plain_path(missing[1])
+            return NotFoundError(f"{what}: {path} does not exist", path=path)
+        if "[UNABLE_TO_INFER_SCHEMA]" in message:
+            return NotFoundError(f"{what}: no file there holds data; a source that may be empty needs a schema")
+        if "[MALFORMED_RECORD_IN_PARSING" in message:
+            return CorruptDataError(f"{what}: {_summary(message)}")
+    return None
+
+
+def _unusable_request(messages: Sequence[str], what: str) -> LanceError | None:
+    for message in messages:
+        state = _SQLSTATE.search(message)
+        if state is not None and state[1] == "0A":
+            return NotSupportedError(f"{what}: {_summary(message)}")
+        if state is not None and state[1] in {"22", "42"}:
+            return InvalidInputError(f"{what}: {_summary(message)}")
+    return None
+
+
+def _lost_process(messages: Sequence[str], what: str) -> LanceError | None:
+    for message in messages:
+        if _NO_MEMORY.search(message):
+            return StorageError(f"{what}: Spark ran out of memory; raise spark.driver.memory, or spark.executor.memory")
+        if "Python worker exited unexpectedly" in message or "ExecutorLostFailure" in message:
+            return StorageError(
+                f"{what}: a worker process ended unexpectedly, again and again; most often the system ended it for "
+                "lack of memory",
+                retryable=True,
+            )
+    return None
+
+
+def _worker_error(messages: Sequence[str], what: str) -> LanceError | None:
+    """The exception at the end of a worker's Python traceback."""
+    for message in messages:
+        raised = _PYTHON_ERROR.findall(message) if _TRACEBACK in message else []
+        if raised:
+            name, text = raised[-1]
+            kind = StorageError if name in _OS_ERRORS else InternalError
+            return kind(f"{what}: {name} in a worker: {text}".rstrip(": "))
+    return None
+
+
+def _summary(message: str) -> str:
+    """The first paragraph of a Spark message without its condition, SQLSTATE and plan."""
+    text = _CONDITION.sub("", message)
+    text = re.split(r"\s*SQLSTATE: |\n\s*at |\n\n|\n'|\n== ", text, maxsplit=1)[0]
+    return " ".join(text.split()).rstrip(";") or "no message"
+
+
+def _plain_path(uri: str) -> str:
+    """A local file's path as the user would write it; other URIs as they are."""
+    match = re.fullmatch(r"file:/{1,3}(?=[^/])(.*)", uri)
+    return unquote(f"/{match[1]}") if match else uri

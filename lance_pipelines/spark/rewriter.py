@@ -1,0 +1,149 @@
+"""Executing the tasks of a compaction plan in parallel, without committing anything.
+
+One Spark job with as many tasks as the plan has: each gets the JSON text of its rewrite task, reads the old fragments
+at the plan's version and writes the new ones, and answers with one row that holds the result as JSON. No data passes
+through the driver or the JVM, and no version refers to the new files until somebody commits the results.
+
+Every data file of one job ends in that job's *file token*, by which the files of failed and lost attempts are found.
+
+Source: ``DataFrame.mapInArrow`` of PySpark 4.3.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final, cast
+
+import pyarrow as pa
+from pyspark import TaskContext
+
+import lance_core
+from lance_core.errors import InternalError, LanceError
+from lance_core.optimize import CompactionTask
+from lance_pipelines.spark.failures import reported_to_driver, translated
+from lance_pipelines.spark.owned_jobs import owned_jobs
+from lance_pipelines.spark.writer import discard_files
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pyspark.sql import Row, SparkSession
+
+__all__ = ["execute_tasks"]
+
+_TASK_DDL: Final = "task_index INT NOT NULL, task STRING NOT NULL"
+_REPORT: Final = pa.schema(
+    [
+        pa.field("task_index", pa.int32(), nullable=False),
+        pa.field("attempt_number", pa.int32(), nullable=False),
+        pa.field("result", pa.string(), nullable=False),
+    ]
+)
+_REPORT_DDL: Final = "task_index INT NOT NULL, attempt_number INT NOT NULL, result STRING NOT NULL"
+
+_logger: Final = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _JobSettings:
+    """What every task is told; travels to the workers."""
+
+    dataset_uri: str
+    file_token: str
+    storage_options: dict[str, str] | None
+
+
+def execute_tasks(
+    session: SparkSession,
+    tasks: Sequence[str],
+    *,
+    dataset_uri: str,
+    file_token: str,
+    storage_options: Mapping[str, str] | None = None,
+) -> tuple[str, ...]:
+    """Execute rewrite tasks, one per Spark task. Nothing is committed.
+
+    When this raises, no task of the job is running any more, and
+    :func:`~lance_pipelines.spark.writer.discard_files` removes what it wrote.
+
+    Args:
+        session: a running Spark session, not one of Spark Connect.
+        tasks: one ``CompactionTask.json()`` text each.
+        dataset_uri: the dataset.
+        file_token: 16 hex digits, unique to this job.
+        storage_options: credentials and settings of the dataset's store.
+
+    Returns:
+        One ``RewriteResult.json()`` text for each task, in the order of the tasks.
+
+    Raises:
+        NotFoundError: a file of the plan's version is gone.
+        CorruptDataError: a file cannot be decoded.
+        StorageError: the outside world failed, in a worker or in Spark.
+        InternalError: anything unforeseen.
+    """
+    if not tasks:
+        return ()
+    settings = _JobSettings(
+        dataset_uri=dataset_uri,
+        file_token=file_token,
+        storage_options=None if storage_options is None else dict(storage_options),
+    )
+    with translated(f"cannot rewrite fragments of {dataset_uri}"), owned_jobs(session):
+        # As many slices as rows: each rewrite is a Spark task of its own, and is repeated alone when it fails.
+        shipped = session.sparkContext.parallelize(list(enumerate(tasks)), len(tasks))
+        frame = session.createDataFrame(shipped, _TASK_DDL, verifySchema=False)
+        reports = frame.mapInArrow(partial(_execute_partition, settings), _REPORT_DDL).collect()
+    results = _one_result_each(reports, len(tasks), dataset_uri)
+    if any(report.attempt_number for report in reports):
+        _discard_lost_attempts(settings, results)
+    return results
+
+
+def _execute_partition(settings: _JobSettings, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Runs in a worker: one task in, one report out."""
+    attempt_number = cast("TaskContext", TaskContext.get()).attemptNumber()
+    for batch in batches:
+        indices, texts = batch.column(0).to_pylist(), batch.column(1).to_pylist()
+        for index, text in zip(indices, texts, strict=True):
+            with reported_to_driver():
+                result = _execute(settings, text)
+            report = {"task_index": index, "attempt_number": attempt_number, "result": result}
+            yield pa.RecordBatch.from_pylist([report], schema=_REPORT)
+
+
+def _execute(settings: _JobSettings, text: str) -> str:
+    task = CompactionTask.from_json(text)
+    dataset = lance_core.dataset(
+        settings.dataset_uri, version=task.read_version, storage_options=settings.storage_options
+    )
+    return task.execute(dataset, file_token=settings.file_token).json()
+
+
+def _one_result_each(reports: Sequence[Row], num_tasks: int, dataset_uri: str) -> tuple[str, ...]:
+    """One result per task, in order. Spark hands over one attempt's output; a second would double its rows."""
+    latest: dict[int, Row] = {}
+    for report in reports:
+        known = latest.get(report.task_index)
+        if known is None or known.attempt_number < report.attempt_number:
+            latest[report.task_index] = report
+    if len(latest) != num_tasks:
+        raise InternalError(f"{dataset_uri}: {num_tasks} rewrite tasks were started and {len(latest)} answered")
+    return tuple(latest[index].result for index in range(num_tasks))
+
+
+def _discard_lost_attempts(settings: _JobSettings, results: Sequence[str]) -> None:
+    """Attempts before the ones that count may have finished files; leaving them costs room, not correctness."""
+    keep = [
+        data_file["path"]
+        for result in results
+        for fragment in json.loads(result)["new_fragments"]
+        for data_file in fragment["files"]
+    ]
+    try:
+        discard_files(settings.dataset_uri, settings.file_token, keep=keep, storage_options=settings.storage_options)
+    except LanceError as error:
+        _logger.warning("files of failed attempts are left behind (*%s.lance): %s", settings.file_token, error)

@@ -1,0 +1,243 @@
+"""From Spark's types to the Arrow schema that is written.
+
+Spark hands a column to Python as one Arrow type; that type is what is written, with two exceptions: a declared
+*vector column* (an array of numbers) becomes a fixed-size list, and an append takes the dataset's own types.
+
+=====================  =================  ==================================================================
+Spark                  Arrow              note
+=====================  =================  ==================================================================
+boolean, byte … long   bool, int8 … 64
+float, double          float32, float64
+decimal(p, s)          decimal128(p, s)
+string, char, varchar  string
+binary                 binary
+date                   date32
+timestamp              timestamp[us, UTC]  an instant; the session's time zone is dropped
+timestamp_ntz          timestamp[us]
+time                   time64[ns]
+interval day to second duration[us]
+array<T>               list<item: T>      or fixed_size_list<item: T>[n] for a vector column
+struct, map            struct, map
+void                   null
+variant, geometry, geography, intervals of months, user-defined types: refused by name
+=====================  =================  ==================================================================
+
+Source: Arrow conversion of PySpark 4.3 (``spark.sql.execution.arrow.useLargeVarTypes`` = false).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from difflib import get_close_matches
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+from pyspark.sql import types as spark_types
+
+from lance_core.errors import InvalidInputError, NotSupportedError, SchemaMismatchError
+from lance_core.schema.convert import schema_from_arrow
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["arrow_schema", "is_lossless", "plan_target_schema"]
+
+_SIMPLE_TYPES: Final[Mapping[type[spark_types.DataType], pa.DataType]] = MappingProxyType(
+    {
+        spark_types.NullType: pa.null(),
+        spark_types.BooleanType: pa.bool_(),
+        spark_types.ByteType: pa.int8(),
+        spark_types.ShortType: pa.int16(),
+        spark_types.IntegerType: pa.int32(),
+        spark_types.LongType: pa.int64(),
+        spark_types.FloatType: pa.float32(),
+        spark_types.DoubleType: pa.float64(),
+        spark_types.StringType: pa.string(),
+        spark_types.CharType: pa.string(),
+        spark_types.VarcharType: pa.string(),
+        spark_types.BinaryType: pa.binary(),
+        spark_types.DateType: pa.date32(),
+        spark_types.TimestampType: pa.timestamp("us", "UTC"),
+        spark_types.TimestampNTZType: pa.timestamp("us"),
+        spark_types.DayTimeIntervalType: pa.duration("us"),
+        # TimeType came with Spark 4.1.
+        **({spark_types.TimeType: pa.time64("ns")} if hasattr(spark_types, "TimeType") else {}),
+    }
+)
+_INTEGERS: Final = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
+_VECTOR_ITEMS: Final = frozenset({*_INTEGERS, pa.float32(), pa.float64()})
+
+
+def plan_target_schema(
+    struct_type: spark_types.StructType, vector_columns: Mapping[str, int], existing: pa.Schema | None
+) -> pa.Schema:
+    """The Arrow schema to write a frame with.
+
+    Args:
+        struct_type: the frame's schema.
+        vector_columns: column -> length of its lists, at least 1.
+        existing: the dataset's schema when rows are added to it; None for a new dataset or an overwrite.
+
+    Returns:
+        The frame's own columns in its order, or the dataset's schema unchanged when the frame fits it.
+
+    Raises:
+        InvalidInputError: the frame has no columns, one name twice, or a name that a dataset cannot have; or a vector
+            column is none.
+        NotSupportedError: a column's type cannot be kept.
+        SchemaMismatchError: the frame does not fit the dataset.
+    """
+    found = _with_vectors(arrow_schema(struct_type), vector_columns)
+    if existing is None:
+        # Refuses what a dataset cannot hold before any row is read.
+        schema_from_arrow(found)
+        return found
+    _check_names(found, existing)
+    for field in existing:
+        column = found.field(field.name)
+        if not is_lossless(column.type, field.type):
+            raise SchemaMismatchError(
+                f"column {field.name!r}: the dataset has {field.type}, the source has {column.type}",
+                column=field.name,
+                expected=str(field.type),
+                found=str(column.type),
+            )
+    return existing
+
+
+def arrow_schema(struct_type: spark_types.StructType) -> pa.Schema:
+    """The schema of the Arrow batches that Spark makes of a frame; column comments become field metadata.
+
+    Raises:
+        InvalidInputError: no columns, one name twice, or a name that Spark cannot address.
+        NotSupportedError: a column's type cannot be kept.
+    """
+    repeated = [name for name, times in Counter(struct_type.names).items() if times > 1]
+    if repeated:
+        raise InvalidInputError(f"the source has more than one column named {repeated[0]!r}", column=repeated[0])
+    if not struct_type.fields:
+        raise InvalidInputError("the source has no columns")
+    quoted = [name for name in struct_type.names if "`" in name]
+    if quoted:
+        raise InvalidInputError(
+            f"column {quoted[0]!r}: Spark cannot address a name with a backtick; rename the column at its origin",
+            column=quoted[0],
+        )
+    return pa.schema([_arrow_field(field, field.name) for field in struct_type.fields])
+
+
+def is_lossless(found: pa.DataType, expected: pa.DataType) -> bool:
+    """Whether every value of one type is kept, as it is, in another. Names of list items do not matter.
+
+    Lists pass as fixed-size lists here; each list's length is checked when it is written.
+    """
+    if found.equals(expected):
+        return True
+    if pa.types.is_struct(expected):
+        return bool(
+            pa.types.is_struct(found)
+            and sorted(child.name for child in found) == sorted(child.name for child in expected)
+            and all(is_lossless(found.field(child.name).type, child.type) for child in expected)
+        )
+    if pa.types.is_map(expected):
+        return bool(
+            pa.types.is_map(found)
+            and is_lossless(found.key_type, expected.key_type)
+            and is_lossless(found.item_type, expected.item_type)
+        )
+    if _is_list(expected):
+        if not _is_list(found) or not is_lossless(found.value_type, expected.value_type):
+            return False
+        if not pa.types.is_fixed_size_list(found):
+            return True
+        return bool(pa.types.is_fixed_size_list(expected) and found.list_size == expected.list_size)
+    return _is_wider(found, expected)
+
+
+def _is_wider(found: pa.DataType, expected: pa.DataType) -> bool:
+    if found in _INTEGERS and expected in _INTEGERS:
+        return _INTEGERS.index(found) <= _INTEGERS.index(expected)
+    if pa.types.is_decimal128(found) and pa.types.is_decimal128(expected):
+        return bool(found.scale == expected.scale and found.precision <= expected.precision)
+    if pa.types.is_timestamp(found) and pa.types.is_timestamp(expected):
+        # An instant is the same in every zone; a wall clock reading is not an instant.
+        return bool(found.unit == expected.unit and (found.tz is None) == (expected.tz is None))
+    return (found, expected) in {
+        (pa.float32(), pa.float64()),
+        (pa.string(), pa.large_string()),
+        (pa.binary(), pa.large_binary()),
+    }
+
+
+def _is_list(data_type: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_list(data_type) or pa.types.is_large_list(data_type) or pa.types.is_fixed_size_list(data_type)
+    )
+
+
+def _check_names(found: pa.Schema, existing: pa.Schema) -> None:
+    missing = [name for name in existing.names if name not in found.names]
+    extra = [name for name in found.names if name not in existing.names]
+    if missing:
+        raise SchemaMismatchError(
+            f"column {missing[0]!r} of the dataset is not in the source, which has {', '.join(found.names)}",
+            column=missing[0],
+            missing=tuple(missing),
+            extra=tuple(extra),
+        )
+    if extra:
+        raise SchemaMismatchError(
+            f"column {extra[0]!r} of the source is not in the dataset, which has {', '.join(existing.names)}",
+            column=extra[0],
+            missing=(),
+            extra=tuple(extra),
+        )
+
+
+def _with_vectors(schema: pa.Schema, vector_columns: Mapping[str, int]) -> pa.Schema:
+    for name, length in vector_columns.items():
+        index = schema.get_field_index(name)
+        if index < 0:
+            close = get_close_matches(name, schema.names, n=1)
+            hint = f"; did you mean {close[0]!r}?" if close else f", which has {', '.join(schema.names)}"
+            raise InvalidInputError(f"vector column {name!r} is not in the source{hint}", column=name)
+        field = schema.field(index)
+        if not pa.types.is_list(field.type) or field.type.value_type not in _VECTOR_ITEMS:
+            raise InvalidInputError(
+                f"vector column {name!r} must be an array of numbers, found {field.type}",
+                column=name,
+                found=str(field.type),
+            )
+        # A dataset does not record whether items may be null, so every item may.
+        schema = schema.set(index, field.with_type(pa.list_(field.type.value_type, length)))
+    return schema
+
+
+def _arrow_field(field: spark_types.StructField, path: str) -> pa.Field:
+    comment = field.metadata.get("comment")
+    metadata = {"comment": comment} if isinstance(comment, str) else None
+    return pa.field(field.name, _arrow_type(field.dataType, path), field.nullable, metadata)
+
+
+def _arrow_type(data_type: spark_types.DataType, path: str) -> pa.DataType:
+    if isinstance(data_type, spark_types.DecimalType):
+        return pa.decimal128(data_type.precision, data_type.scale)
+    if isinstance(data_type, spark_types.ArrayType):
+        item = _arrow_type(data_type.elementType, f"{path}.item")
+        return pa.list_(pa.field("item", item, data_type.containsNull))
+    if isinstance(data_type, spark_types.MapType):
+        key = _arrow_type(data_type.keyType, f"{path}.key")
+        value = _arrow_type(data_type.valueType, f"{path}.value")
+        return pa.map_(key, pa.field("value", value, data_type.valueContainsNull))
+    if isinstance(data_type, spark_types.StructType):
+        return pa.struct([_arrow_field(child, f"{path}.{child.name}") for child in data_type.fields])
+    arrow = _SIMPLE_TYPES.get(type(data_type))
+    if arrow is None:
+        raise NotSupportedError(
+            f"column {path!r}: Spark type {data_type.simpleString()} cannot be kept; convert it to another type in "
+            "the source's query",
+            column=path,
+            found=data_type.simpleString(),
+        )
+    return arrow

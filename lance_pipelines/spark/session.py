@@ -1,0 +1,174 @@
+"""Starting and stopping a Spark session: settings, Java, and really ending the JVM.
+
+Settings come in two layers under the caller's own, which always win: :data:`SESSION_DEFAULTS` for any master, and
+:data:`LOCAL_DEFAULTS` for ``local[…]`` masters, where the driver is the whole cluster. A local session keeps what
+it has to write in one temporary directory and leaves the working directory alone.
+"""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # no types
+from pyspark import SparkContext
+from pyspark.errors import PySparkException, PySparkRuntimeError
+from pyspark.sql import SparkSession
+
+from lance_core.errors import StorageError
+from lance_pipelines.spark.failures import translate_failure
+from lance_pipelines.spark.java import prepare_environment, restore_environment
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["LOCAL_DEFAULTS", "SESSION_DEFAULTS", "merge_settings", "start_session", "stop_session"]
+
+SESSION_DEFAULTS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        # Every core, and four attempts for a task: plain local[*] gives up at the first failure.
+        "spark.master": "local[*,4]",
+        "spark.app.name": "lance-pipelines",
+        "spark.sql.session.timeZone": "UTC",
+        # Larger batches are slower: 65536 wide rows take 1.7 times as long to reach the worker as 10000.
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+        # Rows of long texts reach a worker in small portions too; its memory is some multiple of a batch.
+        "spark.sql.execution.arrow.maxBytesPerBatch": str(16 * 1024**2),
+        "spark.sql.execution.arrow.useLargeVarTypes": "false",
+        # A batch of a wrong type fails in the worker, naming the column, and not in generated Java code.
+        "spark.sql.execution.arrow.pyspark.validateSchema.enabled": "true",
+    }
+)
+"""Settings of every session."""
+
+LOCAL_DEFAULTS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+)
+"""Further settings of ``local[…]`` sessions."""
+
+_JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
+_LOGGING_FILE: Final = "log4j2.properties"
+_STOP_SECONDS: Final = 30
+_LOGGING: Final = r"""# One line per warning: the full cause of a failed job is in the exception that the driver raises.
+rootLogger.level = warn
+rootLogger.appenderRef.console.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+# Of a worker's traceback the line that names the error, then of everything the first line.
+property.error = %replace{%m %ex{short.message}}{(?s)Traceback .most recent call last.:\\n.*?\\n([^ \\n][^\\n]*).*}{$1}
+appender.console.layout.pattern = %d{HH:mm:ss} %p %c{1}: %replace{${error}}{(?s)\\n.*}{}%ex{0}%n
+# The scheduler reports the same failures, once each.
+logger.executor.name = org.apache.spark.executor.Executor
+logger.executor.level = off
+logger.native.name = org.apache.hadoop.util.NativeCodeLoader
+logger.native.level = error
+logger.address.name = org.apache.spark.util.Utils
+logger.address.level = error
+logger.plans.name = org.apache.spark.sql.catalyst.util.SparkStringUtils
+logger.plans.level = error
+"""
+
+_scratch_directories: Final[list[Path]] = []
+
+
+def merge_settings(settings: Mapping[str, str], *, scratch: Path) -> dict[str, str]:
+    """The caller's settings over the defaults. Changes nothing.
+
+    Args:
+        settings: Spark properties; each replaces the default of its name, except ``spark.driver.extraJavaOptions``,
+            which is put behind ours.
+        scratch: directory of the warehouse and of ``log4j2.properties``; only named in a local session's settings.
+
+    Returns:
+        Every property to start the session with.
+    """
+    merged = dict(SESSION_DEFAULTS)
+    if "spark.remote" in settings:
+        del merged["spark.master"]
+    elif settings.get("spark.master", merged["spark.master"]).startswith("local"):
+        merged |= LOCAL_DEFAULTS
+        merged["spark.sql.warehouse.dir"] = (scratch / "warehouse").as_uri()
+        merged[_JAVA_OPTIONS] = f"-Dlog4j2.configurationFile={(scratch / _LOGGING_FILE).as_uri()}"
+    java_options = [options[_JAVA_OPTIONS] for options in (merged, settings) if options.get(_JAVA_OPTIONS)]
+    merged |= settings
+    if java_options:
+        merged[_JAVA_OPTIONS] = " ".join(java_options)
+    return merged
+
+
+def start_session(settings: Mapping[str, str] | None = None) -> SparkSession:
+    """Start a session; where one runs in this process already, return it (its static settings stay).
+
+    Args:
+        settings: Spark properties over the defaults.
+
+    Raises:
+        NotFoundError: no Java to run Spark on.
+        StorageError: the JVM ended before Spark was up.
+        LanceError: a setting that Spark refuses.
+    """
+    scratch = Path(tempfile.mkdtemp(prefix="lance-pipelines-spark-"))
+    _scratch_directories.append(scratch)
+    (scratch / _LOGGING_FILE).write_text(_LOGGING, encoding="utf-8")
+    merged = merge_settings(settings or {}, scratch=scratch)
+    if not merged.get("spark.remote", "").startswith("sc://"):
+        prepare_environment(merged.get("spark.master", ""))
+    builder = SparkSession.builder
+    for name, value in merged.items():
+        builder = builder.config(name, value)
+    try:
+        return builder.getOrCreate()
+    except (PySparkException, Py4JError) as error:
+        _remove_scratch()
+        restore_environment()
+        if isinstance(error, PySparkRuntimeError):
+            raise StorageError("Spark did not start: its JVM ended; the console has its last words") from error
+        raise translate_failure(error, "Spark did not start") from error
+
+
+def stop_session(session: SparkSession) -> None:
+    """Stop a session and end its JVM and Python workers, so that the next start gets a fresh one.
+
+    ``SparkSession.stop`` alone leaves the JVM running with the Java, the memory and the options that it started
+    with. A JVM that started this Python process (spark-submit) is left alone, and so is a Spark Connect server.
+    """
+    session.stop()
+    gateway = SparkContext._gateway
+    process = getattr(gateway, "proc", None)
+    if gateway is not None and isinstance(process, subprocess.Popen):
+        gateway.shutdown()
+        SparkContext._gateway = None
+        SparkContext._jvm = None
+        _end(process)
+    _remove_scratch()
+    restore_environment()
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """The gateway's JVM leaves when its standard input closes; it is killed when it does not."""
+    if process.stdin is not None:
+        process.stdin.close()
+    try:
+        process.wait(_STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+@atexit.register
+def _remove_scratch() -> None:
+    while _scratch_directories:
+        shutil.rmtree(_scratch_directories.pop(), ignore_errors=True)

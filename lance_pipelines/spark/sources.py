@@ -1,0 +1,80 @@
+"""From a declared source to a Spark frame. Nothing is read yet but file lists and schemas."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Final
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # no types
+from pyspark.errors import PySparkException
+
+from lance_core.errors import InvalidInputError
+from lance_pipelines.ingest.declaration import SourceFormat, SourceSpec
+from lance_pipelines.spark.environment_inventory import environment_inventory
+from lance_pipelines.spark.failures import translate_failure, translated
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["SOURCE_VIEW", "read_source"]
+
+SOURCE_VIEW: Final = "source"
+"""The view that a source's query reads from."""
+
+_view_lock: Final = threading.Lock()
+
+
+def read_source(session: SparkSession, source: SourceSpec, *, captured_at: datetime) -> DataFrame:
+    """The frame of a source.
+
+    Args:
+        session: a running session.
+        source: format, paths, options, schema and query.
+        captured_at: the moment that an ``environment`` source stamps on its rows; timezone-aware.
+
+    Raises:
+        NotFoundError: a path does not exist, a glob matches nothing, or no file holds data to infer a schema from.
+        InvalidInputError: a malformed schema, option or query, an unknown column, or a format that is none.
+        CorruptDataError: a file that the schema is inferred from cannot be read.
+    """
+    frame = _read(session, source, captured_at)
+    return frame if source.sql is None else _query(session, frame, source.sql)
+
+
+def _read(session: SparkSession, source: SourceSpec, captured_at: datetime) -> DataFrame:
+    try:
+        source_format = SourceFormat(source.format)
+    except ValueError as error:
+        supported = ", ".join(SourceFormat)
+        raise InvalidInputError(f"unknown source format {str(source.format)!r}; supported: {supported}") from error
+    if source_format is SourceFormat.ENVIRONMENT:
+        return environment_inventory(session, captured_at=captured_at)
+    what = f"cannot read {source_format} source {', '.join(source.paths)}"
+    reader = session.read.format(source_format).options(**source.options)
+    if source.schema is not None:
+        with translated(f"{what}: schema {source.schema!r}"):
+            reader = reader.schema(source.schema)
+    with translated(what):
+        frame = reader.load(list(source.paths))
+        # A remote session looks at the paths only when it is asked for something.
+        frame.schema  # noqa: B018  # asking is the effect
+        return frame
+
+
+def _query(session: SparkSession, frame: DataFrame, query: str) -> DataFrame:
+    """The query's result. The view exists only until Spark has resolved the query."""
+    with _view_lock:
+        with translated("cannot name the source for its query"):
+            frame.createOrReplaceTempView(SOURCE_VIEW)
+        try:
+            result = session.sql(query)
+            result.schema  # noqa: B018  # asking is the effect
+        except (PySparkException, Py4JError) as error:
+            failure = translate_failure(error, "cannot run the source's query")
+            raise type(failure)(f"{failure.message} (query: {query.strip()})", query=query) from error
+        finally:
+            with translated("cannot forget the source's view"):
+                session.catalog.dropTempView(SOURCE_VIEW)
+    return result

@@ -1,0 +1,86 @@
+"""Staging a write: Spark writes the fragments, and a message says what they are. No version is made here.
+
+Plain functions without Dagster, so that a script or a test can stage a write as the op does.
+"""
+
+import secrets
+import uuid
+from dataclasses import dataclass
+from datetime import datetime
+
+from pyspark.sql import SparkSession
+
+from lance_pipelines.ingest.declaration import DatasetDeclaration
+from lance_pipelines.ingest.planning import plan_write
+from lance_pipelines.ingest.staged_write import StagedWrite
+from lance_pipelines.spark.leftovers import discard_until_quiet
+from lance_pipelines.spark.schema import plan_target_schema
+from lance_pipelines.spark.sources import read_source
+from lance_pipelines.spark.writer import write_frame
+
+__all__ = ["Staging", "stage_write"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Staging:
+    """The message for the commit step, and how the write went.
+
+    Attributes:
+        staged: what the commit step needs.
+        num_tasks: Spark tasks that wrote.
+    """
+
+    staged: StagedWrite
+    num_tasks: int
+
+
+def stage_write(
+    declaration: DatasetDeclaration, session: SparkSession, *, captured_at: datetime, run_id: str, step_key: str
+) -> Staging:
+    """Read the source and write its rows as fragments beside the dataset's data.
+
+    Args:
+        declaration: what to read and where to write.
+        session: a running Spark session.
+        captured_at: the moment a snapshot source stamps on its rows.
+        run_id: the run that asks; recorded in the transaction.
+        step_key: the step of that run.
+
+    Raises:
+        LanceError: the source cannot be read, its schema does not fit the dataset, or the write failed. Files written
+            until then are deleted.
+    """
+    plan = plan_write(declaration)
+    frame = read_source(session, declaration.source, captured_at=captured_at)
+    target = plan_target_schema(frame.schema, declaration.vector_columns, plan.schema)
+    file_token = secrets.token_hex(8)
+    try:
+        written = write_frame(
+            frame,
+            dataset_uri=declaration.uri,
+            mode="overwrite" if plan.schema is None else "append",
+            target=target,
+            max_rows_per_file=declaration.max_rows_per_file,
+            max_bytes_per_file=declaration.max_bytes_per_file,
+            file_token=file_token,
+        )
+    except BaseException as error:
+        discard_until_quiet(declaration.uri, file_token, error)
+        raise
+    staged = StagedWrite(
+        write_id=str(uuid.uuid4()),
+        file_token=file_token,
+        dataset=declaration.name,
+        uri=declaration.uri,
+        mode=declaration.mode,
+        read_version=plan.read_version,
+        read_transaction=plan.read_transaction,
+        schema=target,
+        fragments=tuple(written.fragments),
+        rows_counted=written.rows_counted,
+        rows_written=written.rows_written,
+        bytes_written=written.bytes_written,
+        run_id=run_id,
+        step_key=step_key,
+    )
+    return Staging(staged=staged, num_tasks=written.num_tasks)

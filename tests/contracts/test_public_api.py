@@ -1,0 +1,227 @@
+"""The public surface: which names there are, and that their signatures are the reference's."""
+
+import inspect
+import subprocess
+import sys
+
+import lance
+import lance.fragment
+import pytest
+
+import lance_core
+from lance_core.api.compaction.optimizer import DatasetOptimizer
+from lance_core.api.tags import Tags
+
+NAMES = {
+    "AlreadyExistsError",
+    "CleanupCandidateFile",
+    "CleanupExplanation",
+    "CleanupReferencedBranch",
+    "CleanupStats",
+    "CommitConflictError",
+    "CommitOutcomeUnknownError",
+    "CorruptDataError",
+    "DataFile",
+    "DatasetNotFoundError",
+    "DeletionFile",
+    "ErrorKind",
+    "Field",
+    "FragmentMetadata",
+    "IncompatibleTransactionError",
+    "InternalError",
+    "InvalidCleanupError",
+    "InvalidInputError",
+    "InvalidRefError",
+    "InvalidSchemaError",
+    "InvalidTypeError",
+    "LanceDataset",
+    "LanceError",
+    "LanceFileReader",
+    "LanceFileVersion",
+    "LanceFileWriter",
+    "LanceFragment",
+    "LanceOperation",
+    "LanceScanner",
+    "NotFoundError",
+    "NotSupportedError",
+    "RefAlreadyExistsError",
+    "RefNotFoundError",
+    "RetryableCommitConflictError",
+    "RowOutOfRangeError",
+    "Schema",
+    "SchemaMismatchError",
+    "StorageError",
+    "TooMuchWriteContentionError",
+    "Transaction",
+    "UnsupportedEncodingError",
+    "UnsupportedFeatureFlagError",
+    "UnsupportedSchemeError",
+    "UnsupportedVersionError",
+    "VersionNotFoundError",
+    "__version__",
+    "dataset",
+    "optimize",
+    "write_dataset",
+    "write_fragments",
+}
+
+DATASET_MEMBERS = {
+    # As the reference has them.
+    "checkout_latest",
+    "cleanup_old_versions",
+    "checkout_version",
+    "commit",
+    "config",
+    "count_rows",
+    "data_storage_version",
+    "delete",
+    "delete_config_keys",
+    "explain_cleanup_old_versions",
+    "get_fragment",
+    "get_fragments",
+    "get_transactions",
+    "get_version",
+    "has_index",
+    "has_stable_row_ids",
+    "head",
+    "lance_schema",
+    "latest_version",
+    "max_field_id",
+    "metadata",
+    "optimize",
+    "read_transaction",
+    "replace_field_metadata",
+    "replace_schema_metadata",
+    "restore",
+    "scanner",
+    "schema",
+    "schema_metadata",
+    "slice",
+    "tags",
+    "take",
+    "to_batches",
+    "to_table",
+    "truncate_table",
+    "update_config",
+    "update_field_metadata",
+    "update_metadata",
+    "update_schema_metadata",
+    "uri",
+    "validate",
+    "version",
+    "version_refs",
+    "versions",
+}
+DATASET_EXTRAS = {"find_fragment", "from_manifest", "locator", "log", "manifest", "show", "storage_options"}
+FRAGMENT_MEMBERS = {
+    "count_rows",
+    "data_files",
+    "delete",
+    "deletion_file",
+    "fragment_id",
+    "head",
+    "metadata",
+    "num_deletions",
+    "physical_rows",
+    "scanner",
+    "schema",
+    "take",
+    "to_batches",
+    "to_table",
+    "validate",
+}
+FRAGMENT_EXTRAS = {"of"}
+
+EXTRA_PARAMETERS = {
+    ("LanceDataset.delete", "transaction_properties"),
+    ("compact_files", "target_bytes_per_fragment"),
+    ("compact_files", "transaction_properties"),
+    ("write_fragments", "file_token"),
+}
+"""Parameters of ours that the reference does not have."""
+
+SIGNATURES = [
+    ("dataset", lance_core.dataset, lance.dataset),
+    ("write_dataset", lance_core.write_dataset, lance.write_dataset),
+    ("write_fragments", lance_core.write_fragments, lance.fragment.write_fragments),
+    *(
+        (f"LanceOperation.{name}", getattr(lance_core.LanceOperation, name), getattr(lance.LanceOperation, name))
+        for name in (
+            "Append",
+            "Delete",
+            "Overwrite",
+            "Restore",
+            "Rewrite",
+            "RewriteGroup",
+            "RewrittenIndex",
+            "UpdateConfig",
+            "UpdateMap",
+        )
+    ),
+    *(
+        (f"Tags.{name}", getattr(Tags, name), getattr(sys.modules["lance.dataset"].Tags, name))
+        for name in ("create", "delete", "get_version", "list", "list_ordered", "replace_metadata", "update")
+    ),
+    ("compact_files", DatasetOptimizer.compact_files, sys.modules["lance.dataset"].DatasetOptimizer.compact_files),
+    ("Transaction", lance_core.Transaction, lance.Transaction),
+    ("DataFile", lance_core.DataFile, lance.fragment.DataFile),
+    ("FragmentMetadata", lance_core.FragmentMetadata, lance.FragmentMetadata),
+    *(
+        (f"LanceDataset.{name}", getattr(lance_core.LanceDataset, name), getattr(lance.LanceDataset, name))
+        for name in sorted(DATASET_MEMBERS)
+        if callable(getattr(lance_core.LanceDataset, name))
+    ),
+    *(
+        (f"LanceFragment.{name}", getattr(lance_core.LanceFragment, name), getattr(lance.LanceFragment, name))
+        for name in sorted(FRAGMENT_MEMBERS)
+        if callable(getattr(lance_core.LanceFragment, name))
+    ),
+]
+
+
+def test_the_names_are_these() -> None:
+    assert set(lance_core.__all__) == NAMES
+    assert all(getattr(lance_core, name) is not None for name in NAMES)
+    assert set(dir(lance_core)) == NAMES
+    with pytest.raises(AttributeError, match="nope"):
+        _ = lance_core.nope
+
+
+@pytest.mark.parametrize(
+    ("ours", "members", "theirs"),
+    [
+        (lance_core.LanceDataset, DATASET_MEMBERS | DATASET_EXTRAS, lance.LanceDataset),
+        (lance_core.LanceFragment, FRAGMENT_MEMBERS | FRAGMENT_EXTRAS, lance.LanceFragment),
+    ],
+)
+def test_members_are_these_and_the_reference_has_them(ours: type, members: set[str], theirs: type) -> None:
+    assert {name for name in dir(ours) if not name.startswith("_")} == members
+    missing = {name for name in members if not hasattr(theirs, name)}
+    assert missing <= DATASET_EXTRAS | FRAGMENT_EXTRAS
+
+
+@pytest.mark.parametrize(("name", "ours", "theirs"), SIGNATURES, ids=[name for name, _, _ in SIGNATURES])
+def test_parameters_and_defaults_are_the_references(name: str, ours: object, theirs: object) -> None:
+    mine = [_comparable(parameter) for parameter in _parameters(ours) if (name, parameter.name) not in EXTRA_PARAMETERS]
+    assert mine == [_comparable(parameter) for parameter in _parameters(theirs)]
+
+
+def _parameters(function: object) -> list[inspect.Parameter]:
+    return list(inspect.signature(function).parameters.values())
+
+
+def _comparable(parameter: inspect.Parameter) -> tuple[str, object, object]:
+    default = parameter.default
+    # A list that is made anew stands for what the reference spells as None.
+    return parameter.name, parameter.kind, None if "factory" in type(default).__name__.lower() else default
+
+
+@pytest.mark.parametrize("name", sorted(NAMES - {"__version__"}))
+def test_every_name_is_documented(name: str) -> None:
+    assert inspect.getdoc(getattr(lance_core, name))
+
+
+def test_the_package_is_light_until_it_is_used() -> None:
+    program = "import sys, lance_core; print('pyarrow' in sys.modules, 'numpy' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "False False\n"

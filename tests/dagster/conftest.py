@@ -1,0 +1,217 @@
+"""Definitions whose write step stages rows without Spark, and the command line in a directory of its own."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+import dagster as dg
+import pyarrow as pa
+import pytest
+import yaml
+
+import lance_core
+from lance_pipelines.build import build_definitions
+from lance_pipelines.ingest.declaration import DatasetDeclaration, SourceFormat, SourceSpec
+from lance_pipelines.ingest.planning import plan_write
+from lance_pipelines.ingest.staged_write import StagedWrite
+from lance_pipelines.ops import failures as failures_module
+from lance_pipelines.ops import write_fragments as write_module
+from lance_pipelines.resources.spark import SparkResource
+from lance_pipelines.settings import Settings
+from lance_pipelines.staging import Staging
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+class NoSession:
+    """What a write step without Spark asks of a session."""
+
+    def addTag(self, tag: str) -> None:
+        pass
+
+    def removeTag(self, tag: str) -> None:
+        pass
+
+
+class NoSpark(SparkResource):
+    """A resource for write steps that need no session."""
+
+    @property
+    def spark_session(self) -> Any:
+        return NoSession()
+
+
+@dataclass
+class Project:
+    """Definitions of one dataset named ``events``, and what the write step will find in its source."""
+
+    uri: str
+    rows: list[pa.Table]
+    declarations: list[DatasetDeclaration] = field(default_factory=list)
+
+    def definitions(self, **arguments: Any) -> dg.Definitions:
+        return build_definitions(
+            declarations=[self.declaration()],
+            settings=Settings(warehouse=str(Path(self.uri).parent)),
+            resources={"spark": NoSpark()},
+            **arguments,
+        )
+
+    def declaration(self) -> DatasetDeclaration:
+        return DatasetDeclaration(
+            name="events", uri=self.uri, source=SourceSpec(format=SourceFormat.ENVIRONMENT), description="Test rows."
+        )
+
+    def run(self, instance: dg.DagsterInstance, config: Mapping[str, Any] | None = None) -> dg.ExecuteInProcessResult:
+        job = self.definitions().resolve_job_def("ingest")
+        return job.execute_in_process(
+            run_config={"ops": {"events": {"config": dict(config or {})}}}, instance=instance, raise_on_error=False
+        )
+
+    def stage(self, declaration: DatasetDeclaration, session: object, *, captured_at, run_id, step_key) -> Staging:
+        """Stands in for ``stage_write``: the next table instead of a source, no Spark."""
+        self.declarations.append(declaration)
+        rows = self.rows.pop(0)
+        plan = plan_write(declaration)
+        token = secrets.token_hex(8)
+        mode = "overwrite" if plan.schema is None else "append"
+        fragments = lance_core.write_fragments(rows, declaration.uri, mode=mode, file_token=token)
+        staged = StagedWrite(
+            write_id=str(uuid.uuid4()),
+            file_token=token,
+            dataset=declaration.name,
+            uri=declaration.uri,
+            mode=declaration.mode,
+            read_version=plan.read_version,
+            read_transaction=plan.read_transaction,
+            schema=plan.schema or rows.schema,
+            fragments=tuple(fragment.to_json() for fragment in fragments),
+            rows_counted=rows.num_rows,
+            rows_written=rows.num_rows,
+            bytes_written=sum(file.file_size_bytes for fragment in fragments for file in fragment.files),
+            run_id=run_id,
+            step_key=step_key,
+        )
+        return Staging(staged=staged, num_tasks=1)
+
+
+@pytest.fixture(autouse=True)
+def _no_last_words() -> Iterator[None]:
+    """What a failed step says when its process ends is not for the process of the tests."""
+    yield
+    failures_module._last_words.clear()
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    project = Project(str(tmp_path / "lake" / "events.lance"), [pa.table({"id": [1, 2, 3]}), pa.table({"id": [4]})])
+    monkeypatch.setattr(write_module, "stage_write", project.stage)
+    return project
+
+
+@pytest.fixture
+def instance() -> Iterator[dg.DagsterInstance]:
+    with dg.DagsterInstance.ephemeral() as ephemeral:
+        yield ephemeral
+
+
+_LIMITED = """
+import resource, runpy, sys
+limit = int(sys.argv.pop(1))
+resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+runpy.run_module("dagster", run_name="__main__", alter_sys=True)
+"""
+
+
+@dataclass
+class CommandLine:
+    """``dagster`` started in a directory of its own, as a user would."""
+
+    directory: Path
+    environment: dict[str, str]
+
+    def start(
+        self, *arguments: str, max_file_bytes: int | None = None, output: IO[str] | int = subprocess.PIPE
+    ) -> subprocess.Popen[str]:
+        """Start ``dagster`` in a process group of its own, optionally unable to write larger files."""
+        program = ["-m", "dagster"] if max_file_bytes is None else ["-c", _LIMITED, str(max_file_bytes)]
+        return subprocess.Popen(
+            [sys.executable, *program, *arguments],
+            cwd=self.directory,
+            env=self.environment,
+            text=True,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+
+    def start_ingest(self, config: Path | None = None, **limits: int) -> subprocess.Popen[str]:
+        """Start the job ``ingest``."""
+        chosen = [] if config is None else ["-c", str(config)]
+        return self.start("job", "execute", "-m", "lance_pipelines.definitions", "-j", "ingest", *chosen, **limits)
+
+    def ingest(self, config: Path | None = None, timeout: float = 300) -> subprocess.CompletedProcess[str]:
+        """Run the job ``ingest`` to its end."""
+        process = self.start_ingest(config)
+        stdout, stderr = process.communicate(timeout=timeout)
+        return subprocess.CompletedProcess(process.args, process.returncode, stdout, stderr)
+
+
+@pytest.fixture
+def command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., CommandLine]:
+    """Makes a command line; without ``home`` there is no DAGSTER_HOME, as on a fresh machine."""
+
+    def make(home: Path | None = None, **variables: str) -> CommandLine:
+        directory = tmp_path / "work"
+        directory.mkdir(exist_ok=True)
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(("DAGSTER", "LANCE_"))}
+        environment |= {"PYTHONPATH": str(REPOSITORY), "DAGSTER_DISABLE_TELEMETRY": "yes", **variables}
+        if home is not None:
+            home.mkdir(exist_ok=True)
+            (home / "dagster.yaml").write_bytes((REPOSITORY / "dagster.yaml").read_bytes())
+            environment["DAGSTER_HOME"] = str(home)
+            # The file names the variable, also when a test opens the instance itself.
+            monkeypatch.setenv("DAGSTER_HOME", str(home))
+        return CommandLine(directory, environment)
+
+    return make
+
+
+FAST_SESSION = {"spark.master": "local[2,2]", "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
+"""Settings under which a session for a few rows starts soonest."""
+
+
+@pytest.fixture
+def run_config(tmp_path: Path) -> Callable[..., Path]:
+    """Writes a run configuration for the project's own job ``ingest``."""
+
+    def make(config: Mapping[str, Any], name: str = "run.yaml") -> Path:
+        document = {
+            "ops": {"installed_files": {"config": dict(config)}},
+            "resources": {"spark": {"config": {"spark_config": FAST_SESSION}}},
+        }
+        path = tmp_path / name
+        path.write_text(yaml.safe_dump(document))
+        return path
+
+    return make
+
+
+@pytest.fixture
+def ten_rows(tmp_path: Path) -> dict[str, Any]:
+    """A source of ten rows in two CSV files."""
+    directory = tmp_path / "in"
+    directory.mkdir()
+    for part in range(2):
+        lines = "".join(f"{number},row {number}\n" for number in range(5 * part, 5 * part + 5))
+        (directory / f"part-{part}.csv").write_text(f"id,name\n{lines}")
+    options = {"header": "true"}
+    return {"format": "csv", "paths": [str(directory)], "options": options, "schema": "id BIGINT, name STRING"}

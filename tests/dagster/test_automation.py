@@ -1,0 +1,198 @@
+"""on_new_data: downstream runs for every change of data, and for nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import dagster as dg
+import lance
+import pyarrow as pa
+import pytest
+from dagster._core.events import AssetMaterializationPlannedData
+
+import lance_core
+from lance_pipelines.automation import build_automation_sensor, on_new_data
+from lance_pipelines.data_version import data_version_at
+from lance_pipelines.events import dataset_materialization, external_materialization, maintenance_observation
+
+EVENTS = dg.AssetKey("events")
+
+
+@dg.asset(name="events")
+def events_asset() -> None:
+    """Stands for a dataset; its events are reported by hand."""
+
+
+@dg.asset(deps=["events"], automation_condition=on_new_data())
+def report() -> None:
+    """Reads the dataset."""
+
+
+@dataclass
+class Automated:
+    """A dataset, an asset downstream of it, and the automation between them."""
+
+    instance: dg.DagsterInstance
+    uri: str
+
+    def __post_init__(self) -> None:
+        self.cursor = None
+        self.defs = dg.Definitions(assets=[events_asset, report])
+
+    def append(self) -> int:
+        return lance_core.write_dataset(pa.table({"id": [1, 2]}), self.uri, mode="append").version
+
+    def arguments(self, op: str, version: int) -> dict:
+        return {"dataset": "events", "uri": self.uri, "op": op, "report_metadata": {}, "version": version}
+
+    def change(self) -> None:
+        """New rows, reported by the run that wrote them."""
+        event = dataset_materialization(**self.arguments("ingest", self.append()))
+        self.instance.report_runless_asset_event(event)
+
+    def run_downstream(self) -> None:
+        assert dg.materialize([events_asset, report], selection=[report], instance=self.instance).success
+
+    def tick(self) -> int:
+        """How many runs of the downstream asset a tick asks for; they are done at once."""
+        requested = self.evaluate()
+        if requested:
+            self.run_downstream()
+        return requested
+
+    def evaluate(self) -> int:
+        """How many runs of the downstream asset a tick asks for."""
+        result = dg.evaluate_automation_conditions(
+            defs=self.defs, instance=self.instance, cursor=self.cursor, asset_selection=dg.AssetSelection.all()
+        )
+        self.cursor = result.cursor
+        return result.total_requested
+
+
+@pytest.fixture
+def automated(instance: dg.DagsterInstance, tmp_path: Path) -> Automated:
+    """The first version is there, and downstream has seen it."""
+    automated = Automated(instance, str(tmp_path / "events.lance"))
+    automated.change()
+    automated.run_downstream()
+    automated.tick()
+    assert automated.tick() == 0
+    return automated
+
+
+def test_rows_of_our_own_run_make_it_run_once(automated) -> None:
+    for _ in range(2):
+        automated.change()
+        assert [automated.tick(), automated.tick()] == [1, 0]
+
+
+def test_rows_of_somebody_else_make_it_run(automated) -> None:
+    version = automated.append()
+    event = external_materialization(
+        **automated.arguments("append", version), data_version=data_version_at(automated.uri, version)
+    )
+    automated.instance.report_runless_asset_event(event)
+    assert [automated.tick(), automated.tick()] == [1, 0]
+
+
+def test_deleted_rows_make_it_run(automated) -> None:
+    lance.dataset(automated.uri).delete("id = 1")
+    automated.instance.report_runless_asset_event(dataset_materialization(**automated.arguments("delete_rows", 2)))
+    assert [automated.tick(), automated.tick()] == [1, 0]
+
+
+def test_maintenance_does_not_make_it_run(automated) -> None:
+    automated.change()
+    assert automated.tick() == 1
+    lance.dataset(automated.uri).optimize.compact_files()
+    compacted = lance_core.dataset(automated.uri).version
+    for op in ("compact", "materialize_deletions", "cleanup"):
+        event = maintenance_observation(**automated.arguments(op, compacted))
+        automated.instance.report_runless_asset_event(event)
+        assert [automated.tick(), automated.tick()] == [0, 0]
+
+
+def test_the_same_data_reported_again_does_not_make_it_run(automated) -> None:
+    """An ingest without new rows materializes the data version that was there."""
+    automated.instance.report_runless_asset_event(dataset_materialization(**automated.arguments("ingest", 1)))
+    assert [automated.tick(), automated.tick()] == [0, 0]
+
+
+def test_every_change_is_answered_though_each_tick_sees_a_run_and_a_change(automated) -> None:
+    for _ in range(3):
+        automated.change()
+        assert automated.tick() == 1
+    assert automated.tick() == 0
+
+
+def test_a_change_after_the_request_is_not_taken_for_answered(automated) -> None:
+    """The run may have read its input already."""
+    automated.change()
+    assert automated.evaluate() == 1
+    automated.change()
+    automated.run_downstream()
+    assert [automated.tick(), automated.tick()] == [1, 0]
+
+
+def test_a_change_while_the_run_is_going_is_answered_when_it_is_done(automated) -> None:
+    automated.change()
+    assert automated.evaluate() == 1
+    job = automated.defs.resolve_implicit_global_asset_job_def()
+    run = automated.instance.create_run_for_job(
+        job, asset_selection=frozenset({report.key}), status=dg.DagsterRunStatus.STARTED
+    )
+    automated.instance.report_engine_event("under way", run)
+    automated.instance.report_dagster_event(
+        dg.DagsterEvent.build_asset_materialization_planned_event(
+            job.name, "report", AssetMaterializationPlannedData(report.key)
+        ),
+        run.run_id,
+    )
+    automated.change()
+    assert [automated.evaluate(), automated.evaluate()] == [0, 0]
+    automated.instance.report_run_failed(run)
+    assert [automated.tick(), automated.tick()] == [1, 0]
+
+
+def test_several_changes_between_two_ticks_are_one_run(automated) -> None:
+    for _ in range(3):
+        automated.change()
+    assert [automated.tick(), automated.tick()] == [1, 0]
+
+
+def test_what_is_missing_when_it_is_first_looked_at_is_left_to_its_owner(instance, tmp_path) -> None:
+    automated = Automated(instance, str(tmp_path / "events.lance"))
+    automated.change()
+    assert [automated.tick(), automated.tick()] == [0, 0]
+    automated.change()
+    assert [automated.tick(), automated.tick()] == [1, 0]
+
+
+def test_assets_further_down_run_in_the_same_run(instance, tmp_path) -> None:
+    """A change makes one run of the whole chain, not one for each link."""
+
+    @dg.asset(deps=[report], automation_condition=on_new_data())
+    def summary() -> None:
+        """Reads the report."""
+
+    automated = Automated(instance, str(tmp_path / "events.lance"))
+    automated.defs = dg.Definitions(assets=[events_asset, report, summary])
+    automated.evaluate()
+    automated.change()
+    assert automated.evaluate() == 2
+    run = automated.defs.resolve_implicit_global_asset_job_def().execute_in_process(
+        instance=instance, asset_selection=[report.key, summary.key]
+    )
+    assert run.success
+    assert [automated.evaluate(), automated.evaluate()] == [0, 0]
+
+
+def test_the_condition_has_a_name_in_the_interface() -> None:
+    assert on_new_data().get_label() == "on_new_data"
+
+
+def test_the_automation_sensor_runs_without_being_switched_on() -> None:
+    sensor = build_automation_sensor(interval_seconds=7)
+    assert sensor.default_status is dg.DefaultSensorStatus.RUNNING
+    assert sensor.minimum_interval_seconds == 7

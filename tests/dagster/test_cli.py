@@ -1,0 +1,270 @@
+"""``lance-pipelines``: the same jobs from the command line."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import dagster as dg
+import pytest
+from click.testing import CliRunner, Result
+
+import lance_core
+from lance_pipelines import command_runs
+from lance_pipelines.build import build_definitions
+from lance_pipelines.cli import main
+from lance_pipelines.ingest.declaration import DatasetDeclaration, SourceFormat, SourceSpec
+from lance_pipelines.ops import rewrite_fragments
+from lance_pipelines.resources.spark import SparkResource
+from lance_pipelines.settings import Settings
+from tests.support.local_rewriting import ids, rewrite_locally, write_fragments
+
+SEEN: list[dict[str, Any]] = []
+
+
+class NoSession:
+    def addTag(self, tag: str) -> None:
+        pass
+
+    def removeTag(self, tag: str) -> None:
+        pass
+
+
+class SeenSpark(SparkResource):
+    """Notes the properties that it was configured with."""
+
+    @property
+    def spark_session(self) -> Any:
+        SEEN.append(dict(self.spark_config))
+        return NoSession()
+
+
+@pytest.fixture
+def uri(tmp_path: Path) -> str:
+    uri = str(tmp_path / "lake" / "events.lance")
+    write_fragments(uri, 4)
+    return uri
+
+
+@pytest.fixture
+def module(uri: str, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """Makes a module with the definitions of some datasets; returns its name."""
+    SEEN.clear()
+    monkeypatch.delenv("DAGSTER_HOME", raising=False)
+    monkeypatch.setattr(rewrite_fragments, "rewrite_tasks", lambda _, uri, tasks: rewrite_locally(uri, tasks))
+
+    def make(*names: str) -> str:
+        module = ModuleType("lake_definitions")
+        module.defs = build_definitions(
+            declarations=[
+                DatasetDeclaration(name=name, uri=uri, source=SourceSpec(format=SourceFormat.ENVIRONMENT))
+                for name in names
+            ],
+            settings=Settings(warehouse=str(Path(uri).parent)),
+            resources={"spark": SeenSpark()},
+        )
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+        return module.__name__
+
+    return make
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, arguments)
+
+
+def test_each_operation_runs_its_job(module, uri) -> None:
+    name = module("events")
+    done = run("delete-rows", "id IN (3, 4)", "-m", name)
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert done.stdout == f"events: {uri} version 5: 2 rows deleted where id IN (3, 4); 38 rows left in 4 fragments\n"
+    done = run("materialize-deletions", "--threshold", "0.1", "-m", name)
+    assert done.stdout.startswith(f"events: {uri} version 7: 1 fragment (")
+    done = run("compact", "--target-rows", "15", "--target-bytes", "0", "--dataset", "events", "-m", name)
+    assert done.exit_code == 0
+    assert "rewritten into 2 (" in done.stdout
+    done = run("cleanup", "--older-than", "0s", "--retain-versions", "1", "-m", name)
+    assert "8 old versions removed, 1 left" in done.stdout
+    assert done.exit_code == 0
+    assert ids(uri) == [number for number in range(40) if number not in (3, 4)]
+
+
+def test_nothing_to_do_is_a_success(module) -> None:
+    done = run("cleanup", "-m", module("events"))
+    assert done.exit_code == 0
+    assert "nothing to do (4 versions; the newest 10 and all of the last 2 weeks stay)" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["compact"],
+        ["materialize-deletions", "--threshold", "0"],
+        ["cleanup", "--older-than", "0", "--retain-versions", "1"],
+        ["delete-rows", "id > 5"],
+    ],
+)
+def test_a_dry_run_prints_a_table(module, uri, arguments) -> None:
+    done = run(*arguments, "--dry-run", "-m", module("events"))
+    assert (done.exit_code, done.stderr) == (0, "")
+    title, header, *_, last = done.stdout.splitlines()
+    assert title.startswith(f"events: {arguments[0].replace('-', '_')} {uri} version 4: ")
+    assert header.split() == ["before", "after", "change"]
+    assert last == "Dry run: nothing was changed."
+    assert lance_core.dataset(uri).version == 4
+
+
+def test_spark_properties_reach_the_session(module) -> None:
+    arguments = ("--spark-config", "spark.master=local[2]", "--spark-config", "spark.x=a=b")
+    assert run("compact", *arguments, "-m", module("events")).exit_code == 0
+    assert SEEN == [{"spark.master": "local[2]", "spark.x": "a=b"}]
+    assert "'fast' is not NAME=VALUE" in run("compact", "--spark-config", "fast", "-m", module("events")).stderr
+
+
+def test_of_several_datasets_one_is_named(module, uri) -> None:
+    name = module("events", "trips")
+    done = run("compact", "-m", name)
+    assert done.exit_code == 1
+    expected = "FAILED compact: several datasets are declared, name one with --dataset: ['events', 'trips']\n"
+    assert done.stderr == expected
+    assert run("compact", "--dataset", "trips", "-m", name).stdout.startswith("trips: ")
+    done = run("compact", "--dataset", "drips", "-m", name)
+    assert done.stderr == "FAILED compact: no dataset 'drips' is declared; expected one of ['events', 'trips']\n"
+
+
+def test_a_failure_is_one_line_and_exit_code_1(module, tmp_path) -> None:
+    nowhere = str(tmp_path / "nowhere.lance")
+    done = run("compact", "--uri", nowhere, "-m", module("events"))
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr == f"FAILED events: there is no dataset at {nowhere} [DatasetNotFoundError]\n"
+
+
+def test_a_bug_is_one_line_too(module, monkeypatch) -> None:
+    def fail(*arguments: object) -> None:
+        raise RuntimeError("the pen\nran dry")
+
+    monkeypatch.setattr(rewrite_fragments, "rewrite_tasks", fail)
+    done = run("compact", "-m", module("events"))
+    assert done.exit_code == 1
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("FAILED rewrite_fragments: ")
+    assert "the pen ran dry" in done.stderr
+
+
+@pytest.mark.parametrize("interrupt", [KeyboardInterrupt, dg.DagsterExecutionInterruptedError])
+def test_an_interrupted_run_says_so(module, monkeypatch, interrupt) -> None:
+    """Which of the two it is depends on whether Spark or Dagster handles the signal."""
+
+    def wait(*arguments: object) -> None:
+        raise interrupt
+
+    monkeypatch.setattr(rewrite_fragments, "rewrite_tasks", wait)
+    done = run("compact", "-m", module("events"))
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr == "FAILED events: compact: interrupted\n"
+
+
+def test_an_unknown_home_directory_is_one_line(module) -> None:
+    done = run("compact", "--uri", "~no_such_user_here/x", "-m", module("events"))
+    assert done.exit_code == 1
+    assert done.stderr.startswith("FAILED events: '~no_such_user_here/x': ")
+    assert done.stderr.endswith(" [InvalidInputError]\n")
+
+
+@pytest.mark.parametrize(
+    ("module_name", "expected"),
+    [
+        ("no.such.module", "module 'no.such.module' cannot be imported"),
+        ("json", "module 'json' must hold one dagster.Definitions, found 0"),
+    ],
+)
+def test_a_module_without_definitions_is_named(module_name, expected) -> None:
+    done = run("cleanup", "-m", module_name)
+    assert done.exit_code == 1
+    assert done.stderr.startswith(f"FAILED cleanup: {expected}")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["delete-rows"], "Missing argument 'PREDICATE'"),
+        (["compact", "--threshold", "1"], "1.0 is not in the range"),
+        (["compact", "--target-rows", "0"], "0 is not in the range"),
+        (["cleanup", "--retain-versions", "0"], "0 is not in the range"),
+        (["vacuum"], "No such command 'vacuum'"),
+    ],
+)
+def test_wrong_usage_is_refused_before_anything_is_loaded(arguments, expected) -> None:
+    done = run(*arguments)
+    assert done.exit_code == 2
+    assert expected in done.stderr
+
+
+def test_a_wrong_duration_is_one_line(module) -> None:
+    done = run("cleanup", "--older-than", "soon", "-m", module("events"))
+    assert done.exit_code == 1
+    assert done.stderr.startswith("FAILED events: run configuration of events: 'soon' is not a duration")
+
+
+def test_the_log_is_shown_when_asked_for(module) -> None:
+    name = module("events")
+    assert "RUN_SUCCESS" not in run("cleanup", "-m", name).stderr
+    assert "nothing to do" in run("cleanup", "-v", "-m", name).output
+
+
+def test_a_run_appears_in_the_instance_of_dagster_home(module, tmp_path, monkeypatch) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
+    name = module("events")
+    monkeypatch.setenv("DAGSTER_HOME", str(home))
+    assert run("compact", "-m", name).exit_code == 0
+    with dg.DagsterInstance.from_config(str(home)) as instance:
+        (found,) = instance.get_runs()
+        assert (found.job_name, found.status) == ("compact", dg.DagsterRunStatus.SUCCESS)
+        assert found.tags["lance/dataset"] == "events"
+        observed = instance.fetch_observations(dg.AssetKey("events"), limit=5).records
+    assert len(observed) == 1
+
+
+PROGRAM = """
+import json, sys
+from click.testing import CliRunner
+from lance_pipelines.cli import main
+done = CliRunner().invoke(main, sys.argv[1:])
+heavy = [name for name in ("dagster", "pyspark", "pyarrow", "lance_core") if name in sys.modules]
+print(json.dumps([done.exit_code, done.output, heavy]))
+"""
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["compact", "--help"], ["delete-rows", "-h"]])
+def test_help_loads_neither_dagster_nor_spark(arguments) -> None:
+    done = subprocess.run([sys.executable, "-c", PROGRAM, *arguments], capture_output=True, text=True, check=True)
+    exit_code, output, heavy = json.loads(done.stdout)
+    assert (exit_code, heavy) == (0, [])
+    assert output.startswith("Usage: ")
+
+
+def test_the_demonstration_is_a_command_like_the_others() -> None:
+    assert "demo" in run("--help").output
+    done = run("demo", "--help")
+    assert done.exit_code == 0
+    assert "Usage: lance-pipelines demo" in done.output
+
+
+def test_the_module_is_the_command() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "lance_pipelines", "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("lance-pipelines, version ")
+
+
+def test_without_a_home_the_instance_ends_with_the_run(monkeypatch) -> None:
+    monkeypatch.delenv("DAGSTER_HOME", raising=False)
+    with command_runs._instance() as instance:
+        assert instance.is_ephemeral

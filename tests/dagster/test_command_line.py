@@ -1,0 +1,126 @@
+"""``dagster job execute`` in processes of its own, as a user starts it."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import lance
+import pytest
+
+import lance_core
+
+pytestmark = pytest.mark.spark
+
+
+def ids(uri: Path) -> Counter[int]:
+    return Counter(lance_core.dataset(str(uri)).to_table(columns=["id"])["id"].to_pylist())
+
+
+def check_with_the_reference(uri: Path, version: int, num_rows: int) -> None:
+    reference = lance.dataset(str(uri))
+    reference.validate()
+    assert (reference.version, reference.count_rows()) == (version, num_rows)
+
+
+def test_two_runs_without_any_instance_make_two_versions(command_line, run_config, ten_rows) -> None:
+    """A fresh machine: no DAGSTER_HOME, no settings; the warehouse lies below the working directory."""
+    dagster = command_line()
+    uri = dagster.directory / "warehouse" / "installed_files.lance"
+    config = run_config({"source": ten_rows})
+    for version in (1, 2):
+        done = dagster.ingest(config)
+        assert done.returncode == 0, done.stderr
+        rows, fragments = 10 * version, len(lance_core.dataset(str(uri)).get_fragments())
+        summary = f"{uri} version {version}: {rows} rows in {fragments} fragments;"
+        assert done.stdout.startswith(f"installed_files: {summary}")
+        assert done.stdout.count("\n") == 1
+        assert "- INFO - ingest" in done.stderr
+        assert summary in done.stderr
+    check_with_the_reference(uri, 2, 20)
+    assert ids(uri) == Counter(dict.fromkeys(range(10), 2))
+    assert [path.name for path in dagster.directory.iterdir()] == ["warehouse"]
+
+
+def test_two_first_runs_at_once_are_both_kept(command_line, run_config, ten_rows, tmp_path) -> None:
+    """Both find no dataset and write; one creates it, the other goes on top."""
+    dagster = command_line(tmp_path / "home")
+    uri = tmp_path / "lake" / "events.lance"
+    config = run_config({"source": ten_rows, "uri": str(uri)})
+    processes = [dagster.start_ingest(config) for _ in range(2)]
+    for process in processes:
+        _, stderr = process.communicate(timeout=300)
+        assert process.returncode == 0, stderr
+    check_with_the_reference(uri, 2, 20)
+    assert ids(uri) == Counter(dict.fromkeys(range(10), 2))
+    transactions = [lance_core.dataset(str(uri)).read_transaction(version) for version in (1, 2)]
+    assert len({transaction.transaction_properties["dagster.run_id"] for transaction in transactions}) == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+def test_four_runs_at_once_without_an_instance_to_share(command_line, run_config, ten_rows, tmp_path, mode) -> None:
+    """No shared pools: the commit protocol alone keeps them right."""
+    dagster = command_line()
+    uri = tmp_path / "lake" / "events.lance"
+    config = run_config({"source": ten_rows, "uri": str(uri), "mode": mode})
+    processes = [dagster.start_ingest(config) for _ in range(4)]
+    for process in processes:
+        _, stderr = process.communicate(timeout=600)
+        assert process.returncode == 0, stderr
+    check_with_the_reference(uri, 4, 40 if mode == "append" else 10)
+
+
+@pytest.mark.slow
+def test_every_step_may_have_a_process_of_its_own(command_line, run_config, ten_rows) -> None:
+    dagster = command_line(LANCE_PIPELINES_EXECUTOR="multiprocess")
+    done = dagster.ingest(run_config({"source": ten_rows}))
+    assert done.returncode == 0, done.stderr
+    assert "Executing steps using multiprocess executor" in done.stderr
+    check_with_the_reference(dagster.directory / "warehouse" / "installed_files.lance", 1, 10)
+
+
+@pytest.mark.slow
+def test_without_any_configuration_the_environments_files_are_ingested(command_line) -> None:
+    dagster = command_line()
+    uri = dagster.directory / "warehouse" / "installed_files.lance"
+    for version in (1, 2):
+        done = dagster.ingest(timeout=600)
+        assert done.returncode == 0, done.stderr
+        assert f"{uri} version {version}: " in done.stdout
+    dataset = lance.dataset(str(uri))
+    dataset.validate()
+    assert dataset.count_rows() > 1000
+    assert len(set(dataset.to_table(columns=["captured_at"])["captured_at"].to_pylist())) == 2
+
+
+def test_a_full_disk_fails_the_run_and_leaves_nothing_behind(command_line, run_config, tmp_path) -> None:
+    """A limit on file sizes stands for the full disk: the system refuses to write on, in the middle of a data file."""
+    source = tmp_path / "wide.csv"
+    noise = random.Random(7)
+    source.write_text("".join(f"{number},{noise.randbytes(1500).hex()}\n" for number in range(4000)))
+    dagster = command_line()
+    uri = tmp_path / "lake" / "events.lance"
+    schema = "id BIGINT, text STRING"
+    config = run_config({"source": {"format": "csv", "paths": [str(source)], "schema": schema}, "uri": str(uri)})
+    process = dagster.start_ingest(config, max_file_bytes=2 * 1024 * 1024)
+    stdout, stderr = process.communicate(timeout=300)
+    assert process.returncode == 1
+    assert stdout == ""
+    assert "Failure: installed_files: " in stderr
+    assert "File too large" in stderr
+    last_line = stderr.splitlines()[-1]
+    assert last_line.startswith("FAILED installed_files: ")
+    assert "File too large" in last_line
+    assert not list(uri.rglob("*.lance"))
+    assert not (uri / "_versions").exists()
+
+
+def test_a_wrong_configuration_names_the_value(command_line, tmp_path) -> None:
+    config = tmp_path / "run.yaml"
+    config.write_text("ops: {installed_files: {config: {mode: upsert}}}")
+    done: subprocess.CompletedProcess[str] = command_line().ingest(config)
+    assert done.returncode == 1
+    assert "config:mode not in enum type ModeChoice got upsert" in done.stderr

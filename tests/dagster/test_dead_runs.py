@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+
+import dagster as dg
+import psutil
+import pytest
+
+from lance_pipelines import dead_runs
+from lance_pipelines.dead_runs import (
+    MACHINE_TAG,
+    PROCESS_TAG,
+    fail_dead_runs,
+    machine,
+    note_run_process,
+    stop_watching,
+    watch_for_dead_runs,
+)
+
+POOL = "lance__events"
+
+
+@dg.job
+def job() -> None:
+    """A run needs one."""
+
+
+@pytest.fixture
+def instance(tmp_path):
+    pools = {"concurrency": {"pools": {"granularity": "op", "default_limit": 1}}}
+    with dg.instance_for_test(overrides=pools, temp_dir=str(tmp_path)) as persistent:
+        persistent.event_log_storage.initialize_concurrency_limit_to_default(POOL)
+        yield persistent
+
+
+@pytest.fixture
+def dead_process() -> str:
+    """Identity of a process that was killed."""
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    identity = f"{process.pid}@{psutil.Process(process.pid).create_time():.0f}"
+    process.kill()
+    process.communicate()
+    return identity
+
+
+def start_run(instance: dg.DagsterInstance, **tags: str) -> str:
+    return instance.create_run_for_job(job, status=dg.DagsterRunStatus.STARTED, tags=tags).run_id
+
+
+def status(instance: dg.DagsterInstance, run_id: str) -> dg.DagsterRunStatus:
+    return instance.get_run_by_id(run_id).status
+
+
+def test_a_run_whose_process_was_killed_fails_and_gives_its_slot_back(instance, dead_process) -> None:
+    run_id = start_run(instance, **{MACHINE_TAG: machine(), PROCESS_TAG: dead_process})
+    storage = instance.event_log_storage
+    assert storage.claim_concurrency_slot(POOL, run_id, "events.commit_fragments").is_claimed
+    waiting = start_run(instance)
+    assert not storage.claim_concurrency_slot(POOL, waiting, "events.commit_fragments").is_claimed
+
+    assert fail_dead_runs(instance) == [run_id]
+
+    assert status(instance, run_id) is dg.DagsterRunStatus.FAILURE
+    assert storage.claim_concurrency_slot(POOL, waiting, "events.commit_fragments").is_claimed
+    assert fail_dead_runs(instance) == []
+
+
+def test_a_live_run_is_left_alone(instance) -> None:
+    run_id = start_run(instance)
+    note_run_process(instance, run_id)
+    assert instance.get_run_by_id(run_id).tags[PROCESS_TAG].startswith(f"{os.getpid()}@")
+    assert fail_dead_runs(instance) == []
+    assert status(instance, run_id) is dg.DagsterRunStatus.STARTED
+
+
+def test_a_process_id_that_was_given_to_another_process_does_not_keep_a_run_alive(instance) -> None:
+    long_ago = f"{os.getpid()}@{psutil.Process().create_time() - 3600:.0f}"
+    run_id = start_run(instance, **{MACHINE_TAG: machine(), PROCESS_TAG: long_ago})
+    assert fail_dead_runs(instance) == [run_id]
+
+
+def test_runs_of_other_machines_and_of_nobody_are_not_judged(instance, dead_process) -> None:
+    start_run(instance, **{MACHINE_TAG: "elsewhere", PROCESS_TAG: dead_process})
+    start_run(instance)
+    assert fail_dead_runs(instance) == []
+
+
+def test_finished_runs_are_not_judged(instance, dead_process) -> None:
+    tags = {MACHINE_TAG: machine(), PROCESS_TAG: dead_process}
+    instance.create_run_for_job(job, status=dg.DagsterRunStatus.SUCCESS, tags=tags)
+    assert fail_dead_runs(instance) == []
+
+
+def watchers() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "dead-runs"]
+
+
+def test_a_run_that_dies_while_another_waits_for_its_slot_is_found(instance, dead_process, monkeypatch) -> None:
+    monkeypatch.setattr(dead_runs, "_WATCH_SECONDS", 0.01)
+    found = threading.Event()
+    real = dead_runs.fail_dead_runs
+
+    def look(watched: dg.DagsterInstance) -> list[str]:
+        runs = real(watched)
+        if runs:
+            found.set()
+        return runs
+
+    monkeypatch.setattr(dead_runs, "fail_dead_runs", look)
+    waiting = start_run(instance)
+    watch_for_dead_runs(instance, waiting)
+    dying = start_run(instance, **{MACHINE_TAG: machine(), PROCESS_TAG: dead_process})
+    assert found.wait(timeout=60)
+    assert status(instance, dying) is dg.DagsterRunStatus.FAILURE
+    [watcher] = watchers()
+    stop_watching(waiting)
+    watcher.join(timeout=60)
+    assert not watchers()
+
+
+def test_the_watch_ends_with_its_run(instance, monkeypatch) -> None:
+    monkeypatch.setattr(dead_runs, "_WATCH_SECONDS", 0.01)
+    finished = instance.create_run_for_job(job, status=dg.DagsterRunStatus.SUCCESS)
+    watch_for_dead_runs(instance, finished.run_id)
+    for watcher in watchers():
+        watcher.join(timeout=60)
+    assert not watchers()
+    stop_watching(finished.run_id)

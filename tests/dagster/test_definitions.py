@@ -1,0 +1,200 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import dagster as dg
+import pytest
+import yaml
+
+from lance_core.errors import InvalidInputError
+from lance_pipelines.build import build_definitions
+from lance_pipelines.ingest.declaration import DatasetDeclaration, SourceFormat, SourceSpec
+from lance_pipelines.settings import ExecutorKind, Settings
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+def declaration(name: str) -> DatasetDeclaration:
+    return DatasetDeclaration(
+        name=name, uri=f"/lake/{name}.lance", source=SourceSpec(format=SourceFormat.CSV, paths=("/in/*.csv",))
+    )
+
+
+def test_the_projects_own_definitions_load() -> None:
+    from lance_pipelines.definitions import defs
+
+    dg.Definitions.validate_loadable(defs)
+    assert defs.resolve_job_def("ingest").asset_layer.executable_asset_keys == {dg.AssetKey("installed_files")}
+
+
+def test_loading_starts_no_jvm_and_reads_no_dataset() -> None:
+    """Definitions are loaded on every start of the UI: that must be quick and need nothing."""
+    code = (
+        "import lance_pipelines.definitions, subprocess\n"
+        "from pyspark import SparkContext\n"
+        "assert SparkContext._gateway is None\n"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, check=True, env={"PATH": "/nowhere"})
+
+
+def test_an_asset_says_what_it_is() -> None:
+    defs = build_definitions(declarations=[declaration("trips")], settings=Settings(warehouse="/lake"))
+    spec = defs.resolve_assets_def("trips").get_asset_spec()
+    assert spec.kinds == {"lance", "spark"}
+    assert spec.metadata["dagster/uri"].value == "/lake/trips.lance"
+    assert spec.metadata["dagster/storage_kind"].value == "lance"
+
+
+def test_each_dataset_has_a_job_and_a_pool() -> None:
+    defs = build_definitions(
+        declarations=[declaration("trips"), declaration("zones")], settings=Settings(warehouse="/lake")
+    )
+    dg.Definitions.validate_loadable(defs)
+    for job_name, asset in (("ingest", "trips"), ("ingest_zones", "zones")):
+        job = defs.resolve_job_def(job_name)
+        assert job.asset_layer.executable_asset_keys == {dg.AssetKey(asset)}
+        pools = {node.name: node.definition.pool for node in job.graph.node_dict[asset].definition.nodes}
+        assert pools == {"write_fragments": None, "commit_fragments": f"lance__{asset}"}
+
+
+def sensors_of(defs: dg.Definitions) -> dict[str, dg.SensorDefinition]:
+    return {sensor.name: sensor for sensor in defs.get_repository_def().sensor_defs}
+
+
+def test_each_kind_of_sensor_is_there_once_for_all_datasets() -> None:
+    declarations = [declaration("trips"), declaration("zones")]
+    sensors = sensors_of(build_definitions(declarations=declarations, settings=Settings(warehouse="/lake")))
+    targets = {name: {target.job_name for target in sensor.targets} for name, sensor in sensors.items()}
+    assert targets == {
+        "version_sensor": set(),
+        "automation_sensor": targets["automation_sensor"],
+        "compaction_sensor": {"compact", "compact_zones"},
+        "deletion_sensor": {"materialize_deletions", "materialize_deletions_zones"},
+        "cleanup_sensor": {"cleanup", "cleanup_zones"},
+    }
+
+
+def test_what_rewrites_or_deletes_is_switched_off_unless_asked_for() -> None:
+    def running(**arguments: object) -> set[str]:
+        defs = build_definitions(declarations=[declaration("trips")], settings=Settings(warehouse="/l"), **arguments)
+        return {
+            name for name, sensor in sensors_of(defs).items() if sensor.default_status is dg.DefaultSensorStatus.RUNNING
+        }
+
+    watching = {"version_sensor", "automation_sensor"}
+    acting = {"compaction_sensor", "deletion_sensor", "cleanup_sensor"}
+    assert running() == watching
+    assert running(maintenance_status=dg.DefaultSensorStatus.RUNNING) == watching | acting
+
+
+def test_the_interval_of_the_sensors_can_be_given() -> None:
+    for interval, expected in ((None, {30, 300}), (2, {2})):
+        defs = build_definitions(
+            declarations=[declaration("trips")], settings=Settings(warehouse="/l"), sensor_interval_seconds=interval
+        )
+        assert {sensor.minimum_interval_seconds for sensor in sensors_of(defs).values()} == expected
+
+
+def test_a_project_without_datasets_loads() -> None:
+    defs = build_definitions(declarations=[], settings=Settings(warehouse="/l"))
+    dg.Definitions.validate_loadable(defs)
+    assert set(sensors_of(defs)) == {"version_sensor", "automation_sensor"}
+
+
+def test_an_automation_sensor_of_the_user_replaces_the_projects_own() -> None:
+    """Two of them would both claim every asset."""
+    mine = dg.AutomationConditionSensorDefinition("mine", target=dg.AssetSelection.all())
+    defs = build_definitions(declarations=[declaration("trips")], settings=Settings(warehouse="/l"), sensors=[mine])
+    dg.Definitions.validate_loadable(defs)
+    assert {"mine", "version_sensor"} <= set(sensors_of(defs))
+    assert "automation_sensor" not in sensors_of(defs)
+
+
+def test_further_sensors_and_schedules_join() -> None:
+    @dg.sensor(job_name="ingest")
+    def new_files(context: dg.SensorEvaluationContext) -> dg.SkipReason:
+        return dg.SkipReason("none")
+
+    hourly = dg.ScheduleDefinition(name="hourly", job_name="ingest", cron_schedule="0 * * * *")
+    defs = build_definitions(
+        declarations=[declaration("trips")], settings=Settings(warehouse="/l"), sensors=[new_files], schedules=[hourly]
+    )
+    dg.Definitions.validate_loadable(defs)
+    assert "new_files" in sensors_of(defs)
+    assert "hourly" in {schedule.name for schedule in defs.get_repository_def().schedule_defs}
+
+
+def test_a_name_is_declared_once() -> None:
+    with pytest.raises(InvalidInputError, match=r"declared more than once: \['trips'\]"):
+        build_definitions(declarations=[declaration("trips"), declaration("trips")])
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["compact"], "a job of dataset 'compact' and the asset of dataset 'compact' would both be called 'compact'"),
+        (
+            ["trips", "ingest"],
+            "a job of dataset 'trips' and the asset of dataset 'ingest' would both be called 'ingest'",
+        ),
+        (
+            ["a", "compact_b", "b"],
+            "a job of dataset 'b' and the asset of dataset 'compact_b' would both be called 'com",
+        ),
+        (["a", "delete_rows_from_a"], "an op of dataset 'a' and the asset of dataset 'delete_rows_from_a' would both"),
+        (["a", "write_fragments_of_a"], "an op of dataset 'a' and the asset of dataset 'write_fragments_of_a' would"),
+        (
+            ["b", "from_b"],
+            "a job of dataset 'from_b' and an op of dataset 'b' would both be called 'delete_rows_from_b'",
+        ),
+        (["b", "ingest_b"], None),
+        (["compact_schedule", "version_sensor", "write_fragments", "plan_cleanup"], None),
+        (["config"], "a dataset cannot be called 'config'"),
+        (["class"], "a dataset cannot be called 'class'"),
+        (["__ASSET_JOB"], "a dataset cannot be called '__ASSET_JOB'"),
+    ],
+)
+def test_a_name_that_something_else_bears_is_refused_with_the_dataset(names, expected) -> None:
+    def load() -> dg.Definitions:
+        return build_definitions(declarations=list(map(declaration, names)), settings=Settings(warehouse="/lake"))
+
+    if expected is None:
+        dg.Definitions.validate_loadable(load())
+    else:
+        with pytest.raises(InvalidInputError, match=expected):
+            load()
+
+
+def test_one_process_per_run_unless_the_settings_say_otherwise() -> None:
+    for kind, name in ((ExecutorKind.IN_PROCESS, "in_process"), (ExecutorKind.MULTIPROCESS, "multiprocess")):
+        defs = build_definitions(declarations=[declaration("trips")], settings=Settings(warehouse="/l", executor=kind))
+        assert defs.resolve_job_def("ingest").executor_def.name == name
+
+
+def test_further_assets_and_resources_join() -> None:
+    @dg.asset(deps=["trips"])
+    def report() -> None:
+        """Reads the trips."""
+
+    defs = build_definitions(
+        declarations=[declaration("trips")], settings=Settings(warehouse="/l"), assets=[report], resources={"more": 1}
+    )
+    assert defs.resolve_asset_graph().get(dg.AssetKey("report")).parent_keys == {dg.AssetKey("trips")}
+    assert set(defs.resources) == {"spark", "more"}
+
+
+def test_the_instance_configuration_is_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
+    settings = yaml.safe_load((REPOSITORY / "dagster.yaml").read_text())
+    with dg.instance_for_test(overrides=settings, temp_dir=str(tmp_path)) as instance:
+        pools = instance.get_concurrency_config().pool_config
+        assert (pools.pool_granularity.value, pools.default_pool_limit) == ("op", 1)
+        assert instance.run_monitoring_enabled
+        assert not instance.telemetry_enabled
+
+
+def test_the_workspace_names_a_module_that_loads() -> None:
+    (entry,) = yaml.safe_load((REPOSITORY / "workspace.yaml").read_text())["load_from"]
+    assert entry["python_module"] == {"module_name": "lance_pipelines.definitions", "location_name": "lance_pipelines"}

@@ -1,0 +1,133 @@
+"""``lance-pipelines demo``: the story is a test, and its exit code can be trusted."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import lance
+import pytest
+from click.testing import CliRunner
+
+from lance_core.errors import StorageError
+from lance_pipelines.demo import command
+from lance_pipelines.demo.reference_check import rows_by_version
+from lance_pipelines.demo.snapshot import Snapshot
+from lance_pipelines.demo.story import StoryBroken, StoryOutcome
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    "ingests", [pytest.param(10, marks=pytest.mark.slow), pytest.param(20, marks=pytest.mark.soak)]
+)
+def test_the_story_holds(tmp_path, ingests) -> None:
+    """Many small ingests, five deletes, then only the sensors act; afterwards everything is as it must be."""
+    place = tmp_path / "demo"
+    environment = {name: text for name, text in os.environ.items() if not name.startswith(("DAGSTER_", "LANCE_"))}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "lance_pipelines", "demo", "--directory", str(place), "--ingests", str(ingests)],
+        cwd=tmp_path,
+        env={**environment, "PYTHONPATH": str(REPOSITORY), "COLUMNS": "120"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        stdout, stderr = process.communicate(timeout=1500)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGINT)
+        stdout, stderr = process.communicate()
+        pytest.fail(f"the story does not end\n{stdout[-5000:]}\n{stderr[-3000:]}")
+    log = place / "dagster-dev.log"
+    assert process.returncode == 0, f"{stdout[-5000:]}\n{stderr[-3000:]}\n{log.read_text()[-5000:]}"
+    assert "before and after the sensors acted" in stdout
+    assert "The story held" in stdout
+
+    uri = place / "warehouse" / "events.lance"
+    reference = lance.dataset(str(uri))
+    assert len(reference.get_fragments()) <= 2
+    assert not list(uri.glob("_deletions/*"))
+    tagged = reference.tags.list()["morning"]["version"]
+    assert {version["version"] for version in reference.versions()} == {tagged, reference.version}
+    assert lance.dataset(str(uri), version="morning").count_rows() == ingests // 5 * 500
+
+
+class _NoServer:
+    url = "http://127.0.0.1:1"
+
+    def __init__(self, *arguments: object, **options: object) -> None:
+        pass
+
+    def __enter__(self) -> "_NoServer":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+
+_SHAPE = Snapshot(
+    versions=(1, 2),
+    fragments=2,
+    rows=10,
+    deleted_rows=1,
+    worst_deleted_fraction=0.1,
+    data_files=2,
+    deletion_files=1,
+    other_files=4,
+    num_bytes=5000,
+)
+
+
+@pytest.mark.parametrize(
+    ("ending", "exit_code", "last_line"),
+    [
+        (StoryOutcome(before=_SHAPE, after=_SHAPE, checks=("one", "two")), 0, "The story held: 2 checks"),
+        (StoryBroken("not so: 7 rows, as expected"), 1, "The story broke: not so: 7 rows, as expected"),
+        (StorageError("dagster dev ended"), 1, "The story broke: dagster dev ended"),
+    ],
+    ids=["held", "broken", "no server"],
+)
+def test_the_exit_code_says_whether_the_story_held(monkeypatch, tmp_path, ending, exit_code, last_line) -> None:
+    class Told:
+        def __init__(self, *arguments: object, **options: object) -> None:
+            pass
+
+        def run(self) -> StoryOutcome:
+            if isinstance(ending, Exception):
+                raise ending
+            return ending
+
+    monkeypatch.setattr(command, "DevServer", _NoServer)
+    monkeypatch.setattr(command, "Story", Told)
+    done = CliRunner().invoke(command.demo, ["--directory", str(tmp_path / "demo")])
+    assert done.exit_code == exit_code, done.output
+    assert last_line in done.output
+
+
+def test_a_directory_with_files_is_refused(tmp_path) -> None:
+    (tmp_path / "mine.txt").write_text("keep")
+    done = CliRunner().invoke(command.demo, ["--directory", str(tmp_path)])
+    assert done.exit_code == 2
+    assert "is not empty" in done.output
+    assert (tmp_path / "mine.txt").read_text() == "keep"
+
+
+def test_the_second_opinion_reads_every_version(tmp_path) -> None:
+    import pyarrow as pa
+
+    import lance_core
+    from lance_core.errors import CorruptDataError
+
+    uri = tmp_path / "t.lance"
+    for _ in range(2):
+        dataset = lance_core.write_dataset(pa.table({"a": [1, 2, 3]}), uri, mode="append")
+    assert rows_by_version(uri, (1, 2)) == {1: 3, 2: 6}
+    newest = dataset.get_fragments()[1].data_files()[0].path
+    data_file = uri / "data" / newest
+    data_file.write_bytes(b"broken")
+    with pytest.raises(CorruptDataError, match="the reference rejects"):
+        rows_by_version(uri, (2,))

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import dagster as dg
+import pytest
+
+from lance_core.errors import (
+    CommitOutcomeUnknownError,
+    InternalError,
+    SchemaMismatchError,
+    StorageError,
+    TooMuchWriteContentionError,
+)
+from lance_pipelines.ops.failures import as_failure, clear_failures
+
+
+@pytest.mark.parametrize(
+    ("error", "is_retried"),
+    [
+        (StorageError("slow down", retryable=True), True),
+        (TooMuchWriteContentionError("busy"), True),
+        (StorageError("disk full"), False),
+        (SchemaMismatchError("column 'a'"), False),
+        (CommitOutcomeUnknownError("who knows"), False),
+        (InternalError("bug"), False),
+    ],
+)
+def test_only_what_may_pass_is_retried(error, is_retried) -> None:
+    assert as_failure(error, "events").allow_retries is is_retried
+
+
+def test_the_headline_names_dataset_cause_and_type() -> None:
+    error = SchemaMismatchError("column 'a': expected int64, found string", column="a", expected="int64")
+    error.add_note("the files of this write could not be removed")
+    failure = as_failure(error, "events")
+    assert failure.description == (
+        "events: column 'a': expected int64, found string\nthe files of this write could not be removed "
+        "[SchemaMismatchError]"
+    )
+    facts = {key: value.value for key, value in failure.metadata.items()}
+    assert facts == {
+        "lance/error": "schema_mismatch",
+        "lance/error_type": "SchemaMismatchError",
+        "lance/dataset": "events",
+        "lance/column": "a",
+        "lance/expected": "int64",
+    }
+
+
+def test_other_exceptions_pass_unchanged() -> None:
+    with pytest.raises(RuntimeError, match="bug"), clear_failures("events"):
+        raise RuntimeError("bug")
+
+
+def test_a_typed_error_loses_its_chain() -> None:
+    error = StorageError("Spark's JVM is gone")
+    error.__cause__ = RuntimeError("300 lines of Java")
+    with pytest.raises(dg.Failure) as caught, clear_failures("events"):
+        raise error
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__
+    assert caught.value.metadata["lance/cause"].value == "RuntimeError: 300 lines of Java"

@@ -1,0 +1,51 @@
+"""The examples of the guides are right."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import dagster as dg
+import pytest
+import yaml
+from dagster._core.system_config.objects import ResolvedRunConfig
+
+from lance_pipelines.assets.ingest_config import IngestConfig, apply_config
+from lance_pipelines.build import build_definitions
+from lance_pipelines.declarations import default_declarations
+from lance_pipelines.settings import Settings
+
+GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "ingest-your-own-files.md").read_text()
+SETTINGS = Settings(warehouse="/warehouse")
+
+
+def examples(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", GUIDE, re.DOTALL)
+
+
+@pytest.mark.parametrize("text", examples("yaml"))
+def test_run_configurations_are_accepted(text) -> None:
+    document = yaml.safe_load(text)
+    job = build_definitions(settings=SETTINGS).resolve_job_def("ingest")
+    ResolvedRunConfig.build(job, document)
+    (declaration,) = default_declarations(SETTINGS)
+    changed = apply_config(declaration, IngestConfig(**document["ops"]["installed_files"]["config"]))
+    assert changed.uri.startswith("/data/lake/")
+    assert changed.source.paths
+
+
+def test_the_declaration_loads() -> None:
+    (text,) = examples("python")
+    namespace: dict[str, object] = {}
+    exec(compile(text, "guide", "exec"), namespace)
+    defs = namespace["defs"]
+    dg.Definitions.validate_loadable(defs)
+    assert defs.resolve_job_def("ingest").asset_layer.executable_asset_keys == {dg.AssetKey("trips")}
+
+
+def test_every_setting_is_listed() -> None:
+    from lance_pipelines import settings
+
+    for name in (settings.WAREHOUSE_VARIABLE, settings.EXECUTOR_VARIABLE):
+        assert f"`{name}`" in GUIDE
+        assert name in settings.__doc__

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import os
+
+import dagster as dg
+import pytest
+from dagster._core.system_config.objects import ResolvedRunConfig
+
+from lance_core.errors import InvalidInputError
+from lance_pipelines.assets.ingest_config import IngestConfig, apply_config
+from lance_pipelines.build import build_definitions
+from lance_pipelines.ingest.declaration import DatasetDeclaration, SourceFormat, SourceSpec, WriteMode
+from lance_pipelines.settings import Settings
+
+TRIPS = DatasetDeclaration(
+    name="trips",
+    uri="/lake/trips.lance",
+    source=SourceSpec(format=SourceFormat.CSV, paths=("/in/*.csv",), options={"header": "true"}, sql="FROM source"),
+)
+
+
+def applied(**config) -> DatasetDeclaration:
+    return apply_config(TRIPS, IngestConfig(**config))
+
+
+def test_nothing_given_changes_nothing() -> None:
+    assert applied() == TRIPS
+
+
+def test_single_values_replace_the_declared_ones() -> None:
+    changed = applied(
+        uri="/other.lance", mode="overwrite", max_rows_per_file=7, max_bytes_per_file=9, vector_columns={"v": 3}
+    )
+    assert (changed.uri, changed.mode) == ("/other.lance", WriteMode.OVERWRITE)
+    assert (changed.max_rows_per_file, changed.max_bytes_per_file, changed.vector_columns) == (7, 9, {"v": 3})
+    assert (changed.name, changed.source) == (TRIPS.name, TRIPS.source)
+
+
+def test_a_relative_uri_lies_below_the_working_directory() -> None:
+    assert applied(uri="out.lance").uri == os.path.join(os.getcwd(), "out.lance")
+    assert applied(uri="memory://lake/out.lance").uri == "memory://lake/out.lance"
+
+
+def test_an_empty_uri_is_refused_and_does_not_mean_the_declared_dataset() -> None:
+    with pytest.raises(InvalidInputError, match="trips: dataset trips: the URI is empty"):
+        applied(uri=" ")
+
+
+def test_a_file_uri_as_spark_prints_it_is_kept() -> None:
+    assert applied(uri="file:/lake/out.lance").uri == "file:/lake/out.lance"
+
+
+def test_of_the_same_format_only_what_is_given_changes() -> None:
+    assert applied(source={"paths": ["/new.csv"]}).source == SourceSpec(
+        format=SourceFormat.CSV, paths=("/new.csv",), options={"header": "true"}, sql="FROM source"
+    )
+
+
+def test_another_format_starts_from_nothing() -> None:
+    source = applied(source={"format": "parquet", "paths": ["/in"]}).source
+    assert source == SourceSpec(format=SourceFormat.PARQUET, paths=("/in",))
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"source": {"format": "parquet"}}, "run configuration of trips: a parquet source needs at least one path"),
+        ({"source": {"format": "environment", "paths": ["/x"]}}, "takes no paths"),
+        ({"max_rows_per_file": 0}, "max_rows_per_file must be at least 1, found 0"),
+        ({"vector_columns": {"v": 0}}, r"vector_columns\['v'\] must be at least 1"),
+    ],
+)
+def test_what_makes_no_sense_is_named(config, message) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        applied(**config)
+
+
+def resolve(config: dict[str, object]) -> dict[str, object]:
+    """What the write op gets for a run configuration of the job."""
+    job = build_definitions(declarations=[TRIPS], settings=Settings(warehouse="/lake")).resolve_job_def("ingest")
+    resolved = ResolvedRunConfig.build(job, {"ops": {"trips": {"config": config}}})
+    return resolved.ops["trips.write_fragments"].config
+
+
+def test_the_jobs_configuration_is_flat() -> None:
+    source = {"format": "json", "paths": ["/a", "/b"], "options": {"mode": "FAILFAST"}, "schema": "id BIGINT"}
+    given = {"source": source, "uri": "/x.lance", "mode": "create", "max_rows_per_file": 5, "vector_columns": {"v": 8}}
+    assert resolve(given) == {**given, "source": {**source, "sql": None}, "max_bytes_per_file": None}
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"surprise": 1}, 'unexpected config entry "surprise"'),
+        ({"source": {"format": "xlsx"}}, "not in enum type FormatChoice got xlsx"),
+        ({"mode": "upsert"}, "not in enum type ModeChoice got upsert"),
+        ({"max_rows_per_file": "many"}, 'Value "many"'),
+        ({"source": {"paths": "/a"}}, "must be list"),
+    ],
+)
+def test_a_wrong_configuration_is_refused_before_the_run(config, message) -> None:
+    with pytest.raises(dg.DagsterInvalidConfigError, match=message):
+        resolve(config)
+
+
+def test_every_field_is_described_for_the_launchpad() -> None:
+    for name, field in IngestConfig.model_fields.items():
+        assert field.description, name

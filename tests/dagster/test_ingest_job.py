@@ -1,0 +1,190 @@
+"""The job in process: what is committed, what Dagster records, and what a failure looks like."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import dagster as dg
+import pyarrow as pa
+import pytest
+
+import lance_core
+from lance_core.errors import CommitOutcomeUnknownError, NotFoundError, StorageError
+from lance_pipelines.ingest.declaration import WriteMode
+from lance_pipelines.ops import commit_fragments as commit_module
+from lance_pipelines.ops import write_fragments as write_module
+from lance_pipelines.staging import Staging
+
+EVENTS = dg.AssetKey("events")
+
+
+@pytest.fixture(autouse=True)
+def _retries_without_waiting(monkeypatch) -> None:
+    policy = dg.RetryPolicy(max_retries=commit_module.COMMIT_RETRIES.max_retries)
+    monkeypatch.setattr(commit_module, "COMMIT_RETRIES", policy)
+
+
+def materialization(result: dg.ExecuteInProcessResult) -> dg.AssetMaterialization:
+    (event,) = result.get_asset_materialization_events()
+    return event.materialization
+
+
+def failure(result: dg.ExecuteInProcessResult) -> dg.StepFailureData:
+    (event,) = result.get_step_failure_events()
+    return event.step_failure_data
+
+
+def test_a_run_makes_one_version_and_one_materialization(project, instance) -> None:
+    result = project.run(instance)
+    assert result.success
+    dataset = lance_core.dataset(project.uri)
+    assert (dataset.version, dataset.count_rows()) == (1, 3)
+    assert materialization(result).asset_key == EVENTS
+
+
+def test_the_materialization_shows_the_version_made(project, instance) -> None:
+    project.run(instance)
+    event = materialization(project.run(instance))
+    metadata = {key: value.value for key, value in event.metadata.items()}
+    transaction = lance_core.dataset(project.uri).read_transaction(2)
+    numbers = {
+        "dagster/row_count": 4,
+        "lance/version": 2,
+        "lance/read_version": 1,
+        "lance/fragments": 2,
+        "lance/rows_written": 1,
+        "lance/fragments_written": 1,
+        "lance/commit_attempts": 1,
+    }
+    assert {key: metadata[key] for key in numbers} == numbers
+    assert metadata["lance/bytes_total"] > metadata["lance/bytes_written"] > 0
+    assert metadata["lance/transaction"] == transaction.uuid
+    assert metadata["lance/write_mode"] == "append"
+    assert metadata["dagster/uri"] == project.uri
+    assert metadata["dagster/table_name"] == "events"
+    assert metadata["dagster/storage_kind"] == "lance"
+    (column,) = metadata["dagster/column_schema"].columns
+    assert (column.name, column.type, column.constraints.nullable) == ("id", "int64", True)
+    assert event.tags["dagster/data_version"] == f"2-{transaction.uuid[:8]}"
+    assert event.tags["lance/version"] == "2"
+    assert event.tags["lance/txn"] == transaction.uuid
+
+
+def test_the_transaction_names_the_run(project, instance) -> None:
+    result = project.run(instance)
+    properties = lance_core.dataset(project.uri).read_transaction(1).transaction_properties
+    assert properties["dagster.run_id"] == result.run_id
+    assert properties["dagster.step_key"] == "events.write_fragments"
+
+
+def test_the_run_ends_with_one_line_for_people(project, instance, capsys) -> None:
+    project.run(instance)
+    assert capsys.readouterr().out == (
+        f"events: {project.uri} version 1: 3 rows in 1 fragment; this run wrote 3 rows in 1 fragment\n"
+    )
+
+
+def test_the_run_configuration_points_the_job_elsewhere(project, instance, tmp_path) -> None:
+    other = str(tmp_path / "other.lance")
+    result = project.run(instance, {"uri": other, "mode": "create", "source": {"format": "parquet", "paths": ["/in"]}})
+    assert result.success
+    (declaration,) = project.declarations
+    assert (declaration.uri, declaration.mode, declaration.source.paths) == (other, WriteMode.CREATE, ("/in",))
+    assert materialization(result).metadata["dagster/uri"].value == other
+    assert not Path(project.uri).exists()
+
+
+def test_a_run_without_new_rows_keeps_the_data_version(project, instance) -> None:
+    first = materialization(project.run(instance))
+    project.rows[:] = [pa.table({"id": pa.array([], pa.int64())})]
+    second = materialization(project.run(instance))
+    assert second.tags["dagster/data_version"] == first.tags["dagster/data_version"]
+    assert lance_core.dataset(project.uri).version == 1
+
+
+def test_a_commit_that_failed_after_it_landed_is_repeated_once(project, instance, monkeypatch) -> None:
+    real, calls = commit_module.report_commit, []
+
+    def report_and_fail_once(staged, landing):
+        calls.append(landing)
+        if len(calls) == 1:
+            raise StorageError("connection reset", retryable=True)
+        return real(staged, landing)
+
+    monkeypatch.setattr(commit_module, "report_commit", report_and_fail_once)
+    result = project.run(instance)
+    assert result.success
+    assert [landing.repeated for landing in calls] == [False, True]
+    assert lance_core.dataset(project.uri).version == 1
+    assert materialization(result).metadata["lance/committed_earlier"].value is True
+
+
+def test_the_commit_step_alone_can_be_run_again(project) -> None:
+    """As "re-execute from failure" does it: the same staged write, in another run."""
+    staging = project.stage(project.declaration(), None, captured_at=None, run_id="r", step_key="s")
+    commit = commit_module.build_commit_op(project.declaration())
+    first, second = (commit(dg.build_op_context(), staging.staged.to_json()) for _ in range(2))
+    assert first.data_version == second.data_version
+    assert lance_core.dataset(project.uri).version == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "headline"),
+    [
+        (NotFoundError("source /in/trips.csv does not exist", path="/in/trips.csv"), "[NotFoundError]"),
+        (StorageError("no space left on device", path="/lake"), "[StorageError]"),
+    ],
+)
+def test_a_failed_write_shows_one_typed_message(project, instance, monkeypatch, error, headline) -> None:
+    def fail(*args, **kwargs):
+        raise error from RuntimeError("a\nvery\nlong\ntrace")
+
+    monkeypatch.setattr(write_module, "stage_write", fail)
+    data = failure(project.run(instance))
+    assert data.user_failure_data.description == f"events: {error} {headline}"
+    assert data.user_failure_data.metadata["lance/error"].value == error.kind
+    assert data.user_failure_data.metadata["lance/path"].value == error.context["path"]
+    assert data.user_failure_data.metadata["lance/cause"].value.startswith("RuntimeError: a")
+    assert data.error.cause is None
+    assert "very" not in data.error.message
+
+
+def test_a_failed_verification_stops_the_commit_and_removes_the_files(project, instance, monkeypatch) -> None:
+    def lose_a_row(*args, **kwargs):
+        staging = project.stage(*args, **kwargs)
+        return Staging(staged=replace(staging.staged, rows_counted=4), num_tasks=1)
+
+    monkeypatch.setattr(write_module, "stage_write", lose_a_row)
+    result = project.run(instance)
+    data = failure(result)
+    assert data.user_failure_data.description.startswith(f"events: {project.uri}: Spark counted 4 rows")
+    assert data.user_failure_data.metadata["lance/rows_counted"].value == "4"
+    assert not list(Path(project.uri, "data").iterdir())
+    assert not result.get_asset_materialization_events()
+
+
+def test_an_unknown_outcome_is_not_retried(project, instance, monkeypatch) -> None:
+    calls = []
+
+    def fail(staged, discard):
+        calls.append(staged)
+        raise CommitOutcomeUnknownError("whether version 1 is this commit's could not be found out")
+
+    monkeypatch.setattr(commit_module, "commit_staged", fail)
+    data = failure(project.run(instance))
+    assert "could not be found out" in data.user_failure_data.description
+    assert len(calls) == 1
+    assert list(Path(project.uri, "data").iterdir())
+
+
+def test_what_may_pass_is_retried_a_few_times(project, instance, monkeypatch) -> None:
+    calls = []
+
+    def fail(staged, discard):
+        calls.append(staged)
+        raise StorageError("slow down", retryable=True)
+
+    monkeypatch.setattr(commit_module, "commit_staged", fail)
+    assert "slow down" in failure(project.run(instance)).user_failure_data.description
+    assert len(calls) == 1 + commit_module.COMMIT_RETRIES.max_retries

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import os
+import signal
+import threading
+
+import pytest
+
+from lance_pipelines.interruption import run_interruptibly
+
+
+class Session:
+    """Jobs of a tag run until the tag is interrupted."""
+
+    def __init__(self) -> None:
+        self.tags: list[str] = []
+        self.interrupted = threading.Event()
+
+    def addTag(self, tag: str) -> None:
+        self.tags.append(tag)
+
+    def removeTag(self, tag: str) -> None:
+        self.tags.remove(tag)
+
+    def interruptTag(self, tag: str) -> None:
+        assert self.tags == [tag]
+        self.interrupted.set()
+
+
+class JobCancelledError(Exception):
+    """What a cancelled job raises in the thread that waits for it."""
+
+
+def test_the_result_and_the_exception_of_the_work_come_through() -> None:
+    session = Session()
+    assert run_interruptibly(session, lambda: 42) == 42
+    with pytest.raises(ZeroDivisionError):
+        run_interruptibly(session, lambda: 1 / 0)
+    assert session.tags == []
+    assert not session.interrupted.is_set()
+
+
+def test_an_interrupt_cancels_the_jobs_and_waits_for_the_clean_up() -> None:
+    session = Session()
+    cleaned_up = []
+
+    def work() -> None:
+        os.kill(os.getpid(), signal.SIGINT)  # the main thread gets it, while it waits for this one
+        try:
+            assert session.interrupted.wait(60)
+            raise JobCancelledError
+        finally:
+            cleaned_up.append(True)
+
+    with pytest.raises(KeyboardInterrupt):
+        run_interruptibly(session, work)
+    assert cleaned_up == [True]
+    assert session.tags == []

@@ -1,0 +1,163 @@
+"""Maintenance runs killed without warning: the dataset keeps its rows, and the next run finishes the work."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import lance
+import psutil
+import pytest
+import yaml
+
+import lance_core
+from lance_pipelines.dead_runs import PROCESS_TAG
+from lance_pipelines.jobs import request_config
+from tests.support.local_rewriting import ids, write_fragments
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+DEADLINE_SECONDS = 600
+FRAGMENTS = 12
+SPARK = {"spark.master": "local[2,2]", "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
+LEFT = [number for number in range(10 * FRAGMENTS) if number % 7]
+
+
+class Lake:
+    """The project's own dataset, in a place of its own, and runs of its maintenance jobs as processes."""
+
+    def __init__(self, command_line: Any, directory: Path) -> None:
+        self.home = directory / "home"
+        self.uri = directory / "lake" / "events.lance"
+        self.dagster = command_line(self.home)
+        self.directory = directory
+
+    def write(self) -> None:
+        write_fragments(str(self.uri), FRAGMENTS).delete("id % 7 = 0")
+
+    def start(self, operation: str, **values: Any) -> subprocess.Popen[str]:
+        document = request_config(operation, uri=str(self.uri), **values)
+        if operation in ("compact", "materialize_deletions"):
+            document["resources"] = {"spark": {"config": {"spark_config": SPARK}}}
+        path = self.directory / f"{operation}.yaml"
+        path.write_text(yaml.safe_dump(document))
+        return self.dagster.start(
+            "job", "execute", "-m", "lance_pipelines.definitions", "-j", operation, "-c", str(path)
+        )
+
+    def finish(self, operation: str, **values: Any) -> str:
+        process = self.start(operation, **values)
+        stdout, stderr = process.communicate(timeout=DEADLINE_SECONDS)
+        assert process.returncode == 0, stderr
+        return stdout
+
+    def check(self) -> None:
+        """The rows are right in every version, and the reference finds no fault."""
+        for ref in lance_core.dataset(str(self.uri)).version_refs():
+            version = lance.dataset(str(self.uri), version=ref["version"])
+            version.validate()
+            if ref["version"] > FRAGMENTS:
+                assert ids(str(self.uri), ref["version"]) == sorted(version.to_table()["id"].to_pylist()) == LEFT
+
+    def assert_dead_runs_are_marked(self) -> None:
+        with dg.DagsterInstance.from_config(str(self.home)) as instance:
+            noted = [run for run in instance.get_runs() if PROCESS_TAG in run.tags]
+        assert noted
+        assert {run.status for run in noted} <= {dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE}
+
+
+@pytest.fixture
+def lake(command_line, tmp_path) -> Lake:
+    lake = Lake(command_line, tmp_path)
+    lake.write()
+    return lake
+
+
+def kill(process: subprocess.Popen[str]) -> None:
+    """SIGKILL the run, its JVM and its workers."""
+    try:
+        children = psutil.Process(process.pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        children = []
+    process.kill()
+    for child in children:
+        child.kill()
+    process.communicate()
+    _, alive = psutil.wait_procs(children, timeout=60)
+    assert not alive, f"left running: {alive}"
+
+
+def kill_when(process: subprocess.Popen[str], condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while not condition():
+        assert process.poll() is None, process.communicate()[1]
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+    kill(process)
+
+
+def test_a_compaction_killed_while_it_writes_and_one_killed_while_it_commits(lake) -> None:
+    uri, options = lake.uri, {"target_rows_per_fragment": 30}
+    before = len(list(uri.glob("data/*.lance")))
+    kill_when(lake.start("compact", **options), lambda: len(list(uri.glob("data/*.lance"))) > before)
+    assert lance_core.dataset(str(uri)).version == FRAGMENTS + 1
+    lake.check()
+
+    # A transaction file is written inside the commit step, which holds the dataset's pool slot.
+    before = len(list(uri.glob("_transactions/*.txn")))
+    kill_when(lake.start("compact", **options), lambda: len(list(uri.glob("_transactions/*.txn"))) > before)
+    lake.check()
+
+    lake.finish("compact", **options)
+    lake.check()
+    assert len(lance_core.dataset(str(uri)).get_fragments()) == 3
+    assert "nothing to do" in lake.finish("compact", **options)
+    lake.assert_dead_runs_are_marked()
+
+
+def test_a_cleanup_killed_on_its_way_is_finished_by_the_next(lake) -> None:
+    lake.finish("compact", target_rows_per_fragment=30)
+    terms = {"retain_versions": 1, "older_than": "0"}
+    before = len(list(lake.uri.rglob("*")))
+    kill_when(lake.start("cleanup", **terms), lambda: len(list(lake.uri.rglob("*"))) < before)
+    assert ids(str(lake.uri)) == LEFT
+    lake.finish("cleanup", **terms)
+    assert len(lance_core.dataset(str(lake.uri)).version_refs()) == 1
+    lake.check()
+    lake.assert_dead_runs_are_marked()
+
+
+def test_a_delete_killed_while_it_commits(lake) -> None:
+    before = len(list(lake.uri.glob("_transactions/*.txn")))
+    process = lake.start("delete_rows", predicate="id < 15")
+    kill_when(process, lambda: len(list(lake.uri.glob("_transactions/*.txn"))) > before)
+    lake.finish("delete_rows", predicate="id < 15")
+    expected = [number for number in LEFT if number >= 15]
+    assert ids(str(lake.uri)) == sorted(lance.dataset(str(lake.uri)).to_table()["id"].to_pylist()) == expected
+    lance.dataset(str(lake.uri)).validate()
+    lake.assert_dead_runs_are_marked()
+
+
+def test_compactions_killed_at_random_moments(lake) -> None:
+    seed = random.SystemRandom().randrange(10**6)
+    print(f"seed {seed}")
+    moments = random.Random(seed)
+    started = time.monotonic()
+    lake.finish("compact", target_rows_per_fragment=15)
+    usual_seconds = time.monotonic() - started
+    for attempt in range(6):
+        process = lake.start("compact", target_rows_per_fragment=20 + attempt)
+        try:
+            process.communicate(timeout=moments.uniform(0, usual_seconds))
+        except subprocess.TimeoutExpired:
+            kill(process)
+        lake.check()
+    lake.finish("compact", target_rows_per_fragment=1000)
+    lake.check()
+    assert len(lance_core.dataset(str(lake.uri)).get_fragments()) == 1
+    lake.assert_dead_runs_are_marked()

@@ -1,0 +1,66 @@
+"""The examples of the maintenance guide are right."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner
+from dagster._core.system_config.objects import ResolvedRunConfig
+
+from lance_pipelines import cli
+from lance_pipelines.build import build_definitions
+from lance_pipelines.ops import maintenance_config
+from lance_pipelines.settings import Settings
+
+ROOT = Path(__file__).parents[2]
+GUIDE = (ROOT / "docs" / "guides" / "maintenance.md").read_text()
+CONFIGS = re.findall(r"```yaml\n# (\w+)\n(.*?)```", GUIDE, re.DOTALL)
+COMMANDS = re.findall(r"^uv run lance-pipelines ([^#\n]*)", GUIDE + (ROOT / "README.md").read_text(), re.MULTILINE)
+
+
+def test_there_are_examples() -> None:
+    assert {name for name, _ in CONFIGS} == {"compact", "materialize_deletions", "cleanup", "delete_rows"}
+    assert len(COMMANDS) >= 9
+
+
+@pytest.mark.parametrize(("job", "text"), CONFIGS)
+def test_run_configurations_are_accepted(job, text) -> None:
+    definitions = build_definitions(settings=Settings(warehouse="/warehouse"))
+    ResolvedRunConfig.build(definitions.resolve_job_def(job), yaml.safe_load(text))
+
+
+@pytest.mark.parametrize("command", [command for command in COMMANDS if not command.startswith("demo")])
+def test_commands_are_accepted(command, monkeypatch) -> None:
+    seen = []
+    monkeypatch.setattr("lance_pipelines.command_runs.run_operation", lambda *args, **kwargs: seen.append(args) or [])
+    done = CliRunner().invoke(cli.main, shlex.split(command))
+    assert done.exit_code == 0, done.output
+    ((operation, values),) = seen
+    assert operation.replace("_", "-") == shlex.split(command)[0]
+    assert set(values) >= {"dry_run", "uri"}
+
+
+def test_every_field_is_listed() -> None:
+    configs = (
+        maintenance_config.CompactConfig,
+        maintenance_config.CleanupConfig,
+        maintenance_config.DeleteRowsConfig,
+    )
+    for config in configs:
+        for name in config.model_fields:
+            assert f"| `{name}` |" in GUIDE
+
+
+def test_every_option_of_the_command_line_is_a_field() -> None:
+    for name, operation in (
+        ("compact", "CompactConfig"),
+        ("cleanup", "CleanupConfig"),
+        ("delete-rows", "DeleteRowsConfig"),
+    ):
+        fields = set(getattr(maintenance_config, operation).model_fields)
+        options = {parameter.name for parameter in cli.main.commands[name].params}
+        assert options - {"dataset", "module", "spark_config", "verbose"} == fields

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import dagster as dg
+import pytest
+from dagster._core.system_config.objects import ResolvedRunConfig
+
+from lance_pipelines.build import build_definitions
+from lance_pipelines.ingest.declaration import DatasetDeclaration, SourceFormat, SourceSpec
+from lance_pipelines.schedules import CRON_SCHEDULES
+from lance_pipelines.settings import Settings
+
+DECLARATIONS = [
+    DatasetDeclaration(name=name, uri=f"/lake/{name}", source=SourceSpec(format=SourceFormat.ENVIRONMENT))
+    for name in ("events", "users")
+]
+
+
+@pytest.fixture(scope="module")
+def definitions() -> dg.Definitions:
+    return build_definitions(declarations=DECLARATIONS, settings=Settings(warehouse="/lake"))
+
+
+def test_every_scheduled_operation_of_every_dataset_has_one(definitions) -> None:
+    schedules = {schedule.name: schedule for schedule in definitions.get_repository_def().schedule_defs}
+    assert {name: schedule.cron_schedule for name, schedule in schedules.items()} == {
+        f"{op}{suffix}_schedule": cron for op, cron in CRON_SCHEDULES.items() for suffix in ("", "_users")
+    }
+
+
+def test_they_are_switched_off_until_somebody_switches_them_on(definitions) -> None:
+    for schedule in definitions.get_repository_def().schedule_defs:
+        assert schedule.default_status is dg.DefaultScheduleStatus.STOPPED
+
+
+def test_what_they_ask_for_is_accepted_by_their_jobs(definitions, instance) -> None:
+    for schedule in definitions.get_repository_def().schedule_defs:
+        with dg.build_schedule_context(instance=instance) as context:
+            (request,) = schedule.evaluate_tick(context).run_requests
+        job = definitions.resolve_job_def(schedule.job_name)
+        ResolvedRunConfig.build(job, request.run_config)
+        assert schedule.name == f"{job.name}_schedule"
+        assert job.tags["lance/op"] in CRON_SCHEDULES

@@ -1,0 +1,252 @@
+"""The sensors and the jobs that they ask for, round by round as the daemon would, until nothing is due."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import lance
+import pyarrow as pa
+import pytest
+
+import lance_core
+from lance_pipelines.automation import on_new_data
+from lance_pipelines.data_version import data_version_at
+from lance_pipelines.jobs import request_config
+from lance_pipelines.maintenance.policy import CleanupPolicy, CompactionPolicy, DeletionPolicy, MaintenancePolicy
+from lance_pipelines.ops import rewrite_fragments
+from tests.support.local_rewriting import ids, rewrite_locally, write_fragments
+
+EVENTS = dg.AssetKey("events")
+MAINTENANCE = ("compaction_sensor", "deletion_sensor", "cleanup_sensor")
+POLICY = MaintenancePolicy(
+    compaction=CompactionPolicy(target_rows_per_fragment=60, min_small_fragments=4),
+    deletion=DeletionPolicy(max_deleted_fraction=0.0),
+    cleanup=CleanupPolicy(retain_versions=1, older_than=timedelta(0)),
+)
+
+
+@dg.asset(deps=["events"], automation_condition=on_new_data())
+def downstream() -> None:
+    """Reads the dataset."""
+
+
+@dataclass
+class Daemon:
+    """Ticks every sensor and runs what they ask for."""
+
+    defs: dg.Definitions
+    instance: dg.DagsterInstance
+    cursors: dict[str, str] = field(default_factory=dict)
+    reasons: dict[str, str] = field(default_factory=dict)
+    run_keys: set[str] = field(default_factory=set)
+    automation: Any = None
+    downstream_runs: int = 0
+
+    def tick(self, name: str) -> list[dg.RunRequest]:
+        sensor = self.defs.get_repository_def().get_sensor_def(name)
+        with dg.build_sensor_context(
+            instance=self.instance, cursor=self.cursors.get(name), definitions=self.defs
+        ) as context:
+            data = sensor.evaluate_tick(context)
+        for event in data.asset_events:
+            self.instance.report_runless_asset_event(event)
+        self.cursors[name], self.reasons[name] = data.cursor, data.skip_message or ""
+        return list(data.run_requests)
+
+    def automate(self) -> None:
+        result = dg.evaluate_automation_conditions(
+            defs=self.defs,
+            instance=self.instance,
+            cursor=self.automation,
+            asset_selection=dg.AssetSelection.all(),
+        )
+        self.automation = result.cursor
+        if result.total_requested:
+            self.downstream_runs += 1
+            job = self.defs.resolve_implicit_global_asset_job_def()
+            assert job.execute_in_process(instance=self.instance, asset_selection=[downstream.key]).success
+
+    def watch(self) -> None:
+        self.tick("version_sensor")
+        self.automate()
+
+    def round(self) -> list[str]:
+        """One tick of everything; the operations that were run."""
+        self.watch()
+        done = []
+        for name in MAINTENANCE:
+            for request in self.tick(name):
+                assert request.run_key not in self.run_keys
+                self.run_keys.add(request.run_key)
+                self.run(request.job_name, request.run_config, request.tags)
+                done.append(request.tags["lance/op"])
+        return done
+
+    def run(self, job_name: str, run_config: dict[str, Any], tags: dict[str, str] | None = None) -> None:
+        job = self.defs.resolve_job_def(job_name)
+        assert job.execute_in_process(run_config=run_config, instance=self.instance, tags=tags).success
+
+    def until_quiet(self) -> list[str]:
+        done = []
+        for _ in range(10):
+            latest = self.round()
+            if not latest:
+                return done
+            done += latest
+        raise AssertionError(f"still busy after {done}")
+
+    def events(self) -> tuple[int, int]:
+        """How many materializations and observations the dataset's asset has."""
+        materializations = self.instance.fetch_materializations(EVENTS, limit=100).records
+        return len(materializations), len(self.instance.fetch_observations(EVENTS, limit=100).records)
+
+
+@pytest.fixture
+def daemon(project, instance, monkeypatch) -> Daemon:
+    monkeypatch.setattr(rewrite_fragments, "rewrite_tasks", lambda session, uri, tasks: rewrite_locally(uri, tasks))
+    declaration = dataclasses.replace(project.declaration(), maintenance=POLICY)
+    monkeypatch.setattr(project, "declaration", lambda: declaration)
+    daemon = Daemon(project.definitions(assets=[downstream]), instance)
+    daemon.watch()
+    return daemon
+
+
+def validate(uri: str, expected: list[int]) -> None:
+    """Rows by us and by the reference; the reference finds no fault in any version that is left."""
+    assert ids(uri) == expected
+    reference = lance.dataset(uri)
+    assert sorted(reference.to_table()["id"].to_pylist()) == expected
+    for version in reference.versions():
+        lance.dataset(uri, version=version["version"]).validate()
+
+
+def test_a_worn_table_comes_to_rest(daemon, project) -> None:
+    uri = project.uri
+    write_fragments(uri, 8)
+    lance.dataset(uri).tags.create("gold", 3)
+    daemon.watch()
+    daemon.run("delete_rows", request_config("delete_rows", predicate="id % 10 = 3"))
+    lance.dataset(uri).delete("id = 5")
+    expected = [value for value in range(80) if value % 10 != 3 and value != 5]
+    validate(uri, expected)
+
+    done = daemon.until_quiet()
+
+    assert set(done) == {"compact", "cleanup"}
+    validate(uri, expected)
+    dataset = lance_core.dataset(uri)
+    assert (len(dataset.get_fragments()), list(Path(uri, "_deletions").iterdir())) == (1, [])
+    left = [name.version for name in dataset.log.newer_than(0)]
+    assert left == [3, dataset.version]
+    assert ids(uri, version=3) == list(range(30))
+    assert daemon.round() == []
+    assert daemon.reasons == {
+        "version_sensor": f"events: nothing after version {dataset.version}",
+        "compaction_sensor": f"events: version {dataset.version} as before: 0 small fragments < 4",
+        "deletion_sensor": (
+            f"events: version {dataset.version} as before: no fragment with more than 0 of its rows deleted, 0 in all"
+        ),
+        "cleanup_sensor": "events: 2 versions, 0 may go < 1 (the newest 1 stay; 1 are tagged or have a branch)",
+    }
+
+
+def test_each_change_of_data_runs_downstream_once_and_maintenance_never(daemon, project) -> None:
+    uri = project.uri
+    write_fragments(uri, 8)
+    daemon.watch()
+    assert (daemon.downstream_runs, daemon.events()) == (1, (1, 0))
+    lance.write_dataset(pa.table({"id": [100]}), uri, mode="append")
+    daemon.watch()
+    daemon.run("delete_rows", request_config("delete_rows", predicate="id = 7"))
+    daemon.watch()
+    lance.dataset(uri).delete("id = 8")
+    daemon.watch()
+    before = data_version_at(uri, None)
+    assert (daemon.downstream_runs, daemon.events()) == (4, (4, 0))
+
+    done = daemon.until_quiet()
+
+    daemon.watch()
+    assert "compact" in done
+    assert "cleanup" in done
+    assert (daemon.downstream_runs, daemon.events()) == (4, (4, len(done)))
+    recorded = daemon.instance.get_latest_materialization_event(EVENTS).asset_materialization
+    assert recorded.tags["dagster/data_version"] == before
+    lance_core.write_dataset(pa.table({"id": [200]}), uri, mode="append")
+    daemon.watch()
+    assert daemon.downstream_runs == 5
+
+
+def test_a_cleanup_between_two_looks_is_no_news(daemon, project) -> None:
+    """Nobody watched while compaction and cleanup ran: what is left tells that no row changed."""
+    uri = project.uri
+    write_fragments(uri, 8)
+    daemon.watch()
+    for name in MAINTENANCE:
+        for request in daemon.tick(name):
+            daemon.run(request.job_name, request.run_config, request.tags)
+    assert lance_core.dataset(uri).log.newer_than(0)[0].version > 8
+    daemon.watch()
+    assert (daemon.downstream_runs, daemon.events()) == (1, (1, 2))
+
+
+def data_version_observed(daemon: Daemon) -> str:
+    (record,) = daemon.instance.fetch_observations(EVENTS, limit=1).records
+    return record.event_log_entry.asset_observation.tags["dagster/data_version"]
+
+
+def maintain(daemon: Daemon) -> None:
+    """Two compactions, and a cleanup that removes what links the second one to the data."""
+    daemon.run("compact", request_config("compact", target_rows_per_fragment=20))
+    daemon.run("compact", request_config("compact", target_rows_per_fragment=80))
+    daemon.run("cleanup", request_config("cleanup", retain_versions=1, older_than="0s"))
+
+
+def test_reported_maintenance_whose_history_is_gone_is_no_news(daemon, project) -> None:
+    uri = project.uri
+    write_fragments(uri, 8)
+    before = data_version_at(uri, None)
+    daemon.watch()
+    maintain(daemon)
+    assert len(lance_core.dataset(uri).version_refs()) == 1
+    daemon.watch()
+    assert (daemon.downstream_runs, daemon.events()) == (1, (1, 3))
+    daemon.run("compact", request_config("compact", target_rows_per_fragment=40))
+    daemon.cursors.clear()
+    daemon.watch()
+    assert (daemon.downstream_runs, daemon.events()[0]) == (1, 1)
+    assert data_version_observed(daemon) == before
+
+
+def test_an_observation_keeps_the_data_version_when_the_history_is_gone(daemon, project) -> None:
+    uri = project.uri
+    write_fragments(uri, 8)
+    before = data_version_at(uri, None)
+    daemon.watch()
+    daemon.run("compact", request_config("compact", target_rows_per_fragment=20))
+    daemon.run("cleanup", request_config("cleanup", retain_versions=1, older_than="0s"))
+    daemon.run("compact", request_config("compact", target_rows_per_fragment=80))
+    assert lance_core.dataset(uri).version > 10
+    assert data_version_observed(daemon) == before
+    daemon.run("cleanup", request_config("cleanup", retain_versions=1, older_than="0s"))
+    assert data_version_observed(daemon) == before
+
+
+def test_new_rows_are_news_though_only_maintenance_tells_of_them(daemon, project) -> None:
+    uri = project.uri
+    write_fragments(uri, 8)
+    daemon.watch()
+    lance_core.write_dataset(pa.table({"id": [100]}), uri, mode="append")
+    appended = data_version_at(uri, None)
+    maintain(daemon)
+    daemon.watch()
+    assert daemon.downstream_runs == 2
+    recorded = daemon.instance.get_latest_materialization_event(EVENTS).asset_materialization
+    assert recorded.tags["dagster/data_version"] == appended
+    daemon.watch()
+    assert (daemon.downstream_runs, daemon.events()[0]) == (2, 2)

@@ -1,0 +1,497 @@
+"""compaction_sensor, deletion_sensor and cleanup_sensor, tick by tick."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+
+import dagster as dg
+import lance
+import pyarrow as pa
+import pytest
+from dagster._core.test_utils import create_run_for_test
+
+import lance_core
+from lance_pipelines import silent_runs
+from lance_pipelines.dead_runs import MACHINE_TAG, PROCESS_TAG
+from lance_pipelines.ingest.declaration import DatasetDeclaration, SourceFormat, SourceSpec
+from lance_pipelines.maintenance.policy import CleanupPolicy, CompactionPolicy, DeletionPolicy, MaintenancePolicy
+from lance_pipelines.sensors import run_requests
+from lance_pipelines.sensors.cleanup_sensor import CLEANUP
+from lance_pipelines.sensors.compaction_sensor import COMPACTION
+from lance_pipelines.sensors.deletion_sensor import DELETIONS
+from lance_pipelines.sensors.maintenance_sensor import build_maintenance_sensor
+from lance_pipelines.sensors.run_requests import Target
+
+KINDS = {kind.op: kind for kind in (COMPACTION, DELETIONS, CLEANUP)}
+POLICY = MaintenancePolicy(
+    compaction=CompactionPolicy(target_rows_per_fragment=100, min_small_fragments=4),
+    deletion=DeletionPolicy(max_deleted_fraction=0.25, min_deleted_rows=2),
+    cleanup=CleanupPolicy(retain_versions=3, older_than=timedelta(0)),
+)
+
+
+@dataclass
+class Watched:
+    """The three sensors over some datasets, with what the daemon does around a tick."""
+
+    instance: dg.DagsterInstance
+    lake: Path
+    policy: MaintenancePolicy = POLICY
+    names: tuple[str, ...] = ("events",)
+    cursors: dict[str, str] = field(default_factory=dict)
+    run_keys: set[str] = field(default_factory=set)
+    reason: str = ""
+
+    def uri(self, name: str = "events") -> str:
+        return str(self.lake / f"{name}.lance")
+
+    def fill(self, fragments: int, rows: int = 8, name: str = "events") -> None:
+        for _ in range(fragments):
+            lance_core.write_dataset(pa.table({"id": range(rows)}), self.uri(name), mode="append")
+
+    def target(self, name: str, op: str) -> Target:
+        declaration = DatasetDeclaration(
+            name=name,
+            uri=self.uri(name),
+            source=SourceSpec(format=SourceFormat.ENVIRONMENT),
+            maintenance=self.policy,
+        )
+        return Target(declaration=declaration, job_name=f"{op}_{name}", run_config={"ops": {}})
+
+    def tick(self, op: str = "compact") -> list[dg.RunRequest]:
+        """One tick; what is asked for a second time is dropped, as the daemon does."""
+        targets = [self.target(name, op) for name in self.names]
+        jobs = [make_job(target.job_name) for target in targets]
+        sensor = build_maintenance_sensor(
+            KINDS[op], targets, jobs, interval_seconds=30, status=dg.DefaultSensorStatus.STOPPED
+        )
+        with dg.build_sensor_context(instance=self.instance, cursor=self.cursors.get(op)) as context:
+            data = sensor.evaluate_tick(context)
+        self.cursors[op], self.reason = data.cursor, data.skip_message or ""
+        assert not data.asset_events
+        new = [request for request in data.run_requests if request.run_key not in self.run_keys]
+        assert len(new) == len(data.run_requests), "a run was asked for twice"
+        self.run_keys.update(request.run_key for request in new)
+        return list(new)
+
+    def skip(self, reason: str, op: str = "compact") -> None:
+        assert self.tick(op) == []
+        assert self.reason == reason
+
+    def start_run(
+        self,
+        op: str,
+        name: str = "events",
+        status: dg.DagsterRunStatus = dg.DagsterRunStatus.STARTED,
+        **tags: str,
+    ) -> str:
+        job = make_job(f"{op}_{name}")
+        return self.instance.create_run_for_job(
+            job, status=status, tags={"lance/dataset": name, "lance/op": op, **tags}
+        ).run_id
+
+    def end_run(self, run_id: str) -> None:
+        self.instance.report_run_failed(self.instance.get_run_by_id(run_id))
+
+
+def make_job(name: str) -> dg.JobDefinition:
+    @dg.job(name=name)
+    def job() -> None:
+        pass
+
+    return job
+
+
+@pytest.fixture
+def watched(instance: dg.DagsterInstance, tmp_path: Path) -> Watched:
+    return Watched(instance, tmp_path)
+
+
+def test_a_dataset_that_does_not_exist_yet(watched) -> None:
+    for op in KINDS:
+        watched.skip("events: there is no dataset yet", op)
+
+
+def test_a_compaction_is_asked_for_once_enough_small_fragments_are_there(watched) -> None:
+    watched.fill(3)
+    watched.skip("events: 3 small fragments < 4")
+    watched.skip("events: version 3 as before: 3 small fragments < 4")
+    watched.fill(1)
+    (request,) = watched.tick()
+    assert request.job_name == "compact_events"
+    assert request.run_config == {"ops": {}}
+    assert request.run_key.startswith(f"events:compact:4:{POLICY.digest()}:")
+    assert request.tags == {
+        "dagster/sensor_name": "compaction_sensor",
+        "lance/dataset": "events",
+        "lance/op": "compact",
+        "lance/read_version": "4",
+        "lance/reason": "4 small fragments >= 4",
+        "lance/work": request.run_key,
+    }
+
+
+def test_no_run_is_asked_for_twice(watched) -> None:
+    watched.fill(4)
+    assert len(watched.tick()) == 1
+    for _ in range(3):
+        watched.skip("events: version 4 as before: a run was asked for, 4 small fragments >= 4")
+
+
+OUTCOMES = {
+    dg.DagsterRunStatus.FAILURE: "failed",
+    dg.DagsterRunStatus.CANCELED: "was cancelled",
+    dg.DagsterRunStatus.SUCCESS: "left work behind",
+}
+
+
+@pytest.fixture
+def clock(monkeypatch) -> SimpleNamespace:
+    """What the sensors take for the time; ``ahead`` seconds later than it is."""
+    clock = SimpleNamespace(ahead=0.0)
+    clock.time = lambda: time.time() + clock.ahead
+    monkeypatch.setattr(run_requests, "time", clock)
+    return clock
+
+
+def answer(watched: Watched, request: dg.RunRequest, status: dg.DagsterRunStatus) -> str:
+    """Run what was asked for; it ends now."""
+    run = watched.instance.create_run_for_job(
+        make_job(request.job_name), status=dg.DagsterRunStatus.STARTED, tags=request.tags
+    )
+    kinds = {
+        dg.DagsterRunStatus.FAILURE: dg.DagsterEventType.RUN_FAILURE,
+        dg.DagsterRunStatus.CANCELED: dg.DagsterEventType.RUN_CANCELED,
+        dg.DagsterRunStatus.SUCCESS: dg.DagsterEventType.RUN_SUCCESS,
+    }
+    if status in kinds:
+        event = dg.DagsterEvent(event_type_value=kinds[status].value, job_name=run.job_name)
+        watched.instance.report_dagster_event(event, run.run_id)
+    return run.run_id
+
+
+@pytest.mark.parametrize("status", OUTCOMES)
+@pytest.mark.parametrize("op", ["compact", "cleanup"])
+def test_what_a_run_did_not_do_is_asked_for_again_after_a_pause(watched, clock, op, status) -> None:
+    """Ten minutes, twenty, forty: not at every tick, and not never."""
+    watched.fill(4)
+    (request,) = watched.tick(op)
+    for pause in (600, 1200, 2400):
+        run_id = answer(watched, request, status)
+        for ahead in (0, pause - 100):
+            clock.ahead = ahead
+            assert watched.tick(op) == []
+            assert f"run {run_id} {OUTCOMES[status]}, the next is asked for after 2" in watched.reason
+            assert watched.reason.endswith(f", {request.tags['lance/reason']}")
+        clock.ahead = pause + 100
+        (request,) = watched.tick(op)
+        assert request.run_key.endswith(f":after {run_id}")
+        assert watched.tick(op) == []
+        clock.ahead = 0
+
+
+def test_the_pause_is_a_day_at_most(watched, clock) -> None:
+    watched.fill(4)
+    (request,) = watched.tick()
+    for _ in range(12):
+        answer(watched, request, dg.DagsterRunStatus.FAILURE)
+    clock.ahead = 86_400 - 100
+    assert watched.tick() == []
+    clock.ahead = 86_400 + 100
+    assert len(watched.tick()) == 1
+
+
+def test_a_run_that_was_asked_for_is_waited_for_without_a_look_at_the_dataset(watched, clock) -> None:
+    watched.fill(4)
+    (request,) = watched.tick()
+    answer(watched, request, dg.DagsterRunStatus.STARTED)
+    clock.ahead = 7200
+    watched.skip("events: version 4 as before: a run was asked for, 4 small fragments >= 4")
+
+
+def test_a_new_version_is_new_work_without_a_pause(watched) -> None:
+    watched.fill(4)
+    (request,) = watched.tick()
+    answer(watched, request, dg.DagsterRunStatus.FAILURE)
+    assert watched.tick() == []
+    watched.fill(1)
+    assert len(watched.tick()) == 1
+
+
+def test_a_lost_cursor_keeps_the_pause(watched, clock) -> None:
+    watched.fill(4)
+    (request,) = watched.tick()
+    run_id = answer(watched, request, dg.DagsterRunStatus.FAILURE)
+    watched.cursors.clear()
+    assert watched.tick() == []
+    assert f"run {run_id} failed" in watched.reason
+    clock.ahead = 700
+    assert len(watched.tick()) == 1
+
+
+def test_another_policy_is_another_question(watched) -> None:
+    watched.fill(4)
+    watched.tick()
+    watched.policy = MaintenancePolicy(compaction=CompactionPolicy(target_rows_per_fragment=50, min_small_fragments=3))
+    assert len(watched.tick()) == 1
+
+
+def test_a_lost_cursor_asks_for_nothing_new(watched) -> None:
+    watched.fill(4)
+    (first,) = watched.tick()
+    watched.cursors.clear()
+    watched.run_keys.clear()
+    (second,) = watched.tick()
+    assert second.run_key == first.run_key
+
+
+def test_after_the_compaction_nothing_is_due(watched) -> None:
+    watched.fill(6)
+    watched.tick()
+    lance.dataset(watched.uri()).optimize.compact_files(target_rows_per_fragment=100)
+    watched.skip("events: 1 small fragment < 4")
+
+
+def test_small_fragments_between_large_ones_are_left(watched) -> None:
+    for rows in (8, 100, 8, 100, 8, 100, 8):
+        watched.fill(1, rows)
+    watched.skip("events: 4 small fragments, of which 0 have small neighbours < 4")
+
+
+def test_a_plan_without_work_is_not_asked_for(watched) -> None:
+    """A budget below the smallest merge: the job would find nothing to do."""
+    watched.policy = MaintenancePolicy(
+        compaction=CompactionPolicy(target_rows_per_fragment=100, min_small_fragments=4, max_source_bytes=1)
+    )
+    watched.fill(4)
+    watched.skip("events: 4 small fragments >= 4, but nothing that a plan would rewrite")
+
+
+@pytest.mark.parametrize("other", ["compact", "materialize_deletions"])
+def test_rewrites_of_one_dataset_wait_for_each_other(watched, other) -> None:
+    watched.fill(4)
+    lance.dataset(watched.uri()).delete("id < 4")
+    run_id = watched.start_run(other)
+    for op, figures in (
+        ("compact", "4 small fragments >= 4"),
+        ("materialize_deletions", "4 fragments with more than 0.25 deleted, 16 deleted rows >= 2"),
+    ):
+        assert watched.tick(op) == []
+        heard_of = r"last heard of [-\d]+ [:\d]+ UTC"
+        assert re.fullmatch(rf"events: waits for run {run_id} \({other}, {heard_of}\), {figures}", watched.reason)
+    watched.end_run(run_id)
+    assert len(watched.tick()) == 1
+
+
+@pytest.mark.parametrize("status", [dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.NOT_STARTED])
+def test_a_run_that_nobody_hears_of_is_not_waited_for(watched, monkeypatch, status) -> None:
+    watched.fill(4)
+    watched.start_run(
+        "compact", status=status, **{MACHINE_TAG: "a container that is gone", PROCESS_TAG: "17@1700000000"}
+    )
+    assert watched.tick() == []
+    later = datetime.now(UTC) + timedelta(hours=7)
+    monkeypatch.setattr(silent_runs, "_now", lambda: later)
+    assert len(watched.tick()) == 1
+
+
+def test_a_dry_run_is_not_waited_for(watched) -> None:
+    watched.fill(4)
+    tags = {"lance/dataset": "events", "lance/op": "compact"}
+    for dry_run in (True, False):
+        config = {"ops": {"plan_rewrites": {"config": {"dry_run": dry_run}}}}
+        started = dg.DagsterRunStatus.STARTED
+        create_run_for_test(watched.instance, "compact", status=started, tags=tags, run_config=config)
+        assert len(watched.tick()) == dry_run
+        watched.fill(1)
+
+
+def test_other_runs_are_not_waited_for(watched) -> None:
+    watched.fill(4)
+    watched.start_run("ingest")
+    watched.start_run("cleanup")
+    watched.start_run("compact", "users")
+    assert len(watched.tick()) == 1
+
+
+def test_deletions_are_materialized_above_the_fraction(watched) -> None:
+    watched.fill(3)
+    op = "materialize_deletions"
+    watched.skip("events: no fragment with more than 0.25 of its rows deleted, 0 in all", op)
+    lance.dataset(watched.uri()).delete("id < 2")
+    watched.skip("events: no fragment with more than 0.25 of its rows deleted, 0.25 in all", op)
+    lance.dataset(watched.uri()).delete("id = 2")
+    (request,) = watched.tick(op)
+    assert request.tags["lance/reason"] == "3 fragments with more than 0.25 deleted, 9 deleted rows >= 2"
+    lance.dataset(watched.uri()).optimize.compact_files(materialize_deletions_threshold=0.25)
+    watched.skip("events: no fragment with more than 0.25 of its rows deleted, 0 in all", op)
+
+
+def test_too_few_deleted_rows_are_left(watched) -> None:
+    watched.fill(1, rows=3)
+    watched.fill(1, rows=100)
+    lance.dataset(watched.uri()).delete("id = 0")
+    watched.skip("events: 1 fragment with more than 0.25 deleted, 1 deleted row < 2", "materialize_deletions")
+
+
+def test_a_cleanup_is_asked_for_when_versions_may_go(watched) -> None:
+    watched.fill(3)
+    watched.skip("events: 3 versions, 0 may go < 1 (the newest 3 stay)", "cleanup")
+    watched.fill(2)
+    (request,) = watched.tick("cleanup")
+    assert request.tags["lance/reason"] == "5 versions, 2 may go >= 1"
+    for _ in range(2):
+        watched.skip("events: a run was asked for, 5 versions, 2 may go >= 1", "cleanup")
+    lance.dataset(watched.uri()).cleanup_old_versions(older_than=timedelta(0), retain_versions=3)
+    watched.skip("events: 3 versions, 0 may go < 1 (the newest 3 stay)", "cleanup")
+
+
+def test_versions_ripen_without_a_commit(watched) -> None:
+    """The latest version is the same, and yet there is new work."""
+    day = 86_400
+    watched.policy = MaintenancePolicy(cleanup=CleanupPolicy(retain_versions=1, older_than=timedelta(days=1)))
+    watched.fill(4)
+    assert watched.tick("cleanup") == []
+    assert "3 are younger than 1 day" in watched.reason
+    age(watched.uri(), 1, 2 * day)
+    (first,) = watched.tick("cleanup")
+    age(watched.uri(), 2, 2 * day)
+    (second,) = watched.tick("cleanup")
+    assert first.run_key != second.run_key
+    watched.skip("events: a run was asked for, 4 versions, 2 may go >= 1", "cleanup")
+
+
+def test_tagged_versions_are_not_asked_for(watched) -> None:
+    watched.fill(5)
+    reference = lance.dataset(watched.uri())
+    for version in (1, 2):
+        reference.tags.create(f"kept-{version}", version)
+    watched.skip("events: 5 versions, 0 may go < 1 (the newest 3 stay; 2 are tagged or have a branch)", "cleanup")
+    reference.tags.delete("kept-1")
+    assert len(watched.tick("cleanup")) == 1
+
+
+@pytest.mark.parametrize("op", KINDS)
+def test_what_is_switched_off_is_not_asked_for(watched, op) -> None:
+    watched.policy = MaintenancePolicy(compaction=None, deletion=None, cleanup=None)
+    watched.fill(20)
+    lance.dataset(watched.uri()).delete("id < 5")
+    assert watched.tick(op) == []
+    assert watched.reason.endswith("is switched off")
+
+
+def test_each_dataset_gets_one_request_and_one_line(watched) -> None:
+    watched.names = ("events", "users", "small")
+    for name in ("events", "users"):
+        watched.fill(4, name=name)
+    watched.fill(1, name="small")
+    requests = watched.tick()
+    assert [request.tags["lance/dataset"] for request in requests] == ["events", "users"]
+    assert [request.job_name for request in requests] == ["compact_events", "compact_users"]
+    watched.skip(
+        "events: version 4 as before: a run was asked for, 4 small fragments >= 4; "
+        "users: version 4 as before: a run was asked for, 4 small fragments >= 4; "
+        "small: version 1 as before: 1 small fragment < 4"
+    )
+
+
+def corrupt(path: Path) -> None:
+    (manifest,) = (path / "_versions").glob("*.manifest")
+    manifest.write_bytes(b"not a manifest at all, though long enough for a trailer")
+
+
+def replace_by_file(path: Path) -> None:
+    shutil.rmtree(path)
+    path.write_text("no dataset")
+
+
+def mix_namings(path: Path) -> None:
+    (path / "_versions" / "1.manifest").write_bytes(b"")
+
+
+@pytest.mark.parametrize("spoil", [corrupt, replace_by_file, mix_namings])
+@pytest.mark.parametrize("op", ["compact", "materialize_deletions"])
+def test_a_broken_dataset_does_not_stop_the_others(watched, op, spoil: Callable[[Path], None]) -> None:
+    watched.names = ("broken", "events")
+    watched.fill(1, name="broken")
+    watched.fill(4)
+    lance.dataset(watched.uri()).delete("id < 4")
+    spoil(Path(watched.uri("broken")))
+    (request,) = watched.tick(op)
+    assert request.tags["lance/dataset"] == "events"
+    assert watched.tick(op) == []
+    assert watched.reason.startswith("broken: cannot be examined: ")
+    assert "; events: version 5 as before: " in watched.reason
+
+
+def test_a_broken_tag_skips_the_cleanup_of_its_dataset_alone(watched) -> None:
+    watched.names = ("broken", "events")
+    watched.fill(4, name="broken")
+    watched.fill(4)
+    tags = Path(watched.uri("broken"), "_refs", "tags")
+    tags.mkdir(parents=True)
+    (tags / "t.json").write_text("{")
+    (request,) = watched.tick("cleanup")
+    assert request.tags["lance/dataset"] == "events"
+
+
+def test_a_broken_dataset_that_is_well_again(watched) -> None:
+    watched.fill(4)
+    manifest = next(path for path in Path(watched.uri(), "_versions").iterdir() if path.name.endswith("11.manifest"))
+    kept, status = manifest.read_bytes(), manifest.stat()
+    manifest.write_bytes(b"not a manifest at all, though long enough for a trailer")
+    assert watched.tick() == []
+    manifest.write_bytes(kept)
+    os.utime(manifest, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert len(watched.tick()) == 1
+
+
+def test_a_dataset_created_anew_is_looked_at_again(watched) -> None:
+    watched.fill(4)
+    (first,) = watched.tick()
+    shutil.rmtree(watched.uri())
+    watched.fill(4)
+    (second,) = watched.tick()
+    assert first.run_key != second.run_key
+
+
+@pytest.mark.parametrize("cursor", ["nonsense", '{"format": 99}', '{"format": 1, "datasets": {"events": {"x": 1}}}'])
+def test_a_cursor_that_is_not_understood_counts_as_none(watched, cursor) -> None:
+    watched.fill(4)
+    watched.cursors["compact"] = cursor
+    assert len(watched.tick()) == 1
+    assert json.loads(watched.cursors["compact"])["datasets"]["events"]["version"] == 4
+
+
+def test_an_unchanged_dataset_costs_one_listing(watched, monkeypatch) -> None:
+    watched.fill(3)
+    watched.tick()
+    read = []
+    store_type = type(lance_core.dataset(watched.uri()).log.store)
+    for method in ("get", "get_ranges", "list", "list_names", "list_recursive"):
+        real = getattr(store_type, method)
+        monkeypatch.setattr(
+            store_type, method, lambda *given, _real=real, _name=method: read.append(_name) or _real(*given)
+        )
+    watched.tick()
+    assert read == ["list_names"]
+    watched.fill(1)
+    read.clear()
+    watched.tick()
+    assert read == ["list_names", "get"]
+
+
+def age(uri: str, version: int, seconds: float) -> None:
+    log = lance_core.dataset(uri).log
+    (name,) = [name for name in log.newer_than(0) if name.version == version]
+    moment = time.time() - seconds
+    os.utime(log.path(name), (moment, moment))

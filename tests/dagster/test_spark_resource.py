@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import dagster as dg
+import pytest
+
+from lance_core.errors import NotFoundError
+from lance_pipelines.resources import spark as spark_module
+from lance_pipelines.resources.spark import SparkResource
+
+
+class Sessions:
+    """Stands in for starting and stopping real ones."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.started: list[dict[str, str]] = []
+        self.stopped: list[object] = []
+        monkeypatch.setattr(spark_module, "start_session", self.start)
+        monkeypatch.setattr(spark_module, "stop_session", self.stopped.append)
+        monkeypatch.setattr(spark_module, "_is_running", lambda: False)
+
+    def start(self, settings: dict[str, str]) -> object:
+        self.started.append(settings)
+        return object()
+
+
+@pytest.fixture
+def sessions(monkeypatch: pytest.MonkeyPatch) -> Sessions:
+    return Sessions(monkeypatch)
+
+
+def run(resource: SparkResource, *, touches: int, fails: bool = False) -> dg.ExecuteInProcessResult:
+    @dg.op
+    def use(spark: SparkResource) -> None:
+        for _ in range(touches):
+            assert spark.spark_session is spark.spark_session
+        if fails:
+            raise RuntimeError
+
+    @dg.op(ins={"start": dg.In(dg.Nothing)})
+    def use_again(spark: SparkResource) -> None:
+        assert touches == 0 or spark.spark_session
+
+    @dg.job(resource_defs={"spark": resource}, executor_def=dg.in_process_executor)
+    def job() -> None:
+        use_again(use())
+
+    return job.execute_in_process(raise_on_error=False)
+
+
+def test_a_run_that_needs_no_session_starts_none(sessions) -> None:
+    assert run(SparkResource(), touches=0).success
+    assert (sessions.started, sessions.stopped) == ([], [])
+
+
+def test_the_steps_of_a_run_share_one_session_which_ends_with_it(sessions) -> None:
+    assert run(SparkResource(), touches=2).success
+    assert len(sessions.started) == len(sessions.stopped) == 1
+
+
+def test_the_session_ends_with_a_run_that_failed(sessions) -> None:
+    assert not run(SparkResource(), touches=1, fails=True).success
+    assert len(sessions.started) == len(sessions.stopped) == 1
+
+
+def test_somebody_elses_session_is_used_and_left_running(sessions, monkeypatch) -> None:
+    monkeypatch.setattr(spark_module, "_is_running", lambda: True)
+    assert run(SparkResource(), touches=1).success
+    assert len(sessions.started) == 1
+    assert sessions.stopped == []
+
+
+def test_settings_may_be_dotted_or_nested(sessions) -> None:
+    run(SparkResource(spark_config={"spark.master": "local[1]", "spark": {"ui": {"enabled": True}}}), touches=1)
+    assert sessions.started == [{"spark.master": "local[1]", "spark.ui.enabled": "true"}]
+
+
+def test_a_session_that_does_not_start_fails_the_step_with_its_reason(project, instance, monkeypatch) -> None:
+    def fail(settings):
+        raise NotFoundError("Spark needs Java 17 or newer and none was found")
+
+    monkeypatch.setattr(spark_module, "start_session", fail)
+    defs = project.definitions()
+    job = dg.Definitions(
+        assets=list(defs.assets), jobs=list(defs.jobs), resources={"spark": SparkResource()}
+    ).resolve_job_def("ingest")
+    result = job.execute_in_process(instance=instance, raise_on_error=False)
+    (event,) = result.get_step_failure_events()
+    description = event.step_failure_data.user_failure_data.description
+    assert description == "events: Spark needs Java 17 or newer and none was found [NotFoundError]"

@@ -1,0 +1,206 @@
+"""Every store call of every operation fails once, before and after it takes effect.
+
+A dry run lists the calls. Then, for each of them, the operation runs on a fresh table whose store fails at that call.
+Whatever happens, the table opens at the old or the new version, with the rows of that version.
+"""
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyroaring import BitMap
+
+import lance_core
+from lance_core import LanceOperation
+from lance_core.api.commit import CommitOptions, commit
+from lance_core.errors import CommitOutcomeUnknownError, DatasetNotFoundError, LanceError
+from lance_core.io import uri as uri_module
+from lance_core.io.local_store import LocalStore
+from lance_core.io.memory_store import MemoryStore
+from lance_core.io.object_store import ObjectStore
+from tests.support.deletes import planned_delete
+from tests.support.faulty_store import Call, Fault, FaultyStore, When, fault_at, no_fault
+
+URI = "memory://faulty/table"
+OLD = pa.table({"a": pa.array([1, 2, 3], pa.int64())})
+NEW = pa.table({"a": pa.array([4, 5], pa.int64())})
+
+OPERATIONS: dict[str, tuple[Callable[[], object], bool, list[int]]] = {
+    # name: (what to do, whether the table exists before, rows afterwards)
+    "create": (lambda: lance_core.write_dataset(NEW, URI, mode="create"), False, [4, 5]),
+    "append": (lambda: lance_core.write_dataset(NEW, URI, mode="append"), True, [1, 2, 3, 4, 5]),
+    "append, first": (lambda: lance_core.write_dataset(NEW, URI, mode="append"), False, [4, 5]),
+    "overwrite": (lambda: lance_core.write_dataset(NEW, URI, mode="overwrite"), True, [4, 5]),
+    "commit": (lambda: _commit_fragments(), True, [1, 2, 3, 4, 5]),
+    "delete": (lambda: _delete(), True, [1, 3]),
+    "rewrite": (lambda: _rewrite(), True, [1, 2, 3]),
+    "reserve": (lambda: _commit(LanceOperation.ReserveFragments(2)), True, [1, 2, 3]),
+    "settings": (lambda: lance_core.dataset(URI).update_config({"k": "v"}), True, [1, 2, 3]),
+    "restore": (lambda: lance_core.dataset(URI).restore(), True, [1, 2, 3]),
+}
+
+
+WITHOUT_DATA_FILES = ("delete", "reserve", "settings", "restore")
+
+
+def _commit(operation: LanceOperation.BaseOperation) -> object:
+    return lance_core.LanceDataset.commit(URI, operation, read_version=1)
+
+
+def _commit_fragments() -> object:
+    return _commit(LanceOperation.Append(lance_core.write_fragments(NEW, URI)))
+
+
+def _delete() -> object:
+    rows = {0: BitMap([1])}
+    log = lance_core.dataset(URI).log
+    return commit(log, planned_delete(log, 1, rows), CommitOptions(affected_rows=rows))
+
+
+def _rewrite() -> object:
+    old = [fragment.metadata for fragment in lance_core.dataset(URI).get_fragments()]
+    return _commit(LanceOperation.Rewrite([LanceOperation.RewriteGroup(old, lance_core.write_fragments(OLD, URI))], []))
+
+
+class Bench:
+    """A fresh table in one kind of store for each run."""
+
+    def __init__(self, kind: str, directory: Path) -> None:
+        self.kind = kind
+        self.directory = directory
+
+    def run(self, operation: str, fault: Fault, *, retryable: bool) -> tuple[FaultyStore, LanceError | None]:
+        """Run an operation on a fresh table with this fault; the store and what was raised."""
+        action, exists, _ = OPERATIONS[operation]
+        store = self._fresh(exists)
+        store.fault, store.retryable = fault, retryable
+        try:
+            action()
+        except LanceError as error:
+            raised: LanceError | None = error
+        else:
+            raised = None
+        finally:
+            store.fault = no_fault
+        return store, raised
+
+    def _fresh(self, exists: bool) -> FaultyStore:
+        inner: ObjectStore = MemoryStore() if self.kind == "memory" else LocalStore()
+        shutil.rmtree(self.directory / "table", ignore_errors=True)
+        store = FaultyStore(inner)
+        uri_module._memory_stores["faulty"] = store
+        if exists:
+            lance_core.write_dataset(OLD, URI)
+        store.calls.clear()
+        return store
+
+
+@pytest.fixture(params=["memory", "local"])
+def bench(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+    # Paths of the memory scheme are relative, so that a local store below it works in this directory.
+    monkeypatch.chdir(tmp_path)
+    yield Bench(request.param, tmp_path)
+    uri_module._memory_stores.pop("faulty", None)
+
+
+def _check(operation: str, store: FaultyStore, raised: LanceError | None) -> None:
+    _, exists, rows_after = OPERATIONS[operation]
+    version_before, rows_before = (1, [1, 2, 3]) if exists else (0, [])
+    try:
+        dataset = lance_core.dataset(URI)
+        version, rows = dataset.version, dataset.to_table()["a"].to_pylist()
+        dataset.validate()
+    except DatasetNotFoundError:
+        version, rows = 0, []
+    assert (version, rows) in [(version_before, rows_before), (version_before + 1, rows_after)]
+    if raised is None:
+        assert version == version_before + 1
+    elif not isinstance(raised, CommitOutcomeUnknownError):
+        assert version == version_before
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("retryable", [False, True], ids=["final", "retryable"])
+def test_one_failure_anywhere(bench: Bench, operation: str, retryable: bool) -> None:
+    store, raised = bench.run(operation, no_fault, retryable=False)
+    assert raised is None
+    calls = list(store.calls)
+    methods = {"list_names", "put", "put_if_absent"} | (
+        set() if operation in WITHOUT_DATA_FILES else {"create", "commit"}
+    )
+    assert methods <= {call.method for call in calls}
+    for call in calls:
+        for when in When:
+            store, raised = bench.run(operation, fault_at(call.index, when), retryable=retryable)
+            _check(operation, store, raised)
+            assert not isinstance(raised, CommitOutcomeUnknownError)
+            if call.method == "put_if_absent" and (when is When.AFTER or retryable):
+                # A lost response is found out; a request that may be repeated is repeated.
+                assert raised is None
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("when", list(When))
+def test_an_outcome_that_cannot_be_found_out_is_unknown(bench: Bench, operation: str, when: When) -> None:
+    created: list[str] = []
+
+    def fault(call: Call) -> When | None:
+        if call.method == "put_if_absent":
+            created.append(call.path)
+            return when
+        return When.BEFORE if created and call.path in created else None
+
+    store, raised = bench.run(operation, fault, retryable=False)
+    assert isinstance(raised, CommitOutcomeUnknownError)
+    assert not [call for call in store.calls if call.method == "delete"]
+    _check(operation, store, raised)
+    transactions = list(store.inner.list(store.join("table", "_transactions")))
+    assert len(transactions) == (2 if OPERATIONS[operation][1] else 1)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_everything_after_any_call_fails(bench: Bench, operation: str) -> None:
+    """The network goes away for good at some call."""
+    store, _ = bench.run(operation, no_fault, retryable=False)
+    for index in range(len(store.calls)):
+        store, raised = bench.run(
+            operation, lambda call, index=index: When.BEFORE if call.index >= index else None, retryable=False
+        )
+        _check(operation, store, raised)
+        assert not [call for call in store.calls[:index] if call.method == "delete"]
+
+
+@pytest.mark.parametrize("retryable", [False, True], ids=["final", "retryable"])
+def test_a_transaction_that_is_committed_until_it_succeeds_lands_once(bench: Bench, retryable: bool) -> None:
+    """What a step that is retried from outside does, with a failure at each call of its first run."""
+    dry = bench._fresh(exists=True)
+    first = lance_core.write_fragments(NEW, URI, return_transaction=True)
+    dry.calls.clear()
+    lance_core.LanceDataset.commit(URI, first)
+    calls = list(dry.calls)
+    for call in calls:
+        for when in When:
+            store = bench._fresh(exists=True)
+            transaction = lance_core.write_fragments(NEW, URI, return_transaction=True)
+            store.calls.clear()
+            store.fault, store.retryable = fault_at(call.index, when), retryable
+            made = None
+            while made is None:
+                try:
+                    made = lance_core.LanceDataset.commit(URI, transaction)
+                except LanceError:
+                    store.fault = no_fault
+            assert made.version == 2
+            assert lance_core.dataset(URI).to_table()["a"].to_pylist() == [1, 2, 3, 4, 5]
+
+
+def test_data_files_of_a_failed_write_are_removed_while_no_commit_was_tried(bench: Bench) -> None:
+    dry, _ = bench.run("append", no_fault, retryable=False)
+    for call in dry.calls:
+        if call.method not in ("create", "write", "commit"):
+            continue
+        store, raised = bench.run("append", fault_at(call.index, When.BEFORE), retryable=False)
+        assert raised is not None
+        assert len(list(store.inner.list(store.join("table", "data")))) == 1

@@ -1,0 +1,93 @@
+"""A writer that is killed at any moment leaves a table that opens, and nothing that blocks the next writer."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import lance
+import pyarrow as pa
+import pytest
+
+import lance_core
+from lance_core.table.paths import manifest_name
+
+ROOT = Path(__file__).parents[2]
+
+WRITER = """
+import sys, pyarrow as pa, lance_core
+uri = sys.argv[1]
+print("ready", flush=True)
+row = lance_core.dataset(uri).count_rows()
+while True:
+    lance_core.write_dataset(pa.table({"a": [row]}), uri, mode="append")
+    row += 1
+    print(row, flush=True)
+"""
+
+
+def _start(uri: Path) -> subprocess.Popen:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(uri)], stdout=subprocess.PIPE, env=environment, text=True
+    )
+
+
+def _kill_after(uri: Path, num_commits: int, seconds: float) -> int:
+    """Start a writer, let it make some commits, kill it a moment later; the rows that it said it had committed."""
+    writer = _start(uri)
+    try:
+        assert writer.stdout.readline() == "ready\n"
+        for _ in range(num_commits):
+            writer.stdout.readline()
+        # Not a synchronisation: any moment will do, and another one each time.
+        time.sleep(seconds)
+    finally:
+        writer.send_signal(signal.SIGKILL)
+        said = [int(line) for line in writer.stdout.read().split()]
+        writer.wait()
+        writer.stdout.close()
+    return said[-1] if said else 0
+
+
+def _kill_repeatedly(uri: Path, num_kills: int, seed: int) -> None:
+    lance_core.write_dataset(pa.table({"a": pa.array([], pa.int64())}), uri)
+    randomness = random.Random(seed)
+    for _ in range(num_kills):
+        before = lance_core.dataset(uri).count_rows()
+        said = _kill_after(uri, 1, randomness.random() * 0.02)
+        dataset = lance_core.dataset(uri)
+        # Everything that was acknowledged is there; at most one row more.
+        assert max(before, said) <= dataset.count_rows()
+        assert dataset.to_table()["a"].to_pylist() == list(range(dataset.count_rows()))
+        assert [each["version"] for each in dataset.version_refs()] == list(range(1, dataset.version + 1))
+        dataset.validate()
+    lance.dataset(str(uri)).validate()
+    assert lance.write_dataset(pa.table({"a": [-1]}), str(uri), mode="append").version == dataset.version + 1
+
+
+def test_kills_at_random_moments(tmp_path: Path) -> None:
+    _kill_repeatedly(tmp_path / "t", num_kills=3, seed=1)
+
+
+@pytest.mark.slow
+def test_many_kills_at_random_moments(tmp_path: Path) -> None:
+    _kill_repeatedly(tmp_path / "t", num_kills=100, seed=2)
+
+
+def test_staging_files_of_dead_writers_block_nobody(tmp_path: Path) -> None:
+    uri = tmp_path / "t"
+    rows = pa.table({"a": [1]})
+    lance_core.write_dataset(rows, uri)
+    for version in (2, 3, 4):
+        for number in (1, 2):
+            (uri / "_versions" / f"{manifest_name(version)}#{number}").write_bytes(b"half a mani")
+    assert lance_core.write_dataset(rows, uri, mode="append").version == 2
+    assert lance.write_dataset(rows, str(uri), mode="append").version == 3
+    assert lance_core.write_dataset(rows, uri, mode="append").version == 4
+    assert lance.dataset(str(uri)).count_rows() == 4
+    leftovers = [path.name for path in (uri / "_versions").iterdir() if "#" in path.name]
+    assert len(leftovers) == 6

@@ -1,0 +1,74 @@
+"""Structs and binaries of the reference that are stored as columns of another kind: read, or refused, never null."""
+
+import lance
+import pyarrow as pa
+import pytest
+
+import lance_core
+from lance_core.errors import NotSupportedError
+
+STRUCTS = pa.array([{"a": i, "b": -i} for i in range(50)], pa.struct([("a", pa.int32()), ("b", pa.int32())]))
+
+
+@pytest.fixture
+def uri(tmp_path) -> str:
+    return str(tmp_path / "table")
+
+
+def _structs(metadata: dict[str, str]) -> pa.Table:
+    return pa.table([STRUCTS], schema=pa.schema([pa.field("s", STRUCTS.type, metadata=metadata)]))
+
+
+@pytest.mark.parametrize("key", ["packed", "lance-encoding:packed", "Packed"])
+@pytest.mark.parametrize("value", ["true", "TRUE", "True", "1", "yes", "on", "y", "false", "", "t"])
+def test_packed_structs_are_read(uri: str, key: str, value: str) -> None:
+    lance.write_dataset(_structs({key: value}), uri, data_storage_version="2.2")
+    ours = lance_core.dataset(uri)
+    field = ours.lance_schema.field("s")
+    assert ours.get_fragments()[0].metadata.files[0].fields == [leaf.id for leaf in field.leaves()]
+    assert ours.to_table()["s"].to_pylist() == STRUCTS.to_pylist()
+    assert ours.take([7], columns=["s"])["s"].to_pylist() == [{"a": 7, "b": -7}]
+
+
+@pytest.mark.parametrize("key", ["packed", "lance-encoding:packed"])
+def test_packed_structs_are_not_written(uri: str, key: str) -> None:
+    with pytest.raises(NotSupportedError, match="packed structs"):
+        lance_core.write_dataset(_structs({key: "true"}), uri)
+    lance_core.write_dataset(_structs({key: "false"}), uri)
+    assert lance.dataset(uri).to_table()["s"].to_pylist() == STRUCTS.to_pylist()
+
+
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+@pytest.mark.parametrize("value", ["true", "false"])
+def test_tables_with_blobs_are_read_without_them(uri: str, version: str, value: str) -> None:
+    fields = [pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": value}), pa.field("i", pa.int64())]
+    rows = pa.table([[b"xx", None, b""], [1, 2, 3]], schema=pa.schema(fields))
+    lance.write_dataset(rows, uri, data_storage_version=version)
+    ours = lance_core.dataset(uri)
+    ours.validate()
+    assert ours.to_table(columns=["i"])["i"].to_pylist() == [1, 2, 3]
+    assert ours.take([2], columns=["i"])["i"].to_pylist() == [3]
+    for columns in (None, ["b"], ["i", "b"], *([["b.data"]] if version == "2.2" else [])):
+        with pytest.raises(NotSupportedError, match="column 'b' holds blobs"):
+            ours.to_table(columns=columns)
+        with pytest.raises(NotSupportedError, match="column 'b' holds blobs"):
+            ours.take([0], columns=columns)
+
+
+def test_rows_without_the_blob_are_appended(uri: str) -> None:
+    fields = [pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"}), pa.field("i", pa.int64())]
+    lance.write_dataset(pa.table([[b"x"], [1]], schema=pa.schema(fields)), uri, data_storage_version="2.2")
+    lance_core.write_dataset(pa.table({"i": [2]}), uri, mode="append")
+    assert lance_core.dataset(uri).to_table(columns=["i"])["i"].to_pylist() == [1, 2]
+    assert lance.dataset(uri).to_table(columns=["i"])["i"].to_pylist() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "name", ["_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version", "_row_last_updated_at_version"]
+)
+def test_reserved_names_are_refused_by_both(uri: str, name: str) -> None:
+    rows = pa.table({name: [1]})
+    with pytest.raises(OSError, match="reserved"):
+        lance.write_dataset(rows, uri)
+    with pytest.raises(OSError, match="reserved"):
+        lance_core.write_dataset(rows, uri)

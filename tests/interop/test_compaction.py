@@ -1,0 +1,678 @@
+"""Compaction next to the reference: sizes, tasks and results of either, concurrent changes, ids, indices."""
+
+from __future__ import annotations
+
+import decimal
+import json
+import pickle
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import lance
+import numpy as np
+import pyarrow as pa
+import pytest
+from lance.optimize import Compaction as TheirCompaction
+from lance.optimize import CompactionPlan as TheirPlan
+from lance.optimize import CompactionTask as TheirTask
+from lance.optimize import RewriteResult as TheirResult
+from pyroaring import BitMap
+
+import lance_core
+from lance_core.errors import (
+    CorruptDataError,
+    InvalidInputError,
+    InvalidTypeError,
+    NotFoundError,
+    NotSupportedError,
+    RetryableCommitConflictError,
+    UnsupportedVersionError,
+    VersionNotFoundError,
+)
+from lance_core.optimize import (
+    Compaction,
+    CompactionPlan,
+    CompactionTask,
+    RewriteResult,
+    commit_rewrites,
+    plan_again,
+)
+from lance_core.proto import pb_table
+from lance_core.table.deletion_file import write_deletion_file
+from lance_core.table.feature_flags import FeatureFlag
+from lance_core.table.manifest_file import serialize_manifest_file
+from lance_core.table.paths import ManifestName, ManifestNaming
+
+
+@pytest.fixture
+def uri(tmp_path) -> str:
+    return str(tmp_path / "table")
+
+
+def numbered(start: int, rows: int) -> pa.Table:
+    numbers = range(start, start + rows)
+    return pa.table({"a": pa.array(numbers, pa.int64()), "s": [f"row {number}" for number in numbers]})
+
+
+def make(uri: str, *sizes: int, **options: object) -> lance.LanceDataset:
+    """One fragment of each size, rows numbered from 0."""
+    start = 0
+    for rows in sizes:
+        lance.write_dataset(numbered(start, rows), uri, mode="append", **options)
+        start += rows
+    return lance.dataset(uri)
+
+
+def numbers(uri: str) -> list[int]:
+    """Column ``a`` in scan order; both implementations agree, and both find the table valid."""
+    theirs, ours = lance.dataset(uri), lance_core.dataset(uri)
+    theirs.validate()
+    ours.validate()
+    rows = ours.to_table()
+    assert rows.equals(theirs.to_table())
+    return rows["a"].to_pylist()
+
+
+def sizes(uri: str) -> list[int]:
+    return [fragment.count_rows() for fragment in lance.dataset(uri).get_fragments()]
+
+
+def data_files(uri: str) -> set[str]:
+    return {path.name for path in Path(uri, "data").iterdir()}
+
+
+@pytest.mark.parametrize(
+    ("fragments", "target", "expected"),
+    [
+        ([300], 70, [84, 83, 83]),
+        ([50] * 5, 70, [100, 75, 75]),
+        ([99] * 3, 100, [149, 148]),
+        ([99] * 2, 100, [198]),
+        ([61, 61, 61, 61, 61], 100, [122, 183]),
+        ([10, 10, 10], 1000, [30]),
+    ],
+)
+def test_sizes_are_those_of_the_reference(tmp_path, fragments: list[int], target: int, expected: list[int]) -> None:
+    found = []
+    for name in ("theirs", "ours"):
+        uri = str(tmp_path / name)
+        table = make(uri, *fragments)
+        if len(fragments) == 1:
+            table.delete("a < 50")
+        opened = lance.dataset(uri) if name == "theirs" else lance_core.dataset(uri)
+        opened.optimize.compact_files(target_rows_per_fragment=target)
+        found.append((sizes(uri), [each.fragment_id for each in lance.dataset(uri).get_fragments()], numbers(uri)))
+    assert found[0] == found[1]
+    assert found[1][0] == expected
+
+
+def test_metrics_versions_and_the_handle(uri: str) -> None:
+    make(uri, 50, 50, 50).delete("a in (3, 4, 60)")
+    dataset = lance_core.dataset(uri)
+    metrics = dataset.optimize.compact_files()
+    assert (metrics.fragments_removed, metrics.fragments_added) == (3, 1)
+    assert (metrics.files_removed, metrics.files_added) == (5, 1)
+    assert dataset.version == 6
+    assert [type(each.operation).__name__ for each in dataset.get_transactions(2)] == ["Rewrite", "ReserveFragments"]
+    assert dataset.get_transactions(1)[0].read_version == 4
+    assert dataset.optimize.compact_files() == type(metrics)()
+    assert dataset.version == 6
+    assert len(numbers(uri)) == 147
+    assert not dataset.manifest.message.reader_feature_flags & FeatureFlag.DELETION_FILES
+
+
+def test_tasks_and_results_travel_between_implementations(uri: str) -> None:
+    """Plan by one, execute alternately, commit by the other."""
+    make(uri, *[60] * 8).delete("a = 20 or a = 120")
+    expected = numbers(uri)
+    options = {"target_rows_per_fragment": 100}
+    ours, theirs = lance_core.dataset(uri), lance.dataset(uri)
+    plan = Compaction.plan(ours, options)
+    their_plan = TheirPlan.from_json(plan.json())
+    assert CompactionPlan.from_json(TheirCompaction.plan(theirs, options).json()).tasks == plan.tasks
+    assert len(plan.tasks) == their_plan.num_tasks() == 4
+    results = []
+    for number, (task, their_task) in enumerate(zip(plan.tasks, their_plan.tasks, strict=True)):
+        if number % 2:
+            executed = CompactionTask.from_json(their_task.json()).execute(ours)
+            results.append(TheirResult.from_json(executed.json()))
+        else:
+            results.append(TheirTask.from_json(task.json()).execute(theirs))
+    back = [RewriteResult.from_json(result.json()) for result in results]
+    assert [result.read_version for result in back] == [9] * 4
+    assert TheirCompaction.commit(theirs, results[:2]).fragments_removed == 4
+    assert commit_rewrites(ours, back[2:]).lost == []
+    assert sorted(numbers(uri)) == expected
+
+
+def test_records_survive_json_and_pickle(uri: str) -> None:
+    make(uri, 50, 50)
+    dataset = lance_core.dataset(uri)
+    plan = Compaction.plan(dataset, {"target_bytes_per_fragment": 10**6})
+    result = plan.tasks[0].execute(dataset)
+    for record in (plan, plan.tasks[0], result):
+        assert type(record).from_json(record.json()) == record
+        assert pickle.loads(pickle.dumps(record)) == record
+    assert json.loads(plan.json())["options"]["target_bytes_per_fragment"] == 10**6
+
+
+CHANGES: dict[str, tuple[Callable[[str], object], set[int]]] = {
+    "rows deleted": (lambda uri: lance.dataset(uri).delete("a in (1, 12)"), {0}),
+    "fragment deleted": (lambda uri: lance.dataset(uri).delete("a < 10"), {0}),
+    "rows updated": (lambda uri: lance.dataset(uri).update({"s": "'new'"}, "a = 25"), {1}),
+    "rows deleted by ours": (lambda uri: lance_core.dataset(uri).delete("a = 35"), {1}),
+    "rows appended": (lambda uri: lance.write_dataset(numbered(40, 5), uri, mode="append"), set()),
+    "config changed": (lambda uri: lance.dataset(uri).update_config({"k": "v"}), set()),
+    "column renamed": (lambda uri: lance.dataset(uri).alter_columns({"path": "s", "name": "text"}), set()),
+    "column dropped": (lambda uri: lance.dataset(uri).drop_columns(["s"]), set()),
+    "all-null column added": (lambda uri: lance.dataset(uri).add_columns(pa.field("n", pa.int8())), {0, 1}),
+    "column added": (lambda uri: lance.dataset(uri).add_columns({"b": "a + 1"}), {0, 1}),
+    "table overwritten": (lambda uri: lance.write_dataset(numbered(0, 7), uri, mode="overwrite"), {0, 1}),
+    "older version restored": (lambda uri: lance.dataset(uri, version=2).restore(), {0, 1}),
+    "compacted": (lambda uri: lance.dataset(uri).optimize.compact_files(target_rows_per_fragment=1000), {0, 1}),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_change_after_the_plan_is_never_undone(uri: str, name: str) -> None:
+    """Plan and execute, then another writer commits, then commit what is intact and plan the rest again."""
+    change, expected_lost = CHANGES[name]
+    make(uri, 10, 10, 10, 10)
+    dataset = lance_core.dataset(uri)
+    options = {"target_rows_per_fragment": 20}
+    plan = Compaction.plan(dataset, options)
+    results = [task.execute(dataset) for task in plan.tasks]
+    change(uri)
+    expected = lance.dataset(uri).to_table().sort_by("a")
+    version = lance.dataset(uri).version
+    outcome = commit_rewrites(dataset, results, transaction_properties={"step": "7"})
+    assert {results.index(result) for result in outcome.lost} == expected_lost
+    assert [results.index(result) for result in outcome.committed] == sorted({0, 1} - expected_lost)
+    assert lance.dataset(uri).to_table().sort_by("a").equals(expected)
+    if outcome.committed:
+        assert outcome.version == lance.dataset(uri).version == version + 2 == dataset.version
+        [made] = dataset.get_transactions(1)
+        assert made.read_version == plan.read_version
+        assert made.transaction_properties == {"step": "7"}
+    else:
+        assert outcome.version is None
+        assert lance.dataset(uri).version <= version + 1  # ids may have been reserved
+    # Files of lost groups are gone, those of committed ones are not.
+    new = [{file.path for each in result.new_fragments for file in each.files} for result in results]
+    assert [names <= data_files(uri) for names in new] == [number not in expected_lost for number in (0, 1)]
+    # Only the losing groups are planned again; after that the table is compacted, with all changes.
+    again = plan_again(dataset, outcome.lost, options)
+    old = {each.id for result in outcome.lost for each in result.original_fragments}
+    assert {each.id for task in again.tasks for each in task.fragments} <= old
+    finished = commit_rewrites(dataset, [task.execute(dataset) for task in again.tasks])
+    assert finished.lost == []
+    assert lance.dataset(uri).to_table().sort_by("a").equals(expected)
+    numbers(uri)
+
+
+def test_an_index_made_meanwhile_makes_its_groups_lose(uri: str) -> None:
+    make(uri, 10, 10, 10, 10)
+    dataset = lance_core.dataset(uri)
+    plan = Compaction.plan(dataset, {"target_rows_per_fragment": 20})
+    results = [task.execute(dataset) for task in plan.tasks]
+    lance.dataset(uri).create_scalar_index("a", "BTREE")
+    outcome = commit_rewrites(dataset, results)
+    assert (outcome.committed, len(outcome.lost)) == ([], 2)
+    assert dataset.optimize.compact_files(target_rows_per_fragment=20).fragments_added == 2
+    _check_index(uri, 40)
+
+
+def test_committing_all_or_none(uri: str) -> None:
+    make(uri, 10, 10, 10, 10)
+    dataset = lance_core.dataset(uri)
+    plan = Compaction.plan(dataset, {"target_rows_per_fragment": 20})
+    results = [task.execute(dataset) for task in plan.tasks]
+    lance.dataset(uri).delete("a = 1")
+    with pytest.raises(RetryableCommitConflictError, match=r"\[0, 1\] were changed since version 4"):
+        Compaction.commit(dataset, results)
+    assert lance.dataset(uri).version == 5
+    # The other group can still be committed; it is not when its files are not there any more.
+    assert Compaction.commit(dataset, results[1:]).fragments_added == 1
+    assert numbers(uri) == [0, *range(2, 40)]
+    with pytest.raises(RetryableCommitConflictError):
+        Compaction.commit(dataset, results)
+    assert numbers(uri) == [0, *range(2, 40)]
+
+
+def test_committing_twice_is_committing_once(uri: str) -> None:
+    make(uri, 10, 10, 10, 10)
+    dataset = lance_core.dataset(uri)
+    results = [task.execute(dataset) for task in Compaction.plan(dataset, {"target_rows_per_fragment": 20}).tasks]
+    first = commit_rewrites(dataset, results)
+    lance.dataset(uri).delete("a = 1")
+    dataset.optimize.compact_files()
+    again = commit_rewrites(lance_core.dataset(uri), results)
+    assert (again.version, again.committed, again.lost, again.attempts) == (first.version, results, [], 0)
+    assert Compaction.commit(dataset, results) == first.metrics
+    assert numbers(uri) == [0, *range(2, 40)]
+
+
+def test_files_of_versions_that_were_cleaned_up_are_not_removed(uri: str) -> None:
+    make(uri, 10, 10)
+    dataset = lance_core.dataset(uri)
+    results = [task.execute(dataset) for task in Compaction.plan(dataset, {}).tasks]
+    commit_rewrites(dataset, results)
+    lance.dataset(uri).delete("a = 1")
+    lance.dataset(uri).tags.create("kept", 4)
+    # Nobody can tell any more whether version 4 made them part of the table.
+    for name in ("3", "4"):
+        path = dataset.log.path(next(each for each in dataset.log.newer_than(0) if str(each.version) == name))
+        dataset.log.store.delete(path)
+    other = RewriteResult.from_json(results[0].json())
+    before = data_files(uri)
+    commit_rewrites(lance_core.dataset(uri), [other])
+    assert data_files(uri) == before
+
+
+def test_what_a_restore_undid_is_lost(uri: str) -> None:
+    make(uri, 10, 10, 10, 10)
+    dataset = lance_core.dataset(uri)
+    results = [task.execute(dataset) for task in Compaction.plan(dataset, {"target_rows_per_fragment": 20}).tasks]
+    made = commit_rewrites(dataset, results).version
+    lance.dataset(uri, version=4).restore()
+    # Rows that were deleted since do not make them other fragments.
+    lance.dataset(uri).delete("a = 1")
+    before = data_files(uri)
+    again = commit_rewrites(dataset, results)
+    assert (again.version, again.committed, again.lost) == (None, [], results)
+    with pytest.raises(RetryableCommitConflictError):
+        Compaction.commit(dataset, results)
+    # The version that was restored away still needs its files.
+    assert data_files(uri) == before
+    assert lance.dataset(uri, version=made).count_rows() == 40
+    redone = plan_again(dataset, again.lost, {"target_rows_per_fragment": 20})
+    assert commit_rewrites(dataset, [task.execute(dataset) for task in redone.tasks]).lost == []
+    assert numbers(uri) == [0, *range(2, 40)]
+
+
+def executed(uri: str) -> tuple[lance_core.LanceDataset, list[RewriteResult]]:
+    """Two executed tasks over four fragments."""
+    make(uri, 10, 10, 10, 10)
+    dataset = lance_core.dataset(uri)
+    return dataset, [task.execute(dataset) for task in Compaction.plan(dataset, {"target_rows_per_fragment": 20}).tasks]
+
+
+@pytest.mark.parametrize("commit", [Compaction.commit, commit_rewrites])
+def test_files_that_a_version_names_are_never_removed_as_lost(uri: str, commit: Callable[..., object]) -> None:
+    """Committed results that say they were planned on the latest version, where their old fragments are gone."""
+    dataset, results = executed(uri)
+    commit_rewrites(dataset, results)
+    before = data_files(uri)
+    latest = [replace(result, read_version=dataset.version) for result in results]
+    if commit is commit_rewrites:
+        assert commit(dataset, latest).lost == latest
+    else:
+        with pytest.raises(RetryableCommitConflictError):
+            commit(dataset, latest)
+    assert data_files(uri) == before
+    assert numbers(uri) == list(range(40))
+
+
+def test_files_of_a_result_that_was_not_planned_there_stay(uri: str) -> None:
+    """Nothing is known of such a result, so that nobody can say that its files are not needed."""
+    dataset, results = executed(uri)
+    lance.dataset(uri).delete("a = 1 or a = 21")
+    before = data_files(uri)
+    assert commit_rewrites(dataset, [replace(result, read_version=5) for result in results]).committed == []
+    assert data_files(uri) == before
+    assert commit_rewrites(dataset, results).lost == results
+    assert data_files(uri) < before
+
+
+@pytest.mark.parametrize("commit", [Compaction.commit, commit_rewrites])
+def test_results_that_make_no_sense_are_refused(uri: str, tmp_path, commit: Callable[..., object]) -> None:
+    dataset, (first, second) = executed(uri)
+    [new], [file] = first.new_fragments, first.new_fragments[0].files
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+
+    def with_file(**changes: object) -> RewriteResult:
+        return replace(first, new_fragments=[replace(new, files=[replace(file, **changes)])])
+
+    refused = {
+        "is 4: it is of another dataset": [replace(first, read_version=5)],
+        "belongs to version 4 already": [replace(first, new_fragments=second.original_fragments)],
+        "is named twice": [first, replace(second, new_fragments=first.new_fragments)],
+        "found '../../victim'|'../../victim'": [with_file(path="../../victim")],
+        "'/victim'": [with_file(path="/victim")],
+        "in base path 1": [with_file(base_id=1)],
+        "field 0 has no column": [with_file(column_indices=[-1, 0])],
+        "must be CompactionMetrics": [replace(first, metrics="x")],
+        "must be a whole number": [replace(first, metrics=replace(first.metrics, files_added="x"))],
+    }
+    before = data_files(uri)
+    for message, results in refused.items():
+        with pytest.raises(InvalidInputError, match=message):
+            commit(dataset, results)
+        assert lance.dataset(uri).version == 4
+    lance.dataset(uri).delete("a = 1")
+    with pytest.raises(InvalidInputError, match="victim"):
+        commit(dataset, [with_file(path="../../victim")])
+    assert victim.read_text() == "precious"
+    assert data_files(uri) == before
+    assert commit_rewrites(dataset, [first, second]).committed == [second]
+
+
+def test_missing_new_files_are_noticed(uri: str) -> None:
+    make(uri, 10, 10)
+    dataset = lance_core.dataset(uri)
+    [task] = Compaction.plan(dataset, {}).tasks
+    result = task.execute(dataset)
+    [name] = [file.path for each in result.new_fragments for file in each.files]
+    dataset.log.store.delete(dataset.log.store.join(dataset.log.root, "data", name))
+    with pytest.raises(NotFoundError, match="does not exist"):
+        commit_rewrites(dataset, [result])
+    assert lance.dataset(uri).version == 2
+
+
+def _check_index(uri: str, rows: int) -> None:
+    dataset = lance.dataset(uri)
+    assert [dataset.count_rows(f"a = {number}") for number in range(rows)] == [1] * rows
+    assert numbers(uri) == sorted(numbers(uri))
+
+
+@pytest.mark.parametrize("stable", [False, True])
+@pytest.mark.parametrize("commits_with", ["ours", "theirs"])
+def test_indices_stay_right(uri: str, stable: bool, commits_with: str) -> None:
+    make(uri, 50, 50, enable_stable_row_ids=stable).create_scalar_index("a", "BTREE")
+    lance.write_dataset(numbered(100, 50), uri, mode="append")
+    lance.write_dataset(numbered(150, 50), uri, mode="append")
+    lance.dataset(uri).delete("a in (7, 60, 110)")
+    theirs, dataset = lance.dataset(uri), lance_core.dataset(uri)
+    plan = Compaction.plan(dataset, {})
+    assert [[each.id for each in task.fragments] for task in plan.tasks] == [[0, 1], [2, 3]]
+    results = [task.execute(dataset) for task in plan.tasks]
+    section = dataset.manifest.index_section
+    if commits_with == "ours":
+        Compaction.commit(dataset, results)
+        assert dataset.manifest.index_section == section
+    else:
+        TheirCompaction.commit(theirs, [TheirResult.from_json(result.json()) for result in results])
+        [index] = lance.dataset(uri).list_indices()
+        assert stable or (len(index["fragment_ids"]) == 1 and min(index["fragment_ids"]) >= 4)
+    latest = lance.dataset(uri)
+    assert [latest.count_rows(f"a = {number}") for number in range(200)] == [
+        int(number not in (7, 60, 110)) for number in range(200)
+    ]
+    latest.optimize.optimize_indices()
+    assert lance.dataset(uri).count_rows("a = 199") == 1
+
+
+def test_stable_row_ids_and_versions_are_carried(tmp_path) -> None:
+    hidden = ["_rowid", "_row_created_at_version", "_row_last_updated_at_version"]
+    found = []
+    for name in ("theirs", "ours"):
+        uri = str(tmp_path / name)
+        make(uri, 50, 40, 60, enable_stable_row_ids=True)
+        lance.dataset(uri).update({"s": "'new'"}, "a in (5, 15, 16, 70)")
+        lance.dataset(uri).delete("a in (3, 60, 61, 62, 99, 149) or a % 7 = 6")
+        before = lance.dataset(uri).to_table(columns=["a", "s", *hidden]).sort_by("a")
+        opened = lance.dataset(uri) if name == "theirs" else lance_core.dataset(uri)
+        opened.optimize.compact_files(target_rows_per_fragment=60)
+        latest = lance.dataset(uri)
+        latest.validate()
+        after = latest.to_table(columns=["a", "s", *hidden])
+        assert after.sort_by("a").equals(before)
+        found.append((after, [each.metadata.row_id_meta for each in latest.get_fragments()]))
+        lance.write_dataset(numbered(1000, 5), uri, mode="append")
+        assert lance.dataset(uri).count_rows() == after.num_rows + 5
+    assert found[0][0].equals(found[1][0])
+    assert found[0][1] == found[1][1]
+
+
+def test_fragments_of_many_shapes_become_one(uri: str) -> None:
+    """Columns added later, dropped, replaced, missing; deletions; several data files in a fragment."""
+    make(uri, 20, 20)
+    lance.dataset(uri).add_columns({"b": "a * 2"})
+    lance.write_dataset(numbered(40, 20), uri, mode="append")
+    lance.dataset(uri).add_columns(pa.field("c", pa.float32()))
+    lance.dataset(uri).drop_columns(["s"])
+    lance.dataset(uri).alter_columns({"path": "b", "data_type": pa.int32()})
+    lance.dataset(uri).add_columns(
+        pa.schema([pa.field("n", pa.struct([pa.field("x", pa.int8()), pa.field("y", pa.string())]))])
+    )
+    nested = pa.table({"a": pa.array([60], pa.int64()), "n": [{"x": 1, "y": "one"}]}, schema=None)
+    lance.write_dataset(
+        nested.cast(pa.schema([pa.field("a", pa.int64()), lance.dataset(uri).schema.field("n")])), uri, mode="append"
+    )
+    lance.dataset(uri).delete("a in (3, 41)")
+    rows = lance.dataset(uri).to_table()
+    dataset = lance_core.dataset(uri)
+    assert dataset.optimize.compact_files().fragments_removed == 4
+    numbers(uri)
+    assert lance.dataset(uri).to_table().equals(rows)
+    [fragment] = lance.dataset(uri).get_fragments()
+    assert len(fragment.data_files()) == 1
+    assert -2 not in fragment.data_files()[0].fields
+
+
+def test_fragments_of_one_row_each(uri: str) -> None:
+    for number in range(40):
+        lance_core.write_dataset(numbered(number, 1), uri, mode="append")
+    lance_core.dataset(uri).optimize.compact_files()
+    assert (sizes(uri), numbers(uri)) == ([40], list(range(40)))
+
+
+def test_non_candidates_between_stay_and_results_move_to_the_end(uri: str) -> None:
+    make(uri, 100, 10, 100, 10, 10)
+    lance_core.dataset(uri).optimize.compact_files(target_rows_per_fragment=100)
+    assert sizes(uri) == [100, 10, 100, 20]
+
+
+def test_results_that_become_neighbours_are_joined_at_once(uri: str) -> None:
+    make(uri, 100, 10, 10, 100, 10)
+    dataset = lance_core.dataset(uri)
+    dataset.optimize.compact_files(target_rows_per_fragment=100)
+    # The reference needs two compactions for the same: 10 + 10 first, then the last 10 with that.
+    assert (sizes(uri), dataset.version) == ([100, 100, 30], 7)
+    assert numbers(uri)[200:] == [*range(100, 120), *range(220, 230)]
+
+
+def test_deleted_fragments_beside_each_other(uri: str) -> None:
+    make(uri, 30, 30, 30)
+    lance.dataset(uri).delete("a % 3 > 0")
+    lance_core.dataset(uri).optimize.compact_files(target_rows_per_fragment=30)
+    assert (sizes(uri), numbers(uri)) == ([30], list(range(0, 90, 3)))
+
+
+def test_materialize_deletions_with_a_threshold(uri: str) -> None:
+    make(uri, 100, 100, 100)
+    lance.dataset(uri).delete("a < 10 or (a >= 200 and a < 211)")
+    dataset = lance_core.dataset(uri)
+    dataset.optimize.compact_files(target_rows_per_fragment=50, materialize_deletions=False)
+    assert dataset.version == 4
+    dataset.optimize.compact_files(target_rows_per_fragment=50)
+    assert sizes(uri) == [90, 100, 89]
+    dataset.optimize.compact_files(target_rows_per_fragment=50, materialize_deletions_threshold=0.0)
+    assert sizes(uri) == [100, 89, 90]
+
+
+def test_byte_target_cuts_files_and_leaves_large_ones(uri: str) -> None:
+    random = np.random.default_rng(1)
+    for _ in range(10):
+        values = pa.FixedSizeListArray.from_arrays(pa.array(random.random(200 * 128, np.float32)), 128)
+        lance.write_dataset(pa.table({"v": values}), uri, mode="append")
+    rows = lance.dataset(uri).to_table()
+    dataset = lance_core.dataset(uri)
+    metrics = dataset.optimize.compact_files(target_bytes_per_fragment=400_000)
+    assert (metrics.fragments_removed, metrics.fragments_added) == (10, 3)
+    written = [each.data_files()[0].file_size_bytes for each in lance.dataset(uri).get_fragments()]
+    assert all(400_000 <= num_bytes < 520_000 for num_bytes in written[:-1])
+    assert lance.dataset(uri).to_table().equals(rows)
+    assert Compaction.plan(dataset, {"target_bytes_per_fragment": 400_000}).tasks == []
+
+
+@pytest.mark.parametrize("is_configured", [False, True])
+def test_max_bytes_per_file_cuts_files_that_stay(uri: str, *, is_configured: bool) -> None:
+    one_file = make(uri, *[1000] * 8).get_fragments()[0].data_files()[0].file_size_bytes
+    dataset = lance_core.dataset(uri)
+    options = {"max_bytes_per_file": one_file * 2, "batch_size": 100}
+    if is_configured:
+        dataset.update_config({f"lance.compaction.{name}": str(value) for name, value in options.items()})
+        options = {}
+    before = dataset.version
+    dataset.optimize.compact_files(**options)
+    assert 1 < len(sizes(uri)) < 8
+    assert numbers(uri) == list(range(8000))
+    assert dataset.version == before + 2
+    dataset.optimize.compact_files(**options)
+    assert dataset.version == before + 2
+
+
+@pytest.mark.parametrize("threads", [None, 1, 4])
+def test_tasks_run_in_threads(uri: str, threads: int | None) -> None:
+    make(uri, *[20] * 12)
+    lance_core.dataset(uri).optimize.compact_files(target_rows_per_fragment=40, num_threads=threads)
+    assert (sizes(uri), numbers(uri)) == ([40] * 6, list(range(240)))
+
+
+def test_refusals_come_before_anything_is_written(uri: str, tmp_path) -> None:
+    make(uri, 10, 10, data_storage_version="2.1")
+    before = data_files(uri)
+    with pytest.raises(UnsupportedVersionError, match=r"2\.1"):
+        lance_core.dataset(uri).optimize.compact_files()
+    deferred = str(tmp_path / "deferred")
+    make(deferred, 10, 10).create_scalar_index("a", "BTREE")
+    lance.dataset(deferred).optimize.compact_files(defer_index_remap=True)
+    lance.write_dataset(numbered(20, 5), deferred, mode="append")
+    lance.write_dataset(numbered(25, 5), deferred, mode="append")
+    with pytest.raises(NotSupportedError, match="__lance_frag_reuse"):
+        lance_core.dataset(deferred).optimize.compact_files()
+    blobs = str(tmp_path / "blobs")
+    schema = pa.schema([pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})])
+    for _ in range(2):
+        lance.write_dataset(pa.table({"b": [b"x"]}, schema=schema), blobs, mode="append")
+    with pytest.raises(NotSupportedError, match="blobs"):
+        lance_core.dataset(blobs).optimize.compact_files()
+    assert (data_files(uri), lance.dataset(uri).version) == (before, 2)
+
+
+def test_budgets_make_progress(uri: str) -> None:
+    make(uri, *[10] * 8)
+    dataset = lance_core.dataset(uri)
+    for _ in range(20):
+        before = dataset.version
+        dataset.optimize.compact_files(target_rows_per_fragment=1000, max_source_fragments=3)
+        if dataset.version == before:
+            break
+    assert sizes(uri) == [80]
+    assert sorted(numbers(uri)) == list(range(80))
+
+
+def test_all_files_of_a_job_bear_its_token(uri: str) -> None:
+    make(uri, 300)
+    lance.dataset(uri).delete("a < 50")
+    dataset = lance_core.dataset(uri)
+    [task] = Compaction.plan(dataset, {"target_rows_per_fragment": 70}).tasks
+    result = task.execute(dataset, file_token="0123456789abcdef")
+    assert len(result.new_fragments) == 3
+    assert all(each.files[0].path.endswith("0123456789abcdef.lance") for each in result.new_fragments)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_damaged_file_fails_the_compaction_and_leaves_nothing(uri: str, threads: int) -> None:
+    make(uri, *[20] * 8)
+    last = lance.dataset(uri).get_fragments()[-1].data_files()[0].path
+    path = Path(uri, "data", last)
+    path.write_bytes(bytes(path.stat().st_size))
+    before = data_files(uri)
+    with pytest.raises(CorruptDataError):
+        lance_core.dataset(uri).optimize.compact_files(target_rows_per_fragment=40, num_threads=threads)
+    assert (data_files(uri), lance.dataset(uri).version) == (before, 8)
+
+
+def test_fragments_without_a_live_row_vanish(uri: str) -> None:
+    """Other writers may leave such fragments; the reference and this library drop them when the last row goes."""
+    make(uri, 10, 10)
+    dataset = lance_core.dataset(uri)
+    deletion = write_deletion_file(
+        dataset.log.store, uri, fragment_id=0, read_version=2, offsets=BitMap(range(10)), as_bitmap=None
+    )
+    message = pb_table.Manifest()
+    message.CopyFrom(dataset.manifest.message)
+    message.fragments[0].deletion_file.CopyFrom(deletion)
+    message.version = 3
+    message.reader_feature_flags |= FeatureFlag.DELETION_FILES
+    message.writer_feature_flags |= FeatureFlag.DELETION_FILES
+    data = serialize_manifest_file(message, index_section=None, transaction=dataset.manifest.transaction)
+    dataset.log.create(ManifestName(3, ManifestNaming.V2), data)
+    assert numbers(uri) == list(range(10, 20))
+    dataset = lance_core.dataset(uri)
+    [task] = Compaction.plan(dataset, {"target_rows_per_fragment": 10}).tasks
+    assert [each.id for each in task.fragments] == [0]
+    assert Compaction.commit(dataset, [task.execute(dataset)]).fragments_added == 0
+    assert (sizes(uri), numbers(uri), dataset.version) == ([10], list(range(10, 20)), 4)
+
+
+def test_tasks_of_another_state_of_the_table_are_refused(uri: str) -> None:
+    make(uri, 10, 10)
+    dataset = lance_core.dataset(uri)
+    [task] = Compaction.plan(dataset, {}).tasks
+    lance.dataset(uri).delete("a = 1")
+    with pytest.raises(InvalidInputError, match="fragment 0 of the task is not that of version 3"):
+        replace(task, read_version=3).execute(dataset)
+    with pytest.raises(VersionNotFoundError):
+        replace(task, read_version=9).execute(dataset)
+    result = task.execute(dataset)
+    with pytest.raises(InvalidInputError, match="twice"):
+        commit_rewrites(dataset, [result, result])
+    with pytest.raises(InvalidInputError, match="no original fragments"):
+        commit_rewrites(dataset, [replace(result, original_fragments=[])])
+    with pytest.raises(InvalidTypeError):
+        commit_rewrites(dataset, [result.json()])
+    assert lance.dataset(uri).version == 3
+
+
+def test_every_kind_of_column_is_carried(uri: str) -> None:
+    def rows(start: int) -> pa.Table:
+        count = range(start, start + 40)
+        maybe = [None if number % 5 == 0 else number for number in count]
+        return pa.table(
+            {
+                "a": pa.array(count, pa.int64()),
+                "d": pa.array([f"kind {number % 3}" for number in count]).dictionary_encode(),
+                "l": pa.array([None if n is None else [{"x": n, "y": [f"{n}"] * (n % 3)}] * (n % 4) for n in maybe]),
+                "v": pa.array([[float(number)] * 4 for number in count], pa.list_(pa.float16(), 4)),
+                "t": pa.array([datetime.fromtimestamp(number, UTC) for number in count], pa.timestamp("us", "UTC")),
+                "n": pa.array([decimal.Decimal(number) / 8 for number in count], pa.decimal128(20, 3)),
+                "b": pa.array([bytes([number % 250]) * 3 for number in count], pa.binary(3)),
+                "m": pa.array([[(f"k{number}", number)] for number in count], pa.map_(pa.string(), pa.int32())),
+                "f": pa.array([number % 2 == 0 for number in count]),
+                "z": pa.nulls(40),
+                "u": pa.array([bytes(16)] * 40, pa.uuid()),
+            }
+        )
+
+    for start in (0, 40, 80):
+        lance.write_dataset(rows(start), uri, mode="append")
+    lance.dataset(uri).delete("a % 7 = 3")
+    expected = lance.dataset(uri).to_table()
+    lance_core.dataset(uri).optimize.compact_files()
+    compacted = lance.dataset(uri).to_table()
+    assert compacted.schema.equals(expected.schema)
+    # Not equals(): parts of a column may have dictionaries of their own.
+    assert compacted.to_pylist() == lance_core.dataset(uri).to_table().to_pylist() == expected.to_pylist()
+    assert sizes(uri) == [expected.num_rows]
+    lance.dataset(uri).validate()
+
+
+def test_a_clone_gets_files_of_its_own(uri: str, tmp_path) -> None:
+    make(uri, 10, 10)
+    clone = str(tmp_path / "clone")
+    lance.dataset(uri).shallow_clone(clone, 2)
+    lance.write_dataset(numbered(20, 10), clone, mode="append")
+    lance.dataset(clone).delete("a = 5")
+    before = data_files(uri)
+    dataset = lance_core.dataset(clone)
+    dataset.optimize.compact_files()
+    assert (sizes(clone), numbers(clone)) == ([29], [*range(5), *range(6, 30)])
+    assert data_files(uri) == before
+    [fragment] = dataset.get_fragments()
+    assert [file.base_id for file in fragment.data_files()] == [None]

@@ -1,0 +1,173 @@
+"""Spark types to Arrow, vector columns, and fitting a frame to a dataset."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import types as T  # noqa: N812
+
+from lance_core.errors import InvalidInputError, NotSupportedError, SchemaMismatchError
+from lance_pipelines.spark.schema import is_lossless, plan_target_schema
+
+
+def struct(**columns: T.DataType) -> T.StructType:
+    return T.StructType([T.StructField(name, data_type) for name, data_type in columns.items()])
+
+
+@pytest.mark.parametrize(
+    ("spark_type", "arrow_type"),
+    [
+        (T.BooleanType(), pa.bool_()),
+        (T.ByteType(), pa.int8()),
+        (T.ShortType(), pa.int16()),
+        (T.IntegerType(), pa.int32()),
+        (T.LongType(), pa.int64()),
+        (T.FloatType(), pa.float32()),
+        (T.DoubleType(), pa.float64()),
+        (T.DecimalType(20, 4), pa.decimal128(20, 4)),
+        (T.StringType(), pa.string()),
+        (T.StringType("UNICODE"), pa.string()),
+        (T.VarcharType(9), pa.string()),
+        (T.BinaryType(), pa.binary()),
+        (T.DateType(), pa.date32()),
+        (T.TimestampType(), pa.timestamp("us", "UTC")),
+        (T.TimestampNTZType(), pa.timestamp("us")),
+        (T.TimeType(), pa.time64("ns")),
+        (T.DayTimeIntervalType(), pa.duration("us")),
+        (T.NullType(), pa.null()),
+        (T.ArrayType(T.IntegerType()), pa.list_(pa.int32())),
+        (T.ArrayType(T.IntegerType(), containsNull=False), pa.list_(pa.field("item", pa.int32(), nullable=False))),
+        (T.MapType(T.StringType(), T.DoubleType()), pa.map_(pa.string(), pa.float64())),
+        (
+            struct(a=T.LongType(), b=T.ArrayType(T.StringType())),
+            pa.struct({"a": pa.int64(), "b": pa.list_(pa.string())}),
+        ),
+    ],
+    ids=str,
+)
+def test_types(spark_type: T.DataType, arrow_type: pa.DataType) -> None:
+    target = plan_target_schema(struct(c=spark_type), {}, None)
+    assert target.field("c").type == arrow_type
+    assert target.field("c").nullable
+
+
+def test_names_nullability_and_comments_are_kept() -> None:
+    frame = T.StructType([T.StructField("id", T.LongType(), False, {"comment": "row number", "other": 1})])
+    (field,) = plan_target_schema(frame, {}, None)
+    assert (field.name, field.nullable, field.metadata) == ("id", False, {b"comment": b"row number"})
+
+
+@pytest.mark.parametrize(
+    ("columns", "named"),
+    [
+        ({"v": T.VariantType()}, "'v'.*variant"),
+        ({"c": T.CalendarIntervalType()}, "'c'.*interval"),
+        ({"y": T.YearMonthIntervalType()}, "'y'.*interval year to month"),
+        ({"s": struct(inner=T.ArrayType(T.VariantType()))}, "'s.inner.item'.*variant"),
+        ({"m": T.MapType(T.StringType(), T.VariantType())}, "'m.value'.*variant"),
+    ],
+)
+def test_types_that_cannot_be_kept_are_refused_by_column_and_type(columns: dict[str, T.DataType], named: str) -> None:
+    with pytest.raises(NotSupportedError, match=named):
+        plan_target_schema(struct(**columns), {}, None)
+
+
+def test_a_name_twice_or_no_column_is_refused() -> None:
+    twice = T.StructType([T.StructField("a", T.LongType()), T.StructField("a", T.StringType())])
+    with pytest.raises(InvalidInputError, match="more than one column named 'a'"):
+        plan_target_schema(twice, {}, None)
+    with pytest.raises(InvalidInputError, match="no columns"):
+        plan_target_schema(T.StructType([]), {}, None)
+    with pytest.raises(InvalidInputError, match=r"'a\.b'"):
+        plan_target_schema(struct(**{"a.b": T.LongType()}), {}, None)
+
+
+@pytest.mark.parametrize("item", [T.FloatType(), T.DoubleType(), T.IntegerType(), T.ByteType()], ids=str)
+def test_vector_columns_become_fixed_size_lists(item: T.DataType) -> None:
+    target = plan_target_schema(struct(id=T.LongType(), v=T.ArrayType(item, containsNull=False)), {"v": 3}, None)
+    plain = plan_target_schema(struct(v=item), {}, None).field("v").type
+    assert target.field("v").type == pa.list_(plain, 3)
+
+
+@pytest.mark.parametrize("item", [T.StringType(), T.ArrayType(T.FloatType())], ids=str)
+def test_a_vector_column_holds_numbers(item: T.DataType) -> None:
+    with pytest.raises(InvalidInputError, match="'v' must be an array of numbers"):
+        plan_target_schema(struct(v=T.ArrayType(item)), {"v": 3}, None)
+    with pytest.raises(InvalidInputError, match="'v' must be an array of numbers, found double"):
+        plan_target_schema(struct(v=T.DoubleType()), {"v": 3}, None)
+
+
+def test_an_unknown_vector_column_is_refused_with_a_suggestion() -> None:
+    with pytest.raises(InvalidInputError, match="'vectr' is not in the source; did you mean 'vector'"):
+        plan_target_schema(struct(vector=T.ArrayType(T.FloatType())), {"vectr": 3}, None)
+
+
+EXISTING = pa.schema(
+    [
+        pa.field("v", pa.list_(pa.float32(), 4)),
+        pa.field("id", pa.int64(), nullable=False),
+        pa.field("s", pa.struct({"x": pa.int32(), "y": pa.string()})),
+    ],
+    metadata={"owner": "somebody"},
+)
+
+
+def frame_for_existing(**changes: T.DataType) -> T.StructType:
+    columns = {
+        "id": T.IntegerType(),
+        "s": struct(y=T.StringType(), x=T.ShortType()),
+        "v": T.ArrayType(T.FloatType()),
+    }
+    return struct(**{**columns, **changes})
+
+
+def test_an_append_takes_the_datasets_schema_order_and_types() -> None:
+    assert plan_target_schema(frame_for_existing(), {}, EXISTING).equals(EXISTING, check_metadata=True)
+    assert plan_target_schema(frame_for_existing(), {"v": 4}, EXISTING).equals(EXISTING)
+
+
+@pytest.mark.parametrize(
+    ("frame", "vectors", "named"),
+    [
+        (struct(id=T.LongType()), {}, "'v' of the dataset is not in the source"),
+        (frame_for_existing(more=T.LongType()), {}, "'more' of the source is not in the dataset"),
+        (frame_for_existing(id=T.StringType()), {}, "'id': the dataset has int64, the source has string"),
+        (frame_for_existing(id=T.DoubleType()), {}, "'id': the dataset has int64, the source has double"),
+        (frame_for_existing(v=T.ArrayType(T.DoubleType())), {}, "'v': the dataset has fixed_size_list"),
+        (frame_for_existing(), {"v": 5}, r"'v': the dataset has .*\[4\], the source has .*\[5\]"),
+        (frame_for_existing(s=struct(x=T.IntegerType())), {}, "'s': the dataset has struct"),
+        (frame_for_existing(ID=T.LongType()), {}, "'ID' of the source is not in the dataset"),
+    ],
+)
+def test_what_does_not_fit_is_named(frame: T.StructType, vectors: dict[str, int], named: str) -> None:
+    with pytest.raises(SchemaMismatchError, match=named):
+        plan_target_schema(frame, vectors, EXISTING)
+
+
+@pytest.mark.parametrize(
+    ("found", "expected", "kept"),
+    [
+        (pa.int8(), pa.int64(), True),
+        (pa.int64(), pa.int32(), False),
+        (pa.int32(), pa.uint64(), False),
+        (pa.int32(), pa.float64(), False),
+        (pa.float32(), pa.float64(), True),
+        (pa.float64(), pa.float32(), False),
+        (pa.decimal128(10, 2), pa.decimal128(12, 2), True),
+        (pa.decimal128(10, 2), pa.decimal128(12, 3), False),
+        (pa.string(), pa.large_string(), True),
+        (pa.string(), pa.binary(), False),
+        (pa.timestamp("us", "UTC"), pa.timestamp("us", "Europe/Berlin"), True),
+        (pa.timestamp("us", "UTC"), pa.timestamp("us"), False),
+        (pa.timestamp("us"), pa.timestamp("ns"), False),
+        (pa.list_(pa.int32()), pa.large_list(pa.int64()), True),
+        (pa.list_(pa.float32()), pa.list_(pa.float16(), 2), False),
+        (pa.list_(pa.float32(), 2), pa.list_(pa.float32()), False),
+        (pa.map_(pa.string(), pa.int32()), pa.map_(pa.string(), pa.int64()), True),
+        (pa.map_(pa.string(), pa.int64()), pa.map_(pa.string(), pa.int32()), False),
+        (pa.struct({"a": pa.int32()}), pa.int32(), False),
+    ],
+    ids=str,
+)
+def test_only_lossless_widening_passes(found: pa.DataType, expected: pa.DataType, kept: bool) -> None:
+    assert is_lossless(found, expected) is kept

@@ -1,0 +1,31 @@
+"""Rewrite tasks executed in this process, as Spark's workers execute them."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+import lance_core
+from lance_core.optimize import CompactionTask
+from lance_pipelines.maintenance.rewrite_commit import Rewritten
+
+
+def rewrite_locally(uri: str, tasks: Sequence[str]) -> Rewritten:
+    file_token = secrets.token_hex(8)
+    dataset = lance_core.dataset(uri)
+    results = [CompactionTask.from_json(task).execute(dataset, file_token=file_token).json() for task in tasks]
+    return Rewritten(file_token=file_token, results=tuple(results))
+
+
+def write_fragments(uri: str, count: int, rows: int = 10) -> lance_core.LanceDataset:
+    """A dataset of so many fragments, one version each; ``id`` counts the rows."""
+    for number in range(count):
+        table = pa.table({"id": pa.array(range(number * rows, (number + 1) * rows), pa.int64())})
+        lance_core.write_dataset(table, uri, mode="append" if number else "create")
+    return lance_core.dataset(uri)
+
+
+def ids(uri: str, version: int | None = None) -> list[int]:
+    return sorted(lance_core.dataset(uri, version=version).to_table(columns=["id"])["id"].to_pylist())

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lance_core.encodings.kernels.segments import Segments, interleave
+
+DATA = np.frombuffer(b"..AAAA...BB.....CCCC", np.uint8)
+
+
+def _segments(starts, sizes):
+    return Segments(DATA, np.array(starts, np.int64), np.array(sizes, np.int64))
+
+
+@pytest.mark.parametrize(
+    ("starts", "sizes", "joined"),
+    [
+        ([2, 9, 16], [4, 2, 4], b"AAAABBCCCC"),
+        ([2, 9, 16], [2, 2, 4], b"AABBCCCC"),
+        ([2, 9, 16], [4, 0, 4], b"AAAACCCC"),
+        ([2, 4], [2, 2], b"AAAA"),
+        ([0, 8, 16], [2, 2, 1], b"...BC"),
+        ([16], [4], b"CCCC"),
+        ([], [], b""),
+        ([3, 3], [0, 0], b""),
+    ],
+)
+def test_gather_joins_segments(starts, sizes, joined):
+    assert _segments(starts, sizes).gather().tobytes() == joined
+
+
+def test_gather_of_adjacent_segments_is_a_view():
+    assert np.shares_memory(_segments([2, 4], [2, 2]).gather(), DATA)
+
+
+@pytest.mark.parametrize("starts", [[2, 9, 16], [0, 8, 16], [5]])
+@pytest.mark.parametrize("segment_bytes", [0, 1, 3])
+def test_rows_are_the_first_bytes(starts, segment_bytes):
+    rows = _segments(starts, [4] * len(starts)).rows(segment_bytes)
+    assert [row.tobytes() for row in rows] == [DATA[start : start + segment_bytes].tobytes() for start in starts]
+
+
+def test_long_rows_at_uneven_places():
+    data = np.arange(256, dtype=np.uint8)
+    starts = np.array([0, 50, 150], np.int64)
+    rows = Segments(data, starts, np.full(3, 60, np.int64)).rows(40)
+    assert [row[0] for row in rows] == [0, 50, 150]
+    assert rows.shape == (3, 40)
+
+
+def test_evenly_leaves_the_rest_to_the_last():
+    segments = Segments.evenly(DATA, 3, 8)
+    assert segments.sizes.tolist() == [8, 8, 4]
+    assert segments.segment(2).tobytes() == b"CCCC"
+
+
+def test_interleave_zips_columns():
+    letters = Segments.back_to_back(np.frombuffer(b"AAAABBCCCC", np.uint8), np.array([4, 2, 4]))
+    digits = Segments.back_to_back(np.frombuffer(b"122", np.uint8), np.array([1, 0, 2]))
+    joined, positions = interleave([letters, digits])
+    assert joined.tobytes() == b"AAAA1BBCCCC22"
+    assert positions.tolist() == [0, 5, 7, 13]
+
+
+def test_interleave_of_nothing():
+    empty = Segments.back_to_back(np.empty(0, np.uint8), np.empty(0, np.int64))
+    joined, positions = interleave([empty])
+    assert (len(joined), positions.tolist()) == (0, [0])

@@ -1,0 +1,228 @@
+"""Mini-block pages against bytes of pylance 14.0.2, and the chunk rules behind them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lance_core.encodings.api import FixedWidthBlock
+from lance_core.encodings.levels.build import ItemSlots, Levels, ListSlots, shred
+from lance_core.encodings.levels.layers import Layers
+from lance_core.encodings.registry import DECODER, ENCODER
+from lance_core.encodings.structural import mini_block
+from lance_core.encodings.structural.chunk_directory import ChunkDirectory
+from lance_core.encodings.structural.repetition_index import RepetitionIndex, build_repetition_index
+from lance_core.errors import CorruptDataError
+from lance_core.proto import pb21
+
+FLAT32 = pb21.CompressiveEncoding(flat=pb21.Flat(bits_per_value=32))
+FLAT16 = pb21.CompressiveEncoding(flat=pb21.Flat(bits_per_value=16))
+
+# [[1, 2], null, [], [3, null]] as pylance 14.0.2 writes it.
+LISTS = pb21.MiniBlockLayout(
+    rep_compression=FLAT16,
+    def_compression=FLAT16,
+    value_compression=FLAT32,
+    layers=[3, 6],
+    num_buffers=1,
+    repetition_index_depth=1,
+    num_items=4,
+    has_large_chunk=True,
+)
+LISTS_WORDS = bytes.fromhex("70000000")
+LISTS_CHUNK = bytes.fromhex(
+    "0600 0c00 0c00 10000000 fefefefefefe"
+    "0100 0000 0100 0100 0100 0000 fefefefe"
+    "0000 0000 0200 0300 0000 0100 fefefefe"
+    "01000000 02000000 03000000 00000000"
+)
+LISTS_INDEX = bytes.fromhex("0400000000000000 0000000000000000")
+
+
+def as_bytes(data):
+    return np.frombuffer(data, np.uint8)
+
+
+def decode(layout, buffers, num_rows, rows=None):
+    views = [as_bytes(bytes(buffer)) for buffer in buffers]
+    return mini_block.decode(layout, views, num_rows, rows or (0, num_rows), DECODER)
+
+
+def words(values):
+    return FixedWidthBlock(len(values), 32, np.asarray(values, "<i4").view(np.uint8))
+
+
+def encode(levels, values, values_per_chunk, num_rows):
+    chunks = ENCODER.mini_block("flat", words(values), values_per_chunk)
+    return mini_block.encode(levels, chunks, num_rows=num_rows)
+
+
+def test_lists_written_by_the_reference():
+    levels, block = decode(LISTS, [LISTS_WORDS, LISTS_CHUNK, LISTS_INDEX], 4)
+    assert levels.repetition.tolist() == [1, 0, 1, 1, 1, 0]
+    assert levels.definition.tolist() == [0, 0, 2, 3, 0, 1]
+    assert block.data.view("<i4").tolist() == [1, 2, 3, 0]
+
+
+def test_chunks_of_the_older_version_have_narrow_words():
+    layout = pb21.MiniBlockLayout()
+    layout.CopyFrom(LISTS)
+    layout.has_large_chunk = False
+    chunk = bytes.fromhex("0600 0c00 0c00 1000") + LISTS_CHUNK[16:]
+    levels, block = decode(layout, [bytes.fromhex("6000"), chunk, LISTS_INDEX], 4, (3, 4))
+    assert (levels.repetition.tolist(), block.data.view("<i4").tolist()) == ([1, 0], [3, 0])
+
+
+def test_three_numbers_are_one_chunk():
+    page = encode(Levels(Layers((1,)), None, None, 3), [1, 2, 3], 1024, 3)
+    chunk_words, chunk = (buffer.to_pybytes() for buffer in page.buffers)
+    assert chunk_words.hex() == "20000000"
+    assert chunk.hex() == "0000" + "0c000000" + "0000" + "010000000200000003000000" + "00000000"
+    assert page.layout.mini_block.SerializeToString().hex() == "1a040a0208203201013801" + "48035001"
+
+
+def test_the_last_chunk_word_has_no_count():
+    page = encode(Levels(Layers((1,)), None, None, 1025), np.arange(1025), 1024, 1025)
+    first, last = np.frombuffer(page.buffers[0], "<u4").tolist()
+    assert (first & 15, last & 15) == (10, 0)
+    levels, block = decode(page.layout.mini_block, page.buffers, 1025, (1023, 1025))
+    assert (levels.num_levels, block.data.view("<i4").tolist()) == (2, [1023, 1024])
+
+
+def lists_of(lengths, values_per_chunk):
+    lengths = np.array(lengths, np.int64)
+    levels = shred([ListSlots(None, lengths), ItemSlots(None, int(lengths.sum()))])
+    return levels, encode(levels, np.arange(lengths.sum()), values_per_chunk, len(lengths))
+
+
+def test_invisible_levels_go_to_the_next_chunk():
+    _, page = lists_of([1, 1, 0, 0, 1, 1, 0], 2)
+    directory = ChunkDirectory.parse(page.layout.mini_block, *(as_bytes(b) for b in page.buffers[:2]))
+    assert directory.num_values.tolist() == [2, 2]
+    assert directory.num_levels.tolist() == [2, 5]
+
+
+def index_of(page):
+    return np.frombuffer(page.buffers[-1], "<u8").reshape(-1, 2).tolist()
+
+
+@pytest.mark.parametrize(
+    ("lengths", "index"),
+    [
+        ([2, 2, 2], [[1, 0], [1, 0], [1, 0]]),
+        ([3, 3], [[0, 2], [1, 1], [1, 0]]),
+        ([6], [[0, 2], [0, 2], [1, 0]]),
+        ([1, 5], [[1, 1], [0, 2], [1, 0]]),
+        ([4, 2], [[0, 2], [1, 0], [1, 0]]),
+    ],
+)
+def test_repetition_index(lengths, index):
+    levels, page = lists_of(lengths, 2)
+    assert index_of(page) == index
+    stops = np.cumsum(lengths).tolist()
+    for start in range(len(lengths)):
+        for stop in range(start + 1, len(lengths) + 1):
+            found, block = decode(page.layout.mini_block, page.buffers, len(lengths), (start, stop))
+            values = list(range(stops[start] - lengths[start], stops[stop - 1]))
+            assert block.data.view("<i4").tolist() == values
+            assert found.repetition.tolist().count(1) == stop - start
+    assert levels.num_levels == 6
+
+
+def test_every_range_of_uneven_lists():
+    rng = np.random.default_rng(5)
+    lengths = rng.integers(0, 6, 40)
+    lengths[[7, 20]] = 30
+    stops = np.cumsum(lengths)
+    _, page = lists_of(lengths, 4)
+    for start in range(40):
+        for stop in range(start + 1, 41, 3):
+            levels, block = decode(page.layout.mini_block, page.buffers, 40, (start, stop))
+            first = stops[start] - lengths[start]
+            assert block.data.view("<i4").tolist() == list(range(first, stops[stop - 1]))
+            assert int((levels.repetition == 1).sum()) == stop - start
+
+
+def test_only_the_needed_chunks_are_decoded():
+    page = encode(Levels(Layers((1,)), None, None, 4096), np.arange(4096), 1024, 4096)
+    damaged = bytearray(page.buffers[1])
+    damaged[2:6] = b"\xff\xff\xff\xff"
+    with pytest.raises(CorruptDataError):
+        decode(page.layout.mini_block, [page.buffers[0], damaged], 4096)
+    _, block = decode(page.layout.mini_block, page.buffers, 4096, (3000, 3002))
+    assert block.data.view("<i4").tolist() == [3000, 3001]
+
+
+def test_rows_can_be_found_without_an_index():
+    layout = pb21.MiniBlockLayout()
+    layout.CopyFrom(LISTS)
+    layout.repetition_index_depth = 0
+    _, block = decode(layout, [LISTS_WORDS, LISTS_CHUNK], 4, (3, 4))
+    assert block.data.view("<i4").tolist() == [3, 0]
+
+
+def changed(**fields):
+    layout = pb21.MiniBlockLayout()
+    layout.CopyFrom(LISTS)
+    for name, value in fields.items():
+        setattr(layout, name, value)
+    return layout
+
+
+@pytest.mark.parametrize(
+    ("layout", "buffers", "message"),
+    [
+        (LISTS, [LISTS_WORDS, LISTS_CHUNK], "has 2 buffers, expected 3"),
+        (LISTS, [b"", LISTS_CHUNK, LISTS_INDEX], "chunk words take 0 bytes"),
+        (LISTS, [LISTS_WORDS[:3], LISTS_CHUNK, LISTS_INDEX], "chunk words take 3 bytes"),
+        (LISTS, [b"\x60\0\0\0", LISTS_CHUNK, LISTS_INDEX], "take 56 bytes, their buffer has 64"),
+        (LISTS, [LISTS_WORDS, LISTS_CHUNK[:56], LISTS_INDEX], "take 64 bytes, their buffer has 56"),
+        (LISTS, [LISTS_WORDS, LISTS_CHUNK[:6] + b"\xff" + LISTS_CHUNK[7:], LISTS_INDEX], "do not fill it exactly"),
+        (LISTS, [LISTS_WORDS, LISTS_CHUNK, LISTS_INDEX[:8]], "repetition index has 8 bytes"),
+        (LISTS, [LISTS_WORDS, LISTS_CHUNK, b"\x03" + LISTS_INDEX[1:]], "counts 3 rows, the page has 4"),
+        (LISTS, [LISTS_WORDS, LISTS_CHUNK, b"\xff" * 16], "counts more than the 4 rows"),
+        (changed(num_items=2**40), [LISTS_WORDS, LISTS_CHUNK, LISTS_INDEX], "declares 1099511627776 items"),
+        (changed(num_items=3), [LISTS_WORDS, LISTS_CHUNK, LISTS_INDEX], "values do not match the visible levels"),
+        (changed(num_items=5), [LISTS_WORDS, LISTS_CHUNK, LISTS_INDEX], "5 values of 32 bits need 20"),
+        (changed(num_buffers=2), [LISTS_WORDS, LISTS_CHUNK, LISTS_INDEX], "do not fill it exactly"),
+    ],
+)
+def test_contradictions_are_corrupt(layout, buffers, message):
+    with pytest.raises(CorruptDataError, match=message):
+        decode(layout, buffers, 4)
+
+
+def test_levels_beyond_the_layers_are_corrupt():
+    layout = changed()
+    layout.layers[:] = [1, 4]
+    with pytest.raises(CorruptDataError, match="definition level exceeds 1"):
+        decode(layout, [LISTS_WORDS, LISTS_CHUNK, LISTS_INDEX], 4)
+
+
+def test_dictionary_indices_are_checked():
+    layout = pb21.MiniBlockLayout(
+        value_compression=FLAT32,
+        dictionary=FLAT16,
+        num_dictionary_items=2,
+        layers=[1],
+        num_buffers=1,
+        num_items=3,
+        has_large_chunk=True,
+    )
+    page = encode(Levels(Layers((1,)), None, None, 3), [0, 1, 2], 4, 3)
+    with pytest.raises(CorruptDataError, match="index 2, the dictionary has 2 items"):
+        decode(layout, [*page.buffers, b"\1\0\2\0"], 3)
+    layout.num_dictionary_items = 3
+    _, block = decode(layout, [*page.buffers, b"\1\0\2\0\3\0"], 3)
+    assert block.items.data.view("<u2").tolist() == [1, 2, 3]
+
+
+def test_index_parsing_and_building_agree():
+    repetition = np.array([1, 0, 0, 1, 1, 0], np.uint16)
+    data = build_repetition_index(repetition, 1, np.array([0, 2, 4, 6]))
+    index = RepetitionIndex.parse(data, 3, 3)
+    assert index.rows_ended.tolist() == [0, 2, 3]
+    assert index.continues.tolist() == [True, False, False]
+    assert index.chunks_of(0, 1) == (0, 2, 0)
+    assert index.chunks_of(1, 2) == (1, 2, 1)
+    assert index.chunks_of(2, 3) == (2, 3, 2)

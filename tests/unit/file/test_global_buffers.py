@@ -1,0 +1,69 @@
+"""Global buffer table and file descriptor."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
+from lance_core.errors import CorruptDataError
+from lance_core.file.footer import Footer
+from lance_core.file.global_buffers import FileDescriptor, parse_global_buffer_table, parse_table, serialize_table
+from lance_core.io.byte_range import ByteRange
+from lance_core.schema.convert import schema_from_arrow
+from lance_core.versions import LanceFileVersion
+
+FOOTER = Footer(
+    column_metadata_offset=159,
+    column_table_offset=270,
+    global_buffer_table_offset=286,
+    num_global_buffers=1,
+    num_columns=1,
+    version=LanceFileVersion.V2_2,
+)
+
+
+def _table(*pairs: tuple[int, int]) -> pa.Buffer:
+    return pa.py_buffer(b"".join(struct.pack("<QQ", *pair) for pair in pairs))
+
+
+def test_descriptor_has_the_bytes_of_the_reference() -> None:
+    descriptor = FileDescriptor(schema=schema_from_arrow(pa.schema([("x", pa.int32())])), num_rows=3)
+    expected = bytes.fromhex("0a1b 0a19 1201 78 20ffffffffffffffffff01 2a05 696e743332 3001 3801 1003")
+    assert descriptor.serialize() == expected
+    assert FileDescriptor.parse(expected, "f") == descriptor
+
+
+def test_tables_round_trip() -> None:
+    ranges = [ByteRange(128, 159), ByteRange(64, 70)]
+    assert serialize_table(ranges) == bytes(_table((128, 31), (64, 6)))
+    assert parse_table(_table((128, 31), (64, 6)), 2, "f", "test") == ranges
+    assert serialize_table([]) == b""
+
+
+@pytest.mark.parametrize(
+    ("pair", "message"),
+    [
+        ((128, 32), r"global buffer 0 is \[128, 160\), column metadata starts at 159"),
+        ((127, 31), "not at a multiple of 64"),
+        ((2**63, 1), "beyond"),
+        ((1, 2**63), "beyond"),
+    ],
+)
+def test_misplaced_buffers_are_corrupt_data(pair: tuple[int, int], message: str) -> None:
+    with pytest.raises(CorruptDataError, match=message):
+        parse_global_buffer_table(_table(pair), FOOTER, "f")
+
+
+def test_a_table_of_another_size_is_corrupt_data() -> None:
+    with pytest.raises(CorruptDataError, match="2 entries were announced"):
+        parse_global_buffer_table(_table((128, 31)), replace(FOOTER, num_global_buffers=2), "f")
+
+
+def test_descriptor_that_is_no_message_or_claims_too_many_rows() -> None:
+    with pytest.raises(CorruptDataError, match="not a FileDescriptor"):
+        FileDescriptor.parse(b"\x0a\xff", "f")
+    with pytest.raises(CorruptDataError, match="claims"):
+        FileDescriptor.parse(b"\x10" + b"\xff" * 9 + b"\x01", "f")

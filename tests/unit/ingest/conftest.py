@@ -1,0 +1,100 @@
+"""Staged writes made by lance_core alone, as the Spark layer would stage them."""
+
+from __future__ import annotations
+
+import secrets
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import lance_core
+from lance_pipelines.ingest.commit import Landing, commit_staged
+from lance_pipelines.ingest.declaration import DatasetDeclaration, SourceFormat, SourceSpec, WriteMode
+from lance_pipelines.ingest.planning import WritePlan, plan_write
+from lance_pipelines.ingest.staged_write import StagedWrite
+
+
+@dataclass
+class Warehouse:
+    """One dataset's place, and everything a test does to it."""
+
+    uri: str
+    discarded: list[str] = field(default_factory=list)
+
+    def declaration(self, mode: WriteMode = WriteMode.APPEND) -> DatasetDeclaration:
+        return DatasetDeclaration(
+            name="events", uri=self.uri, source=SourceSpec(format=SourceFormat.ENVIRONMENT), mode=mode
+        )
+
+    def plan(self, mode: WriteMode = WriteMode.APPEND) -> WritePlan:
+        return plan_write(self.declaration(mode))
+
+    def stage(
+        self,
+        rows: pa.Table,
+        mode: WriteMode = WriteMode.APPEND,
+        *,
+        plan: WritePlan | None = None,
+        **changes: Any,
+    ) -> StagedWrite:
+        plan = plan or self.plan(mode)
+        token = secrets.token_hex(8)
+        appends = plan.schema is not None
+        fragments = lance_core.write_fragments(
+            rows, self.uri, mode="append" if appends else "overwrite", max_rows_per_file=2, file_token=token
+        )
+        staged = StagedWrite(
+            write_id=str(uuid.uuid4()),
+            file_token=token,
+            dataset="events",
+            uri=self.uri,
+            mode=mode,
+            read_version=plan.read_version,
+            read_transaction=plan.read_transaction,
+            schema=plan.schema or rows.schema,
+            fragments=tuple(fragment.to_json() for fragment in fragments),
+            rows_counted=rows.num_rows,
+            rows_written=rows.num_rows,
+            bytes_written=sum(file.file_size_bytes for fragment in fragments for file in fragment.files),
+            run_id="run-1",
+            step_key="events.write_fragments",
+        )
+        return replace(staged, **changes)
+
+    def commit(self, staged: StagedWrite) -> Landing:
+        return commit_staged(staged, discard=self.discard)
+
+    def discard(self, uri: str, file_token: str) -> None:
+        assert uri == self.uri
+        self.discarded.append(file_token)
+        for path in self.files(file_token):
+            path.unlink()
+
+    def files(self, file_token: str = "") -> list[Path]:
+        return sorted(Path(self.uri, "data").glob(f"*{file_token}.lance"))
+
+    def rows(self, version: int | None = None) -> list[dict[str, Any]]:
+        return lance_core.dataset(self.uri, version=version).to_table().to_pylist()
+
+    def latest_version(self) -> int:
+        return lance_core.dataset(self.uri).version
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> Warehouse:
+    return Warehouse(str(tmp_path / "events.lance"))
+
+
+@pytest.fixture
+def numbers() -> Callable[..., pa.Table]:
+    def make(*values: int) -> pa.Table:
+        return pa.table(
+            {"id": pa.array(values, pa.int64()), "name": pa.array([f"row {value}" for value in values], pa.string())}
+        )
+
+    return make

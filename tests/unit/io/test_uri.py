@@ -1,0 +1,44 @@
+"""From a URI to a store and a path."""
+
+import os
+
+import pytest
+
+from lance_core.errors import InvalidInputError, NotSupportedError
+from lance_core.io.local_store import LocalStore
+from lance_core.io.uri import resolve
+
+
+@pytest.mark.parametrize(
+    ("uri", "path"),
+    [
+        ("/lake/t.lance", "/lake/t.lance"),
+        ("/lake/t.lance/", "/lake/t.lance"),
+        ("file:///lake/t.lance", "/lake/t.lance"),
+        ("file:/lake/t.lance", "/lake/t.lance"),
+        ("FILE:/lake/t.lance", "/lake/t.lance"),
+        ("file://localhost/lake/a%20b", "/lake/a b"),
+        ("relative/t.lance", os.path.abspath("relative/t.lance")),
+        ("a:b", os.path.abspath("a:b")),
+    ],
+)
+def test_local_uris(uri: str, path: str) -> None:
+    store, found = resolve(uri)
+    assert isinstance(store, LocalStore)
+    assert found == path
+
+
+def test_memory_uris_of_one_name_share_a_store() -> None:
+    assert resolve("memory://one/a")[0] is resolve("memory://one/b")[0]
+    assert resolve("memory://one/a")[0] is not resolve("memory://two/a")[0]
+
+
+@pytest.mark.parametrize("uri", ["", "file://host/lake/t.lance", "/lake/t\0"])
+def test_malformed_uris_are_refused(uri: str) -> None:
+    with pytest.raises(InvalidInputError):
+        resolve(uri)
+
+
+def test_an_unknown_scheme_is_named() -> None:
+    with pytest.raises(NotSupportedError, match="ftp"):
+        resolve("ftp://host/t.lance")

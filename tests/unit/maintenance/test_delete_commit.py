@@ -1,0 +1,154 @@
+"""Deletes that are planned, committed once, and reported."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+from typing import Any
+
+import lance
+import pyarrow as pa
+import pytest
+
+import lance_core
+from lance_core.api import delete
+from lance_core.api.delete_plan import plan_delete
+from lance_core.errors import CommitOutcomeUnknownError, InvalidInputError
+from lance_pipelines.maintenance.delete_commit import DeleteReport, commit_delete
+from lance_pipelines.maintenance.delete_forecast import DeleteForecast
+from lance_pipelines.maintenance.health import TableHealth
+from lance_pipelines.maintenance.planned_delete import PlannedDelete
+from lance_pipelines.maintenance.policy import MaintenancePolicy
+from tests.support.local_rewriting import ids, write_fragments
+
+POLICY = MaintenancePolicy()
+
+
+@pytest.fixture
+def uri(tmp_path: Path) -> str:
+    return str(tmp_path / "t.lance")
+
+
+def plan(uri: str, predicate: str) -> PlannedDelete:
+    return PlannedDelete(
+        delete_id=str(uuid.uuid4()),
+        dataset="t",
+        uri=uri,
+        predicate=predicate,
+        before=TableHealth.of(lance_core.dataset(uri), POLICY),
+        run_id="run",
+        step_key="step",
+    )
+
+
+def forecast(uri: str, predicate: str) -> DeleteForecast:
+    dataset = lance_core.dataset(uri)
+    return DeleteForecast(
+        uri=uri, predicate=predicate, before=TableHealth.of(dataset, POLICY), plan=plan_delete(dataset, predicate)
+    )
+
+
+def table_of(found: DeleteForecast) -> dict[str, list[str]]:
+    """Name of each figure -> before and after."""
+    lines = found.table().splitlines()[3:-1]
+    return {line[:25].strip(): line[25:].split()[:2] for line in lines}
+
+
+def test_the_message_survives_its_journey(uri) -> None:
+    write_fragments(uri, 1)
+    planned = plan(uri, "id = 'it''s'")
+    assert PlannedDelete.from_json(planned.to_json()) == planned
+
+
+def test_rows_are_deleted_and_reported(uri) -> None:
+    write_fragments(uri, 3)
+    report = commit_delete(plan(uri, "id < 12"), POLICY)
+    assert ids(uri) == list(range(12, 30))
+    lance.dataset(uri).validate()
+    assert (report.rows_deleted, report.repeated, report.attempts, report.after.version) == (12, False, 1, 4)
+    metadata = report.metadata()
+    assert metadata["lance/rows_deleted"] == 12
+    assert (metadata["lance/commit_attempts"], metadata["lance/conflicts"]) == (1, 0)
+    assert report.summary() == f"{uri} version 4: 12 rows deleted where id < 12; 18 rows left in 2 fragments"
+    properties = lance_core.dataset(uri).read_transaction(4).transaction_properties
+    assert (properties["dagster.run_id"], properties["dagster.step_key"]) == ("run", "step")
+
+
+def test_a_repeated_delete_spares_what_was_written_meanwhile(uri) -> None:
+    write_fragments(uri, 3)
+    planned = plan(uri, "id < 12")
+    first = commit_delete(planned, POLICY)
+    lance.write_dataset(pa.table({"id": [5, 6]}), uri, mode="append")
+    second: DeleteReport = commit_delete(planned, POLICY)
+    assert (second.after.version, second.rows_deleted, second.repeated) == (first.after.version, 12, True)
+    assert ids(uri) == [5, 6, *range(12, 30)]
+    assert lance_core.dataset(uri).version == 5
+
+
+def test_rows_that_somebody_else_deleted_meanwhile_make_no_version(uri) -> None:
+    write_fragments(uri, 3)
+    planned = plan(uri, "id < 12")
+    lance.dataset(uri).delete("id < 15")
+    report = commit_delete(planned, POLICY)
+    assert not report.has_changed
+    assert report.summary() == f"{uri} version 4: nothing to do (none of 15 rows matches id < 12 any more)"
+    assert lance_core.dataset(uri).version == 4
+
+
+def test_a_race_for_the_same_rows_makes_one_version(uri, monkeypatch) -> None:
+    """The other one wins between plan and commit: the conflict leads to a plan that finds nothing."""
+    write_fragments(uri, 3)
+    planned = plan(uri, "id < 12")
+    real, others = delete.commit, ["id < 12"]
+
+    def lose(*arguments: Any, **options: Any) -> Any:
+        if others:
+            lance.dataset(uri).delete(others.pop())
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(delete, "commit", lose)
+    report = commit_delete(planned, POLICY)
+    assert (report.has_changed, report.attempts, lance_core.dataset(uri).version) == (False, 2, 4)
+    assert ids(uri) == list(range(12, 30))
+    # The files of the attempt that lost are gone.
+    assert len(list(Path(uri, "_deletions").iterdir())) == 1
+
+
+def test_a_history_with_a_gap_leaves_the_question_open(uri) -> None:
+    write_fragments(uri, 3)
+    planned = plan(uri, "id < 12")
+    for number in range(3):
+        lance_core.write_dataset(pa.table({"id": pa.array([number], pa.int64())}), uri, mode="append")
+    lance_core.dataset(uri).cleanup_old_versions(retain_versions=1)
+    with pytest.raises(CommitOutcomeUnknownError, match="version 5 was cleaned up meanwhile"):
+        commit_delete(planned, POLICY)
+    assert 5 in ids(uri)
+
+
+def test_a_forecast_says_what_the_delete_then_does(uri) -> None:
+    write_fragments(uri, 3)
+    lance_core.dataset(uri).delete("id IN (1, 15)")
+    found = forecast(uri, "id < 12")
+    assert found.headline() == f"{uri} version 4: 11 of 28 rows match id < 12, in 2 of 3 fragments"
+    expected = table_of(found)
+    report = commit_delete(plan(uri, "id < 12"), POLICY)
+    after = report.after
+    assert expected["rows"] == ["28", str(after.rows)] == ["28", "17"]
+    assert expected["deleted rows still stored"] == ["2", str(after.deleted_rows)] == ["2", "3"]
+    assert expected["fragments"] == ["3", str(after.fragments)] == ["3", "2"]
+    assert expected["data files"] == ["3", str(after.data_files)]
+    assert expected["deletion files"] == ["2", str(after.deletion_files)] == ["2", "1"]
+    assert found.metadata()["lance/bytes_dropped"] == report.before.bytes_total - after.bytes_total
+
+
+def test_nothing_matches(uri) -> None:
+    write_fragments(uri, 1)
+    found = forecast(uri, "id > 100")
+    assert not found.has_work
+    assert found.headline() == f"{uri} version 1: nothing to do (none of 10 rows matches id > 100)"
+
+
+def test_a_predicate_that_does_not_fit_is_refused(uri) -> None:
+    write_fragments(uri, 1)
+    with pytest.raises(InvalidInputError, match="nowhere"):
+        forecast(uri, "nowhere = 1")

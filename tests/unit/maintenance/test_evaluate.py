@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+from lance_pipelines.maintenance.evaluate import (
+    Due,
+    NotDue,
+    evaluate_cleanup,
+    evaluate_compaction,
+    evaluate_deletions,
+)
+from lance_pipelines.maintenance.health import TableHealth
+from lance_pipelines.maintenance.old_versions import OldVersions
+from lance_pipelines.maintenance.policy import CleanupPolicy, CompactionPolicy, DeletionPolicy
+
+HEALTH = TableHealth(
+    version=12,
+    versions=12,
+    fragments=20,
+    small_fragments=9,
+    mergeable_fragments=9,
+    rows=900,
+    deleted_rows=100,
+    worn_fragments=0,
+    worn_rows=0,
+    data_files=20,
+    deletion_files=3,
+    bytes_total=20_000,
+    manifest_bytes=900,
+)
+OLD = OldVersions(versions=25, removable=(), named=0, too_young=0, next_at=None)
+
+
+def test_few_small_fragments_are_left() -> None:
+    verdict = evaluate_compaction(CompactionPolicy(min_small_fragments=16), HEALTH)
+    assert verdict == NotDue("9 small fragments < 16")
+
+
+def test_many_small_fragments_are_due() -> None:
+    verdict = evaluate_compaction(CompactionPolicy(min_small_fragments=9), HEALTH)
+    assert verdict == Due("9 small fragments >= 9")
+
+
+def test_small_fragments_without_small_neighbours_do_not_count() -> None:
+    scattered = replace(HEALTH, mergeable_fragments=2)
+    verdict = evaluate_compaction(CompactionPolicy(min_small_fragments=4), scattered)
+    assert verdict == NotDue("9 small fragments, of which 2 have small neighbours < 4")
+
+
+def test_deletions_below_the_allowed_part_are_left() -> None:
+    verdict = evaluate_deletions(DeletionPolicy(max_deleted_fraction=0.25), HEALTH)
+    assert verdict == NotDue("no fragment with more than 0.25 of its rows deleted, 0.1 in all")
+
+
+def test_one_worn_fragment_is_due_unless_too_few_rows_would_go() -> None:
+    worn = replace(HEALTH, worn_fragments=1, worn_rows=60)
+    assert evaluate_deletions(DeletionPolicy(), worn) == Due(
+        "1 fragment with more than 0.1 deleted, 60 deleted rows >= 1"
+    )
+    assert evaluate_deletions(DeletionPolicy(min_deleted_rows=61), worn) == NotDue(
+        "1 fragment with more than 0.1 deleted, 60 deleted rows < 61"
+    )
+
+
+def test_what_is_switched_off_is_never_due() -> None:
+    worn = replace(HEALTH, worn_fragments=1, worn_rows=60)
+    assert evaluate_compaction(None, HEALTH) == NotDue("compaction is switched off")
+    assert evaluate_deletions(None, worn) == NotDue("materializing deletions is switched off")
+
+
+def test_removable_versions_are_due() -> None:
+    verdict = evaluate_cleanup(CleanupPolicy(), replace(OLD, removable=(1, 2, 7)))
+    assert verdict == Due("25 versions, 3 may go >= 1", subject="up to 7")
+
+
+def test_why_no_version_may_go() -> None:
+    old = replace(OLD, named=2, too_young=13, next_at=1_700_000_000.0)
+    verdict = evaluate_cleanup(CleanupPolicy(older_than=timedelta(days=2)), old)
+    assert verdict == NotDue(
+        "25 versions, 0 may go < 1 (the newest 10 stay; 2 are tagged or have a branch; 13 are younger than 2 days, "
+        "0:00:00; the next is old enough at 2023-11-14 22:13:20 UTC)"
+    )
+
+
+def test_the_ratio_of_a_table_without_rows_is_zero() -> None:
+    assert replace(HEALTH, rows=0, deleted_rows=0).deletion_ratio == 0.0
+    assert HEALTH.deletion_ratio == 0.1

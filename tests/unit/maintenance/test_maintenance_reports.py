@@ -1,0 +1,118 @@
+"""What dry runs print and events carry: it agrees with what the work then does."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+import lance_core
+from lance_pipelines.maintenance.cleanup_report import CleanupForecast, CleanupReport
+from lance_pipelines.maintenance.health import TableHealth
+from lance_pipelines.maintenance.planned_cleanup import PlannedCleanup, plan_removal
+from lance_pipelines.maintenance.policy import CleanupPolicy, MaintenancePolicy
+from lance_pipelines.maintenance.rewrite_forecast import RewriteForecast
+from lance_pipelines.maintenance.rewrite_plan import RewriteOperation, plan_rewrite
+from tests.support.local_rewriting import ids, write_fragments
+
+OPTIONS = {"target_rows_per_fragment": 20, "materialize_deletions": True, "materialize_deletions_threshold": 0.1}
+EVERYTHING_OLD = CleanupPolicy(retain_versions=2, older_than=timedelta(0))
+
+
+@pytest.fixture
+def uri(tmp_path: Path) -> str:
+    return str(tmp_path / "t.lance")
+
+
+def rewrite_forecast(uri: str, operation: RewriteOperation) -> RewriteForecast:
+    dataset = lance_core.dataset(uri)
+    figures = plan_rewrite(dataset, operation, OPTIONS).figures
+    return RewriteForecast(
+        uri=uri, operation=operation, before=TableHealth.of(dataset, MaintenancePolicy()), figures=figures
+    )
+
+
+def cleanup_forecast(uri: str, policy: CleanupPolicy = EVERYTHING_OLD) -> CleanupForecast:
+    dataset = lance_core.dataset(uri)
+    return CleanupForecast(uri=uri, policy=policy, rows=dataset.count_rows(), plan=plan_removal(dataset, policy))
+
+
+def table_of(text: str) -> dict[str, list[str]]:
+    """Name of each figure -> before and after."""
+    lines = [line for line in text.splitlines()[3:] if line[:25].strip() and line[25:].split()[-1:]]
+    return {line[:27].strip(): line[27:].split()[:2] for line in lines}
+
+
+def test_a_rewrite_is_forecast_with_its_figures(uri) -> None:
+    write_fragments(uri, 6)
+    lance_core.dataset(uri).delete("id = 0")
+    forecast = rewrite_forecast(uri, RewriteOperation.COMPACT)
+    assert forecast.has_work
+    assert forecast.headline().startswith(f"{uri} version 7: 6 of 6 fragments (")
+    assert forecast.headline().endswith(" in 2 tasks")
+    table = table_of(forecast.table())
+    assert table["rows"] == ["59", "59"]
+    assert table["deleted rows still stored"] == ["1", "0"]
+    assert table["fragments"] == ["6", "~2"]
+    assert table["files"] == ["7", "~2"]
+    metadata = forecast.metadata()
+    assert (metadata["lance/fragments"], metadata["lance/fragments_after"], metadata["lance/tasks"]) == (6, 2, 2)
+    lance_core.dataset(uri).optimize.compact_files(target_rows_per_fragment=20)
+    assert len(lance_core.dataset(uri).get_fragments()) == 2
+
+
+def test_nothing_to_rewrite_says_why(uri) -> None:
+    write_fragments(uri, 1)
+    forecast = rewrite_forecast(uri, RewriteOperation.COMPACT)
+    assert not forecast.has_work
+    assert forecast.headline() == f"{uri} version 1: nothing to do (1 fragment, 1 of them small)"
+    forecast = rewrite_forecast(uri, RewriteOperation.MATERIALIZE_DELETIONS)
+    assert forecast.headline() == f"{uri} version 1: nothing to do (0 deleted rows in 0 of 1 fragment)"
+    assert "Until old versions" not in forecast.table()
+    assert forecast.table().endswith("Dry run: nothing was changed.\n")
+
+
+def test_a_cleanup_is_forecast_and_then_does_just_that(uri) -> None:
+    dataset = write_fragments(uri, 5)
+    dataset.delete("id = 0")
+    dataset.tags.create("keep", 2)
+    Path(uri, "notes.txt").write_text("mine")
+    forecast = cleanup_forecast(uri)
+    files = sum(path.is_file() for path in Path(uri).rglob("*"))
+    num_bytes = sum(path.stat().st_size for path in Path(uri).rglob("*") if path.is_file())
+    metadata = forecast.metadata()
+    assert (metadata["lance/versions"], metadata["lance/versions_after"]) == (6, 3)
+    assert (metadata["lance/files"], metadata["lance/storage_bytes"]) == (files, num_bytes)
+    assert (metadata["lance/stranger_files"], metadata["lance/stranger_bytes"]) == (1, 4)
+    assert "notes.txt" in forecast.table()
+    assert table_of(forecast.table())["versions"] == ["6", "3"]
+
+    plan = plan_removal(lance_core.dataset(uri), EVERYTHING_OLD)
+    report = CleanupReport(uri=uri, plan=plan, stats=plan.execute())
+    left = [path for path in Path(uri).rglob("*") if path.is_file()]
+    assert len(left) == metadata["lance/files_after"]
+    assert sum(path.stat().st_size for path in left) == metadata["lance/storage_bytes_after"]
+    assert report.metadata()["lance/bytes_reclaimed"] == num_bytes - metadata["lance/storage_bytes_after"]
+    assert report.metadata()["lance/storage_bytes"] == metadata["lance/storage_bytes_after"]
+    assert report.versions == 3
+    assert report.summary().startswith(f"{uri} version 6: 3 old versions removed, 3 left; 0 data files, ")
+    assert Path(uri, "notes.txt").read_text() == "mine"
+    assert (ids(uri), ids(uri, version=2)) == (list(range(1, 50)), list(range(20)))
+
+
+def test_nothing_to_clean_up_says_why(uri) -> None:
+    write_fragments(uri, 2)
+    assert cleanup_forecast(uri).headline() == f"{uri} version 2: nothing to do (2 versions; the newest 2 stay)"
+    young = cleanup_forecast(uri, CleanupPolicy(retain_versions=1))
+    assert young.headline().endswith("(2 versions; the newest 1 and all of the last 2 weeks stay)")
+    plan = plan_removal(lance_core.dataset(uri), EVERYTHING_OLD)
+    report = CleanupReport(uri=uri, plan=plan, stats=plan.execute())
+    assert not report.has_changed
+    assert report.summary() == f"{uri} version 2: nothing to do, 2 versions"
+
+
+def test_the_message_of_a_cleanup_survives_its_journey() -> None:
+    policy = CleanupPolicy(retain_versions=3, older_than=timedelta(hours=1.5), delete_unverified=True)
+    planned = PlannedCleanup(uri="/t.lance", policy=policy, data_version="3-0123abcd")
+    assert PlannedCleanup.from_json(planned.to_json()) == planned

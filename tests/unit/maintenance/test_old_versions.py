@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import os
+import time
+from datetime import timedelta
+from pathlib import Path
+
+import lance
+import pyarrow as pa
+import pytest
+
+import lance_core
+from lance_core.api import cleanup
+from lance_core.errors import CorruptDataError
+from lance_pipelines.maintenance.old_versions import OldVersions
+from lance_pipelines.maintenance.policy import CleanupPolicy
+
+NOW = time.time() + 3600
+DAY = 86_400
+
+
+@pytest.fixture
+def uri(tmp_path: Path) -> str:
+    """Ten versions; version v was made 10 - v days ago."""
+    path = str(tmp_path / "events.lance")
+    for value in range(10):
+        lance_core.write_dataset(pa.table({"id": [value]}), path, mode="append" if value else "create")
+    log = lance_core.dataset(path).log
+    for name in log.newer_than(0):
+        moment = NOW - (10 - name.version) * DAY
+        os.utime(log.path(name), (moment, moment))
+    return path
+
+
+def old_versions(uri: str, **policy) -> OldVersions:
+    log = lance_core.dataset(uri).log
+    return OldVersions.of(log, log.newer_than(0), CleanupPolicy(**policy), now=NOW)
+
+
+def test_both_terms_must_let_a_version_go(uri) -> None:
+    by_age = old_versions(uri, retain_versions=1, older_than=timedelta(days=6, hours=1))
+    assert (by_age.removable, by_age.too_young) == ((1, 2, 3), 6)
+    by_number = old_versions(uri, retain_versions=8, older_than=timedelta(0))
+    assert (by_number.removable, by_number.too_young, by_number.next_at) == ((1, 2), 0, None)
+
+
+def test_when_the_next_version_is_old_enough(uri) -> None:
+    found = old_versions(uri, retain_versions=2, older_than=timedelta(days=5, hours=12))
+    assert found.removable == (1, 2, 3, 4)
+    assert found.next_at == pytest.approx(NOW + DAY / 2)
+
+
+def test_fewer_versions_than_are_kept(uri) -> None:
+    found = old_versions(uri, retain_versions=10, older_than=timedelta(0))
+    assert found == OldVersions(versions=10, removable=(), named=0, too_young=0, next_at=None)
+
+
+def test_tagged_and_branched_versions_stay(uri) -> None:
+    reference = lance.dataset(uri)
+    reference.tags.create("gold", 2)
+    reference.create_branch("try", 4)
+    found = old_versions(uri, retain_versions=5, older_than=timedelta(0))
+    assert (found.removable, found.named) == ((1, 3, 5), 2)
+
+
+@pytest.mark.parametrize("retain_versions", [1, 3, 8, 10, 11])
+def test_a_cleanup_removes_just_these(uri, retain_versions) -> None:
+    """No run is asked for that would find nothing, and none is left out."""
+    reference = lance.dataset(uri)
+    reference.tags.create("gold", 2)
+    reference.create_branch("try", 4)
+    found = old_versions(uri, retain_versions=retain_versions, older_than=timedelta(0))
+    policy = cleanup.CleanupPolicy.of(retain_versions=retain_versions, error_if_tagged_old_versions=False)
+    plan = cleanup.plan_cleanup(lance_core.dataset(uri), policy)
+    assert found.removable == tuple(sorted(name.version for name in plan.removed_versions))
+
+
+def test_tags_are_read_only_when_a_version_could_go(uri) -> None:
+    tags = Path(uri, "_refs", "tags")
+    tags.mkdir(parents=True)
+    (tags / "broken.json").write_text("{")
+    assert old_versions(uri, retain_versions=10).removable == ()
+    with pytest.raises(CorruptDataError, match=r"broken\.json"):
+        old_versions(uri, retain_versions=5, older_than=timedelta(0))
+
+
+def test_a_version_removed_meanwhile_counts_as_old(uri) -> None:
+    log = lance_core.dataset(uri).log
+    names = log.newer_than(0)
+    os.unlink(log.path(names[0]))
+    found = OldVersions.of(log, names, CleanupPolicy(retain_versions=1, older_than=timedelta(days=8, hours=1)), now=NOW)
+    assert found.removable == (1,)
+
+
+def test_a_few_ages_are_asked_for_however_many_versions_there_are(uri, monkeypatch) -> None:
+    log = lance_core.dataset(uri).log
+    asked = []
+    store_type = type(log.store)
+    head = store_type.head
+    monkeypatch.setattr(store_type, "head", lambda self, path: asked.append(path) or head(self, path))
+    old_versions(uri, retain_versions=1, older_than=timedelta(days=5))
+    assert len(asked) <= 5

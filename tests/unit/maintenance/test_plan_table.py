@@ -1,0 +1,40 @@
+"""The table that a dry run prints."""
+
+from __future__ import annotations
+
+from lance_pipelines.maintenance.plan_table import Figure, render_plan
+
+
+def test_before_after_and_the_change() -> None:
+    text = render_plan(
+        "compact /lake/t.lance",
+        [
+            Figure("rows", 1_234_567, 1_234_567),
+            Figure("fragments", 25, 2, is_estimate=True),
+            Figure("versions", 3, 5),
+            Figure("bytes", 3 * 1024**2, 1024**2, is_bytes=True),
+        ],
+        ["Dry run: nothing was changed."],
+    )
+    title, header, _, *rows, note = text.splitlines()
+    assert title == "compact /lake/t.lance"
+    assert header.split() == ["before", "after", "change"]
+    assert [row.split() for row in rows] == [
+        ["rows", "1,234,567", "1,234,567"],
+        ["fragments", "25", "~2", "~-23"],
+        ["versions", "3", "5", "+2"],
+        ["bytes", "3", "MiB", "1", "MiB", "-2", "MiB"],
+    ]
+    assert note == "Dry run: nothing was changed."
+    assert all(line == line.rstrip() for line in text.splitlines())
+
+
+def test_what_is_not_known_is_said() -> None:
+    (row,) = [
+        line for line in render_plan("t", [Figure("bytes", None, None, is_bytes=True)]).splitlines() if "bytes" in line
+    ]
+    assert row.split() == ["bytes", "unknown", "unknown"]
+
+
+def test_text_in_brackets_is_text() -> None:
+    assert "[bold] :smile:" in render_plan("t", [Figure("[bold] :smile:", 1, 1)])

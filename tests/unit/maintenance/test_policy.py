@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from lance_core.errors import InvalidInputError
+from lance_pipelines.ingest.declaration import DatasetDeclaration, SourceFormat, SourceSpec
+from lance_pipelines.maintenance.policy import CleanupPolicy, CompactionPolicy, DeletionPolicy, MaintenancePolicy
+
+OTHER_POLICIES = [
+    MaintenancePolicy(compaction=None),
+    MaintenancePolicy(deletion=None),
+    MaintenancePolicy(cleanup=None),
+    MaintenancePolicy(compaction=CompactionPolicy(min_small_fragments=17)),
+    MaintenancePolicy(deletion=DeletionPolicy(max_deleted_fraction=0.2)),
+    MaintenancePolicy(cleanup=CleanupPolicy(older_than=timedelta(days=13))),
+]
+
+
+def test_equal_policies_have_one_digest_and_others_another() -> None:
+    digests = {policy.digest() for policy in [MaintenancePolicy(), MaintenancePolicy(), *OTHER_POLICIES]}
+    assert len(digests) == 1 + len(OTHER_POLICIES)
+
+
+def test_the_digest_is_the_same_in_another_process() -> None:
+    code = "from lance_pipelines.maintenance.policy import MaintenancePolicy; print(MaintenancePolicy().digest())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == MaintenancePolicy().digest()
+
+
+@pytest.mark.parametrize(
+    ("policy", "values", "message"),
+    [
+        (CompactionPolicy(), {"target_rows_per_fragment": 0}, "target_rows_per_fragment must be at least 1, found 0"),
+        (CompactionPolicy(), {"target_bytes_per_fragment": -1}, "target_bytes_per_fragment must be at least 1"),
+        (CompactionPolicy(), {"max_source_bytes": 0}, "max_source_bytes must be at least 1"),
+        (CompactionPolicy(), {"batch_size": 0}, "batch_size must be at least 1"),
+        (CompactionPolicy(), {"min_small_fragments": 1}, "min_small_fragments must be at least 2, found 1"),
+        (DeletionPolicy(), {"max_deleted_fraction": 1.0}, "max_deleted_fraction must be at least 0 and below 1"),
+        (DeletionPolicy(), {"max_deleted_fraction": float("nan")}, "max_deleted_fraction"),
+        (DeletionPolicy(), {"min_deleted_rows": 0}, "min_deleted_rows must be at least 1"),
+        (CleanupPolicy(), {"retain_versions": 0}, "retain_versions must be at least 1"),
+        (CleanupPolicy(), {"min_old_versions": 0}, "min_old_versions must be at least 1"),
+        (CleanupPolicy(), {"older_than": timedelta(seconds=-1)}, "older_than must not be negative"),
+    ],
+)
+def test_senseless_numbers_are_refused(policy, values, message) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        replace(policy, **values)
+
+
+def test_a_declaration_has_a_policy() -> None:
+    declaration = DatasetDeclaration(name="events", uri="/e", source=SourceSpec(format=SourceFormat.ENVIRONMENT))
+    assert declaration.maintenance == MaintenancePolicy()

@@ -1,0 +1,273 @@
+"""Committing rewritten fragments: races, repetitions, failures."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import lance
+import pyarrow as pa
+import pytest
+
+import lance_core
+from lance_core.errors import DatasetNotFoundError, StorageError, TooMuchWriteContentionError
+from lance_core.optimize import RewriteResult
+from lance_pipelines.maintenance import rewrite_commit as module
+from lance_pipelines.maintenance.health import TableHealth
+from lance_pipelines.maintenance.policy import MaintenancePolicy
+from lance_pipelines.maintenance.rewrite_commit import RewriteOutcome, Rewritten, commit_staged_rewrite
+from lance_pipelines.maintenance.rewrite_plan import RewriteOperation, plan_rewrite, task_documents
+from lance_pipelines.maintenance.rewrite_report import report_rewrite
+from lance_pipelines.maintenance.rewrite_verify import RowsLostError
+from lance_pipelines.maintenance.staged_rewrite import PlannedRewrite, StagedRewrite
+from lance_pipelines.spark.writer import discard_files
+from tests.support.local_rewriting import ids, rewrite_locally, write_fragments
+
+OPTIONS = {"target_rows_per_fragment": 20, "materialize_deletions": True, "materialize_deletions_threshold": 0.1}
+
+
+@pytest.fixture
+def uri(tmp_path: Path) -> str:
+    return str(tmp_path / "t.lance")
+
+
+def plan(uri: str, operation: RewriteOperation = RewriteOperation.COMPACT, **options: Any) -> PlannedRewrite:
+    dataset = lance_core.dataset(uri)
+    chosen = {**OPTIONS, **options}
+    return PlannedRewrite(
+        rewrite_id=str(uuid.uuid4()),
+        dataset="t",
+        uri=uri,
+        op=operation.value,
+        options=chosen,
+        tasks=task_documents(plan_rewrite(dataset, operation, chosen).tasks),
+        before=TableHealth.of(dataset, MaintenancePolicy()),
+        run_id="run",
+        step_key="step",
+    )
+
+
+def stage(planned: PlannedRewrite) -> StagedRewrite:
+    written = rewrite_locally(planned.uri, planned.tasks)
+    return StagedRewrite.of(planned, written.file_token, written.results)
+
+
+def commit(staged: StagedRewrite, rewrite=rewrite_locally) -> RewriteOutcome:
+    return commit_staged_rewrite(staged, rewrite=rewrite, discard=discard_files)
+
+
+def unused(uri: str) -> set[str]:
+    """Data files that no version names."""
+    named = {
+        file.path
+        for ref in lance_core.dataset(uri).version_refs()
+        for fragment in lance_core.dataset(uri, version=ref["version"]).get_fragments()
+        for file in fragment.metadata.files
+    }
+    return {path.name for path in Path(uri, "data").iterdir()} - named
+
+
+def check(uri: str, rows: list[int]) -> None:
+    assert ids(uri) == rows
+    reference = lance.dataset(uri)
+    reference.validate()
+    assert sorted(reference.to_table()["id"].to_pylist()) == rows
+
+
+def test_messages_survive_their_journey(uri) -> None:
+    write_fragments(uri, 4)
+    planned = plan(uri)
+    assert PlannedRewrite.from_json(planned.to_json()) == planned
+    staged = stage(planned)
+    assert StagedRewrite.from_json(staged.to_json()) == staged
+    assert staged.plan.tasks == ()
+
+
+def test_every_group_becomes_part_of_one_version(uri) -> None:
+    write_fragments(uri, 4)
+    staged = stage(plan(uri))
+    assert len(staged.results) == 2
+    outcome = commit(staged)
+    assert (len(outcome.committed), outcome.conflicts, outcome.attempts, outcome.rounds) == (2, 0, 1, 1)
+    dataset = lance_core.dataset(uri)
+    assert dataset.version == outcome.version
+    assert [fragment.count_rows() for fragment in dataset.get_fragments()] == [20, 20]
+    properties = dataset.read_transaction(dataset.version).transaction_properties
+    assert properties["dagster.run_id"] == "run"
+    assert properties["lance_pipelines.op"] == "compact"
+    check(uri, list(range(40)))
+
+
+def test_a_repeated_commit_finds_the_first_and_removes_nothing(uri) -> None:
+    write_fragments(uri, 4)
+    planned = plan(uri)
+    staged = stage(planned)
+    first, second = commit(staged), commit(staged)
+    assert second.version == first.version == lance_core.dataset(uri).version
+    assert len(second.committed) == 2
+    report = report_rewrite(planned, second, MaintenancePolicy())
+    assert report.repeated
+    assert (report.fragments_removed, report.fragments_added) == (4, 2)
+    check(uri, list(range(40)))
+
+
+def test_a_repeated_commit_after_further_compaction_removes_nothing(uri) -> None:
+    write_fragments(uri, 4)
+    staged = stage(plan(uri))
+    commit(staged)
+    lance_core.dataset(uri).optimize.compact_files(target_rows_per_fragment=100)
+    assert len(commit(staged).committed) == 2
+    check(uri, list(range(40)))
+    assert unused(uri) == set()
+    assert ids(uri, version=6) == list(range(40))
+
+
+def test_only_the_group_that_lost_its_race_is_written_again(uri) -> None:
+    write_fragments(uri, 4)
+    planned = plan(uri)
+    staged = stage(planned)
+    lance.dataset(uri).delete("id = 35")
+    rewritten: list[str] = []
+
+    def rewrite(uri: str, tasks: Sequence[str]) -> Rewritten:
+        rewritten.extend(tasks)
+        return rewrite_locally(uri, tasks)
+
+    outcome = commit(staged, rewrite)
+    assert len(rewritten) == 1
+    assert (len(outcome.committed), outcome.conflicts, outcome.rounds, outcome.unfinished) == (2, 1, 2, 0)
+    check(uri, [number for number in range(40) if number != 35])
+    assert unused(uri) == set()
+    report = report_rewrite(planned, outcome, MaintenancePolicy())
+    assert (report.fragments_removed, report.fragments_added, report.deleted_rows_removed) == (4, 2, 1)
+    assert report.metadata()["lance/conflicts"] == 1
+    assert report.bytes_superseded > 0
+    assert f"{uri} version {outcome.version}: 4 fragments" in report.summary()
+
+
+def test_rows_appended_meanwhile_stay(uri) -> None:
+    write_fragments(uri, 4)
+    staged = stage(plan(uri))
+    lance.write_dataset(pa.table({"id": [100]}), uri, mode="append")
+    assert commit(staged).conflicts == 0
+    check(uri, [*range(40), 100])
+
+
+def test_a_table_overwritten_meanwhile_leaves_nothing_to_do(uri) -> None:
+    write_fragments(uri, 4)
+    planned = plan(uri)
+    staged = stage(planned)
+    lance_core.write_dataset(pa.table({"id": pa.array(range(1000, 1030), pa.int64())}), uri, mode="overwrite")
+    outcome = commit(staged)
+    assert (outcome.committed, outcome.conflicts, outcome.unfinished) == ([], 2, 0)
+    assert unused(uri) == set()
+    report = report_rewrite(planned, outcome, MaintenancePolicy())
+    assert not report.has_changed
+    assert "nothing was left to do" in report.summary()
+    check(uri, list(range(1000, 1030)))
+
+
+def interfere_each_time(first_id: int):
+    """A rewrite during which somebody deletes one row of what is rewritten."""
+    victims = iter(range(first_id, first_id + 20))
+
+    def rewrite(uri: str, tasks: Sequence[str]) -> Rewritten:
+        written = rewrite_locally(uri, tasks)
+        lance_core.dataset(uri).delete(f"id = {next(victims)}")
+        return written
+
+    return rewrite
+
+
+def test_against_a_writer_that_never_pauses_the_rest_is_left(uri, monkeypatch) -> None:
+    monkeypatch.setattr(module, "_MAX_ROUNDS", 3)
+    write_fragments(uri, 4)
+    planned = plan(uri)
+    staged = stage(planned)
+    lance_core.dataset(uri).delete("id = 20")
+    outcome = commit(staged, interfere_each_time(21))
+    assert (len(outcome.committed), outcome.conflicts, outcome.rounds, outcome.unfinished) == (1, 3, 3, 1)
+    assert "1 group lost every race" in report_rewrite(planned, outcome, MaintenancePolicy()).summary()
+    check(uri, [*range(20), *range(23, 40)])
+    assert unused(uri) == set()
+
+
+def test_if_nothing_at_all_could_be_committed_that_is_an_error(uri, monkeypatch) -> None:
+    monkeypatch.setattr(module, "_MAX_ROUNDS", 2)
+    write_fragments(uri, 2)
+    staged = stage(plan(uri))
+    lance_core.dataset(uri).delete("id = 0")
+    with pytest.raises(TooMuchWriteContentionError, match="2 times in a row"):
+        commit(staged, interfere_each_time(1))
+    assert unused(uri) == set()
+
+
+def test_a_failure_of_the_second_round_keeps_the_first(uri) -> None:
+    write_fragments(uri, 4)
+    staged = stage(plan(uri))
+    lance_core.dataset(uri).delete("id = 35")
+
+    def fail(uri: str, tasks: Sequence[str]) -> Rewritten:
+        raise StorageError("a worker is gone", retryable=True)
+
+    with pytest.raises(StorageError, match="a worker is gone"):
+        commit(staged, fail)
+    assert len(lance_core.dataset(uri).get_fragments()) == 3
+    # The step is repeated with the same message.
+    outcome = commit(staged)
+    assert len(outcome.committed) == 2
+    check(uri, [number for number in range(40) if number != 35])
+    assert unused(uri) == set()
+
+
+def test_a_result_with_too_few_rows_is_refused_and_its_files_go(uri) -> None:
+    write_fragments(uri, 4)
+    staged = stage(plan(uri))
+    before = lance_core.dataset(uri).version
+    result = RewriteResult.from_json(staged.results[1])
+    result.new_fragments[0].physical_rows -= 1
+    forged = StagedRewrite(plan=staged.plan, file_token=staged.file_token, results=(staged.results[0], result.json()))
+    with pytest.raises(RowsLostError, match=r"fragments \[2, 3\] hold 20 rows, their rewrite holds 19"):
+        commit(forged)
+    assert lance_core.dataset(uri).version == before
+    assert unused(uri) == set()
+    check(uri, list(range(40)))
+
+
+def test_a_dataset_that_is_gone_is_named(uri, tmp_path) -> None:
+    write_fragments(uri, 2)
+    staged = stage(plan(uri))
+    Path(uri).rename(tmp_path / "elsewhere")
+    with pytest.raises(DatasetNotFoundError):
+        commit(staged)
+
+
+def test_with_a_byte_target_a_second_compaction_has_nothing_to_do(uri) -> None:
+    """The planner guesses the size of new files from the old ones; here the guess is far too high."""
+    write_fragments(uri, 40)
+    one_file = next(iter(lance_core.dataset(uri).get_fragments())).metadata.files[0].file_size_bytes
+    options = {"target_rows_per_fragment": 10_000, "target_bytes_per_fragment": one_file * 3}
+    planned = plan(uri, **options)
+    outcome = commit(stage(planned))
+    check(uri, list(range(400)))
+    assert plan(uri, **options).tasks == ()
+    report = report_rewrite(planned, outcome, MaintenancePolicy())
+    assert report.fragments_removed == 40
+    assert report.fragments_added == report.after.fragments
+
+
+def test_materializing_deletions_leaves_other_fragments_alone(uri) -> None:
+    write_fragments(uri, 6)
+    lance_core.dataset(uri).delete("id IN (10, 11, 30, 50)")
+    planned = plan(uri, RewriteOperation.MATERIALIZE_DELETIONS, target_rows_per_fragment=1000)
+    assert all('"excluded_fragment_ids": []' in task for task in planned.tasks)
+    commit(stage(planned))
+    left = {
+        fragment.fragment_id: fragment.metadata.num_deletions for fragment in lance_core.dataset(uri).get_fragments()
+    }
+    # One row of ten is not more than a tenth.
+    assert {0: 0, 2: 0, 3: 1, 4: 0, 5: 1}.items() <= left.items()
+    assert 1 not in left
+    check(uri, [number for number in range(60) if number not in (10, 11, 30, 50)])

@@ -1,0 +1,101 @@
+"""Feature flags: what is read, what is written over, and how the words are computed."""
+
+import pytest
+
+from lance_core.errors import CorruptDataError, UnsupportedFeatureFlagError
+from lance_core.proto import pb_table
+from lance_core.table.feature_flags import derive_flags, require_readable, require_writable
+
+READ_AND_WRITE = [1, 2, 4, 8, 16, 32, 128, 256, 2048]
+READ_ONLY = [16384]
+REFUSED = [64, 512, 1024, 4096, 8192, 65536, 1 << 40, 1 << 63]
+
+
+def _manifest(reader: int, writer: int, **values: object) -> pb_table.Manifest:
+    return pb_table.Manifest(version=5, reader_feature_flags=reader, writer_feature_flags=writer, **values)
+
+
+@pytest.mark.parametrize("flag", READ_AND_WRITE)
+def test_known_flags_are_accepted(flag: int) -> None:
+    require_readable(_manifest(flag, flag))
+    require_writable(_manifest(flag, flag))
+
+
+@pytest.mark.parametrize("flag", READ_ONLY)
+def test_some_are_only_read(flag: int) -> None:
+    require_readable(_manifest(flag, flag))
+    with pytest.raises(UnsupportedFeatureFlagError, match=f"{flag} .* to write"):
+        require_writable(_manifest(flag, flag))
+
+
+@pytest.mark.parametrize("flag", REFUSED)
+def test_the_others_are_refused_by_name(flag: int) -> None:
+    with pytest.raises(UnsupportedFeatureFlagError, match=f"version 5 needs feature flag {flag} "):
+        require_readable(_manifest(flag, flag))
+
+
+@pytest.mark.parametrize("flag", [64, 512, 4096, 8192, 65536])
+def test_a_writer_flag_alone_does_not_keep_readers_out(flag: int) -> None:
+    require_readable(_manifest(0, flag))
+    with pytest.raises(UnsupportedFeatureFlagError, match="to write"):
+        require_writable(_manifest(0, flag))
+
+
+@pytest.mark.parametrize("flag", [256, 1024, 16384])
+@pytest.mark.parametrize("words", [(1, 0), (0, 1)])
+def test_pair_flags_set_in_one_word_are_corrupt(flag: int, words: tuple[int, int]) -> None:
+    with pytest.raises(CorruptDataError, match="one word only"):
+        require_readable(_manifest(flag * words[0], flag * words[1]))
+
+
+def test_unique_field_ids_go_with_their_high_water_mark() -> None:
+    require_writable(_manifest(0, 32768, max_allocated_field_id=9))
+    for broken in (
+        _manifest(0, 32768),
+        _manifest(0, 0, max_allocated_field_id=9),
+        _manifest(32768, 32768, max_allocated_field_id=9),
+    ):
+        with pytest.raises(CorruptDataError, match="32768"):
+            require_readable(broken)
+
+
+def _derive(message: pb_table.Manifest, previous: pb_table.Manifest, **changes: object) -> tuple[int, int]:
+    return derive_flags(message, previous=previous, **{"index_section": None, "stable_row_ids": False, **changes})
+
+
+NOTHING = pb_table.Manifest()
+
+
+@pytest.mark.parametrize(
+    ("message", "changes", "expected"),
+    [
+        (pb_table.Manifest(), {}, (0, 0)),
+        (pb_table.Manifest(fragments=[{"deletion_file": {"id": 1}}]), {}, (1, 1)),
+        (pb_table.Manifest(), {"stable_row_ids": True}, (2, 2)),
+        (pb_table.Manifest(config={"a": "b"}), {}, (0, 8)),
+        (pb_table.Manifest(table_metadata={"a": "b"}), {}, (0, 0)),
+        (pb_table.Manifest(base_paths=[{"id": 0, "path": "/x"}]), {}, (16, 16)),
+        (pb_table.Manifest(max_allocated_field_id=0), {}, (0, 32768)),
+        (
+            pb_table.Manifest(),
+            {"index_section": pb_table.IndexSection(indices=[{"covering_fields": [3]}]).SerializeToString()},
+            (128, 128),
+        ),
+    ],
+)
+def test_flags_follow_from_the_content(
+    message: pb_table.Manifest, changes: dict[str, object], expected: tuple[int, int]
+) -> None:
+    assert _derive(message, NOTHING, **changes) == expected
+
+
+def test_sticky_bits_survive_and_the_others_do_not() -> None:
+    previous = _manifest(0xFFFF, 0xFFFF)
+    assert _derive(pb_table.Manifest(), previous) == (256 | 1024 | 16384,) * 2
+
+
+def test_spilled_lineage_is_found_in_the_fragments() -> None:
+    previous = _manifest(2048, 2048)
+    spilled = pb_table.Manifest(fragments=[pb_table.DataFragment(column_row_ids={})])
+    assert _derive(spilled, previous) == (2048, 2048)
+    assert _derive(pb_table.Manifest(fragments=[{}]), previous) == (0, 0)

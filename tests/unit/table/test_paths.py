@@ -1,0 +1,96 @@
+"""Names below a table's root."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lance_core.errors import InvalidInputError
+from lance_core.table.paths import (
+    ManifestName,
+    ManifestNaming,
+    data_file_name,
+    file_token_of,
+    is_detached_manifest_name,
+    is_staged_manifest_name,
+    manifest_name,
+    new_file_token,
+    parse_manifest_name,
+    transaction_file_name,
+)
+
+
+def test_manifest_names_of_both_schemes() -> None:
+    assert manifest_name(1) == "18446744073709551614.manifest"
+    assert manifest_name(12, ManifestNaming.V2) == "18446744073709551603.manifest"
+    assert manifest_name(12, ManifestNaming.V1) == "12.manifest"
+
+
+@given(st.integers(1, 2**63 - 1))
+def test_v2_names_parse_back_and_sort_newest_first(version: int) -> None:
+    assert parse_manifest_name(manifest_name(version)) == ManifestName(version, ManifestNaming.V2)
+    if version > 1:
+        assert manifest_name(version) < manifest_name(version - 1)
+
+
+@pytest.mark.parametrize("version", [0, -1, 2**63])
+def test_numbers_that_are_no_version_have_no_name(version: int) -> None:
+    with pytest.raises(InvalidInputError):
+        manifest_name(version)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "18446744073709551614.manifest#1",
+        "18446744073709551614.manifest-0f0e",
+        "d9223372036854775809.manifest",
+        "latest_version_hint.json",
+        ".tmpa1b2c3",
+        "18446744073709551615.manifest",
+        "manifest",
+        "x.manifest",
+    ],
+)
+def test_other_files_in_the_versions_directory_are_not_versions(name: str) -> None:
+    assert parse_manifest_name(name) is None
+
+
+def test_detached_and_staged_manifests() -> None:
+    detached = "d9223372036854775809.manifest"
+    staged = ["18446744073709551614.manifest#1", "7.manifest#12", f"{detached}#1"]
+    staged += ["18446744073709551614.manifest-0b9aa9c3-1f2b-4a2f-9c53-6b7a6c9a2d11"]
+    others = ["18446744073709551614.manifest", "x.manifest#1", "7.manifest#", "7.manifest-x", "d.manifest"]
+    assert [name for name in [detached, *staged, *others] if is_detached_manifest_name(name)] == [detached]
+    assert [name for name in [detached, *staged, *others] if is_staged_manifest_name(name)] == staged
+
+
+def test_v1_names_are_recognised_by_their_length() -> None:
+    assert parse_manifest_name("7.manifest") == ManifestName(7, ManifestNaming.V1)
+
+
+def test_data_file_names_have_the_form_of_the_reference() -> None:
+    names = {data_file_name() for _ in range(100)}
+    assert len(names) == 100
+    assert all(re.fullmatch(r"[01]{24}[0-9a-f]{26}\.lance", name) for name in names)
+
+
+def test_a_token_ends_the_stem() -> None:
+    token = new_file_token()
+    names = {data_file_name(token) for _ in range(100)}
+    assert len(names) == 100
+    assert all(re.fullmatch(rf"[01]{{24}}[0-9a-f]{{10}}{token}\.lance", name) for name in names)
+    assert {file_token_of(name) for name in names} == {token}
+
+
+@pytest.mark.parametrize("token", ["", "0123", "0123456789ABCDEF", "0123456789abcdeg", "../../etc/passwd1"])
+def test_other_tokens_are_refused(token: str) -> None:
+    with pytest.raises(InvalidInputError, match="16 lower-case hex digits"):
+        data_file_name(token)
+
+
+def test_transaction_file_name() -> None:
+    assert transaction_file_name(3, "93adea1b-ffcc-43bf-a62c-f078ef77475f") == (
+        "3-93adea1b-ffcc-43bf-a62c-f078ef77475f.txn"
+    )

@@ -1,0 +1,125 @@
+"""Fragments, data files, base paths and index summaries."""
+
+import pytest
+
+from lance_core.errors import CorruptDataError, NotSupportedError, UnsupportedVersionError
+from lance_core.io.memory_store import MemoryStore
+from lance_core.proto import pb_table
+from lance_core.table.base_paths import BasePath, FileLocator
+from lance_core.table.data_file import DataFile
+from lance_core.table.deletion_file import DeletionFile, DeletionFileType
+from lance_core.table.fragment import Fragment
+from lance_core.table.index_metadata import parse_index_section
+from lance_core.table.manifest import Manifest
+from lance_core.table.manifest_file import serialize_manifest_file
+from lance_core.table.paths import ManifestName, ManifestNaming
+from lance_core.versions import LanceFileVersion
+from tests.support.records import data_file
+
+
+def test_data_files_round_trip_and_keep_base_zero() -> None:
+    for base_id in (None, 0, 3):
+        record = data_file("x.lance", base_id=base_id)
+        assert DataFile.from_proto(record.to_proto()) == record
+        assert record.to_proto().HasField("base_id") is (base_id is not None)
+
+
+def test_columns_leave_out_dead_and_hidden_fields() -> None:
+    record = data_file(field_ids=(4, -2, 7, -3, 9), column_indices=(0, 1, 2, 3, -1))
+    assert record.columns() == {4: 0, 7: 2}
+    assert record.live_field_ids == (4, 7, 9)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"field_ids": (1, 2), "column_indices": (0,)}, "2 field ids but 1 column indices"),
+        ({"field_ids": (1, 1), "column_indices": (0, 1)}, "occurs twice"),
+    ],
+)
+def test_contradictory_columns_are_corrupt(changes: dict[str, object], words: str) -> None:
+    with pytest.raises(CorruptDataError, match=words):
+        data_file(**changes).columns()
+
+
+def test_file_versions_are_resolved_from_their_pairs() -> None:
+    for pair, version in (((2, 2), "2.2"), ((2, 0), "2.0"), ((0, 3), "2.0"), ((0, 2), "0.1")):
+        message = pb_table.DataFile(path="x", file_major_version=pair[0], file_minor_version=pair[1])
+        assert DataFile.from_proto(message).file_version is LanceFileVersion(version)
+    with pytest.raises(UnsupportedVersionError):
+        DataFile.from_proto(pb_table.DataFile(path="x", file_major_version=9))
+    with pytest.raises(CorruptDataError, match="empty path"):
+        DataFile.from_proto(pb_table.DataFile())
+
+
+def test_paths_with_a_nul_are_corrupt() -> None:
+    with pytest.raises(CorruptDataError, match="has a NUL"):
+        DataFile.from_proto(pb_table.DataFile(path="a\0b.lance", file_major_version=2, file_minor_version=2))
+    with pytest.raises(CorruptDataError, match="base path 3 has a NUL"):
+        BasePath.from_proto(pb_table.BasePath(id=3, path="/a\0b"))
+
+
+def test_fragments_carry_what_is_not_interpreted() -> None:
+    message = pb_table.DataFragment(id=1, physical_rows=5, inline_row_ids=b"ids", metadata={"k": "v"})
+    fragment = Fragment(message)
+    assert fragment.has_row_ids
+    assert fragment.message == message
+    assert Fragment(pb_table.DataFragment(column_row_ids={})).has_row_ids
+    assert not Fragment(pb_table.DataFragment()).has_row_ids
+
+
+def test_files_are_found_below_their_base() -> None:
+    bases = [
+        BasePath(id=0, path="memory://other/root", is_table_root=True),
+        BasePath(id=1, path="memory://other/plain", is_table_root=False, name="fast"),
+    ]
+    locator = FileLocator(MemoryStore(), "mine", bases)
+    assert locator.data_file(data_file("x.lance")).path == "mine/data/x.lance"
+    assert locator.data_file(data_file("x.lance", base_id=0)).path == "root/data/x.lance"
+    assert locator.data_file(data_file("x.lance", base_id=1)).path == "plain/x.lance"
+    deletion = DeletionFile(file_type=DeletionFileType.ARROW, read_version=1, id=2, base_id=0)
+    assert locator.deletion_file(9, deletion).path == "root/_deletions/9-1-2.arrow"
+    with pytest.raises(CorruptDataError, match="base path 5"):
+        locator.data_file(data_file(base_id=5))
+
+
+def test_index_sections_are_summed_up() -> None:
+    section = pb_table.IndexSection(indices=[{"name": "i", "fields": [1, 2], "covering_fields": [2]}])
+    [index] = parse_index_section(section.SerializeToString())
+    assert (index.name, index.field_ids, index.covering_field_ids) == ("i", (1, 2), (2,))
+    assert parse_index_section(None) == ()
+    with pytest.raises(CorruptDataError):
+        parse_index_section(b"\xff")
+
+
+def _manifest(**values: object) -> Manifest:
+    values = {"version": 1, "data_format": {"file_format": "lance", "version": "2.2"}, **values}
+    return Manifest(message=pb_table.Manifest(**values), naming=ManifestNaming.V2)
+
+
+def test_a_data_file_of_another_version_makes_the_table_unreadable() -> None:
+    old = pb_table.DataFile(path="x", file_major_version=2, file_minor_version=1)
+    with pytest.raises(CorruptDataError, match=r"of format 2\.1, the table of 2\.2"):
+        _manifest(fragments=[{"files": [old]}]).check_readable()
+    _manifest(fragments=[{"files": [old]}], reader_feature_flags=256, writer_feature_flags=256).check_readable()
+
+
+def test_the_number_inside_must_be_the_number_in_the_name() -> None:
+    draft = Manifest.empty().message
+    draft.version = 3
+    data = serialize_manifest_file(draft, index_section=None, transaction=None)
+    with pytest.raises(CorruptDataError, match="the name says version 4, the content version 3"):
+        Manifest.parse(data, path="m", name=ManifestName(4, ManifestNaming.V2))
+
+
+def test_fragment_trees_are_refused() -> None:
+    message = pb_table.Manifest(version=1, fragment_tree={})
+    data = serialize_manifest_file(message, index_section=None, transaction=None)
+    with pytest.raises(NotSupportedError, match="outside the manifest"):
+        Manifest.parse(data, path="m", name=ManifestName(1, ManifestNaming.V2))
+
+
+def test_tables_without_a_data_format_are_old_ones() -> None:
+    for flags, version in ((0, LanceFileVersion.V0_1), (4, LanceFileVersion.V2_0)):
+        manifest = Manifest(message=pb_table.Manifest(version=1, writer_feature_flags=flags), naming=ManifestNaming.V1)
+        assert manifest.file_version is version

@@ -1,0 +1,110 @@
+"""Finding versions: by listing, and by name."""
+
+import pytest
+
+from lance_core.errors import CorruptDataError, VersionNotFoundError
+from lance_core.io.local_store import LocalStore
+from lance_core.io.memory_store import MemoryStore
+from lance_core.io.object_store import ObjectStore
+from lance_core.table.manifest import Manifest
+from lance_core.table.manifest_file import serialize_manifest_file
+from lance_core.table.paths import ManifestName, ManifestNaming, manifest_name
+from lance_core.table.version_log import VersionLog
+from tests.support.counting_store import CountingStore
+
+
+@pytest.fixture(params=["memory", "local"])
+def log(request: pytest.FixtureRequest, tmp_path) -> VersionLog:
+    store: ObjectStore = MemoryStore() if request.param == "memory" else LocalStore()
+    return VersionLog(CountingStore(store), "table" if request.param == "memory" else str(tmp_path / "table"))
+
+
+def _make(log: VersionLog, *versions: int, naming: ManifestNaming = ManifestNaming.V2) -> None:
+    for version in versions:
+        message = Manifest.empty().message
+        message.version = version
+        data = serialize_manifest_file(message, index_section=None, transaction=None)
+        log.create(ManifestName(version, naming), data)
+
+
+def _put(log: VersionLog, name: str, data: bytes = b"x") -> None:
+    log.store.put(log.store.join(log.root, "_versions", name), data)
+
+
+def test_an_absent_table_has_no_versions(log: VersionLog) -> None:
+    assert log.latest() is None
+    assert log.newer_than(0) == []
+
+
+@pytest.mark.parametrize("naming", list(ManifestNaming))
+def test_versions_are_found_in_both_namings(log: VersionLog, naming: ManifestNaming) -> None:
+    _make(log, *range(1, 13), naming=naming)
+    assert log.latest() == ManifestName(12, naming)
+    assert [name.version for name in log.newer_than(9)] == [10, 11, 12]
+    assert [name.version for name in log.newer_than(0)] == list(range(1, 13))
+    assert log.newer_than(12) == []
+    assert log.read_version(7).version == 7
+    assert log.read_version(7).naming is naming
+
+
+def test_gaps_do_not_hide_later_versions(log: VersionLog) -> None:
+    _make(log, 1, 2, 9, 10)
+    assert log.latest() == ManifestName(10, ManifestNaming.V2)
+    assert [name.version for name in log.newer_than(1)] == [2, 9, 10]
+
+
+def test_other_files_are_ignored(log: VersionLog) -> None:
+    _make(log, 1)
+    for name in (
+        f"{manifest_name(2)}#1",
+        f"{manifest_name(3)}-uuid",
+        "d9223372036854775809.manifest",
+        ".tmpabc",
+        "latest_version_hint.json",
+    ):
+        _put(log, name, b'{"version":99}')
+    assert log.latest() == ManifestName(1, ManifestNaming.V2)
+
+
+def test_a_hint_of_any_content_is_not_trusted(log: VersionLog) -> None:
+    _make(log, 1, 2)
+    for content in (b"", b"garbage", b'{"version":1}', b'{"version":77}'):
+        _put(log, "latest_version_hint.json", content)
+        assert log.latest() == ManifestName(2, ManifestNaming.V2)
+
+
+def test_mixed_namings_are_refused(log: VersionLog) -> None:
+    _make(log, 1, naming=ManifestNaming.V1)
+    _make(log, 2, naming=ManifestNaming.V2)
+    with pytest.raises(CorruptDataError, match="both naming schemes"):
+        log.newer_than(0)
+
+
+def test_an_explicit_version_is_opened_without_listing(log: VersionLog) -> None:
+    _make(log, 1, 2, 3)
+    log.store.reset()
+    log.read_version(2)
+    assert log.store.counts() == {"get": 1}
+    with pytest.raises(VersionNotFoundError, match="no version 9"):
+        log.read_version(9)
+    for version in (0, -1, 2**63):
+        with pytest.raises(VersionNotFoundError):
+            log.read_version(version)
+
+
+def test_a_store_in_lexical_order_is_listed_only_as_far_as_needed() -> None:
+    seen = []
+
+    class Watched(MemoryStore):
+        def list(self, prefix):
+            for info in super().list(prefix):
+                seen.append(info.path)
+                yield info
+
+    log = VersionLog(Watched(), "table")
+    _make(log, *range(1, 101))
+    assert log.latest() == ManifestName(100, ManifestNaming.V2)
+    assert len(seen) == 1
+    seen.clear()
+    assert [name.version for name in log.newer_than(97)] == [98, 99, 100]
+    assert len(seen) == 4

@@ -1,0 +1,29 @@
+"""Errors of the outside world are as informative as the operating system's own."""
+
+import errno
+import os
+import pickle
+
+import pytest
+
+from lance_core.errors import DatasetNotFoundError, NotFoundError, StorageError
+
+
+@pytest.mark.parametrize("travel", [lambda error: error, lambda error: pickle.loads(pickle.dumps(error))])
+def test_storage_errors_have_the_attributes_of_an_os_error(travel) -> None:
+    error = travel(StorageError("cannot write x: disk full", path="/lake/x", errno=errno.ENOSPC))
+    assert (error.errno, error.strerror, error.filename) == (errno.ENOSPC, os.strerror(errno.ENOSPC), "/lake/x")
+    assert str(error) == "cannot write x: disk full"
+    assert error.context["errno"] == errno.ENOSPC
+
+
+def test_without_a_number_there_is_none() -> None:
+    error = pickle.loads(pickle.dumps(StorageError("connection reset", retryable=True)))
+    assert (error.errno, error.strerror, error.filename) == (None, None, None)
+    assert error.retryable
+
+
+@pytest.mark.parametrize("kind", [NotFoundError, DatasetNotFoundError])
+def test_missing_things_are_enoent(kind: type[NotFoundError]) -> None:
+    error = pickle.loads(pickle.dumps(kind("no such thing", path="/lake/x")))
+    assert (error.errno, error.filename, str(error)) == (errno.ENOENT, "/lake/x", "no such thing")

@@ -1,0 +1,140 @@
+"""Transactions and operations: records, bytes, registry."""
+
+import pytest
+
+from lance_core.errors import CorruptDataError, InvalidInputError, NotSupportedError
+from lance_core.proto import pb_table, pb_transaction
+from lance_core.table.manifest import Manifest
+from lance_core.transactions.operations.append import Append
+from lance_core.transactions.operations.carried import UNKNOWN_ARM, CarriedOperation
+from lance_core.transactions.operations.overwrite import Overwrite
+from lance_core.transactions.registry import CARRIED, EXECUTABLE
+from lance_core.transactions.transaction import Transaction
+from tests.support.records import SCHEMA, append, fragment
+
+UUID = "93adea1b-ffcc-43bf-a62c-f078ef77475f"
+
+
+def test_every_arm_of_the_message_is_executable_or_carried() -> None:
+    arms = {field.name for field in pb_transaction.Transaction.DESCRIPTOR.oneofs_by_name["operation"].fields}
+    assert arms == EXECUTABLE.keys() | CARRIED
+    assert not EXECUTABLE.keys() & CARRIED
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        Append(fragments=(fragment(),)),
+        Overwrite(schema=SCHEMA, fragments=(fragment(), fragment())),
+        Overwrite(
+            schema=SCHEMA.with_metadata({"k": b"v"}),
+            fragments=(),
+            config_upserts={"a": "b"},
+            initial_bases=(pb_table.BasePath(id=1, path="/x"),),
+        ),
+    ],
+)
+def test_transactions_round_trip(operation: Append | Overwrite) -> None:
+    transaction = Transaction(read_version=3, operation=operation, uuid=UUID, properties={"by": "me"})
+    assert Transaction.parse(transaction.serialize(), "t") == transaction
+    assert transaction.file_name == f"3-{UUID}.txn"
+
+
+@pytest.mark.parametrize("uuid", ["", "x", UUID.upper(), UUID.replace("-", ""), f"{{{UUID}}}", None])
+def test_uuids_have_one_spelling(uuid: str) -> None:
+    with pytest.raises(InvalidInputError, match="uuid"):
+        Transaction(read_version=0, operation=Append(fragments=()), uuid=uuid).serialize()
+
+
+@pytest.mark.parametrize("arm", sorted(CARRIED))
+def test_other_operations_are_named_and_not_committed(arm: str) -> None:
+    message = pb_transaction.Transaction(uuid=UUID)
+    getattr(message, arm).SetInParent()
+    transaction = Transaction.parse(message.SerializeToString(), "t")
+    assert isinstance(transaction.operation, CarriedOperation)
+    assert transaction.operation.arm == arm
+    with pytest.raises(NotSupportedError, match=arm):
+        transaction.serialize()
+    with pytest.raises(NotSupportedError, match=arm):
+        transaction.operation.apply(Manifest.empty())
+
+
+def test_an_operation_from_the_future_has_no_name() -> None:
+    # Field 120, length-delimited, empty.
+    data = pb_transaction.Transaction(uuid=UUID).SerializeToString() + bytes.fromhex("c20700")
+    assert Transaction.parse(data, "t").operation == CarriedOperation(arm=UNKNOWN_ARM)
+
+
+def test_damage_is_named() -> None:
+    for data in (b"\xff\xff", pb_transaction.Transaction(uuid=UUID).SerializeToString()):
+        with pytest.raises(CorruptDataError):
+            Transaction.parse(data, "t")
+
+
+def _table(**values: object) -> Manifest:
+    message = Manifest.empty().message
+    message.MergeFrom(pb_table.Manifest(version=1, max_fragment_id=4, **values))
+    message.fields.extend(_fields())
+    return Manifest(message=message, naming=Manifest.empty().naming)
+
+
+def _fields() -> list[object]:
+    return list(Overwrite(schema=SCHEMA, fragments=()).to_proto().schema)
+
+
+def _commit(operation: Append | Overwrite, manifest: Manifest) -> Manifest:
+    return operation.apply(manifest).seal(transaction=b"", transaction_file="f", timestamp_ns=0).manifest
+
+
+def test_append_keeps_everything_and_adds() -> None:
+    current = _table(fragments=[{"id": 4, "physical_rows": 1}], config={"a": "b"})
+    made = _commit(Append(fragments=(fragment(), fragment())), current)
+    assert [each.id for each in made.fragments] == [4, 5, 6]
+    assert made.schema == current.schema
+    assert made.message.config == {"a": "b"}
+
+
+def test_overwrite_replaces_rows_schema_and_indices_only() -> None:
+    current = _table(
+        fragments=[{"id": 4, "physical_rows": 1}],
+        config={"a": "b"},
+        table_metadata={"c": "d"},
+        base_paths=[{"id": 0, "path": "/x"}],
+        schema_metadata={"old": b"1"},
+        next_row_id=9,
+    )
+    current = Manifest(message=current.message, naming=current.naming, index_section=b"\x0a\x00")
+    operation = Overwrite(schema=SCHEMA.with_metadata({"new": b"2"}), fragments=(fragment(),))
+    made = _commit(operation, current)
+    assert [each.id for each in made.fragments] == [5]
+    assert dict(made.message.schema_metadata) == {"new": b"2"}
+    assert made.index_section is None
+    assert (made.message.config, made.message.table_metadata) == ({"a": "b"}, {"c": "d"})
+    assert len(made.message.base_paths) == 1
+    assert made.message.next_row_id == 9
+
+
+def test_overwrite_takes_the_format_of_the_new_files() -> None:
+    current = _table()
+    current.message.data_format.version = "2.1"
+    assert _commit(Overwrite(schema=SCHEMA, fragments=(fragment(),)), current).file_version.value == "2.2"
+    assert _commit(Overwrite(schema=SCHEMA, fragments=()), current).file_version.value == "2.1"
+
+
+def test_base_paths_belong_to_new_tables() -> None:
+    operation = Overwrite(schema=SCHEMA, fragments=(), initial_bases=(pb_table.BasePath(id=1, path="/x"),))
+    assert len(_commit(operation, Manifest.empty()).message.base_paths) == 1
+    with pytest.raises(InvalidInputError, match="initial_bases"):
+        operation.apply(_table())
+
+
+def test_tables_that_never_reuse_field_ids_are_not_overwritten() -> None:
+    current = _table(max_allocated_field_id=5, writer_feature_flags=32768)
+    assert _commit(Append(fragments=()), current).message.max_allocated_field_id == 5
+    with pytest.raises(NotSupportedError, match="never uses a field id again"):
+        Overwrite(schema=SCHEMA, fragments=()).apply(current)
+
+
+def test_transactions_carry_new_fragments_without_an_id() -> None:
+    message = pb_transaction.Transaction.FromString(append(fragment(), read_version=1).serialize())
+    assert [each.id for each in message.append.fragments] == [0]
