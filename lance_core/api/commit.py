@@ -86,6 +86,7 @@ class CommitOptions:
     storage_options: Mapping[str, str] | None = None
     affected_rows: Mapping[int, BitMap] | None = None
     checks_files: bool = True
+    file_version: LanceFileVersion | None = None
 
 
 def commit(
@@ -141,7 +142,7 @@ def _template(transaction: Transaction, options: CommitOptions) -> Manifest:
         else []
     )
     return Manifest.empty(
-        file_version=files[0].file_version if files else DEFAULT_VERSION,
+        file_version=files[0].file_version if files else options.file_version or DEFAULT_VERSION,
         stable_row_ids=options.stable_row_ids,
         naming=options.naming,
     )

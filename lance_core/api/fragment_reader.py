@@ -119,7 +119,13 @@ class FragmentReader:
         self.deleted_rows()
         for file in self._fragment.files:
             reader = self._reader(file)
-            outside = [column for column in file.columns().values() if column >= len(reader.schema.leaves())]
+            if file.file_version.is_legacy:
+                unknown = [field_id for field_id in file.columns() if reader.schema.find(field_id) is None]
+                if unknown:
+                    raise CorruptDataError(f"data file {reader.path} has no field {unknown[0]}", path=reader.path)
+                continue
+            num_columns = reader.metadata.footer.num_columns
+            outside = [column for column in file.columns().values() if column >= num_columns]
             if outside:
                 raise CorruptDataError(f"data file {reader.path} has no column {outside[0]}", path=reader.path)
 
@@ -151,7 +157,17 @@ class FragmentReader:
     def _reader(self, file: DataFile) -> FileReader:
         if file.path not in self._open:
             location = self._locator.data_file(file)
-            reader = FileReader.open(location.store, location.path, num_bytes=file.num_bytes or None)
+            reader = FileReader.open(
+                location.store, location.path, num_bytes=file.num_bytes or None, field_ids=file.field_ids
+            )
+            if reader.version is not file.file_version:
+                raise CorruptDataError(
+                    f"data file {location.path} is of format {reader.version.value}, recorded is "
+                    f"{file.file_version.value}",
+                    path=location.path,
+                    expected=file.file_version.value,
+                    found=reader.version.value,
+                )
             if reader.num_rows != self._fragment.physical_rows:
                 raise CorruptDataError(
                     f"data file {location.path} has {reader.num_rows} rows, fragment {self._fragment.id} has "

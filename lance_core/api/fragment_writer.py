@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from lance_core.api.arguments import whole_number
 from lance_core.api.new_data_file import NewDataFile, remove_data_files
 from lance_core.errors import InvalidInputError
-from lance_core.file.writer import DEFAULT_DATA_CACHE_BYTES, DEFAULT_MAX_PAGE_BYTES
+from lance_core.file.writer import DEFAULT_DATA_CACHE_BYTES, DEFAULT_MAX_PAGE_BYTES, DEFAULT_MAX_ROWS_PER_GROUP
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -42,12 +42,14 @@ class FileLimits:
         max_bytes: bytes of a file; reached, then the next file is started.
         column_cache_bytes: what a column collects before it writes a page.
         max_page_bytes: upper bound of a page.
+        max_rows_per_group: rows of a batch in files of format 0.1.
     """
 
     max_rows: int
     max_bytes: int
     column_cache_bytes: int
     max_page_bytes: int
+    max_rows_per_group: int = DEFAULT_MAX_ROWS_PER_GROUP
 
     @classmethod
     def of(
@@ -58,6 +60,7 @@ class FileLimits:
         data_cache_bytes: int | None,
         max_page_bytes: int | None,
         num_columns: int,
+        max_rows_per_group: int | None = None,
     ) -> Self:
         """From the arguments of the reference, where ``data_cache_bytes`` is shared by the top-level columns.
 
@@ -72,6 +75,7 @@ class FileLimits:
             ("max_bytes_per_file", max_bytes_per_file),
             ("data_cache_bytes", data_cache_bytes),
             ("max_page_bytes", max_page_bytes),
+            ("max_rows_per_group", max_rows_per_group),
         )
         for name, value in limits:
             if value is not None and whole_number(name, value) < 1:
@@ -85,6 +89,7 @@ class FileLimits:
             max_bytes=max_bytes,
             column_cache_bytes=share,
             max_page_bytes=DEFAULT_MAX_PAGE_BYTES if max_page_bytes is None else max_page_bytes,
+            max_rows_per_group=DEFAULT_MAX_ROWS_PER_GROUP if max_rows_per_group is None else max_rows_per_group,
         )
 
 
@@ -184,6 +189,7 @@ class _Files:
                 self._file_version,
                 column_cache_bytes=self._limits.column_cache_bytes,
                 max_page_bytes=self._limits.max_page_bytes,
+                max_rows_per_group=self._limits.max_rows_per_group,
                 file_token=self._file_token,
             )
             self._names.append(self._current.name)

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from lance_core.errors import InvalidInputError, LanceError
-from lance_core.file.writer import FileWriter
+from lance_core.file.writer import DEFAULT_MAX_ROWS_PER_GROUP, open_file_writer
 from lance_core.table.data_file import DataFile
 from lance_core.table.fragment import Fragment
 from lance_core.table.paths import DATA_DIRECTORY, data_file_name, is_plain_path
@@ -33,6 +33,7 @@ class NewDataFile:
         file_version: format of the file.
         column_cache_bytes: what a column collects before it writes a page.
         max_page_bytes: upper bound of a page.
+        max_rows_per_group: rows of a batch in format 0.1.
         file_token: 16 hex digits that end the file's stem.
 
     Attributes:
@@ -48,6 +49,7 @@ class NewDataFile:
         *,
         column_cache_bytes: int,
         max_page_bytes: int,
+        max_rows_per_group: int = DEFAULT_MAX_ROWS_PER_GROUP,
         file_token: str | None = None,
     ) -> None:
         """Create the file."""
@@ -55,12 +57,13 @@ class NewDataFile:
         self._file_version = file_version
         self._stream = store.create(store.join(root, DATA_DIRECTORY, self.name))
         try:
-            self._writer = FileWriter(
+            self._writer = open_file_writer(
                 self._stream,
                 schema,
                 version=file_version,
                 max_page_bytes=max_page_bytes,
                 data_cache_bytes=column_cache_bytes,
+                max_rows_per_group=max_rows_per_group,
             )
         except BaseException:
             self._stream.abort()

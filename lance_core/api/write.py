@@ -39,6 +39,7 @@ class WriteOptions:
     data_cache_bytes: int | None
     max_page_bytes: int | None
     data_storage_version: str | None
+    max_rows_per_group: int | None = None
     file_token: str | None = None
 
 
@@ -75,6 +76,7 @@ def stage_rows(
             data_cache_bytes=options.data_cache_bytes,
             max_page_bytes=options.max_page_bytes,
             num_columns=len(target.file_schema.fields),
+            max_rows_per_group=options.max_rows_per_group,
         ),
         file_token=options.file_token,
     )

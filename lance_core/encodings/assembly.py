@@ -67,8 +67,6 @@ def _build(field: Field, leaves: Iterator[LeafPage]) -> tuple[pa.Array, list[Unr
 
 def _leaf_array(field: Field, leaf: LeafPage, validity: NDArray[np.bool_] | None) -> pa.Array:
     dtype = arrow_type(field)
-    if field.is_blob:
-        raise NotSupportedError(f"field {field.name!r}: blobs cannot be read", field=field.name)
     if not field.is_struct:
         return array_from_block(dtype, leaf.block, validity)
     num_values = leaf.block.num_values

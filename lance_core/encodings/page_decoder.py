@@ -20,7 +20,7 @@ from lance_core.encodings.assembly import assemble
 from lance_core.encodings.leaf_arrays import bytes_of
 from lance_core.encodings.levels.build import Levels
 from lance_core.encodings.registry import DECODER, selected_arm
-from lance_core.encodings.structural import constant, full_zip, mini_block
+from lance_core.encodings.structural import blob, constant, full_zip, mini_block
 from lance_core.errors import CorruptDataError, InvalidInputError, NotSupportedError, UnsupportedEncodingError
 
 if TYPE_CHECKING:
@@ -37,13 +37,12 @@ STRUCTURAL: Final[Mapping[str, Callable[..., tuple[Levels, DataBlock]]]] = Mappi
         "mini_block": mini_block.decode,
         "constant": constant.decode,
         "full_zip": full_zip.decode,
+        "blob": blob.decode,
     }
 )
 """Decoders by the arm of ``PageLayout.layout``."""
 
-STRUCTURAL_NOT_YET: Final[Mapping[str, str]] = MappingProxyType(
-    {"blob": "values outside the pages, of columns with metadata lance-encoding:blob"}
-)
+STRUCTURAL_NOT_YET: Final[Mapping[str, str]] = MappingProxyType({})
 """Arms that are known and refused, and what they are."""
 
 _MAX_ROWS_AT_ONCE: Final = (1 << 31) - 1

@@ -54,5 +54,8 @@ class FieldWriter(Protocol):
     def write(self, array: pa.Array, sink: BufferSink) -> None:
         """Take the rows of a batch; writes the pages that are now due. The array's memory is referenced until then."""
 
+    def flush(self, sink: BufferSink) -> None:
+        """Write what is collected; called once for every field before the first :meth:`finish`."""
+
     def finish(self, sink: BufferSink) -> list[FinishedColumn]:
-        """Write what is collected; the columns of the field in the order of the file. Called once."""
+        """The columns of the field, complete, in the order of the file. Called once, after :meth:`flush`."""

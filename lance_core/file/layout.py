@@ -23,6 +23,7 @@ import struct
 from typing import Final
 
 __all__ = [
+    "ARRAY_ENCODING_URL",
     "COLUMN_ENCODING_URL",
     "FOOTER",
     "FOOTER_BYTES",
@@ -47,6 +48,7 @@ TAIL_BYTES: Final = 64 * 1024
 MAX_ROWS: Final = 2**32
 """Row addresses have 32 bits for the position in a fragment, so no file holds more rows."""
 
+ARRAY_ENCODING_URL: Final = "/lance.encodings.ArrayEncoding"
 COLUMN_ENCODING_URL: Final = "/lance.encodings.ColumnEncoding"
 PAGE_LAYOUT_URL: Final = "/lance.encodings21.PageLayout"
 """Type URLs are compared from the last slash on, which must be there."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lance_core.file.column_metadata import ColumnMetadata, Page
     from lance_core.schema.field import Field
 
-__all__ = ["LeafColumn", "PageSlice", "Segment", "leaf_columns", "plan_segments"]
+__all__ = ["LeafColumn", "PageSegment", "PageSlice", "leaf_columns", "plan_segments"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +83,7 @@ class PageSlice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Segment:
+class PageSegment:
     """Rows ``[start, stop)`` of the file, for one top-level field.
 
     Attributes:
@@ -152,7 +152,7 @@ def plan_segments(
     max_rows: int,
     max_bytes: int,
     batch_rows: int | None = None,
-) -> list[Segment]:
+) -> list[PageSegment]:
     """Cut the rows ``[start, stop)`` into segments, in row order.
 
     Args:
@@ -196,8 +196,8 @@ def _may_grow(part: PageSlice, max_bytes: int) -> bool:
     return layout.HasField("constant") and part.page.num_bytes * (part.stop - part.start) > max_bytes
 
 
-def _segment(columns: Sequence[LeafColumn], start: int, stop: int) -> Segment:
-    return Segment(start=start, stop=stop, slices=tuple(_page_slice(column, start, stop) for column in columns))
+def _segment(columns: Sequence[LeafColumn], start: int, stop: int) -> PageSegment:
+    return PageSegment(start=start, stop=stop, slices=tuple(_page_slice(column, start, stop) for column in columns))
 
 
 def _page_slice(column: LeafColumn, start: int, stop: int) -> PageSlice:

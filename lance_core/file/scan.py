@@ -16,21 +16,18 @@ from typing import TYPE_CHECKING, Final, Self
 
 import pyarrow as pa
 
-from lance_core.encodings.page_decoder import assemble, decode_leaf
-from lance_core.errors import InvalidInputError, LanceError
-from lance_core.file.page_fetch import PageFetcher
+from lance_core.errors import InvalidInputError
 from lance_core.schema.logical_types import arrow_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from concurrent.futures import Future
 
-    from lance_core.encodings.api import LeafPage
-    from lance_core.file.page_fetch import Fetch
-    from lance_core.file.page_plan import PageSlice, Segment
+    from lance_core.file.field_source import FieldSource, Read, Segment
+    from lance_core.io.byte_range import ByteRange
     from lance_core.schema.field import Field
 
-__all__ = ["FieldPlan", "decode_segment", "scan_arrays", "scan_batches"]
+__all__ = ["FieldPlan", "scan_arrays", "scan_batches"]
 
 _READ_AHEAD_BYTES: Final = 64 * 1024 * 1024
 """Encoded bytes of segments that may be fetched and decoded before the consumer asks for them."""
@@ -44,72 +41,53 @@ _INLINE_BYTES: Final = 1024 * 1024
 _MAX_THREADS: Final = 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class FieldPlan:
     """What is to be read of one top-level field.
 
     Attributes:
-        field: the field, possibly pruned.
+        source: the field.
         segments: in row order, covering the wanted rows.
     """
 
-    field: Field
+    source: FieldSource
     segments: Sequence[Segment]
 
 
-def scan_batches(plans: Sequence[FieldPlan], num_rows: int, batch_rows: int, fetch: Fetch) -> Iterator[list[pa.Array]]:
+def scan_batches(plans: Sequence[FieldPlan], num_rows: int, batch_rows: int, read: Read) -> Iterator[list[pa.Array]]:
     """Columns of one batch after the other.
 
     Args:
         plans: one per column; all cover the same rows.
         num_rows: number of those rows.
         batch_rows: rows of every batch but the last.
-        fetch: reads ranges of the file; called from several threads.
+        read: reads ranges of the file; called from several threads.
 
     Yields:
         One array per plan, all of the same length.
     """
-    with _decoder_of(plans, fetch) as segments:
-        cursors = [_Cursor(segments, index, plan.field) for index, plan in enumerate(plans)]
+    with _decoder_of(plans, read) as segments:
+        cursors = [_Cursor(segments, index, plan.source.field) for index, plan in enumerate(plans)]
         for start in range(0, num_rows, batch_rows):
             wanted = min(batch_rows, num_rows - start)
             yield [cursor.take(wanted) for cursor in cursors]
 
 
-def scan_arrays(plans: Sequence[FieldPlan], fetch: Fetch) -> list[list[pa.Array]]:
+def scan_arrays(plans: Sequence[FieldPlan], read: Read) -> list[list[pa.Array]]:
     """All segments of every plan, decoded; see :func:`scan_batches`."""
-    with _decoder_of(plans, fetch) as segments:
+    with _decoder_of(plans, read) as segments:
         return [[segments.next(index) for _ in plan.segments] for index, plan in enumerate(plans)]
 
 
-def decode_segment(field: Field, segment: Segment, fetcher: PageFetcher) -> pa.Array:
-    """Fetch and decode the rows of one segment.
-
-    Raises:
-        CorruptDataError: the pages contradict themselves.
-        UnsupportedEncodingError: a page uses an encoding that is not read here.
-    """
-    buffers = fetcher.buffers(segment.slices)
-    leaves = [_decode_slice(part, each) for part, each in zip(segment.slices, buffers, strict=True)]
-    return assemble(field, leaves)
-
-
-def _decode_slice(part: PageSlice, buffers: list[pa.Buffer]) -> LeafPage:
-    page = part.page
-    try:
-        return decode_leaf(part.column.field, page.layout, buffers, page.length, rows=(part.start, part.stop))
-    except LanceError as error:
-        where = f"{part.column.where}, page {part.page_index}"
-        raise type(error)(f"{where}: {error.message}", **error.context) from error
-
-
 class _Inline:
-    """Decodes the segments of a small scan when they are asked for; all of its bytes come with one request."""
+    """Decodes the segments of a small scan when they are asked for; what they read first comes with one request."""
 
-    def __init__(self, plans: Sequence[FieldPlan], fetch: Fetch) -> None:
-        self._fetcher = PageFetcher(fetch)
-        self._fetcher.prefetch([part for plan in plans for segment in plan.segments for part in segment.slices])
-        self._jobs = [(plan.field, iter(plan.segments)) for plan in plans]
+    def __init__(self, plans: Sequence[FieldPlan], read: Read) -> None:
+        self._read = _Prefetched(
+            read,
+            [extent for plan in plans for segment in plan.segments for extent in plan.source.first_ranges(segment)],
+        )
+        self._jobs = [(plan.source, iter(plan.segments)) for plan in plans]
 
     def __enter__(self) -> Self:
         return self
@@ -119,16 +97,30 @@ class _Inline:
 
     def next(self, index: int) -> pa.Array:
         """The next segment of a plan."""
-        field, segments = self._jobs[index]
-        return decode_segment(field, next(segments), self._fetcher)
+        source, segments = self._jobs[index]
+        return source.decode(next(segments), self._read)
+
+
+class _Prefetched:
+    """A ``Read`` that has some ranges already."""
+
+    def __init__(self, read: Read, ranges: Sequence[ByteRange]) -> None:
+        self._read = read
+        wanted = list(dict.fromkeys(ranges))
+        self._known = dict(zip(wanted, read(wanted) if wanted else [], strict=True))
+
+    def __call__(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
+        if all(extent in self._known for extent in ranges):
+            return [self._known[extent] for extent in ranges]
+        return self._read(ranges)
 
 
 class _ReadAhead:
     """Decodes the segments of several plans in the order of their first rows, in threads of its own."""
 
-    def __init__(self, plans: Sequence[FieldPlan], fetch: Fetch) -> None:
+    def __init__(self, plans: Sequence[FieldPlan], read: Read) -> None:
         self._plans = plans
-        self._fetcher = PageFetcher(fetch)
+        self._read = read
         self._jobs = sorted(
             ((index, segment) for index, plan in enumerate(plans) for segment in plan.segments),
             key=lambda job: job[1].start,
@@ -169,13 +161,13 @@ class _ReadAhead:
         num_bytes = segment.num_bytes
         self._ahead_bytes += num_bytes
         self._ahead_segments += 1
-        future = self._executor.submit(decode_segment, self._plans[index].field, segment, self._fetcher)
+        future = self._executor.submit(self._plans[index].source.decode, segment, self._read)
         self._pending[index].append((num_bytes, future))
 
 
-def _decoder_of(plans: Sequence[FieldPlan], fetch: Fetch) -> _Inline | _ReadAhead:
-    num_bytes = sum(part.page.num_bytes for plan in plans for segment in plan.segments for part in segment.slices)
-    return _Inline(plans, fetch) if num_bytes <= _INLINE_BYTES else _ReadAhead(plans, fetch)
+def _decoder_of(plans: Sequence[FieldPlan], read: Read) -> _Inline | _ReadAhead:
+    num_bytes = sum(segment.num_bytes for plan in plans for segment in plan.segments)
+    return _Inline(plans, read) if num_bytes <= _INLINE_BYTES else _ReadAhead(plans, read)
 
 
 class _Cursor:

@@ -53,6 +53,11 @@ class FileTail:
         self.extend(max(0, self.num_bytes - TAIL_BYTES))
 
     @property
+    def is_mapped(self) -> bool:
+        """Whether ranges of the file cost nothing until their bytes are looked at."""
+        return self._store.capabilities.maps_files
+
+    @property
     def version(self) -> LanceFileVersion:
         """The version that the last bytes name.
 
@@ -69,7 +74,14 @@ class FileTail:
         return LanceFileVersion.from_pair(major, minor)
 
     def read(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
-        """Bytes of the file; no request when the tail has them all."""
+        """Bytes of the file; no request when the tail has them all.
+
+        Raises:
+            CorruptDataError: a range ends behind the file.
+        """
+        if any(wanted.stop > self.num_bytes for wanted in ranges):
+            furthest = max(ranges, key=lambda wanted: wanted.stop)
+            raise self._corrupt(f"bytes [{furthest.start}, {furthest.stop}) are wanted, the file has {self.num_bytes}")
         if all(wanted.start >= self.start for wanted in ranges):
             return [self._tail.slice(wanted.start - self.start, wanted.num_bytes) for wanted in ranges]
         return self._store.get_ranges(self.path, ranges)

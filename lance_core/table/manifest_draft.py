@@ -72,6 +72,8 @@ class ManifestDraft:
         self._message = pb_table.Manifest()
         self._message.CopyFrom(self._content.message)
         self._message.version = previous.version + 1
+        # Early manifests do not record it. From now on it is there.
+        self.set_file_version(self._content.file_version)
         self._index_section = self._content.index_section
         if content is not None:
             self._catch_up(previous.message)
@@ -170,7 +172,7 @@ class ManifestDraft:
     @property
     def file_version(self) -> LanceFileVersion:
         """The data file version that later writes use."""
-        return LanceFileVersion.parse(self._message.data_format.version)
+        return LanceFileVersion(self._message.data_format.version)
 
     def set_file_version(self, version: LanceFileVersion) -> None:
         """Set the data file version that later writes use."""

@@ -37,6 +37,7 @@ class CommitSettings:
         affected_rows: the rows that a delete hides, by fragment id; with them it can be merged with other deletes.
         storage_options: handed to the stores of base paths.
         check: called once with the manifest to build on, before anything is written; refuses by raising.
+        amend: called with every draft before it is sealed; adds what data files say and operations do not.
         wait: sleeps that many seconds.
         rng: the source of randomness for waiting times.
     """
@@ -48,5 +49,6 @@ class CommitSettings:
     affected_rows: Mapping[int, BitMap] | None = None
     storage_options: Mapping[str, str] | None = None
     check: Callable[[Manifest], None] = _no_check
+    amend: Callable[[ManifestDraft], None] = _no_amendment
     wait: Callable[[float], None] = time.sleep
     rng: random.Random = field(default_factory=random.Random)

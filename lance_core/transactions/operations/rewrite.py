@@ -125,7 +125,7 @@ class Rewrite:
             self.new_fragments,
             field_ids={field.id for field in current.message.fields},
             base_ids={base.id for base in current.message.base_paths},
-            file_version=None if current.mixes_file_versions else current.file_version,
+            file_version=current.file_version,
             carries_row_ids=current.has_stable_row_ids,
         )
         draft = ManifestDraft(current)

@@ -34,7 +34,7 @@ def _segments(max_rows: int) -> list:
             buffers=(ByteRange(start, start + 10), ByteRange(start + 64, start + 70)),
             length=8,
             first_row=0,
-            layout=LAYOUT,
+            encoding=LAYOUT,
         )
         for start in (0, 128)
     )

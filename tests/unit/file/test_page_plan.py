@@ -7,7 +7,7 @@ import pytest
 
 from lance_core.errors import CorruptDataError
 from lance_core.file.column_metadata import ColumnMetadata, Page
-from lance_core.file.page_plan import LeafColumn, Segment, leaf_columns, plan_segments
+from lance_core.file.page_plan import LeafColumn, PageSegment, leaf_columns, plan_segments
 from lance_core.io.byte_range import ByteRange
 from lance_core.proto import pb21
 from lance_core.schema.convert import schema_from_arrow
@@ -17,7 +17,7 @@ ALL_NULL = pb21.PageLayout(constant=pb21.ConstantLayout(layers=[pb21.REPDEF_NULL
 
 
 def _column(*lengths: int) -> ColumnMetadata:
-    pages = [Page(buffers=(ByteRange(0, 64),), length=length, first_row=0, layout=ALL_NULL) for length in lengths]
+    pages = [Page(buffers=(ByteRange(0, 64),), length=length, first_row=0, encoding=ALL_NULL) for length in lengths]
     return ColumnMetadata(pages=tuple(pages))
 
 
@@ -30,7 +30,7 @@ def _columns(dtype: pa.DataType, num_rows: int, *lengths: tuple[int, ...]) -> li
     return leaf_columns(_field(dtype), range(len(metadatas)), metadatas, num_rows, "f")
 
 
-def _shape(segments: list[Segment]) -> list[tuple[int, int, list[tuple[int, int, int]]]]:
+def _shape(segments: list[PageSegment]) -> list[tuple[int, int, list[tuple[int, int, int]]]]:
     return [(s.start, s.stop, [(p.page_index, p.start, p.stop) for p in s.slices]) for s in segments]
 
 
@@ -106,7 +106,7 @@ def test_bytes_of_a_segment_are_in_proportion() -> None:
 
 
 def _pages(layout: pb21.PageLayout, num_bytes: int, length: int) -> list[LeafColumn]:
-    page = Page(buffers=(ByteRange(0, num_bytes),), length=length, first_row=0, layout=layout)
+    page = Page(buffers=(ByteRange(0, num_bytes),), length=length, first_row=0, encoding=layout)
     return leaf_columns(_field(pa.binary()), [0], [ColumnMetadata(pages=(page,))], length, "f")
 
 
