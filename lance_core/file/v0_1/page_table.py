@@ -40,13 +40,15 @@ class PageTable:
         return num_ids * num_batches * 2 * ENTRY.itemsize
 
     @classmethod
-    def parse(cls, data: pa.Buffer, first_id: int, num_batches: int, file_bytes: int) -> Self:
+    def parse(
+        cls, data: pa.Buffer, *, first_id: int, num_ids: int, num_batches: int, file_bytes: int
+    ) -> Self:
         """Parse the bytes, whose number is that of a table.
 
         Raises:
             CorruptDataError: an entry lies outside the file.
         """
-        entries = np.frombuffer(data, ENTRY).reshape(-1, num_batches, 2)
+        entries = np.frombuffer(data, ENTRY).reshape(num_ids, num_batches, 2)
         positions, lengths = entries[:, :, 0], entries[:, :, 1]
         if entries.size and (int(entries.min()) < 0 or int(positions.max()) > file_bytes):
             raise CorruptDataError(f"an entry of the page table lies outside the {file_bytes} bytes of the file")

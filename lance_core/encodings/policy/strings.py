@@ -1,0 +1,108 @@
+"""Strings and binaries: chunks or one by one, and how they are compressed.
+
+* Short ones go into chunks, which zstd compresses where a sample shrinks by 10 % or more: smaller than FSST symbols at
+  half the time, and the reader unpacks whole chunks anyway.
+* Long ones are zipped, and compressed one by one under the same condition.
+* Metadata override both: ``compression`` = ``none``, ``zstd``, ``lz4``, ``fsst``, ``structural-encoding``.
+
+Source: own policy; figures in ``docs/decisions/0011-what-the-writer-chooses.md``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from lance_core.encodings.kernels.codecs import compress_zstd
+from lance_core.encodings.policy.choices import (
+    MAX_CHUNK_VALUES,
+    TARGET_CHUNK_BYTES,
+    Compression,
+    MiniBlockChoice,
+    power_of_two,
+)
+
+if TYPE_CHECKING:
+    from lance_core.encodings.api import VariableWidthBlock
+    from lance_core.encodings.policy.field_options import FieldOptions
+    from lance_core.encodings.policy.format_rules import FormatRules
+
+__all__ = ["FASTEST_LEVEL", "choose_chunks", "compressed_ratio", "string_bytes", "wants_symbols"]
+
+FASTEST_LEVEL: Final = 1
+"""Effort of zstd where nothing else is asked for."""
+
+_MAX_MEAN_BYTES: Final = 4 << 10
+_MAX_PLAIN_MEAN_BYTES: Final = 256
+_COMPRESSED_CHUNK_BYTES: Final = 16 << 10
+_MIN_STRINGS_PER_CHUNK: Final = 8
+_MIN_COMPRESSED_BYTES: Final = 4 << 10
+_COMPRESSION_GAIN: Final = 0.9
+_SAMPLES: Final = 8
+_SAMPLE_BYTES: Final = 8 << 10
+_MIN_SYMBOL_STRING: Final = 5
+_MIN_SYMBOL_BYTES: Final = 32 << 10
+
+
+def string_bytes(block: VariableWidthBlock) -> int:
+    """Bytes of all strings."""
+    return int(block.offsets[-1] - block.offsets[0])
+
+
+def wants_symbols(block: VariableWidthBlock, options: FieldOptions) -> bool:
+    """Whether to compress with FSST: where it is asked for, and there is enough to find symbols in."""
+    if options.compression != "fsst" or string_bytes(block) < _MIN_SYMBOL_BYTES:
+        return False
+    return int(np.diff(block.offsets).max(initial=0)) >= _MIN_SYMBOL_STRING
+
+
+def compressed_ratio(block: VariableWidthBlock, options: FieldOptions) -> float:
+    """Estimate of the compressed size by the plain one; 1.0 where nothing shall be compressed.
+
+    Pieces of the data, evenly spaced, are compressed; offsets are left out.
+    """
+    if options.compression in ("none", "fsst"):
+        return 1.0
+    start, stop = int(block.offsets[0]), int(block.offsets[-1])
+    num_bytes = stop - start
+    if num_bytes < _MIN_COMPRESSED_BYTES:
+        return 1.0
+    piece = min(_SAMPLE_BYTES, num_bytes // _SAMPLES)
+    firsts = np.linspace(start, stop - piece, _SAMPLES).astype(np.int64).tolist()
+    pieces = [block.data[first : first + piece] for first in firsts]
+    shrunk = sum(len(compress_zstd(np.ascontiguousarray(part).data, FASTEST_LEVEL)) for part in pieces)
+    return min(1.0, shrunk / (piece * _SAMPLES))
+
+
+def choose_compression(ratio: float, options: FieldOptions) -> Compression | None:
+    """The compression of strings that shrink to ``ratio``."""
+    if options.general is not None:
+        return Compression(options.general, options.compression_level)
+    if options.compression is not None or ratio > _COMPRESSION_GAIN:
+        return None
+    return Compression("zstd", options.compression_level or FASTEST_LEVEL)
+
+
+def choose_chunks(
+    block: VariableWidthBlock, compression: Compression | None, options: FieldOptions, rules: FormatRules
+) -> MiniBlockChoice | None:
+    """How to cut strings into chunks; None for full zip."""
+    if options.structure == "fullzip":
+        return None
+    mean_bytes = string_bytes(block) / block.num_values
+    asked = options.structure == "miniblock"
+    if not asked and mean_bytes >= (_MAX_PLAIN_MEAN_BYTES if compression is None else _MAX_MEAN_BYTES):
+        return None
+    target = TARGET_CHUNK_BYTES if compression is None else _COMPRESSED_CHUNK_BYTES
+    if options.minichunk_bytes is not None:
+        target = min(options.minichunk_bytes, rules.max_string_chunk_bytes)
+    width = block.offsets.itemsize
+    values_per_chunk = min(MAX_CHUNK_VALUES, power_of_two(int(target / (mean_bytes + width))))
+    smallest = 2 if asked or compression is not None else _MIN_STRINGS_PER_CHUNK
+    while values_per_chunk >= smallest:
+        bounds = np.append(block.offsets[:-1:values_per_chunk], block.offsets[-1])
+        if int(np.diff(bounds).max()) + (values_per_chunk + 1) * width <= rules.max_string_chunk_bytes:
+            return MiniBlockChoice("variable", values_per_chunk, compression)
+        values_per_chunk //= 2
+    return None
