@@ -54,14 +54,17 @@ def stage_write(
     frame = read_source(session, declaration.source, captured_at=captured_at)
     target = plan_target_schema(frame.schema, declaration.vector_columns, plan.schema)
     file_token = secrets.token_hex(8)
+    replaces = plan.schema is None
+    storage_version = declaration.data_storage_version if replaces else None
     try:
         written = write_frame(
             frame,
             dataset_uri=declaration.uri,
-            mode="overwrite" if plan.schema is None else "append",
+            mode="overwrite" if replaces else "append",
             target=target,
             max_rows_per_file=declaration.max_rows_per_file,
             max_bytes_per_file=declaration.max_bytes_per_file,
+            data_storage_version=storage_version,
             file_token=file_token,
         )
     except BaseException as error:
@@ -73,6 +76,7 @@ def stage_write(
         dataset=declaration.name,
         uri=declaration.uri,
         mode=declaration.mode,
+        data_storage_version=storage_version,
         read_version=plan.read_version,
         read_transaction=plan.read_transaction,
         schema=target,

@@ -9,21 +9,20 @@ A deletion file must list every row that the table's own lists for the fragment:
 
 from __future__ import annotations
 
-from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lance_core.errors import InvalidInputError, NotFoundError, SchemaMismatchError
 from lance_core.file.reader import FileReader
+from lance_core.table.data_file import DataFile, stored_fields
 from lance_core.table.deletion_file import read_deletion_offsets
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from lance_core.schema.field import Field, Schema
     from lance_core.table.base_paths import FileLocator, Location
-    from lance_core.table.data_file import DataFile
     from lance_core.table.fragment import Fragment
     from lance_core.table.manifest import Manifest
 
@@ -52,9 +51,7 @@ def check_fields(fragments: Iterable[Fragment], schemas: Sequence[Schema]) -> No
         missing = next((leaf for leaf in (every if is_legacy else required) if leaf.id not in found), None)
         if missing is not None:
             reason = "which files of format 0.1 cannot" if is_legacy else "which is not nullable"
-            raise SchemaMismatchError(
-                f"new fragment {index} lacks field {missing.name!r} (id {missing.id}), {reason}"
-            )
+            raise SchemaMismatchError(f"new fragment {index} lacks field {missing.name!r} (id {missing.id}), {reason}")
 
 
 def check_not_part_of(fragments: Iterable[Fragment], current: Manifest) -> None:
@@ -198,13 +195,4 @@ def _column_owners(stored: Schema, file: DataFile) -> dict[int, Field]:
     """Column of a file -> the field that owns it, by the file's own schema."""
     if file.file_version.is_legacy:
         return {field.id - file.field_ids[0]: field for field in stored.walk()}
-    if file.file_version.is_structural:
-        return dict(enumerate(stored.leaves()))
-    return dict(enumerate(chain.from_iterable(map(_with_containers, stored.fields))))
-
-
-def _with_containers(field: Field) -> Iterator[Field]:
-    """A field and those below it that own a column in format 2.0: all but what is stored in the field's own."""
-    yield field
-    if not field.is_leaf:
-        yield from chain.from_iterable(map(_with_containers, field.children))
+    return dict(enumerate(stored_fields(stored.fields, file.file_version)))

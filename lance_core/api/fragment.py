@@ -105,7 +105,7 @@ class LanceFragment:
         Raises:
             CorruptDataError: they differ.
         """
-        validate_fragment(self._record, self._dataset.locator)
+        validate_fragment(self._record, self._dataset.lance_schema, self._dataset.locator)
 
     def scanner(
         self,

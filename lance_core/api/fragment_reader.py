@@ -121,7 +121,7 @@ class FragmentReader:
             reader = self._reader(file)
             if file.file_version.is_legacy:
                 unknown = [field_id for field_id in file.columns() if reader.schema.find(field_id) is None]
-                if unknown:
+                if unknown and reader.schema.fields:
                     raise CorruptDataError(f"data file {reader.path} has no field {unknown[0]}", path=reader.path)
                 continue
             num_columns = reader.metadata.footer.num_columns

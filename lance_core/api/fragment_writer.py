@@ -16,7 +16,7 @@ from lance_core.errors import InvalidInputError
 from lance_core.file.writer import DEFAULT_DATA_CACHE_BYTES, DEFAULT_MAX_PAGE_BYTES, DEFAULT_MAX_ROWS_PER_GROUP
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from typing import Self
 
     import pyarrow as pa
@@ -101,6 +101,7 @@ def write_data_files(
     schema: Schema,
     file_version: LanceFileVersion,
     limits: FileLimits,
+    dictionaries: Mapping[int, pa.Array] | None = None,
     file_token: str | None = None,
 ) -> list[Fragment]:
     """Write batches as new fragments of a table.
@@ -112,6 +113,7 @@ def write_data_files(
         schema: the columns to write, with the table's field ids.
         file_version: format of the files.
         limits: when to start the next file.
+        dictionaries: field id -> values that dictionary columns start with, in format 0.1.
         file_token: 16 hex digits that end every file's stem.
 
     Returns:
@@ -121,7 +123,7 @@ def write_data_files(
         SchemaMismatchError: a batch does not fit the schema.
         StorageError: the store failed.
     """
-    files = _Files(store, root, schema, file_version, limits, file_token)
+    files = _Files(store, root, schema, file_version, limits, dictionaries, file_token)
     try:
         for batch in batches:
             files.write(batch)
@@ -141,6 +143,7 @@ class _Files:
         schema: Schema,
         file_version: LanceFileVersion,
         limits: FileLimits,
+        dictionaries: Mapping[int, pa.Array] | None,
         file_token: str | None,
     ) -> None:
         self._store = store
@@ -148,6 +151,7 @@ class _Files:
         self._schema = schema
         self._file_version = file_version
         self._limits = limits
+        self._dictionaries = dictionaries
         self._file_token = file_token
         self._finished: list[Fragment] = []
         self._names: list[str] = []
@@ -190,6 +194,7 @@ class _Files:
                 column_cache_bytes=self._limits.column_cache_bytes,
                 max_page_bytes=self._limits.max_page_bytes,
                 max_rows_per_group=self._limits.max_rows_per_group,
+                dictionaries=self._dictionaries,
                 file_token=self._file_token,
             )
             self._names.append(self._current.name)
@@ -198,4 +203,5 @@ class _Files:
     def _close(self) -> None:
         if self._current is not None:
             self._finished.append(self._current.finish())
+            self._dictionaries = self._current.dictionaries
             self._current = None

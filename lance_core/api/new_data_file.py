@@ -6,17 +6,18 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from lance_core.errors import InvalidInputError, LanceError
-from lance_core.file.writer import DEFAULT_MAX_ROWS_PER_GROUP, open_file_writer
+from lance_core.file.writer import DEFAULT_MAX_ROWS_PER_GROUP, FileWriter, open_file_writer
 from lance_core.table.data_file import DataFile
 from lance_core.table.fragment import Fragment
 from lance_core.table.paths import DATA_DIRECTORY, data_file_name, is_plain_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     import pyarrow as pa
 
-    from lance_core.io.object_store import ObjectStore
+    from lance_core.file.v0_1.writer import LegacyFileWriter
+    from lance_core.io.object_store import ObjectStore, WriteStream
     from lance_core.schema.field import Schema
     from lance_core.versions import LanceFileVersion
 
@@ -34,6 +35,7 @@ class NewDataFile:
         column_cache_bytes: what a column collects before it writes a page.
         max_page_bytes: upper bound of a page.
         max_rows_per_group: rows of a batch in format 0.1.
+        dictionaries: field id -> values that dictionary columns start with, in format 0.1.
         file_token: 16 hex digits that end the file's stem.
 
     Attributes:
@@ -50,24 +52,33 @@ class NewDataFile:
         column_cache_bytes: int,
         max_page_bytes: int,
         max_rows_per_group: int = DEFAULT_MAX_ROWS_PER_GROUP,
+        dictionaries: Mapping[int, pa.Array] | None = None,
         file_token: str | None = None,
     ) -> None:
         """Create the file."""
         self.name = data_file_name(file_token)
         self._file_version = file_version
         self._stream = store.create(store.join(root, DATA_DIRECTORY, self.name))
+        self._writer: FileWriter | LegacyFileWriter
         try:
-            self._writer = open_file_writer(
-                self._stream,
-                schema,
-                version=file_version,
-                max_page_bytes=max_page_bytes,
-                data_cache_bytes=column_cache_bytes,
-                max_rows_per_group=max_rows_per_group,
-            )
+            if file_version.is_legacy:
+                self._writer = _legacy_writer(self._stream, schema, max_rows_per_group, dictionaries)
+            else:
+                self._writer = open_file_writer(
+                    self._stream,
+                    schema,
+                    version=file_version,
+                    max_page_bytes=max_page_bytes,
+                    data_cache_bytes=column_cache_bytes,
+                )
         except BaseException:
             self._stream.abort()
             raise
+
+    @property
+    def dictionaries(self) -> Mapping[int, pa.Array]:
+        """Field id -> values that the dictionary columns have by now, in format 0.1: what the next file starts with."""
+        return {} if isinstance(self._writer, FileWriter) else self._writer.dictionaries
 
     @property
     def num_rows(self) -> int:
@@ -103,6 +114,16 @@ class NewDataFile:
     def abort(self) -> None:
         """Give up: nothing stays. Safe after any failure, and twice."""
         self._writer.abort()
+
+
+def _legacy_writer(
+    stream: WriteStream, schema: Schema, max_rows_per_group: int, dictionaries: Mapping[int, pa.Array] | None
+) -> LegacyFileWriter:
+    from lance_core.file.v0_1.writer import LegacyFileWriter
+
+    return LegacyFileWriter(
+        stream, schema, max_rows_per_group=max_rows_per_group, dictionaries=dictionaries, dictionaries_grow=True
+    )
 
 
 def remove_data_files(store: ObjectStore, root: str, names: Iterable[str]) -> None:

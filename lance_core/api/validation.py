@@ -13,6 +13,7 @@ from lance_core.api.fragment_reader import FragmentReader
 from lance_core.errors import CorruptDataError
 
 if TYPE_CHECKING:
+    from lance_core.schema.field import Schema
     from lance_core.table.base_paths import FileLocator
     from lance_core.table.fragment import Fragment
     from lance_core.table.manifest import Manifest
@@ -36,16 +37,18 @@ def validate_version(manifest: Manifest, locator: FileLocator) -> None:
     if ids and highest is not None and highest < ids[-1]:
         raise CorruptDataError(f"version {manifest.version}: max_fragment_id is {highest}, fragment {ids[-1]} exists")
     # Parsing checks that ids are unique and parents precede their children.
-    _ = manifest.schema
+    schema = manifest.schema
     for fragment in manifest.fragments:
-        validate_fragment(fragment, locator)
+        validate_fragment(fragment, schema, locator)
 
 
-def validate_fragment(fragment: Fragment, locator: FileLocator) -> None:
+def validate_fragment(fragment: Fragment, schema: Schema, locator: FileLocator) -> None:
     """Check a fragment; see :func:`validate_version`."""
+    # A struct whose members lie in two files is in both.
+    shared = {field.id for field in schema.walk() if not field.is_leaf}
     seen: set[int] = set()
     for file in fragment.files:
-        stored = set(file.columns())
+        stored = file.columns().keys() - shared
         if seen & stored:
             raise CorruptDataError(f"fragment {fragment.id}: field {min(seen & stored)} is stored in two data files")
         seen |= stored

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from lance_core.api.commit import CommitOptions, commit
 from lance_core.api.data_input import to_reader
 from lance_core.api.fragment_writer import FileLimits, write_data_files
+from lance_core.api.legacy_dictionaries import known_dictionaries
 from lance_core.api.references import read_manifest
 from lance_core.api.write_target import Mode, WriteTarget
 from lance_core.errors import AlreadyExistsError, RetryableCommitConflictError
@@ -16,6 +17,7 @@ from lance_core.schema.projection import check_compatible, has_same_columns
 from lance_core.transactions.operations.append import Append
 from lance_core.transactions.operations.overwrite import Overwrite
 from lance_core.transactions.transaction import Transaction
+from lance_core.versions import LanceFileVersion
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -78,6 +80,7 @@ def stage_rows(
             num_columns=len(target.file_schema.fields),
             max_rows_per_group=options.max_rows_per_group,
         ),
+        dictionaries=known_dictionaries(manifest) if manifest is not None and target.appends else None,
         file_token=options.file_token,
     )
     operation = (
@@ -109,7 +112,8 @@ def write_rows(
         AlreadyExistsError: mode "create", and there is a dataset.
         SchemaMismatchError: mode "append", and the rows do not fit.
         RetryableCommitConflictError: mode "append", and the dataset that another writer created meanwhile has the same
-            columns under other field ids, or refuses nulls in one of them; write the rows again.
+            columns under other field ids, refuses nulls in one of them, or is of another data file version; write the
+            rows again.
     """
     mode = Mode.parse(options.mode)
     if mode is Mode.CREATE and manifest is not None:
@@ -119,7 +123,13 @@ def write_rows(
         )
     transaction = stage_rows(log, manifest, data, schema, options, properties)
     creates = isinstance(transaction.operation, Overwrite) and mode is not Mode.OVERWRITE
-    here = replace(commit_options, create_only=creates, checks_files=False)
+    asked = options.data_storage_version
+    here = replace(
+        commit_options,
+        create_only=creates,
+        checks_files=False,
+        file_version=None if asked is None else LanceFileVersion.parse(asked),
+    )
     try:
         return commit(log, transaction, here, known=manifest)
     except AlreadyExistsError:
@@ -133,10 +143,11 @@ def _append_to_new(log: VersionLog, planned: Transaction, options: CommitOptions
     operation: Overwrite = planned.operation  # type: ignore[assignment]  # only an Overwrite creates
     latest = read_manifest(log, None)
     check_compatible(latest.schema, schema_to_arrow(operation.schema))
-    if not has_same_columns(latest.schema, operation.schema):
+    versions = {file.file_version for fragment in operation.fragments for file in fragment.files}
+    if not has_same_columns(latest.schema, operation.schema) or versions - {latest.file_version}:
         raise RetryableCommitConflictError(
-            f"{log.root}: another writer created the dataset, at version {latest.version}, with other field ids or "
-            "stricter columns than these rows were written for; write them again",
+            f"{log.root}: another writer created the dataset, at version {latest.version}, with other field ids, "
+            "stricter columns or another data file version than these rows were written for; write them again",
             path=log.root,
             version=latest.version,
         )

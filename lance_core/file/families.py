@@ -14,7 +14,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol, cast
 
+from lance_core.file.blob_values import BlobBytesSource
 from lance_core.file.metadata_reader import MetadataReader
+from lance_core.schema.blob_fields import is_blob_v1, stored_field
 from lance_core.versions import LanceFileVersion
 
 if TYPE_CHECKING:
@@ -86,6 +88,17 @@ def open_sources(
         CorruptDataError: metadata is damaged.
         UnsupportedEncodingError: a page is described in a way that is not read here.
     """
+    stored = [stored_field(top) if _has_values_outside(top) else top for top in fields]
+    sources = _family_sources(metadata, stored, column_indices)
+    return [
+        source if top is below else BlobBytesSource(source, top, metadata.num_bytes, metadata.path)
+        for source, top, below in zip(sources, fields, stored, strict=True)
+    ]
+
+
+def _family_sources(
+    metadata: FileMetadata, fields: Sequence[Field], column_indices: Mapping[int, int] | None
+) -> list[FieldSource]:
     if metadata.version is LanceFileVersion.V0_1:
         module = import_module("lance_core.file.v0_1.fields")
         return cast("list[FieldSource]", module.v0_1_sources(metadata, fields))
@@ -94,3 +107,8 @@ def open_sources(
         return cast("list[FieldSource]", module.v2_0_sources(metadata, fields, column_indices))
     module = import_module("lance_core.file.structural.fields")
     return cast("list[FieldSource]", module.structural_sources(metadata, fields, column_indices))
+
+
+def _has_values_outside(field: Field) -> bool:
+    """Whether bytes are wanted that the pages only describe."""
+    return any(is_blob_v1(leaf) for leaf in field.leaves())

@@ -103,7 +103,7 @@ def file_metadata(reader: FileReader) -> LanceFileMetadata:
         pages = [
             LancePageMetadata(
                 [LanceBufferDescriptor(buffer.start, buffer.num_bytes) for buffer in page.buffers],
-                describe_layout(page.layout),
+                describe_layout(page.encoding),
             )
             for page in column.pages
         ]

@@ -2,8 +2,8 @@
 
 The container is the same for all of them: page buffers, global buffers, column metadata, tables, footer, in the order
 of the byte map in :mod:`lance_core.file.layout`. What a column looks like is up to the format: every top-level field
-has a :class:`~lance_core.file.field_writer.FieldWriter` of its version. Nothing but what these collect and the page
-descriptions stays in memory.
+has a :class:`~lance_core.file.field_writer.FieldWriter` of its version. Nothing but what these collect, a few pages
+that are being encoded on other threads, and the page descriptions stays in memory.
 
 :func:`open_file_writer` picks the writer for any version, 0.1 included.
 
@@ -22,14 +22,18 @@ from lance_core.errors import InvalidInputError
 from lance_core.file.batch_alignment import BatchAlignment
 from lance_core.file.footer import Footer
 from lance_core.file.global_buffers import FileDescriptor, serialize_table
+from lance_core.file.page_queue import PageQueue
 from lance_core.file.structural.field_writer import StructuralFieldWriter
 from lance_core.io.byte_range import ByteRange
+from lance_core.schema.blob_fields import file_schema
+from lance_core.schema.storable import check_storable
 from lance_core.versions import DEFAULT_VERSION, LanceFileVersion
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import TracebackType
 
+    from lance_core.file.blob_placement import BlobOptions
     from lance_core.file.field_writer import FieldWriter, FinishedColumn
     from lance_core.file.v0_1.writer import LegacyFileWriter
     from lance_core.io.object_store import WriteStream
@@ -84,9 +88,10 @@ class FileWriter:
         version: format version.
         max_page_bytes: upper bound of a page's values in memory, unless a single row is larger.
         data_cache_bytes: what a column collects before it writes a page.
+        blobs: where values of ``lance.blob.v2`` columns go; None = such columns are refused.
 
     Raises:
-        UnsupportedVersionError: the version is not written here.
+        UnsupportedVersionError: the version is not written here, or cannot hold a type of the schema.
         InvalidInputError: a size is not positive.
         NotSupportedError: the schema has a type that cannot be stored.
     """
@@ -99,15 +104,21 @@ class FileWriter:
         version: LanceFileVersion = DEFAULT_VERSION,
         max_page_bytes: int = DEFAULT_MAX_PAGE_BYTES,
         data_cache_bytes: int = DEFAULT_DATA_CACHE_BYTES,
+        blobs: BlobOptions | None = None,
     ) -> None:
         """See the class."""
         if max_page_bytes < 1 or data_cache_bytes < 0:
             raise InvalidInputError(f"page sizes must be positive: {max_page_bytes=}, {data_cache_bytes=}")
         self._version = version.require_writable()
+        check_storable(schema, version)
         self._stream = stream
         self._schema = schema
         self._alignment = BatchAlignment(schema)
-        self._columns = [_field_writer(top, self._version, data_cache_bytes, max_page_bytes) for top in schema.fields]
+        self._queue = PageQueue()
+        self._columns = [
+            _field_writer(top, self._version, data_cache_bytes, max_page_bytes, self._queue, blobs)
+            for top in schema.fields
+        ]
         self._global_buffers: list[ByteRange] = []
         self._num_rows = 0
         self._is_open = True
@@ -120,7 +131,8 @@ class FileWriter:
     @property
     def num_bytes(self) -> int:
         """Bytes written so far and bytes (in memory) still collected: an estimate of the file's size."""
-        return self._stream.position + sum(column.num_bytes for column in self._columns)
+        collected = sum(column.num_bytes for column in self._columns)
+        return self._stream.position + self._queue.num_bytes + collected
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
         """Add rows. The batch's memory is referenced until its pages are written.
@@ -167,6 +179,8 @@ class FileWriter:
         self._is_open = False
         for column in self._columns:
             column.flush(self)
+        self._queue.drain()
+        self._queue.close()
         finished = [done for column in self._columns for done in column.finish(self)]
         self._write_tail(finished)
         num_bytes = self._stream.position
@@ -192,6 +206,7 @@ class FileWriter:
         """Give up: remove what was written. Safe after any failure, and twice."""
         self._is_open = False
         self._columns = []
+        self._queue.close()
         self._stream.abort()
 
     def __enter__(self) -> Self:
@@ -209,7 +224,7 @@ class FileWriter:
             raise InvalidInputError("the file writer is finished, aborted, or failed before")
 
     def _write_tail(self, finished: list[FinishedColumn]) -> None:
-        descriptor = FileDescriptor(schema=self._schema, num_rows=self._num_rows).serialize()
+        descriptor = FileDescriptor(schema=file_schema(self._schema), num_rows=self._num_rows).serialize()
         metadata = [column.metadata for column in finished]
         descriptor_start = self._stream.position
         metadata_start = descriptor_start + len(descriptor)
@@ -236,6 +251,7 @@ def open_file_writer(
     max_page_bytes: int = DEFAULT_MAX_PAGE_BYTES,
     data_cache_bytes: int = DEFAULT_DATA_CACHE_BYTES,
     max_rows_per_group: int = DEFAULT_MAX_ROWS_PER_GROUP,
+    blobs: BlobOptions | None = None,
 ) -> FileWriter | LegacyFileWriter:
     """The writer of a data file of any version.
 
@@ -246,26 +262,42 @@ def open_file_writer(
         max_page_bytes: as for :class:`FileWriter`; without effect in 0.1.
         data_cache_bytes: as for :class:`FileWriter`; without effect in 0.1.
         max_rows_per_group: rows of a batch in 0.1; without effect in other versions.
+        blobs: as for :class:`FileWriter`.
 
     Raises:
-        UnsupportedVersionError: the version is not written here.
+        UnsupportedVersionError: the version is not written here, or cannot hold a type of the schema.
         InvalidInputError: a size is not positive.
         NotSupportedError: the schema has a type that the version cannot hold.
     """
     if version is LanceFileVersion.V0_1:
         from lance_core.file.v0_1.writer import LegacyFileWriter
 
+        check_storable(schema, version)
         return LegacyFileWriter(stream, schema, max_rows_per_group=max_rows_per_group)
-    return FileWriter(stream, schema, version=version, max_page_bytes=max_page_bytes, data_cache_bytes=data_cache_bytes)
+    return FileWriter(
+        stream,
+        schema,
+        version=version,
+        max_page_bytes=max_page_bytes,
+        data_cache_bytes=data_cache_bytes,
+        blobs=blobs,
+    )
 
 
-def _field_writer(field: Field, version: LanceFileVersion, cache_bytes: int, max_page_bytes: int) -> FieldWriter:
+def _field_writer(
+    field: Field,
+    version: LanceFileVersion,
+    cache_bytes: int,
+    max_page_bytes: int,
+    queue: PageQueue,
+    blobs: BlobOptions | None,
+) -> FieldWriter:
     if version is LanceFileVersion.V2_0:
         from lance_core.file.v2_0.field_writer import V20FieldWriter
 
         return V20FieldWriter(field, cache_bytes=cache_bytes, max_page_bytes=max_page_bytes)
     limit = min(cache_bytes * len(field.leaves()), max_page_bytes)
-    return StructuralFieldWriter(field, version, limit=limit, max_page_bytes=max_page_bytes)
+    return StructuralFieldWriter(field, version, limit=limit, max_page_bytes=max_page_bytes, queue=queue, blobs=blobs)
 
 
 def _back_to_back(start: int, parts: list[bytes]) -> Iterator[ByteRange]:

@@ -18,7 +18,8 @@ fixed-size list of structs                                            x
 ``lance.blob.v2``                                                     x
 =================================================  ====  ====  ====  ====
 
-(1) 0.1 stores it as a plain struct. What no version holds has no logical type, see :mod:`lance_core.schema.logical_types`.
+(1) 0.1 stores it as a plain struct. What no version holds has no logical type; see
+:mod:`lance_core.schema.logical_types`.
 
 **Source:** spec of the formats, types; what pylance 14.0.2 writes and can read back.
 """
@@ -139,5 +140,5 @@ def _walk(schema: Schema) -> Iterator[tuple[Field, str, bool]]:
         field, path, below_list = left.pop()
         yield field, path, below_list
         if not field.is_blob:
-            inside = below_list or field.is_list or field.is_map
+            inside = below_list or field.is_list or field.is_map or field.is_structural_fixed_size_list
             left += [(child, f"{path}.{child.name}", inside) for child in reversed(field.children)]

@@ -20,12 +20,32 @@ from lance_core.proto import pb_table
 from lance_core.versions import LanceFileVersion
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
-__all__ = ["DEAD_FIELD_ID", "DataFile"]
+    from lance_core.schema.field import Field
+
+__all__ = ["DEAD_FIELD_ID", "DataFile", "stored_fields"]
 
 DEAD_FIELD_ID: Final = -2
 """Entry of ``field_ids`` whose column is no longer read."""
+
+
+def stored_fields(fields: Iterable[Field], version: LanceFileVersion) -> Iterator[Field]:
+    """The fields that a new data file lists, in this order: those that own a column, and in 0.1 all of them.
+
+    Args:
+        fields: siblings; all that is below them is in the file.
+        version: of the file.
+    """
+    for field in fields:
+        if version.is_legacy:
+            yield from field.walk()
+        elif version.is_structural:
+            yield from field.leaves()
+        else:
+            yield field
+            if not field.is_leaf:
+                yield from stored_fields(field.children, version)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +120,9 @@ class DataFile:
         try:
             file_version = LanceFileVersion.from_pair(message.file_major_version, message.file_minor_version)
         except (CorruptDataError, UnsupportedVersionError) as error:
-            raise type(error)(f"data file {message.path}: {error}", **{**error.context, "path": message.path}) from error
+            raise type(error)(
+                f"data file {message.path}: {error}", **{**error.context, "path": message.path}
+            ) from error
         return cls(
             path=message.path,
             field_ids=tuple(message.fields),

@@ -9,7 +9,7 @@ Source: ``lance.table.Manifest``; files of pylance 14.0.2.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Self
 
 from lance_core.errors import CorruptDataError, NotSupportedError, UnsupportedVersionError
@@ -24,6 +24,8 @@ from lance_core.table.paths import ManifestName, ManifestNaming
 from lance_core.versions import DEFAULT_VERSION, LanceFileVersion
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import pyarrow as pa
 
     from lance_core.schema.field import Schema
@@ -45,12 +47,14 @@ class Manifest:
         naming: how the table names its manifests.
         index_section: serialized ``IndexSection``; None when there is no index.
         transaction: serialized ``Transaction`` kept inline; None when it is only a file, or missing.
+        dictionaries: field id -> values of the dictionary columns of a 0.1 table.
     """
 
     message: pb_table.Manifest
     naming: ManifestNaming
     index_section: bytes | None = None
     transaction: bytes | None = None
+    dictionaries: Mapping[int, pa.Array] = field(default_factory=dict, compare=False)
 
     @classmethod
     def parse(cls, buffer: pa.Buffer | bytes, *, path: str, name: ManifestName) -> Self:
@@ -76,7 +80,11 @@ class Manifest:
         if file.message.HasField("fragment_tree"):
             raise NotSupportedError(f"manifest {path}: fragments outside the manifest are not supported", path=path)
         return cls(
-            message=file.message, naming=name.naming, index_section=file.index_section, transaction=file.transaction
+            message=file.message,
+            naming=name.naming,
+            index_section=file.index_section,
+            transaction=file.transaction,
+            dictionaries=file.dictionaries,
         )
 
     @classmethod

@@ -28,6 +28,8 @@ from lance_core.versions import LanceFileVersion
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
+    import pyarrow as pa
+
     from lance_core.proto import pb_file
     from lance_core.table.fragment import Fragment
 
@@ -75,6 +77,7 @@ class ManifestDraft:
         # Early manifests do not record it. From now on it is there.
         self.set_file_version(self._content.file_version)
         self._index_section = self._content.index_section
+        self._dictionaries = dict(self._content.dictionaries)
         if content is not None:
             self._catch_up(previous.message)
         self._next_fragment_id = self._sort_fragments()
@@ -163,7 +166,8 @@ class ManifestDraft:
         self._index_section = None
 
     def replace_schema(self, fields: Sequence[pb_file.Field], metadata: Mapping[str, bytes]) -> None:
-        """Set the schema and the schema metadata."""
+        """Set the schema and the schema metadata. Dictionaries of 0.1 columns go with the old one."""
+        self._dictionaries = {}
         del self._message.fields[:]
         self._message.fields.extend(fields)
         self._message.schema_metadata.clear()
@@ -178,6 +182,15 @@ class ManifestDraft:
         """Set the data file version that later writes use."""
         self._message.data_format.file_format = FILE_FORMAT
         self._message.data_format.version = version.value
+
+    @property
+    def dictionaries(self) -> Mapping[int, pa.Array]:
+        """Field id -> values of the dictionary columns of a 0.1 table."""
+        return self._dictionaries
+
+    def set_dictionaries(self, dictionaries: Mapping[int, pa.Array]) -> None:
+        """Set the values of dictionary columns, by field id."""
+        self._dictionaries = dict(dictionaries)
 
     def update_config(self, values: Mapping[str, str]) -> None:
         """Set entries of the table config; other entries stay."""
@@ -240,9 +253,15 @@ class ManifestDraft:
             previous=message,
         )
         inline = transaction if len(transaction) <= MAX_INLINE_TRANSACTION_BYTES else None
-        data = serialize_manifest_file(message, index_section=self._index_section, transaction=inline)
+        data = serialize_manifest_file(
+            message, index_section=self._index_section, transaction=inline, dictionaries=self._dictionaries
+        )
         manifest = Manifest(
-            message=message, naming=self._previous.naming, index_section=self._index_section, transaction=inline
+            message=message,
+            naming=self._previous.naming,
+            index_section=self._index_section,
+            transaction=inline,
+            dictionaries=self._dictionaries,
         )
         return SealedManifest(manifest, data)
 

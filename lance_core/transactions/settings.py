@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from pyroaring import BitMap
 
+    from lance_core.table.manifest_draft import ManifestDraft
+
 __all__ = ["DEFAULT_MAX_RETRIES", "CommitSettings"]
 
 DEFAULT_MAX_RETRIES: Final = 20
@@ -22,6 +24,10 @@ DEFAULT_MAX_RETRIES: Final = 20
 
 def _no_check(manifest: Manifest) -> None:
     """Accept everything."""
+
+
+def _no_amendment(draft: ManifestDraft) -> None:
+    """Leave the draft as it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

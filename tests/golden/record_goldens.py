@@ -2,8 +2,9 @@
 
 Usage: ``python tests/golden/record_goldens.py WRITTEN [RELEASE ...]``
 
-Per release one archive ``data/<release>.zip`` with its tables and files; ``expected.zip`` with the rows, named by their
-content, so that cases of several releases share them; ``cases.json`` says which belongs to which and who vouches for it:
+Per release one archive ``data/<release>.zip`` with its tables and files; ``expected.zip`` with the rows, named by
+their content, so that cases of several releases share them; ``cases.json`` says which belongs to which, and who vouches
+for the rows:
 
 * ``source``: the reference reads back what went in (or fails on its own old file): the expected rows are the source's;
 * ``reference``: the format, or the release, did not keep the rows as they were: the expected rows are what pylance
@@ -51,9 +52,7 @@ def recorded(directory: Path) -> tuple[dict[str, object], pa.Table]:
     except BaseException as error:  # noqa: BLE001 - PanicException is no Exception
         lines = [line for line in str(error).splitlines() if line.strip()]
         return {**entry, "expected_from": "source", "reference_fails": lines[0][:160] if lines else "panic"}, source
-    different = [
-        name for name in source.column_names if rows_of(found.column(name)) != rows_of(source.column(name))
-    ]
+    different = [name for name in source.column_names if rows_of(found.column(name)) != rows_of(source.column(name))]
     if not different:
         return {**entry, "expected_from": "source"}, found.select(source.column_names)
     return {**entry, "expected_from": "reference", "changed": different}, found.select(source.column_names)

@@ -121,7 +121,7 @@ def nested_columns(count=NUM_ROWS):
 
 
 def table_of(columns):
-    return pa.table({name: array for name, array in columns.items()})
+    return pa.table(dict(columns))
 
 
 # ── writing ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -225,9 +225,11 @@ class Output:
             shutil.rmtree(directory)
             print(f"{RELEASE} {name} {version}: not written: {str(error)[:120]}")
             return
-        with pa.OSFile(os.path.join(directory, "source.arrow"), "wb") as sink:
-            with pa.ipc.new_file(sink, source.schema) as writer:
-                writer.write_table(source)
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_file(sink, source.schema) as writer:
+            writer.write_table(source)
+        with open(os.path.join(directory, "source.arrow"), "wb") as target:
+            target.write(sink.getvalue())
         how = {
             "release": RELEASE,
             "pyarrow": pa.__version__,
@@ -396,14 +398,15 @@ def pages_case(output, version):
         rate = [0.0, 0.3, 1.0, 0.0][number]
         mask = np.random.default_rng(number).random(120) < rate
         rows = range(number * 120, number * 120 + 120)
+        nulls = dict(zip(rows, mask, strict=True))
         batches.append(
             pa.record_batch(
                 {
                     "i": pa.array(np.array(rows, np.int32), mask=mask),
-                    "s": pa.array([None if m else f"s{r % 30}" for r, m in zip(rows, mask)], pa.string()),
-                    "l": pa.array([None if m else [r] * (r % 3) for r, m in zip(rows, mask)], pa.list_(pa.int16())),
-                    "p": pa.array([{"a": r, "b": None if m else "b"} for r, m in zip(rows, mask)], PAIR),
-                    "v": pa.array([None if m else [r, 1.0] for r, m in zip(rows, mask)], pa.list_(pa.float32(), 2)),
+                    "s": pa.array([None if nulls[r] else f"s{r % 30}" for r in rows], pa.string()),
+                    "l": pa.array([None if nulls[r] else [r] * (r % 3) for r in rows], pa.list_(pa.int16())),
+                    "p": pa.array([{"a": r, "b": None if nulls[r] else "b"} for r in rows], PAIR),
+                    "v": pa.array([None if nulls[r] else [r, 1.0] for r in rows], pa.list_(pa.float32(), 2)),
                 }
             )
         )
@@ -419,7 +422,9 @@ def levels_case(output, version):
     table = pa.table({"runs": runs, "mixed": pa.array(mixed, pa.list_(pa.int32()))})
     for name in table.column_names:
         part = table.select([name])
-        output.case(f"file-levels-{name}", version, part, lambda path, t=part: write_file(t.to_batches(), path, version))
+        output.case(
+            f"file-levels-{name}", version, part, lambda path, t=part: write_file(t.to_batches(), path, version)
+        )
 
 
 def main():

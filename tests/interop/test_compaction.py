@@ -534,9 +534,9 @@ def test_tasks_run_in_threads(uri: str, threads: int | None) -> None:
 
 
 def test_refusals_come_before_anything_is_written(uri: str, tmp_path) -> None:
-    make(uri, 10, 10, data_storage_version="2.1")
+    make(uri, 10, 10, data_storage_version="2.3")
     before = data_files(uri)
-    with pytest.raises(UnsupportedVersionError, match=r"2\.1"):
+    with pytest.raises(UnsupportedVersionError, match=r"2\.3"):
         lance_core.dataset(uri).optimize.compact_files()
     deferred = str(tmp_path / "deferred")
     make(deferred, 10, 10).create_scalar_index("a", "BTREE")

@@ -112,12 +112,8 @@ TYPES: Final[dict[str, Callable[[], pa.Table]]] = {
     "fixed_size_binary of no bytes": _of([b"", b"", b""], pa.binary(0)),
     "date32": _of([_date(1), None, _date(2)], pa.date32()),
     "date64": _of([_date(1), None, _date(2)], pa.date64()),
-    **{
-        f"time32 {unit}": _of([dt.time(1, 2, 3), None, dt.time(4, 5, 6)], pa.time32(unit)) for unit in ("s", "ms")
-    },
-    **{
-        f"time64 {unit}": _of([dt.time(1, 2, 3), None, dt.time(4, 5, 6)], pa.time64(unit)) for unit in ("us", "ns")
-    },
+    **{f"time32 {unit}": _of([dt.time(1, 2, 3), None, dt.time(4, 5, 6)], pa.time32(unit)) for unit in ("s", "ms")},
+    **{f"time64 {unit}": _of([dt.time(1, 2, 3), None, dt.time(4, 5, 6)], pa.time64(unit)) for unit in ("us", "ns")},
     **{f"timestamp {unit}": _of([_MOMENT, None], pa.timestamp(unit)) for unit in ("s", "ms", "us", "ns")},
     "timestamp with zone": _of([_MOMENT, None], pa.timestamp("us", "Europe/Berlin")),
     "timestamp with offset": _of([_MOMENT, None], pa.timestamp("ms", "+05:30")),
@@ -183,9 +179,7 @@ REFUSED: Final[dict[str, Callable[[], pa.Table]]] = {
     "dictionary of struct": lambda: table_of(
         pa.DictionaryArray.from_arrays(pa.array([0], pa.int32()), pa.array([{"a": 1}]))
     ),
-    "dictionary of list": lambda: table_of(
-        pa.DictionaryArray.from_arrays(pa.array([0], pa.int32()), pa.array([[1]]))
-    ),
+    "dictionary of list": lambda: table_of(pa.DictionaryArray.from_arrays(pa.array([0], pa.int32()), pa.array([[1]]))),
     "dictionary of timestamp": lambda: table_of(
         pa.DictionaryArray.from_arrays(pa.array([0], pa.int32()), pa.array([_MOMENT], pa.timestamp("us")))
     ),

@@ -20,19 +20,19 @@ _LINEAGE_COLUMNS: Final = ("column_row_ids", "column_created_at_versions", "colu
 
 
 def output_version(manifest: Manifest, settings: CompactionSettings) -> LanceFileVersion:
-    """The format of the new files.
+    """The format of the new files: what is asked for, else the table's, whatever the old files are.
 
     Raises:
-        NotSupportedError: another one than the table's is asked for, and the table has files of one version only.
+        NotSupportedError: files of the format that is asked for do not mix with the table's.
     """
     own = manifest.file_version
     if settings.data_storage_version is None:
         return own
     asked = LanceFileVersion.parse(settings.data_storage_version)
-    if asked is not own and not manifest.mixes_file_versions:
+    if not asked.mixes_with(own):
         raise NotSupportedError(
-            f"data_storage_version {asked.value} differs from the table's {own.value}; files of several versions in "
-            "one table are not written here",
+            f"data_storage_version is {asked.value}, the table's {own.value}: files of 0.1 do not mix with those of "
+            "other versions",
             expected=own.value,
             found=asked.value,
         )

@@ -16,6 +16,7 @@ from lance_core.api.compaction.result import CompactionMetrics, RewriteResult
 from lance_core.api.compaction.row_addresses import needs_row_addresses, serialize_row_addresses
 from lance_core.api.fragment_conversion import fragment_from_record
 from lance_core.api.fragment_reader import FragmentReader
+from lance_core.api.legacy_dictionaries import known_dictionaries
 from lance_core.errors import InvalidInputError
 from lance_core.table.row_ids import carry_row_ids
 
@@ -68,6 +69,7 @@ def execute_task(
         output_version(manifest, settings),
         settings,
         rows.num_rows,
+        known_dictionaries(manifest),
         file_token,
     )
     try:

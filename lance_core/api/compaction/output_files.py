@@ -10,6 +10,8 @@ from lance_core.errors import CorruptDataError
 from lance_core.file.writer import DEFAULT_DATA_CACHE_BYTES, DEFAULT_MAX_PAGE_BYTES
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import pyarrow as pa
 
     from lance_core.api.compaction.options import CompactionSettings
@@ -37,6 +39,7 @@ class OutputFiles:
         file_version: format of the files.
         settings: targets and limits.
         num_rows: rows that the task has.
+        dictionaries: field id -> the table's values of dictionary columns, in format 0.1.
         file_token: 16 hex digits that end every file's stem.
     """
 
@@ -48,6 +51,7 @@ class OutputFiles:
         file_version: LanceFileVersion,
         settings: CompactionSettings,
         num_rows: int,
+        dictionaries: Mapping[int, pa.Array],
         file_token: str | None,
     ) -> None:
         """Nothing is written yet."""
@@ -57,6 +61,7 @@ class OutputFiles:
         self._file_version = file_version
         self._settings = settings
         self._rows_left = num_rows
+        self._dictionaries = dictionaries
         self._file_token = file_token
         self._cache_bytes = _cache_bytes(len(schema.leaves()), settings)
         self._finished: list[Fragment] = []
@@ -117,6 +122,8 @@ class OutputFiles:
                 self._file_version,
                 column_cache_bytes=self._cache_bytes,
                 max_page_bytes=DEFAULT_MAX_PAGE_BYTES,
+                max_rows_per_group=self._settings.max_rows_per_group,
+                dictionaries=self._dictionaries,
                 file_token=self._file_token,
             )
             self._names.append(self._current.name)

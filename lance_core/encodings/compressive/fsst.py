@@ -7,27 +7,68 @@ Source: ``lance.encodings21.Fsst``; checked against pylance 14.0.2.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 from lance_core.encodings.api import (
     Chunks,
     DataBlock,
     Decoder,
+    EncodedChunks,
+    Encoder,
     Encoding,
     FixedRows,
     MiniBlockForm,
     PerValueForm,
     VariableWidthBlock,
 )
-from lance_core.encodings.kernels.fsst_symbols import MAX_CODES, expand_codes, parse_symbols
-from lance_core.errors import CorruptDataError, NotSupportedError
+from lance_core.encodings.kernels.fsst_symbols import (
+    MAX_CODES,
+    SymbolTable,
+    expand_codes,
+    parse_symbols,
+    serialize_symbols,
+    train_symbols,
+)
+from lance_core.encodings.kernels.fsst_symbols import compress_strings as compress_with
+from lance_core.errors import CorruptDataError, InternalError, NotSupportedError
+from lance_core.proto import pb21
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lance_core.proto import pb21
+__all__ = ["ENCODING", "CompressedStrings", "compress_strings", "wrapped"]
 
-__all__ = ["ENCODING"]
+
+@dataclass(frozen=True, slots=True)
+class CompressedStrings:
+    """Strings as codes, and what they stand for.
+
+    Attributes:
+        symbol_table: as it is stored.
+        strings: one string of codes per string.
+    """
+
+    symbol_table: bytes
+    strings: VariableWidthBlock
+
+
+def compress_strings(block: VariableWidthBlock) -> CompressedStrings | None:
+    """Compress the strings of a page with symbols found in them; None where the compiled kernel does not work."""
+    table = train_symbols(block.data, block.offsets)
+    found = None if table is None else compress_with(table, block.data, block.offsets)
+    if table is None or found is None:
+        return None
+    codes, offsets = found
+    return CompressedStrings(
+        serialize_symbols(table), VariableWidthBlock(offsets.astype(block.offsets.dtype, copy=False), codes)
+    )
+
+
+def wrapped(compressed: CompressedStrings, chunks: EncodedChunks) -> EncodedChunks:
+    """Chunks of the codes as chunks of the strings."""
+    encoding = _message(compressed, chunks.encoding)
+    return EncodedChunks(encoding, chunks.num_values, chunks.buffers, chunks.alignment)
 
 
 def _describe(message: pb21.Fsst, child: Callable[[pb21.CompressiveEncoding], str]) -> str:
@@ -60,9 +101,33 @@ def _expand(message: pb21.Fsst, block: DataBlock) -> VariableWidthBlock:
     return VariableWidthBlock(offsets, data)
 
 
+def _encode_chunks(block: Any, values_per_chunk: int, encoder: Encoder) -> EncodedChunks:
+    compressed = _compressed(block)
+    return wrapped(compressed, encoder.mini_block("variable", compressed.strings, values_per_chunk))
+
+
+def _encode_rows(
+    block: Any, values_per_row: int, encoder: Encoder
+) -> tuple[pb21.CompressiveEncoding, FixedRows | VariableWidthBlock]:
+    compressed = _compressed(block)
+    encoding, rows = encoder.per_value("variable", compressed.strings, values_per_row)
+    return _message(compressed, encoding), rows
+
+
+def _compressed(block: Any) -> CompressedStrings:
+    """Codes, or where they cannot be found the strings as they are, under a table that says so."""
+    if not isinstance(block, VariableWidthBlock):
+        raise InternalError(f"fsst: cannot encode {type(block).__name__}")
+    return compress_strings(block) or CompressedStrings(serialize_symbols(SymbolTable(False, ())), block)
+
+
+def _message(compressed: CompressedStrings, values: pb21.CompressiveEncoding) -> pb21.CompressiveEncoding:
+    return pb21.CompressiveEncoding(fsst=pb21.Fsst(symbol_table=compressed.symbol_table, values=values))
+
+
 ENCODING: Final = Encoding(
     arm="fsst",
     describe=_describe,
-    mini_block=MiniBlockForm(_decode_chunks),
-    per_value=PerValueForm(_decode_rows),
+    mini_block=MiniBlockForm(_decode_chunks, _encode_chunks),
+    per_value=PerValueForm(_decode_rows, _encode_rows),
 )

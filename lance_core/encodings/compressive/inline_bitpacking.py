@@ -101,6 +101,19 @@ def _encode_chunks(block: Any, values_per_chunk: int, _encoder: Encoder) -> Enco
     return EncodedChunks(pb21.CompressiveEncoding(inline_bitpacking=message), num_values, (pieces,))
 
 
+def _encode_block(block: Any) -> tuple[pb21.CompressiveEncoding, NDArray[np.uint8]]:
+    """One block of up to 1024 values."""
+    if not isinstance(block, FixedWidthBlock) or not 1 <= block.num_values <= BLOCK_VALUES:
+        raise InternalError("inline_bitpacking: a block holds 1 to 1024 values of fixed width")
+    values = np.zeros((1, BLOCK_VALUES), UNSIGNED_DTYPES[block.bits_per_value])
+    values[0, : block.num_values] = block.data.view(values.dtype)
+    width = int(values.max()).bit_length()
+    packed = pack_blocks(values, block.bits_per_value, width).reshape(-1).view(np.uint8)
+    message = pb21.InlineBitpacking(uncompressed_bits_per_value=block.bits_per_value)
+    header = np.array([width], values.dtype).view(np.uint8)
+    return pb21.CompressiveEncoding(inline_bitpacking=message), np.concatenate([header, packed])
+
+
 def _evened_out(widths: NDArray[np.int64]) -> NDArray[np.int64]:
     """One width for all chunks where that costs less than 4 %: they are then packed in one go, and unpacked so too."""
     widest = int(widths.max(initial=0))
@@ -127,5 +140,5 @@ ENCODING: Final = Encoding(
     arm="inline_bitpacking",
     describe=_describe,
     mini_block=MiniBlockForm(_decode_chunks, _encode_chunks),
-    block=BlockForm(_decode_chunks),
+    block=BlockForm(_decode_chunks, _encode_block),
 )

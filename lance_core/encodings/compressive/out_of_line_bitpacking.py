@@ -22,7 +22,7 @@ from lance_core.encodings.api import BlockForm, Chunks, Decoder, Encoding, Fixed
 from lance_core.encodings.kernels.bits import UNSIGNED_DTYPES
 from lance_core.encodings.kernels.fastlanes import BLOCK_VALUES, block_bytes, pack_blocks, unpack_blocks
 from lance_core.encodings.kernels.segments import Segments, interleave
-from lance_core.errors import CorruptDataError, UnsupportedEncodingError
+from lance_core.errors import CorruptDataError, InternalError, UnsupportedEncodingError
 from lance_core.proto import pb21
 
 if TYPE_CHECKING:
@@ -71,6 +71,15 @@ def encode_blocks(
     flat = pb21.CompressiveEncoding(flat=pb21.Flat(bits_per_value=packed_bits))
     message = pb21.OutOfLineBitpacking(uncompressed_bits_per_value=value_bits, values=flat)
     return pb21.CompressiveEncoding(out_of_line_bitpacking=message), segments
+
+
+def _encode_block(block: Any) -> tuple[pb21.CompressiveEncoding, NDArray[np.uint8]]:
+    if not isinstance(block, FixedWidthBlock) or block.bits_per_value not in UNSIGNED_DTYPES:
+        raise InternalError("out_of_line_bitpacking: only words of 8, 16, 32 or 64 bits are packed")
+    words: NDArray[Any] = block.data.view(UNSIGNED_DTYPES[block.bits_per_value])
+    packed_bits = int(words.max(initial=0)).bit_length()
+    encoding, segments = encode_blocks(words, np.array([len(words)], np.int64), packed_bits)
+    return encoding, segments.segment(0)
 
 
 def _pack(values: NDArray[Any], num_values: NDArray[np.int64], packed_bits: int) -> NDArray[np.uint8]:
@@ -169,5 +178,5 @@ def _checked_widths(message: pb21.OutOfLineBitpacking) -> tuple[int, int]:
 ENCODING: Final = Encoding(
     arm="out_of_line_bitpacking",
     describe=_describe,
-    block=BlockForm(_decode_blocks),
+    block=BlockForm(_decode_blocks, _encode_block),
 )

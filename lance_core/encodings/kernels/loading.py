@@ -11,7 +11,7 @@ numba cannot be imported numpy goes on serving.
 from __future__ import annotations
 
 import os
-from functools import lru_cache
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
@@ -51,7 +51,7 @@ def compiled_kernels(name: str, num_bytes: int) -> Any | None:
     return load_now(name)
 
 
-@lru_cache(maxsize=None)
+@cache
 def load_now(name: str) -> ModuleType | None:
     """The module ``compiled/<name>.py``; None where numba does not work."""
     try:

@@ -110,7 +110,9 @@ def _walk(field: Field, array: pa.Array, place: _Place) -> list[NestedLeaf]:
         array = array.storage
     validity = _both(validity_of(array), place.validity)
     if field.is_packed or field.is_blob:
-        raise NotSupportedError(f"field {field.name!r}: packed structs and blobs cannot be written", field=field.name)
+        # Stored row by row in one column; of values outside the pages these are the descriptors.
+        _require(pa.types.is_struct(array.type), field, array)
+        return [NestedLeaf(field, (*place.slots, ItemSlots(validity, len(array))), array)]
     if field.is_struct:
         _require(pa.types.is_struct(array.type), field, array)
         return _walk_struct(field, array, validity, place)

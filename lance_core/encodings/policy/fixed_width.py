@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from lance_core.encodings.policy.field_options import FieldOptions
 
-__all__ = ["bits_per_word", "choose_lists", "choose_rows", "choose_words"]
+__all__ = ["MAX_FIXED_BYTES", "bits_per_word", "choose_lists", "choose_rows", "choose_words", "plain_bytes"]
 
 MAX_FIXED_BYTES: Final = 256
 """Values of this size are zipped: a chunk would hold few of them."""
@@ -150,3 +150,14 @@ def _splitting_pays(words: NDArray[Any], packed_bits: float, options: FieldOptio
     plain = len(compress_zstd(sample.tobytes(), 1))
     split = len(compress_zstd(split_planes(sample.reshape(1, -1), words.itemsize).tobytes(), 1))
     return split < _RUNS_GAIN * plain and split * words.itemsize * 8 < packed_bits * len(sample)
+
+
+def plain_bytes(block: FixedWidthBlock, choice: MiniBlockChoice) -> float:
+    """Estimated size of a page that carries out the choice, compression left out."""
+    num_bytes = float(len(block.data))
+    if choice.arm == "inline_bitpacking":
+        return num_bytes * bits_per_word(block.data.view(UNSIGNED_DTYPES[block.bits_per_value])) / block.bits_per_value
+    if choice.arm == "rle":
+        words = block.data.view(UNSIGNED_DTYPES[block.bits_per_value])
+        return (num_bytes + block.num_values) * runs_per_value(words, 1.0)
+    return num_bytes

@@ -28,7 +28,15 @@ if TYPE_CHECKING:
     from lance_core.encodings.policy.field_options import FieldOptions
     from lance_core.encodings.policy.format_rules import FormatRules
 
-__all__ = ["FASTEST_LEVEL", "choose_chunks", "compressed_ratio", "string_bytes", "wants_symbols"]
+__all__ = [
+    "FASTEST_LEVEL",
+    "choose_chunks",
+    "choose_compression",
+    "compressed_ratio",
+    "string_bytes",
+    "wants_symbols",
+    "zips_smaller",
+]
 
 FASTEST_LEVEL: Final = 1
 """Effort of zstd where nothing else is asked for."""
@@ -41,6 +49,7 @@ _MIN_COMPRESSED_BYTES: Final = 4 << 10
 _COMPRESSION_GAIN: Final = 0.9
 _SAMPLES: Final = 8
 _SAMPLE_BYTES: Final = 8 << 10
+_ZIPPED_VALUE_BYTES: Final = 16
 _MIN_SYMBOL_STRING: Final = 5
 _MIN_SYMBOL_BYTES: Final = 32 << 10
 
@@ -82,6 +91,19 @@ def choose_compression(ratio: float, options: FieldOptions) -> Compression | Non
     if options.compression is not None or ratio > _COMPRESSION_GAIN:
         return None
     return Compression("zstd", options.compression_level or FASTEST_LEVEL)
+
+
+def zips_smaller(value: VariableWidthBlock, num_values: int, options: FieldOptions) -> bool:
+    """Whether so many compressed copies of a long value take less than the value itself, as a constant page has it."""
+    num_bytes = string_bytes(value)
+    if num_bytes < _MAX_PLAIN_MEAN_BYTES or num_values * _ZIPPED_VALUE_BYTES >= num_bytes:
+        return False
+    compression = choose_compression(compressed_ratio(value, options), options)
+    if compression is None:
+        return False
+    start, stop = int(value.offsets[0]), int(value.offsets[1])
+    compressed = len(compress_zstd(value.data[start:stop].data, compression.level or FASTEST_LEVEL))
+    return num_values * (compressed + _ZIPPED_VALUE_BYTES) < num_bytes
 
 
 def choose_chunks(

@@ -20,6 +20,7 @@ Source: ``lance.encodings21.BlobLayout``; files of pylance 14.0.2.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -28,9 +29,10 @@ import numpy as np
 from lance_core.encodings.api import EncodedPage, FixedWidthBlock, StructBlock
 from lance_core.encodings.levels.build import Levels
 from lance_core.encodings.levels.layers import ALL_VALID_ITEM, Layers
-from lance_core.encodings.structural import full_zip, mini_block
-from lance_core.errors import CorruptDataError, NotSupportedError, UnsupportedEncodingError
+from lance_core.encodings.structural import full_zip_pages, mini_block, mini_block_pages
+from lance_core.errors import CorruptDataError, InternalError, NotSupportedError, UnsupportedEncodingError
 from lance_core.proto import pb21
+from lance_core.versions import LanceFileVersion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -38,12 +40,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lance_core.encodings.api import DataBlock, Decoder, Encoder
-    from lance_core.versions import LanceFileVersion
+    from lance_core.encodings.structural.page_steps import PageState, PageSteps, Rows
 
-__all__ = ["decode", "encode"]
+__all__ = ["BlobState", "encode", "open_page"]
 
-_INNER: Final[Mapping[str, Callable[..., tuple[Levels, DataBlock]]]] = MappingProxyType(
-    {"mini_block": mini_block.decode, "full_zip": full_zip.decode}
+_INNER: Final[Mapping[str, Callable[..., PageSteps[PageState]]]] = MappingProxyType(
+    {"mini_block": mini_block_pages.open_page, "full_zip": full_zip_pages.open_page}
 )
 _LEVEL_SHIFT: Final = 16
 _REPETITION_MASK: Final = 0xFFFF
@@ -73,33 +75,31 @@ def encode(
     """
     if levels.layers.max_repetition:
         raise NotSupportedError("lists of values outside the pages (lance-encoding:blob) cannot be written")
-    rows = np.stack([_words(member) for member in descriptors.members], axis=1)
+    position, size = (_words(member) for member in descriptors.members)
     if levels.definition is not None:
         null = levels.definition > 0
-        rows[null, 0] = levels.definition[null].astype(np.uint64) << np.uint64(_LEVEL_SHIFT)
-        rows[null, 1] = 0
-    data = rows.reshape(-1).view(np.uint8)
-    chunks = encoder.mini_block(
-        "flat", FixedWidthBlock(descriptors.num_values, 2 * _WORD_BITS, data), _VALUES_PER_CHUNK
-    )
-    packed = pb21.PackedStruct(bits_per_value=[_WORD_BITS, _WORD_BITS], values=chunks.encoding)
-    chunks = type(chunks)(
-        pb21.CompressiveEncoding(packed_struct=packed), chunks.num_values, chunks.buffers, chunks.alignment
-    )
-    plain = Levels(Layers((ALL_VALID_ITEM,)), None, None, descriptors.num_values)
-    inner = mini_block.encode(plain, chunks, num_rows=num_rows, version=version)
+        position = np.where(null, levels.definition.astype(np.uint64) << np.uint64(_LEVEL_SHIFT), position)
+        size = np.where(null, np.uint64(0), size)
+    num_values = descriptors.num_values
+    members = (_block(position), _block(size))
+    chunks = encoder.mini_block("packed_struct", StructBlock(num_values, members), _VALUES_PER_CHUNK)
+    plain = Levels(Layers((ALL_VALID_ITEM,)), None, None, num_values)
+    is_large = version >= LanceFileVersion.V2_2
+    inner = mini_block.encode(plain, chunks, num_rows=num_rows, is_large=is_large)
+    if inner is None:
+        raise InternalError("a chunk of descriptors is too large")
     layout = pb21.BlobLayout(inner_layout=inner.layout, layers=levels.layers.codes)
     return EncodedPage(pb21.PageLayout(blob=layout), inner.buffers, num_rows)
 
 
-def decode(
-    layout: pb21.BlobLayout,
-    buffers: Sequence[NDArray[np.uint8]],
-    num_rows: int,
-    rows: tuple[int, int],
-    decoder: Decoder,
-) -> tuple[Levels, StructBlock]:
-    """Decode the descriptors of rows ``[start, stop)``; null slots get (0, 0).
+def open_page(layout: pb21.BlobLayout, sizes: Sequence[int], num_rows: int, decoder: Decoder) -> PageSteps[BlobState]:
+    """Read what is known of a page before its rows.
+
+    Args:
+        layout: description of the page.
+        sizes: bytes of each of its buffers.
+        num_rows: value of ``Page.length``.
+        decoder: decodes children.
 
     Raises:
         CorruptDataError: the bytes contradict the layout or themselves.
@@ -111,7 +111,35 @@ def decode(
     arm = layout.inner_layout.WhichOneof("layout")
     if arm not in _INNER:
         raise UnsupportedEncodingError(f"a blob page with descriptors in layout {arm!r} is not supported", arm="blob")
-    _, block = _INNER[arm](getattr(layout.inner_layout, arm), buffers, num_rows, rows, decoder)
+    inner = yield from _INNER[arm](getattr(layout.inner_layout, arm), sizes, num_rows, decoder)
+    return BlobState(layers, inner)
+
+
+@dataclass(frozen=True, slots=True)
+class BlobState:
+    """A page of descriptors.
+
+    Attributes:
+        layers: of the column.
+        inner: the page that holds the descriptors.
+    """
+
+    layers: Layers
+    inner: PageState
+
+    @property
+    def num_bytes(self) -> int:
+        """About so much memory is held."""
+        return self.inner.num_bytes
+
+    def read(self, rows: Rows) -> PageSteps[tuple[Levels, DataBlock]]:
+        """Descriptors of rows; null slots get (0, 0)."""
+        _, block = yield from self.inner.read(rows)
+        return _with_levels(self.layers, block)
+
+
+def _with_levels(layers: Layers, block: DataBlock) -> tuple[Levels, StructBlock]:
+    """Split descriptors into levels and descriptors of values."""
     if not isinstance(block, StructBlock) or len(block.members) != 2:
         raise CorruptDataError("a blob page does not hold pairs of position and size")
     position, size = (_words(member) for member in block.members)
@@ -126,12 +154,16 @@ def decode(
             f"a descriptor of a blob page names definition level {int(definition.max())}, the highest is "
             f"{layers.max_definition}"
         )
-    shown = np.where(special, np.uint64(0), position).astype("<u8")
-    members = (FixedWidthBlock(len(shown), _WORD_BITS, shown.view(np.uint8)), block.members[1])
+    shown = np.where(special, np.uint64(0), position)
+    members = (_block(shown), block.members[1])
     return (
         Levels(layers, None, definition.astype(np.uint16), len(shown)),
         StructBlock(len(shown), members),
     )
+
+
+def _block(words: NDArray[np.uint64]) -> FixedWidthBlock:
+    return FixedWidthBlock(len(words), _WORD_BITS, words.astype("<u8", copy=False).view(np.uint8))
 
 
 def _words(member: DataBlock) -> NDArray[np.uint64]:

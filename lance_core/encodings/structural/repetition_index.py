@@ -56,6 +56,16 @@ class RepetitionIndex:
             raise CorruptDataError(f"the repetition index counts {int(rows_ended[-1])} rows, the page has {num_rows}")
         return cls(rows_ended, entries[:, 1] > 0)
 
+    @property
+    def rows_started(self) -> NDArray[np.int64]:
+        """(num_chunks,) rows that have started with this chunk or before it."""
+        return self.rows_ended + self.continues
+
+    def chunks_of_rows(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The chunk in which each row starts, and the one in which it ends."""
+        first = np.searchsorted(self.rows_started, rows, side="right")
+        return first, np.searchsorted(self.rows_ended, rows, side="right")
+
     def chunks_of(self, start: int, stop: int) -> tuple[int, int, int]:
         """The chunks that hold rows ``[start, stop)``; at least one row.
 

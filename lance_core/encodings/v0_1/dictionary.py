@@ -8,12 +8,17 @@ meaning. A key cannot be null, hence neither can a row.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_core.encodings.leaf_arrays import is_variable_width, validity_of
 from lance_core.errors import CorruptDataError, InvalidInputError, SchemaMismatchError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 __all__ = ["DictionaryUnion", "can_be_dictionary_value", "decode_dictionary"]
 
@@ -59,15 +64,19 @@ class DictionaryUnion:
         self._is_fixed = is_fixed
         self.values: pa.Array = values if values is not None else pa.array([], dtype.value_type)
 
-    def keys(self, array: pa.DictionaryArray) -> pa.Array:
+    def keys(self, array: pa.DictionaryArray, visible: NDArray[np.bool_] | None) -> pa.Array:
         """The rows as keys into :attr:`values`, which grows as needed; a view where the dictionary is the same.
 
+        Args:
+            array: some rows.
+            visible: which of them do not lie below a null struct, shape (len(array),); None for all.
+
         Raises:
-            SchemaMismatchError: a row is null.
+            SchemaMismatchError: a row is null, or lies below a null.
             InvalidInputError: more values than the index type can number, or a fixed dictionary lacks one.
         """
         validity = validity_of(array)
-        if validity is not None and not validity.all():
+        if any(mask is not None and not mask.all() for mask in (validity, visible)):
             raise SchemaMismatchError(
                 f"column {self._where!r}: format 0.1 cannot hold nulls in a dictionary column, they would become its "
                 "first value; format 2.0 can, or cast the column to its value type",

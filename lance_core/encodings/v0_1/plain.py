@@ -60,9 +60,7 @@ class PlainLayout:
         num_bytes = self.bits_per_item // 8
         return num_bytes if num_bytes in (2, 4, 8, 16) else 8 if num_bytes == 32 else 1
 
-    def spans(
-        self, starts: NDArray[np.int64], stops: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def spans(self, starts: NDArray[np.int64], stops: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Bytes that hold rows ``[starts[i], stops[i])``, counted from the start of their page.
 
         The products must fit: callers check row counts against the size of the file first.

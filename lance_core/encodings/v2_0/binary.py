@@ -15,14 +15,14 @@ Source: ``lance.encodings.Binary``; behaviour of pylance 14.0.2. Releases 0.14 t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-import numpy as np
 import pyarrow as pa
 
 from lance_core.encodings.kernels.codecs import compress_lz4, compress_zstd
-from lance_core.encodings.v2_0.api import MAX_INT32, Arm, is_variable_width, together, wrong_type
-from lance_core.encodings.v2_0.flat import read_flat, read_offsets, unwrapped
+from lance_core.encodings.v2_0.api import Arm, is_variable_width, together, wrong_type
+from lance_core.encodings.v2_0.ends import end_offsets, read_ends
+from lance_core.encodings.v2_0.flat import read_flat, unwrapped
 from lance_core.encodings.v2_0.nullable import no_nulls
 from lance_core.encodings.v2_0.spans import Spans
 from lance_core.encodings.v2_0.strings import Strings, array_from_strings, strings_from_array
@@ -30,14 +30,13 @@ from lance_core.errors import CorruptDataError
 from lance_core.proto import pb20
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from lance_core.encodings.v2_0.api import Decode, PageBuffers, PageBuilder, Steps
 
-__all__ = ["ARM", "encode_binary", "encode_strings", "end_offsets", "previous_and_rows", "read_strings", "run_bounds"]
+__all__ = ["ARM", "encode_binary", "encode_strings", "read_strings"]
 
 _BYTE: Final = 8
 _WORD: Final = 8
+_DEFAULT_ZSTD_LEVEL: Final = 3
 
 
 def encode_binary(array: pa.Array, page: PageBuilder, compression: pb20.Compression | None = None) -> pb20.ArrayEncoding:
@@ -73,17 +72,47 @@ def encode_strings(
     )
 
 
-def end_offsets(
-    offsets: NDArray[Any], validity: NDArray[np.bool_] | None, adjustment: int
-) -> NDArray[np.uint64]:
-    """Arrow offsets as ends from 0, with the adjustment added to those of nulls; shape (num_rows,)."""
-    ends = np.empty(len(offsets) - 1, np.uint64)
-    np.subtract(offsets[1:], offsets[0], out=ends, dtype=np.int64, casting="unsafe")
-    if validity is not None:
-        ends[~validity] += np.uint64(adjustment)
-    return ends
+def read_strings(message: pb20.Binary, rows: Spans, page: PageBuffers) -> Steps[Strings]:
+    """The strings of some rows. Their order is not checked: Arrow does that when an array is made of them.
+
+    Raises:
+        CorruptDataError: offsets that are none, or lie behind the bytes.
+        UnsupportedEncodingError: a compression that is not read here.
+    """
+    bytes_flat = unwrapped(message.bytes, "the bytes of strings")
+    if bytes_flat.bits_per_value != _BYTE:
+        raise CorruptDataError(f"the bytes of strings are {bytes_flat.bits_per_value} bits wide")
+    num_bytes = page.size(bytes_flat.buffer)
+    offsets = read_ends(message.indices, message.null_adjustment, rows, page)
+    offsets_flat = unwrapped(message.indices, "offsets")
+    is_whole = rows.is_single and not rows.start and page.size(offsets_flat.buffer) == rows.total * _WORD
+    if is_whole and not bytes_flat.HasField("compression"):
+        whole = Spans.single(0, num_bytes)
+        ends, data = yield from together([offsets, read_flat(bytes_flat, whole, page)])
+        if ends.wanted.stop > data.size:
+            raise CorruptDataError(f"strings end at byte {ends.wanted.stop}, there are {data.size}")
+        return Strings(ends.offsets, data, ends.validity)
+    ends = yield from offsets
+    if not ends.wanted.total:
+        return Strings(ends.offsets, pa.py_buffer(b""), ends.validity)
+    data = yield from read_flat(bytes_flat, ends.wanted, page)
+    return Strings(ends.offsets, data, ends.validity)
 
 
-def previous_and_rows(rows: Spans) -> Spans:
-    """The rows and, for each run of them, the row before it, if there is one."""
-    return Spans.of(np.maximum(rows.starts - 1, 0), rows.stops)
+def _decode(
+    message: pb20.Binary, dtype: pa.DataType, rows: Spans, page: PageBuffers, _decode_child: Decode
+) -> Steps[pa.Array]:
+    if not is_variable_width(dtype):
+        raise wrong_type("binary", dtype)
+    strings = yield from read_strings(message, rows, page)
+    return array_from_strings(strings, dtype, "binary")
+
+
+def _packed(data: pa.Buffer, compression: pb20.Compression) -> pa.Buffer:
+    if compression.scheme == "zstd":
+        level = compression.level if compression.HasField("level") else _DEFAULT_ZSTD_LEVEL
+        return pa.py_buffer(compress_zstd(memoryview(data), level))
+    return pa.py_buffer(compress_lz4(data.to_pybytes()))
+
+
+ARM: Final = Arm(name="binary", decode=_decode)

@@ -32,14 +32,14 @@ class Extents:
         read: reads ranges of the file.
     """
 
-    __slots__ = ("_parts", "_read", "_starts", "_stops")
+    __slots__ = ("_parts", "_read", "_rounds")
 
     def __init__(self, read: Read) -> None:
         """Nothing is read yet."""
         self._read = read
-        self._starts = np.empty(0, np.int64)
-        self._stops = np.empty(0, np.int64)
         self._parts: list[NDArray[np.uint8]] = []
+        # Per round of reading: index of its first part, and where its parts are, which are disjoint and ascending.
+        self._rounds: list[tuple[int, NDArray[np.int64], NDArray[np.int64]]] = []
 
     def load(self, starts: NDArray[np.int64], stops: NDArray[np.int64]) -> None:
         """Have spans in memory.
@@ -48,17 +48,13 @@ class Extents:
             starts: within the file, shape (num_spans,).
             stops: not before their starts, within the file.
         """
-        absent = (self._place(starts, stops) < 0) & (starts < stops)
+        absent = (self._place(starts, stops)[0] < 0) & (starts < stops)
         if not absent.any():
             return
         first, last = merged_spans(starts[absent], stops[absent])
         ranges = [ByteRange(start, stop) for start, stop in zip(first.tolist(), last.tolist(), strict=True)]
-        parts = [*self._parts, *(bytes_of(buffer) for buffer in self._read(ranges))]
-        all_starts = np.concatenate([self._starts, first])
-        all_stops = np.concatenate([self._stops, last])
-        order = np.lexsort((all_stops, all_starts))
-        self._starts, self._stops = all_starts[order], all_stops[order]
-        self._parts = [parts[index] for index in order.tolist()]
+        self._rounds.append((len(self._parts), first, last))
+        self._parts += [bytes_of(buffer) for buffer in self._read(ranges)]
 
     def gather(self, starts: NDArray[np.int64], stops: NDArray[np.int64]) -> NDArray[np.uint8]:
         """The bytes of the spans, back to back; a view where the file has them so. See :meth:`load`."""
@@ -68,31 +64,33 @@ class Extents:
             starts, stops = starts[filled], stops[filled]
         if not len(starts):
             return np.empty(0, np.uint8)
-        places = self._place(starts, stops)
-        if places[0] == places[-1] and bool((places == places[0]).all()):
-            part, origin = self._parts[int(places[0])], self._starts[int(places[0])]
-            return _from_one(part, starts - origin, stops - origin)
-        first = starts - self._starts[places]
-        last = first + (stops - starts)
+        places, origins = self._place(starts, stops)
+        starts, stops = starts - origins, stops - origins
+        if bool((places == places[0]).all()):
+            return _from_one(self._parts[int(places[0])], starts, stops)
         parts = self._parts
         return np.concatenate(
             [
                 parts[place][start:stop]
-                for place, start, stop in zip(places.tolist(), first.tolist(), last.tolist(), strict=True)
+                for place, start, stop in zip(places.tolist(), starts.tolist(), stops.tolist(), strict=True)
             ]
         )
 
-    def _place(self, starts: NDArray[np.int64], stops: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The part that holds each span; -1 for none."""
-        if not self._parts:
-            return np.full(len(starts), -1, np.int64)
-        places = np.searchsorted(self._starts, starts, side="right") - 1
-        return np.where((places >= 0) & (stops <= self._stops[places]), places, -1)
+    def _place(
+        self, starts: NDArray[np.int64], stops: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The part that holds each span, -1 for none; and where that part starts."""
+        places = np.full(len(starts), -1, np.int64)
+        origins = np.zeros(len(starts), np.int64)
+        for first_part, part_starts, part_stops in self._rounds:
+            near = np.maximum(np.searchsorted(part_starts, starts, side="right") - 1, 0)
+            held = (starts >= part_starts[near]) & (stops <= part_stops[near])
+            places[held] = first_part + near[held]
+            origins[held] = part_starts[near[held]]
+        return places, origins
 
 
-def merged_spans(
-    starts: NDArray[np.int64], stops: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def merged_spans(starts: NDArray[np.int64], stops: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Spans that cover the given ones, ascending and farther apart than it pays to read separately."""
     if not len(starts):
         return starts, stops
@@ -108,12 +106,12 @@ def _from_one(part: NDArray[np.uint8], starts: NDArray[np.int64], stops: NDArray
     num_bytes, stride = int(stops[0] - starts[0]), int(starts[1] - starts[0])
     # The last page of a column is shorter than the others as a rule.
     even = len(starts) - 1
-    if stride >= 0 and bool((np.diff(starts[:-1]) == stride).all()) and bool(
-        ((stops - starts)[:even] == num_bytes).all()
+    if (
+        stride >= 0
+        and bool((np.diff(starts[:-1]) == stride).all())
+        and bool(((stops - starts)[:even] == num_bytes).all())
     ):
         first = int(starts[0])
         rows = as_strided(part[first:], (even, num_bytes), (stride, 1), writeable=False)
         return np.concatenate([rows.reshape(-1), part[int(starts[-1]) : int(stops[-1])]])
-    return np.concatenate(
-        [part[start:stop] for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)]
-    )
+    return np.concatenate([part[start:stop] for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)])

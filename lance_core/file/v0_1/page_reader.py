@@ -15,19 +15,19 @@ import numpy as np
 import pyarrow as pa
 
 from lance_core.encodings.leaf_arrays import is_variable_width
-from lance_core.encodings.v0_1.binary import OFFSET_BYTES, decode_binary, split_offsets
+from lance_core.encodings.v0_1.binary import decode_binary, split_offsets
 from lance_core.encodings.v0_1.dictionary import decode_dictionary
 from lance_core.encodings.v0_1.list_offsets import decode_lists, offset_dtype, split_list_offsets
 from lance_core.encodings.v0_1.plain import PlainLayout, decode_plain, plain_layout
 from lance_core.errors import CorruptDataError, NotSupportedError
-from lance_core.file.v0_1.extents import Extents
 from lance_core.schema.logical_types import arrow_type
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from numpy.typing import NDArray
 
+    from lance_core.file.v0_1.extents import Extents
     from lance_core.file.v0_1.page_table import PageTable
     from lance_core.schema.field import Field
 
@@ -120,7 +120,9 @@ class PageReader:
         dtype = arrow_type(field).value_type
         one = Runs(np.zeros(1, np.int64), np.zeros(1, np.int64), np.array([num_values], np.int64)).filled()
         if not 0 <= position <= self._file_bytes or not 0 <= num_values <= self._file_bytes:
-            raise CorruptDataError(f"{self._path}: a dictionary of {num_values} values at {position} is not in the file")
+            raise CorruptDataError(
+                f"{self._path}: a dictionary of {num_values} values at {position} is not in the file", path=self._path
+            )
         positions = np.full(len(one.batches), position, np.int64)
         if is_variable_width(dtype):
             return self._binary_values(dtype, True, one, positions, extents)
@@ -181,12 +183,3 @@ class PageReader:
         if int((stops - starts).sum()) > self._file_bytes + len(stops):
             raise CorruptDataError("pages of one field overlap: together they are larger than the file")
         return starts, stops
-
-
-def page_fields(field: Field) -> Iterator[Field]:
-    """The fields below and including one that have pages."""
-    return (node for node in field.walk() if not node.is_struct)
-
-
-__all__ += ["page_fields"]
-_ = OFFSET_BYTES

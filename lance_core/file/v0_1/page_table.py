@@ -40,9 +40,7 @@ class PageTable:
         return num_ids * num_batches * 2 * ENTRY.itemsize
 
     @classmethod
-    def parse(
-        cls, data: pa.Buffer, *, first_id: int, num_ids: int, num_batches: int, file_bytes: int
-    ) -> Self:
+    def parse(cls, data: pa.Buffer, *, first_id: int, num_ids: int, num_batches: int, file_bytes: int) -> Self:
         """Parse the bytes, whose number is that of a table.
 
         Raises:

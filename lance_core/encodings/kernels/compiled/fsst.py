@@ -15,11 +15,14 @@ there, symbols of different lengths have tables of their own, so that few symbol
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from lance_core.encodings.kernels.compiled.jit import inlined, kernel
+from lance_core.encodings.kernels.compiled.jit import inlined, kernel, read_only, words_at
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 __all__ = ["HASHES", "PAIRS", "PSEUDO_CODES", "build", "candidates", "compress", "count_codes", "expand", "measure"]
 
@@ -47,39 +50,14 @@ def _slot(kept: Any) -> Any:
     return np.int64((kept * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(_HASH_SHIFT)) << 1
 
 
-@inlined
-def _word(data: Any, words: Any, at: Any) -> Any:
-    """Eight bytes from ``at`` on; what lies behind the data is 0."""
-    word = np.uint64(0)
-    if at < len(words):
-        word = words[at]
-    else:
-        for index in range(at, len(data)):
-            word |= np.uint64(data[index]) << np.uint64(8 * (index - at))
-    return word
-
-
-@inlined
-def _longest(word: Any, left: Any, hashes: Any, pairs: Any) -> Any:
-    """Entry of the longest symbol at the start of a word of which ``left`` bytes belong to the string."""
-    at = np.int64(word & np.uint64(0xFFFF)) if left > 1 else np.int64(65536) + np.int64(word & np.uint64(0xFF))
-    found = np.int64(pairs[at])
-    for table in range(3):
-        slot = _slot(word & (np.uint64(_ALL) >> np.uint64(40 - 16 * table))) + table * _TABLE_WORDS
-        symbol, entry = hashes[slot], np.int64(hashes[slot + 1])
-        length = entry >> 16
-        matches = ((word & (np.uint64(_ALL) >> np.uint64(64 - 8 * length))) == symbol) & (length <= left)
-        found = entry if matches else found
-    return found
-
-
 @kernel
-def build(words: Any, lengths: Any, out_words: Any, out_lengths: Any, hashes: Any, pairs: Any) -> Any:
+def build(words: Any, lengths: Any, is_table: Any, out_words: Any, out_lengths: Any, hashes: Any, pairs: Any) -> Any:
     """Accept symbols in the order given until there are 255, skip those that collide, and return how many there are.
 
     Args:
         words: symbols as little-endian words.
         lengths: 1 to 8.
+        is_table: True when the symbols have their codes already: then a symbol that is skipped keeps its code.
         out_words: (256,) uint64, symbol of each code; a code without one keeps what it has.
         out_lengths: (256,) int64, likewise.
         hashes: filled, see the module. An empty slot holds a word that belongs to another slot, and so never matches.
@@ -96,10 +74,15 @@ def build(words: Any, lengths: Any, out_words: Any, out_lengths: Any, hashes: An
             break
         word, length = words[index], np.int64(lengths[index])
         entry = (length << 16) | code
+        if length == 0:
+            # It would never move on.
+            code += is_table
+            continue
         if length > 2:
             table = (length - 3) >> 1
             slot = _slot(word & (np.uint64(_ALL) >> np.uint64(40 - 16 * table))) + table * _TABLE_WORDS
             if hashes[slot + 1] != np.uint64(_EMPTY):
+                code += is_table
                 continue
             hashes[slot] = word
             hashes[slot + 1] = np.uint64(entry)
@@ -117,29 +100,26 @@ def build(words: Any, lengths: Any, out_words: Any, out_lengths: Any, hashes: An
 
 
 @kernel
-def count_codes(
-    data: Any,
-    words: Any,
-    starts: Any,
-    stops: Any,
-    hashes: Any,
-    pairs: Any,
-    singles: Any,
-    doubles: Any,
-) -> None:
-    """Compress a sample and count codes and pairs of neighbouring codes.
+def count_codes(codes: Any, offsets: Any, symbols: Any, lengths: Any, singles: Any, doubles: Any) -> None:
+    """Count codes and pairs of neighbouring codes in a compressed sample.
 
     ``singles`` is (512,) and ``doubles`` (512, 512), both int32 and added to. The first byte of a symbol is counted as
     well, alone and behind its neighbour, so that short symbols can grow again.
     """
-    for index in range(len(starts)):
-        at, stop = starts[index], stops[index]
+    for index in range(len(offsets) - 1):
+        at = offsets[index]
         previous = -1
-        while at < stop:
-            word = _word(data, words, at)
-            found = _longest(word, stop - at, hashes, pairs)
-            code, length = found & 0xFFFF, found >> 16
-            first = np.int64(256) + np.int64(word & np.uint64(0xFF))
+        while at < offsets[index + 1]:
+            code = np.int64(codes[at])
+            length = 1
+            if code == _ESCAPE:
+                code = 256 + np.int64(codes[at + 1])
+                first = code
+                at += 2
+            else:
+                length = lengths[code]
+                first = 256 + np.int64(symbols[code] & np.uint64(0xFF))
+                at += 1
             singles[code] += 1
             if length > 1:
                 singles[first] += 1
@@ -148,7 +128,6 @@ def count_codes(
                 if length > 1:
                     doubles[previous, first] += 1
             previous = code
-            at += length
 
 
 @inlined
@@ -211,27 +190,52 @@ def candidates(
                 _gather_candidate(word, length, np.int64(together) * length, out_words, out_lengths, out_gains)
 
 
-@kernel
 def compress(
-    data: Any,
-    words: Any,
-    offsets: Any,
-    hashes: Any,
-    pairs: Any,
-    out: Any,
-    out_offsets: Any,
+    data: NDArray[np.uint8],
+    starts: NDArray[Any],
+    stops: NDArray[Any],
+    hashes: NDArray[np.uint64],
+    pairs: NDArray[np.int32],
+    out: NDArray[np.uint8],
+    out_offsets: NDArray[Any],
 ) -> None:
-    """Compress strings; the caller has checked that the offsets ascend within the data.
+    """Compress strings ``data[starts[i] : stops[i]]``; the caller has checked that they lie within the data.
 
-    ``out`` has room for two bytes per byte of the strings and one more; ``out_offsets`` is (num_strings + 1,).
+    The tables are those of :func:`build`. ``out`` has room for two bytes per byte of the strings and one more;
+    ``out_offsets`` is (num_strings + 1,).
     """
+    inputs = (read_only(data), words_at(data), read_only(starts), read_only(stops), hashes, pairs)
+    _compress(*inputs, out, out_offsets)
+
+
+@kernel
+def _compress(
+    data: Any, words: Any, starts: Any, stops: Any, hashes: Any, pairs: Any, out: Any, out_offsets: Any
+) -> None:
     to = 0
     out_offsets[0] = 0
-    for index in range(len(offsets) - 1):
-        at, stop = np.int64(offsets[index]), np.int64(offsets[index + 1])
+    num_words = len(words)
+    all_bits = np.uint64(_ALL)
+    for index in range(len(starts)):
+        at, stop = np.int64(starts[index]), np.int64(stops[index])
         while at < stop:
-            word = _word(data, words, at)
-            found = _longest(word, stop - at, hashes, pairs)
+            word = np.uint64(0)
+            if at < num_words:
+                word = words[at]
+            else:
+                for behind in range(at, stop):
+                    word |= np.uint64(data[behind]) << np.uint64(8 * (behind - at))
+            left = stop - at
+            pair = (
+                np.int64(word & np.uint64(0xFFFF)) if left > 1 else np.int64(65536) + np.int64(word & np.uint64(0xFF))
+            )
+            found = np.int64(pairs[pair])
+            for table in range(3):
+                slot = _slot(word & (all_bits >> np.uint64(40 - 16 * table))) + table * _TABLE_WORDS
+                entry = np.int64(hashes[slot + 1])
+                length = entry >> 16
+                matches = (word & (all_bits >> np.uint64(64 - 8 * length))) == hashes[slot]
+                found = entry if matches & (length <= left) else found
             code = found & 0xFFFF
             # The literal behind an escape; behind a code the next one replaces it.
             out[to] = min(code, _ESCAPE)
@@ -241,16 +245,28 @@ def compress(
         out_offsets[index + 1] = to
 
 
-@kernel
-def measure(codes: Any, offsets: Any, lengths: Any, out_offsets: Any) -> Any:
-    """Where each string ends when expanded; False if one ends inside an escape.
+def measure(
+    codes: NDArray[np.uint8], offsets: NDArray[Any], lengths: NDArray[np.int64], out_offsets: NDArray[np.int32]
+) -> bool:
+    """Where each string ends when expanded; False if one ends inside an escape or lies outside the codes.
 
-    The caller has checked that the offsets ascend within the codes. ``lengths`` is (256,), 0 for codes without symbol.
+    ``lengths`` is (256,), 0 for codes without a symbol; ``out_offsets`` is as long as ``offsets``. The strings expand
+    to less than 2 GiB.
     """
+    return bool(_measure(read_only(codes), read_only(offsets), lengths, out_offsets))
+
+
+@kernel
+def _measure(codes: Any, offsets: Any, lengths: Any, out_offsets: Any) -> Any:
     to = np.int64(0)
+    at = np.int64(offsets[0])
     out_offsets[0] = 0
-    for index in range(len(offsets) - 1):
-        at, stop = np.int64(offsets[index]), np.int64(offsets[index + 1])
+    if at < 0 or np.int64(offsets[len(offsets) - 1]) > len(codes):
+        return False
+    for index in range(1, len(offsets)):
+        stop = np.int64(offsets[index])
+        if stop < at or stop > len(codes):
+            return False
         while at < stop:
             code = codes[at]
             if code == _ESCAPE:
@@ -261,37 +277,44 @@ def measure(codes: Any, offsets: Any, lengths: Any, out_offsets: Any) -> Any:
                 at += 1
         if at > stop:
             return False
-        out_offsets[index + 1] = to
+        out_offsets[index] = to
     return True
 
 
-@kernel
-def expand(codes: Any, first: Any, last: Any, symbols: Any, lengths: Any, out: Any, out_words: Any) -> Any:
-    """Expand the codes ``[first, last)``, whole strings, to the start of ``out``, and return how many bytes they gave.
+def expand(
+    codes: NDArray[np.uint8], symbols: NDArray[np.uint64], lengths: NDArray[np.int64], out: NDArray[np.uint8]
+) -> int:
+    """Expand whole strings to the start of ``out``, and return how many bytes they gave, at most ``len(out)``.
 
     Stops before it would write behind ``out``: the codes may have changed since they were measured, in a mapped file.
-    ``out_words`` holds the 8-byte words at every byte of ``out``.
     """
+    return int(_expand(read_only(codes), symbols, lengths, out, words_at(out)))
+
+
+@kernel
+def _expand(codes: Any, symbols: Any, lengths: Any, out: Any, out_words: Any) -> Any:
     to = 0
-    at = first
-    while at < last:
+    at = 0
+    num_codes, num_bytes, num_words = len(codes), len(out), len(out_words)
+    while at < num_codes:
         code = codes[at]
         if code == _ESCAPE:
-            if at + 1 >= last or to >= len(out):
+            if at + 1 >= num_codes or to >= num_bytes:
                 break
             out[to] = codes[at + 1]
             to += 1
             at += 2
+            continue
+        length = np.int64(lengths[code])
+        if to < num_words:
+            out_words[to] = symbols[code]
         else:
-            if to < len(out_words):
-                out_words[to] = symbols[code]
-            else:
-                symbol = symbols[code]
-                for index in range(min(np.int64(lengths[code]), len(out) - to)):
-                    out[to + index] = np.uint8((symbol >> np.uint64(8 * index)) & np.uint64(0xFF))
-            to += lengths[code]
-            if to > len(out):
+            # Near the end a whole word would not fit.
+            symbol = symbols[code]
+            if to + length > num_bytes:
                 break
-            at += 1
-    return to
-
+            for index in range(length):
+                out[to + index] = np.uint8((symbol >> np.uint64(8 * index)) & np.uint64(0xFF))
+        to += length
+        at += 1
+    return min(to, num_bytes)

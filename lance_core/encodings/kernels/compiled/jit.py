@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["WORD_BYTES", "inlined", "kernel", "words_at"]
+__all__ = ["WORD_BYTES", "inlined", "kernel", "read_only", "words_at"]
 
 WORD_BYTES: Final = 8
 
@@ -34,12 +34,19 @@ def kernel(function: F) -> F:
 
 
 def inlined(function: F) -> F:
-    """Compile a function into each kernel that calls it: handing arrays over costs more than a small body takes."""
+    """Compile a function into each kernel that calls it. It takes numbers: arrays would be counted at every call."""
     compiled: F = numba.njit(inline="always")(function)
     return compiled
+
+
+def read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """A view that cannot be written: numba would compile once for inputs that can be and once for those that cannot."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 def words_at(data: NDArray[np.uint8]) -> NDArray[np.uint64]:
     """The 8-byte word that starts at every byte: entry i is bytes ``[i, i + 8)``; a view, (max(0, num_bytes - 7),)."""
     num_words = max(0, len(data) - WORD_BYTES + 1)
-    return np.ndarray((num_words,), np.dtype("<u8"), data.data if num_words else b"", strides=(1,))
+    return np.ndarray((num_words,), np.dtype("<u8"), data if num_words else b"", strides=(1,))

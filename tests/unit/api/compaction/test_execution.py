@@ -47,14 +47,15 @@ def index_section(*indices: tuple[str, bytes]) -> bytes:
     return pb_table.IndexSection(indices=messages).SerializeToString()
 
 
-def test_another_version_of_files_needs_a_table_of_several(dataset: lance_core.LanceDataset) -> None:
-    asked = CompactionSettings(data_storage_version="2.1")
-    with pytest.raises(NotSupportedError, match=r"2\.1 differs from the table's 2\.2"):
-        output_version(dataset.manifest, asked)
-    mixed = changed(dataset.manifest)
-    mixed.message.reader_feature_flags = mixed.message.writer_feature_flags = 256
-    assert output_version(mixed, asked) is LanceFileVersion.V2_1
-    assert output_version(mixed, CompactionSettings()) is LanceFileVersion.V2_2
+@pytest.mark.parametrize("asked", ["2.0", "2.1", "2.2"])
+def test_files_may_be_rewritten_in_another_version(dataset: lance_core.LanceDataset, asked: str) -> None:
+    assert output_version(dataset.manifest, CompactionSettings(data_storage_version=asked)).value == asked
+    assert output_version(dataset.manifest, CompactionSettings()) is LanceFileVersion.V2_2
+
+
+def test_files_of_0_1_do_not_come_into_a_table_of_another_version(dataset: lance_core.LanceDataset) -> None:
+    with pytest.raises(NotSupportedError, match=r"is 0\.1, the table's 2\.2"):
+        output_version(dataset.manifest, CompactionSettings(data_storage_version="0.1"))
 
 
 def test_tables_that_cannot_be_rewritten(dataset: lance_core.LanceDataset) -> None:

@@ -9,8 +9,9 @@ from lance_core.encodings.api import FixedWidthBlock
 from lance_core.encodings.levels.build import ItemSlots, Levels, ListSlots, shred
 from lance_core.encodings.levels.layers import Layers
 from lance_core.encodings.registry import DECODER, ENCODER
-from lance_core.encodings.structural import mini_block
+from lance_core.encodings.structural import mini_block, mini_block_pages
 from lance_core.encodings.structural.chunk_directory import ChunkDirectory
+from lance_core.encodings.structural.page_steps import run_in_memory
 from lance_core.encodings.structural.repetition_index import RepetitionIndex, build_repetition_index
 from lance_core.errors import CorruptDataError
 from lance_core.proto import pb21
@@ -45,7 +46,8 @@ def as_bytes(data):
 
 def decode(layout, buffers, num_rows, rows=None):
     views = [as_bytes(bytes(buffer)) for buffer in buffers]
-    return mini_block.decode(layout, views, num_rows, rows or (0, num_rows), DECODER)
+    state = run_in_memory(mini_block_pages.open_page(layout, [len(view) for view in views], num_rows, DECODER), views)
+    return run_in_memory(state.read(rows or (0, num_rows)), views)
 
 
 def words(values):

@@ -1,0 +1,59 @@
+"""``fsst``: strings whose bytes are codes of a symbol table; written only where a field's metadata asks for it.
+
+::
+
+    binary         the encoded strings, nulls included
+    symbol_table   2312 bytes, see kernels/fsst_symbols.py; may say that the strings were left as they are
+
+Source: ``lance.encodings.Fsst``; behaviour of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+
+from lance_core.encodings.kernels.fsst_symbols import MAX_CODES, expand_codes, parse_symbols
+from lance_core.encodings.v2_0.api import Arm, is_variable_width, wrong_type
+from lance_core.encodings.v2_0.binary import read_strings
+from lance_core.encodings.v2_0.strings import Strings, array_from_strings
+from lance_core.errors import CorruptDataError, NotSupportedError
+
+if TYPE_CHECKING:
+    from lance_core.encodings.v2_0.api import Decode, PageBuffers, Steps
+    from lance_core.encodings.v2_0.spans import Spans
+    from lance_core.proto import pb20
+
+__all__ = ["ARM"]
+
+
+def _decode(
+    message: pb20.Fsst, dtype: pa.DataType, rows: Spans, page: PageBuffers, _decode_child: Decode
+) -> Steps[pa.Array]:
+    if not is_variable_width(dtype):
+        raise wrong_type("fsst", dtype)
+    if message.binary.WhichOneof("array_encoding") != "binary":
+        raise CorruptDataError("the strings of an fsst page are not encoded as binary")
+    table = parse_symbols(message.symbol_table)
+    if table is None:
+        raise CorruptDataError("the symbol table of an fsst page is malformed")
+    strings = yield from read_strings(message.binary.binary, rows, page)
+    if not table.is_compressed:
+        return array_from_strings(strings, dtype, "fsst")
+    offsets = strings.offsets
+    if bool((offsets[1:] < offsets[:-1]).any()):
+        raise CorruptDataError("the offsets of strings do not ascend")
+    num_codes = int(offsets[-1])
+    if num_codes > MAX_CODES:
+        raise NotSupportedError(f"{num_codes} bytes of encoded strings at once: read fewer rows")
+    codes = np.frombuffer(strings.data, np.uint8)[:num_codes]
+    expanded = expand_codes(table, codes, offsets)
+    if expanded is None:
+        raise CorruptDataError("a string of an fsst page ends inside an escape")
+    data, bounds = expanded
+    return array_from_strings(Strings(bounds, pa.py_buffer(data), strings.validity), dtype, "fsst")
+
+
+ARM: Final = Arm(name="fsst", decode=_decode)
