@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import pyarrow as pa
 
 from lance_core.api.blob_files import BlobPlace
 from lance_core.encodings.leaf_arrays import bytes_of, validity_of
@@ -33,6 +32,7 @@ from lance_core.io.byte_range import ByteRange
 from lance_core.io.uri import resolve
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from numpy.typing import NDArray
 
     from lance_core.table.base_paths import FileLocator, Location

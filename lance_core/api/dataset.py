@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from lance_core.api.arguments import refuse_unsupported, whole_number
 from lance_core.api.commit import DEFAULT_COMMIT_TIMEOUT, CommitOptions, commit
+from lance_core.api.dataset_blobs import DatasetBlobs
 from lance_core.api.dataset_changes import DatasetChanges
 from lance_core.api.dataset_maintenance import DatasetMaintenance
 from lance_core.api.dataset_scans import DatasetScans
@@ -25,6 +26,7 @@ from lance_core.api.scanner import ScanSource
 from lance_core.api.validation import validate_version
 from lance_core.api.version_info import Version, version_info
 from lance_core.errors import DatasetNotFoundError, InvalidInputError, InvalidTypeError
+from lance_core.schema.json_columns import shown_json_schema
 from lance_core.table.base_paths import FileLocator
 from lance_core.table.index_metadata import parse_index_section
 from lance_core.table.paths import ManifestNaming
@@ -47,7 +49,7 @@ if TYPE_CHECKING:
 __all__ = ["LanceDataset"]
 
 
-class LanceDataset(DatasetScans, DatasetChanges, DatasetSettings, DatasetMaintenance):
+class LanceDataset(DatasetScans, DatasetBlobs, DatasetChanges, DatasetSettings, DatasetMaintenance):
     """One version of a dataset. Safe for use by several threads.
 
     Args:
@@ -143,7 +145,7 @@ class LanceDataset(DatasetScans, DatasetChanges, DatasetSettings, DatasetMainten
     @property
     def schema(self) -> pa.Schema:
         """The Arrow schema."""
-        return OutputSchema(self._schema).schema
+        return OutputSchema(shown_json_schema(self._schema)).schema
 
     @property
     def lance_schema(self) -> Schema:

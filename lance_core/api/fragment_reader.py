@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from lance_core.api.blob_places import BlobDescriptors
 from lance_core.api.column_sources import ColumnSources, assemble_column
 from lance_core.api.output_schema import OutputSchema, batch_without_columns
 from lance_core.api.scan_plan import live_to_physical
 from lance_core.errors import CorruptDataError, NotSupportedError
 from lance_core.file.reader import FileReader
+from lance_core.schema.blob_fields import stored_schema
 from lance_core.schema.field import Field
 from lance_core.table.deletion_file import read_deletion_offsets
 
@@ -69,11 +71,23 @@ class FragmentReader:
             self._deleted = read_deletion_offsets(self._fragment, self._locator)
         return self._deleted
 
+    def blobs(self, descriptors: pa.StructArray, field_id: int) -> BlobDescriptors:
+        """Where the values of a blob column are.
+
+        Args:
+            descriptors: what the column gave for some rows of this fragment.
+            field_id: of the column.
+        """
+        file = next((file for file in self._fragment.files if field_id in file.columns()), None)
+        if file is None:
+            raise CorruptDataError(f"fragment {self.fragment_id} has no data file for blob field {field_id}")
+        return BlobDescriptors.of(descriptors, self._locator.data_file(file), self._locator)
+
     def batches(self, wanted: Schema, start: int, stop: int, batch_rows: int) -> Iterator[pa.RecordBatch]:
         """Stream live rows.
 
         Args:
-            wanted: the projection, with the table's field ids.
+            wanted: the projection, with the table's field ids. Blobs come as descriptors.
             start: first live row.
             stop: live row after the last.
             batch_rows: at most so many rows in a batch.
@@ -83,6 +97,7 @@ class FragmentReader:
         """
         if start >= stop:
             return
+        wanted = stored_schema(wanted)
         deleted = self.deleted_rows()
         position, last = live_to_physical(deleted, np.array([start, stop - 1], np.int64)).tolist()
         output = OutputSchema(wanted)
@@ -101,7 +116,11 @@ class FragmentReader:
             live_rows: positions among the live rows.
             table: the whole schema.
         """
-        rows = live_to_physical(self.deleted_rows(), live_rows)
+        return self.take_physical(wanted, live_to_physical(self.deleted_rows(), live_rows), table)
+
+    def take_physical(self, wanted: Schema, rows: npt.NDArray[np.int64], table: Schema) -> pa.RecordBatch:
+        """Single rows by their positions in the data files, deleted ones included; see :meth:`take`."""
+        wanted, table = stored_schema(wanted), stored_schema(table)
         parts: _Parts = {}
         for file, here in self._plan(wanted, table).files:
             rows_here = self._reader(file).take(here.fields, rows, column_indices=file.columns())

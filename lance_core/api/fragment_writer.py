@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from lance_core.api.new_data_file import BlobSettings
     from lance_core.io.object_store import ObjectStore
     from lance_core.schema.field import Schema
     from lance_core.table.fragment import Fragment
@@ -103,6 +104,7 @@ def write_data_files(
     limits: FileLimits,
     dictionaries: Mapping[int, pa.Array] | None = None,
     file_token: str | None = None,
+    blobs: BlobSettings | None = None,
 ) -> list[Fragment]:
     """Write batches as new fragments of a table.
 
@@ -115,6 +117,7 @@ def write_data_files(
         limits: when to start the next file.
         dictionaries: field id -> values that dictionary columns start with, in format 0.1.
         file_token: 16 hex digits that end every file's stem.
+        blobs: how values of blob columns are written.
 
     Returns:
         One fragment per file, with id 0; none when there are no rows.
@@ -123,7 +126,7 @@ def write_data_files(
         SchemaMismatchError: a batch does not fit the schema.
         StorageError: the store failed.
     """
-    files = _Files(store, root, schema, file_version, limits, dictionaries, file_token)
+    files = _Files(store, root, schema, file_version, limits, dictionaries, file_token, blobs)
     try:
         for batch in batches:
             files.write(batch)
@@ -145,6 +148,7 @@ class _Files:
         limits: FileLimits,
         dictionaries: Mapping[int, pa.Array] | None,
         file_token: str | None,
+        blobs: BlobSettings | None,
     ) -> None:
         self._store = store
         self._root = root
@@ -153,6 +157,7 @@ class _Files:
         self._limits = limits
         self._dictionaries = dictionaries
         self._file_token = file_token
+        self._blobs = blobs
         self._finished: list[Fragment] = []
         self._names: list[str] = []
         self._current: NewDataFile | None = None
@@ -196,6 +201,7 @@ class _Files:
                 max_rows_per_group=self._limits.max_rows_per_group,
                 dictionaries=self._dictionaries,
                 file_token=self._file_token,
+                blobs=self._blobs,
             )
             self._names.append(self._current.name)
         return self._current

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lance_core.errors import InvalidInputError, LanceError
+from lance_core.file.blob_placement import BlobOptions
+from lance_core.file.blob_sidecars import Sidecars, remove_sidecars
 from lance_core.file.writer import DEFAULT_MAX_ROWS_PER_GROUP, FileWriter, open_file_writer
+from lance_core.schema.storable import check_storable
 from lance_core.table.data_file import DataFile
 from lance_core.table.fragment import Fragment
 from lance_core.table.paths import DATA_DIRECTORY, data_file_name, is_plain_path
@@ -16,12 +20,26 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from lance_core.api.external_blobs import ExternalReferences
     from lance_core.file.v0_1.writer import LegacyFileWriter
     from lance_core.io.object_store import ObjectStore, WriteStream
     from lance_core.schema.field import Schema
     from lance_core.versions import LanceFileVersion
 
-__all__ = ["NewDataFile", "check_data_names", "remove_data_files"]
+__all__ = ["BlobSettings", "NewDataFile", "check_data_names", "remove_data_files"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlobSettings:
+    """How values of blob columns are written.
+
+    Attributes:
+        external: what becomes of URIs; None = they are refused.
+        pack_bytes: a sidecar that several values share does not grow beyond; None for the default.
+    """
+
+    external: ExternalReferences | None = None
+    pack_bytes: int | None = None
 
 
 class NewDataFile:
@@ -37,6 +55,7 @@ class NewDataFile:
         max_rows_per_group: rows of a batch in format 0.1.
         dictionaries: field id -> values that dictionary columns start with, in format 0.1.
         file_token: 16 hex digits that end the file's stem.
+        blobs: what becomes of blob values that are given by their URI, and how large shared sidecars get.
 
     Attributes:
         name: below ``data/``.
@@ -54,11 +73,16 @@ class NewDataFile:
         max_rows_per_group: int = DEFAULT_MAX_ROWS_PER_GROUP,
         dictionaries: Mapping[int, pa.Array] | None = None,
         file_token: str | None = None,
+        blobs: BlobSettings | None = None,
     ) -> None:
         """Create the file."""
+        check_storable(schema, file_version)
         self.name = data_file_name(file_token)
         self._file_version = file_version
-        self._stream = store.create(store.join(root, DATA_DIRECTORY, self.name))
+        path = store.join(root, DATA_DIRECTORY, self.name)
+        self._sidecars = Sidecars(store, path)
+        settings = blobs or BlobSettings()
+        self._stream = store.create(path)
         self._writer: FileWriter | LegacyFileWriter
         try:
             if file_version.is_legacy:
@@ -70,6 +94,9 @@ class NewDataFile:
                     version=file_version,
                     max_page_bytes=max_page_bytes,
                     data_cache_bytes=column_cache_bytes,
+                    blobs=BlobOptions(
+                        sidecars=self._sidecars, external=settings.external, pack_bytes=settings.pack_bytes
+                    ),
                 )
         except BaseException:
             self._stream.abort()
@@ -114,6 +141,7 @@ class NewDataFile:
     def abort(self) -> None:
         """Give up: nothing stays. Safe after any failure, and twice."""
         self._writer.abort()
+        self._sidecars.abort()
 
 
 def _legacy_writer(
@@ -137,6 +165,7 @@ def remove_data_files(store: ObjectStore, root: str, names: Iterable[str]) -> No
     for name in listed:
         with suppress(LanceError):
             store.delete(store.join(root, DATA_DIRECTORY, name))
+        remove_sidecars(store, store.join(root, DATA_DIRECTORY, name))
 
 
 def check_data_names(names: Iterable[str]) -> None:

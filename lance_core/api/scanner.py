@@ -29,6 +29,7 @@ from lance_core.api.output_schema import batch_without_columns
 from lance_core.api.projection import Projection
 from lance_core.api.row_columns import RowColumns
 from lance_core.api.scan_plan import LiveRange, live_to_physical, plan_ranges
+from lance_core.api.shown_columns import BlobHandling, ShownColumns
 from lance_core.errors import InvalidInputError, NotSupportedError
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ class LanceScanner:
         batch_size: at most so many rows in a batch; None for 8192.
         with_row_id: append the column ``_rowid``.
         with_row_address: append the column ``_rowaddr``.
+        blob_handling: "all_binary" for the values of blob columns; descriptors by default.
 
     Raises:
         InvalidInputError: an unknown column, a number out of range, or a filter that is none.
@@ -94,11 +96,20 @@ class LanceScanner:
         batch_size: int | None = None,
         with_row_id: bool | None = None,
         with_row_address: bool | None = None,
+        blob_handling: str | None = None,
     ) -> None:
         """Plan the scan; nothing is read."""
         self._source = source
-        self._projection = Projection.plan(source.schema, columns)
-        self._predicate = None if filter is None else Predicate.plan(source.schema, filter)
+        table = ShownColumns.plan(source.schema, BlobHandling.parse(blob_handling))
+        self._stored = table.stored
+        self._projection = Projection.plan(table.shown, columns)
+        wanted = self._projection.wanted
+        self._columns = (
+            ShownColumns(wanted, wanted)
+            if table.shown is table.stored
+            else ShownColumns(Projection.plan(table.stored, columns).wanted, wanted)
+        )
+        self._predicate = None if filter is None else Predicate.plan(table.stored, filter)
         self._limit = None if limit is None else whole_number("limit", limit)
         self._offset = None if offset is None else whole_number("offset", offset)
         self._batch_rows = DEFAULT_BATCH_ROWS if batch_size is None else whole_number("batch_size", batch_size)
@@ -124,7 +135,7 @@ class LanceScanner:
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """Stream the rows."""
         for reader, rows, batch in self._range_batches() if self._predicate is None else self._matching_batches():
-            projected = self._projection.apply(batch)
+            projected = self._projection.apply(self._columns.apply(batch, reader))
             if self._row_columns.names:
                 physical = live_to_physical(reader.deleted_rows(), rows)
                 projected = self._row_columns.append(projected, reader.fragment_id, physical)
@@ -163,24 +174,24 @@ class LanceScanner:
         """Rows of the ranges that offset and limit leave."""
         for reader, rows in self._ranges():
             position = rows.start
-            for batch in reader.batches(self._projection.wanted, rows.start, rows.stop, self._batch_rows):
+            for batch in reader.batches(self._columns.stored, rows.start, rows.stop, self._batch_rows):
                 yield reader, np.arange(position, position + batch.num_rows, dtype=np.int64), batch
                 position += batch.num_rows
 
     def _matching_batches(self) -> Iterator[_Rows]:
         """Rows that match the filter."""
         predicate = self._predicate
-        if predicate is not None and predicate.constant is None and is_covered(self._projection.wanted, predicate):
+        if predicate is not None and predicate.constant is None and is_covered(self._columns.stored, predicate):
             yield from self._covered_batches(predicate)
             return
         for reader, rows in self._found():
-            for some, batch in read_found(reader, self._projection.wanted, self._source.schema, rows, self._batch_rows):
+            for some, batch in read_found(reader, self._columns.stored, self._stored, rows, self._batch_rows):
                 yield reader, some, batch
 
     def _covered_batches(self, predicate: Predicate) -> Iterator[_Rows]:
         """The same when the filter's columns are all that is wanted: they are read once."""
         cut = RowCut(self._offset, self._limit)
-        names = self._projection.wanted.names
+        names = self._columns.stored.names
         for reader in self._readers():
             if cut.is_done():
                 return

@@ -10,13 +10,14 @@ import pyarrow as pa
 from lance_core.api.fragment_reader import FragmentReader
 from lance_core.api.projection import Projection
 from lance_core.errors import InvalidInputError, InvalidTypeError, RowOutOfRangeError
+from lance_core.schema.blob_fields import stored_schema
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lance_core.api.scanner import ScanSource
 
-__all__ = ["take_rows"]
+__all__ = ["row_positions", "take_rows"]
 
 
 def take_rows(
@@ -34,8 +35,9 @@ def take_rows(
         InvalidInputError: an unknown column.
         InvalidTypeError: positions that are not whole numbers, or columns that are not names.
     """
-    projection = Projection.plan_nested(source.schema, columns)
-    wanted = _positions(indices)
+    schema = stored_schema(source.schema)
+    projection = Projection.plan_nested(schema, columns)
+    wanted = row_positions(indices)
     readers = [FragmentReader(fragment, source.locator) for fragment in source.fragments]
     stops = np.cumsum([reader.num_live_rows for reader in readers], dtype=np.int64)
     num_rows = int(stops[-1]) if len(stops) else 0
@@ -48,7 +50,7 @@ def take_rows(
     for owner in np.unique(owners).tolist():
         start = int(stops[owner - 1]) if owner else 0
         rows = wanted[order[owners[order] == owner]] - start
-        batches.append(projection.apply(readers[owner].take(projection.wanted, rows, source.schema)))
+        batches.append(projection.apply(readers[owner].take(projection.wanted, rows, schema)))
     if not projection.schema.names:
         raise InvalidInputError("take needs at least one column")
     table = pa.Table.from_batches(batches, schema=projection.schema)
@@ -57,7 +59,13 @@ def take_rows(
     return table.take(pa.array(np.argsort(order)))
 
 
-def _positions(indices: Sequence[int] | pa.Array) -> np.ndarray:
+def row_positions(indices: Sequence[int] | pa.Array) -> np.ndarray:
+    """Numbers of rows as given by a caller, shape (num_rows,) int64.
+
+    Raises:
+        InvalidTypeError: not whole numbers.
+        InvalidInputError: too large, or not a flat list.
+    """
     try:
         plain = indices.to_numpy(zero_copy_only=False) if isinstance(indices, pa.Array) else np.asarray(indices)
         positions = plain.astype(np.int64, casting="same_kind") if plain.size else np.empty(0, np.int64)

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 from lance_core.api.commit import CommitOptions, commit
 from lance_core.api.data_input import to_reader
+from lance_core.api.external_blobs import REFERENCE, ExternalReferences
 from lance_core.api.fragment_writer import FileLimits, write_data_files
 from lance_core.api.legacy_dictionaries import known_dictionaries
+from lance_core.api.new_data_file import BlobSettings
 from lance_core.api.references import read_manifest
 from lance_core.api.write_target import Mode, WriteTarget
 from lance_core.errors import AlreadyExistsError, RetryableCommitConflictError
@@ -43,6 +45,9 @@ class WriteOptions:
     data_storage_version: str | None
     max_rows_per_group: int | None = None
     file_token: str | None = None
+    external_blob_mode: str = REFERENCE
+    allow_external_blob_outside_bases: bool = False
+    blob_pack_file_size_threshold: int | None = None
 
 
 def stage_rows(
@@ -52,6 +57,7 @@ def stage_rows(
     schema: pa.Schema | None,
     options: WriteOptions,
     properties: Mapping[str, str] | None = None,
+    storage_options: Mapping[str, str] | None = None,
 ) -> Transaction:
     """Write rows as fragments and return the transaction that would commit them.
 
@@ -62,12 +68,13 @@ def stage_rows(
         schema: how to convert them.
         options: how to write them.
         properties: of the transaction.
+        storage_options: of the stores that blob URIs name.
     """
     mode = Mode.parse(options.mode)
     reader = to_reader(data, schema)
     target = WriteTarget.plan(manifest, mode, reader.schema, options.data_storage_version)
     fragments = write_data_files(
-        reader,
+        target.prepared.reader(reader),
         store=log.store,
         root=log.root,
         schema=target.file_schema,
@@ -82,6 +89,15 @@ def stage_rows(
         ),
         dictionaries=known_dictionaries(manifest) if manifest is not None and target.appends else None,
         file_token=options.file_token,
+        blobs=BlobSettings(
+            external=ExternalReferences.of(
+                () if manifest is None else manifest.base_paths,
+                options.external_blob_mode,
+                options.allow_external_blob_outside_bases,
+                storage_options,
+            ),
+            pack_bytes=options.blob_pack_file_size_threshold,
+        ),
     )
     operation = (
         Append(fragments=tuple(fragments))
@@ -121,7 +137,7 @@ def write_rows(
             f"a dataset exists at {log.root}, at version {manifest.version}; choose mode 'append' or 'overwrite'",
             path=log.root,
         )
-    transaction = stage_rows(log, manifest, data, schema, options, properties)
+    transaction = stage_rows(log, manifest, data, schema, options, properties, commit_options.storage_options)
     creates = isinstance(transaction.operation, Overwrite) and mode is not Mode.OVERWRITE
     asked = options.data_storage_version
     here = replace(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 from warnings import warn
 
 from lance_core.api.arguments import refuse_unsupported
 from lance_core.api.commit import CommitOptions
 from lance_core.api.dataset import LanceDataset
+from lance_core.api.external_blobs import REFERENCE
 from lance_core.api.fragment_conversion import fragment_from_record
 from lance_core.api.fragment_writer import DEFAULT_MAX_BYTES_PER_FILE, DEFAULT_MAX_ROWS_PER_FILE
 from lance_core.api.location import open_log, uri_text
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from lance_core.transactions.operations.overwrite import Overwrite
 
 __all__ = ["DEFAULT_MAX_BYTES_PER_FILE", "DEFAULT_MAX_ROWS_PER_FILE", "write_dataset", "write_fragments"]
-
-_REFERENCE: Final = "reference"
 
 
 def write_dataset(  # noqa: D417  # the reference's signature; arguments without effect are summed up
@@ -60,7 +59,7 @@ def write_dataset(  # noqa: D417  # the reference's signature; arguments without
     target_bases: list[str] | None = None,
     target_all_bases: bool | None = None,
     base_store_params: dict[str, dict[str, str]] | None = None,
-    external_blob_mode: str = _REFERENCE,
+    external_blob_mode: str = REFERENCE,
     allow_external_blob_outside_bases: bool = False,
     blob_pack_file_size_threshold: int | None = None,
     namespace_client: Any = None,
@@ -113,9 +112,6 @@ def write_dataset(  # noqa: D417  # the reference's signature; arguments without
         target_bases=target_bases,
         target_all_bases=target_all_bases,
         base_store_params=base_store_params,
-        external_blob_mode=external_blob_mode != _REFERENCE,
-        allow_external_blob_outside_bases=allow_external_blob_outside_bases,
-        blob_pack_file_size_threshold=blob_pack_file_size_threshold,
         namespace_client=namespace_client,
         table_id=table_id,
         session=session,
@@ -132,6 +128,9 @@ def write_dataset(  # noqa: D417  # the reference's signature; arguments without
         max_page_bytes=max_page_bytes,
         data_storage_version=_storage_version(data_storage_version, use_legacy_format),
         max_rows_per_group=max_rows_per_group,
+        external_blob_mode=external_blob_mode,
+        allow_external_blob_outside_bases=allow_external_blob_outside_bases,
+        blob_pack_file_size_threshold=blob_pack_file_size_threshold,
     )
     commit_options = CommitOptions(
         naming=ManifestNaming.V2 if enable_v2_manifest_paths else ManifestNaming.V1,
@@ -163,7 +162,7 @@ def write_fragments(  # noqa: D417  # the reference's signature; arguments witho
     target_all_bases: bool | None = None,
     initial_bases: Any = None,
     base_store_params: dict[str, dict[str, str]] | None = None,
-    external_blob_mode: str = _REFERENCE,
+    external_blob_mode: str = REFERENCE,
     allow_external_blob_outside_bases: bool = False,
     namespace_client: Any = None,
     table_id: list[str] | None = None,
@@ -208,8 +207,6 @@ def write_fragments(  # noqa: D417  # the reference's signature; arguments witho
         target_all_bases=target_all_bases,
         initial_bases=initial_bases,
         base_store_params=base_store_params,
-        external_blob_mode=external_blob_mode != _REFERENCE,
-        allow_external_blob_outside_bases=allow_external_blob_outside_bases,
         namespace_client=namespace_client,
         table_id=table_id,
         session=session,
@@ -224,8 +221,10 @@ def write_fragments(  # noqa: D417  # the reference's signature; arguments witho
         data_storage_version=_storage_version(data_storage_version, use_legacy_format),
         max_rows_per_group=max_rows_per_group,
         file_token=file_token,
+        external_blob_mode=external_blob_mode,
+        allow_external_blob_outside_bases=allow_external_blob_outside_bases,
     )
-    transaction = stage_rows(log, manifest, data, schema, options)
+    transaction = stage_rows(log, manifest, data, schema, options, storage_options=storage_options)
     if return_transaction:
         return transaction_from_core(transaction)
     operation: Append | Overwrite = transaction.operation  # type: ignore[assignment]  # stage_rows makes no other

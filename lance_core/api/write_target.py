@@ -15,9 +15,11 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Self
 
 from lance_core.errors import InvalidInputError, InvalidTypeError, NotSupportedError, SchemaMismatchError
+from lance_core.file.prepared_input import PreparedInput
 from lance_core.schema.convert import schema_from_arrow, schema_to_arrow
 from lance_core.schema.field import Schema
 from lance_core.schema.projection import check_compatible
+from lance_core.schema.storable import check_storable
 from lance_core.table.feature_flags import require_writable
 from lance_core.versions import DEFAULT_VERSION, LanceFileVersion
 
@@ -57,6 +59,7 @@ class WriteTarget:
         table_schema: the schema of the table afterwards.
         file_schema: the part of it that the data has, in table order.
         file_version: format of the files.
+        prepared: brings the rows into the form that the table declares.
     """
 
     manifest: Manifest | None
@@ -64,6 +67,7 @@ class WriteTarget:
     table_schema: Schema
     file_schema: Schema
     file_version: LanceFileVersion
+    prepared: PreparedInput
 
     @classmethod
     def plan(
@@ -79,7 +83,8 @@ class WriteTarget:
 
         Raises:
             SchemaMismatchError: rows to append do not fit the table.
-            UnsupportedVersionError: files of that format are not written here.
+            UnsupportedVersionError: files of that format are not written here, or do not hold one of the types; the
+                message names a format that does.
             NotSupportedError: a type cannot be stored, or files of the format do not mix with the table's.
         """
         asked = None if data_storage_version is None else LanceFileVersion.parse(data_storage_version)
@@ -90,6 +95,8 @@ class WriteTarget:
         file_version.require_writable()
         if manifest is not None and mode is Mode.APPEND:
             table_schema = manifest.schema
+            prepared = PreparedInput(data_schema, table=table_schema)
+            data_schema = prepared.schema
             check_compatible(table_schema, data_schema)
             if file_version.is_legacy:
                 _check_complete(table_schema, data_schema)
@@ -98,13 +105,16 @@ class WriteTarget:
                 raise SchemaMismatchError("the rows to append have no columns")
             file_schema = Schema(fields=tuple(present), metadata=table_schema.metadata)
         else:
-            table_schema = file_schema = schema_from_arrow(data_schema)
+            prepared = PreparedInput(data_schema, upgrades_blobs=file_version >= LanceFileVersion.V2_2)
+            table_schema = file_schema = schema_from_arrow(prepared.schema)
+        check_storable(file_schema, file_version)
         return cls(
             manifest=manifest,
             appends=manifest is not None and mode is Mode.APPEND,
             table_schema=table_schema,
             file_schema=file_schema,
             file_version=file_version,
+            prepared=prepared,
         )
 
     @property

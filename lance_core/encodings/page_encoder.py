@@ -27,9 +27,10 @@ from lance_core.encodings.api import (
     VariableWidthBlock,
 )
 from lance_core.encodings.dictionary_pages import encode_arrow_dictionary, encode_few_distinct
-from lance_core.encodings.kernels.bits import unpack_bitmap
-from lance_core.encodings.leaf_arrays import block_from_array
+from lance_core.encodings.kernels.bits import pack_mask, unpack_bitmap
+from lance_core.encodings.leaf_arrays import block_from_array, is_variable_width
 from lance_core.encodings.levels.build import shred
+from lance_core.encodings.levels.dropping import keep_slots
 from lance_core.encodings.levels.nesting import NestedLeaf, leaves_of
 from lance_core.encodings.page_layouts import PagePlan, encode_mini_block, encode_zipped
 from lance_core.encodings.policy.constants import common_value
@@ -111,7 +112,7 @@ def _encode_leaf(leaf: NestedLeaf, plan: PagePlan) -> EncodedPage:
     if isinstance(block, FixedWidthBlock):
         return _encode_words(array, block, validity, plan)
     if isinstance(block, FixedSizeListBlock):
-        return _encode_lists(block, plan)
+        return _encode_lists(block, validity, plan)
     raise NotSupportedError(f"values of type {array.type} cannot be written", arrow_type=str(array.type))
 
 
@@ -153,18 +154,21 @@ def _encode_strings(
     return encode_zipped(block, plan, level=level)
 
 
-def _encode_lists(block: FixedSizeListBlock, plan: PagePlan) -> EncodedPage:
-    block = _without_null_items(block)
+def _encode_lists(block: FixedSizeListBlock, validity: NDArray[np.bool_] | None, plan: PagePlan) -> EncodedPage:
     has_levels = plan.levels.definition is not None or plan.levels.repetition is not None
     choice = choose_lists(block, plan.options, has_levels=has_levels)
-    page = None if choice is None else encode_mini_block(choice, block, plan)
-    return page or encode_zipped(_in_whole_bytes(block), plan)
+    page = None if choice is None else encode_mini_block(choice, _blanked(block, validity), plan)
+    return page or encode_zipped(_in_whole_bytes(_without_null_items(block)), plan)
 
 
 def _encode_packed(
     array: pa.StructArray, validity: NDArray[np.bool_] | None, field: Field, plan: PagePlan
 ) -> EncodedPage:
     """A struct that is stored row by row; its members have no nulls of their own."""
+    present: NDArray[np.bool_] | None = None
+    if validity is not None and any(is_variable_width(member.type) for member in array.type):
+        # A null row has no bytes at all.
+        array, present, validity = keep_slots(array, validity), validity, None
     members: list[DataBlock] = []
     for index, child in enumerate(field.children):
         member = array.field(index)
@@ -176,7 +180,7 @@ def _encode_packed(
         members.append(block_from_array(member, validity))
     block = StructBlock(len(array), tuple(members))
     if any(isinstance(member, VariableWidthBlock) for member in members):
-        return encode_zipped(block, plan)
+        return encode_zipped(block, plan, present=present)
     widths = [member.bits_per_value // 8 for member in members if isinstance(member, FixedWidthBlock)]
     choice: MiniBlockChoice | None = choose_rows(sum(widths), plan.options)
     page = None if choice is None else encode_mini_block(choice, block, plan)
@@ -185,6 +189,22 @@ def _encode_packed(
             f"packed struct {field.name!r}: rows of {sum(widths)} bytes cannot be written", field=field.name
         )
     return page
+
+
+def _blanked(block: FixedSizeListBlock, validity: NDArray[np.bool_] | None) -> FixedSizeListBlock:
+    """The lists with zeros under null ones; zipping does the same where it copies values anyway."""
+    if validity is None or bool(validity.all()):
+        return block
+    items, valid_items = block.items, np.repeat(validity, block.dimension)
+    if isinstance(items, FixedSizeListBlock):
+        items = _blanked(items, valid_items)
+    elif isinstance(items, FixedWidthBlock) and items.bits_per_value == 1:
+        bits = unpack_bitmap(items.data, 0, items.num_values) & valid_items
+        items = FixedWidthBlock(items.num_values, 1, pack_mask(bits))
+    elif isinstance(items, FixedWidthBlock):
+        rows = np.where(validity[:, None], items.data.reshape(block.num_values, -1), np.uint8(0))
+        items = FixedWidthBlock(items.num_values, items.bits_per_value, rows.reshape(-1))
+    return FixedSizeListBlock(block.num_values, block.dimension, items, block.validity)
 
 
 def _without_null_items(block: FixedSizeListBlock) -> FixedSizeListBlock:

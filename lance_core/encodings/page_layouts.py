@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from lance_core.encodings.api import (
     EncodedPage,
     FixedSizeListBlock,
@@ -25,6 +27,7 @@ from lance_core.proto import pb21
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from numpy.typing import NDArray
 
     from lance_core.encodings.api import DataBlock
     from lance_core.encodings.levels.build import Levels
@@ -99,13 +102,16 @@ def encode_mini_block(
     return None
 
 
-def encode_zipped(block: DataBlock, plan: PagePlan, *, level: int | None = None) -> EncodedPage:
+def encode_zipped(
+    block: DataBlock, plan: PagePlan, *, level: int | None = None, present: NDArray[np.bool_] | None = None
+) -> EncodedPage:
     """The page with every value behind its levels.
 
     Args:
         block: the values; in whole bytes.
         plan: of the page.
         level: strings are compressed one by one at this level of zstd; None = they are not.
+        present: (num_values,) mask of the rows that ``block`` holds, if they are of variable width; None = all.
     """
     arm = values_arm(block)
     if isinstance(block, VariableWidthBlock) and wants_symbols(block, plan.options):
@@ -113,6 +119,12 @@ def encode_zipped(block: DataBlock, plan: PagePlan, *, level: int | None = None)
     encoding, values = ENCODER.per_value(arm, block)
     if level is not None and isinstance(values, VariableWidthBlock):
         encoding, values = compress_values(encoding, values, level) or (encoding, values)
+    if present is not None and isinstance(values, VariableWidthBlock):
+        offsets = np.zeros(len(present) + 1, values.offsets.dtype)
+        sizes = np.zeros(len(present), values.offsets.dtype)
+        sizes[present] = np.diff(values.offsets)
+        np.cumsum(sizes, out=offsets[1:])
+        values = VariableWidthBlock(offsets, values.data)
     return full_zip.encode(plan.levels, encoding, values, num_rows=plan.num_rows)
 
 

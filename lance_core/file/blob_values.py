@@ -17,7 +17,6 @@ from lance_core.encodings.leaf_arrays import bitmap_of, bytes_of, validity_of
 from lance_core.encodings.nested_arrays import list_items, with_items
 from lance_core.errors import CorruptDataError
 from lance_core.io.byte_range import ByteRange
-from lance_core.schema.blob_fields import is_described
 from lance_core.schema.logical_types import arrow_field, arrow_type
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from lance_core.file.field_source import FieldSource, Read, Segment
     from lance_core.schema.field import Field
 
-__all__ = ["BlobBytesSource", "bytes_array", "load_bytes", "replace_blobs"]
+__all__ = ["BlobBytesSource", "bytes_array", "load_bytes", "replace_leaves"]
 
 
 class BlobBytesSource:
@@ -77,36 +76,36 @@ class BlobBytesSource:
         def load(descriptors: pa.StructArray, field: Field) -> pa.Array:
             return load_bytes(descriptors, read, self._num_bytes, f"{self._path}, field {field.name!r}")
 
-        return replace_blobs(array, self._described.field, self._field, load)
+        return replace_leaves(array, self._described.field, self._field, load)
 
 
-def replace_blobs(
-    array: pa.Array, stored: Field, wanted: Field, load: Callable[[pa.StructArray, Field], pa.Array]
+def replace_leaves(
+    array: pa.Array, stored: Field, wanted: Field, load: Callable[[pa.Array, Field], pa.Array]
 ) -> pa.Array:
-    """The array with something else for every array of descriptors in it.
+    """The array with something else for every leaf that differs.
 
     Args:
         array: of ``arrow_type(stored)``.
-        stored: the field with descriptors.
+        stored: the field, with descriptors for example.
         wanted: the same field with other leaves in place of them.
-        load: makes an array of the leaf's type from descriptors; the second argument is the wanted leaf.
+        load: makes an array of the wanted leaf, its second argument, from the stored one.
 
     Returns:
         An array of ``arrow_type(wanted)``.
     """
-    if is_described(stored):
-        return load(array, wanted)
     if stored == wanted:
         return array
+    if stored.is_leaf:
+        return load(array, wanted)
     if stored.is_struct:
         members = [
-            replace_blobs(array.field(index), below, above, load)
+            replace_leaves(array.field(index), below, above, load)
             for index, (below, above) in enumerate(zip(stored.children, wanted.children, strict=True))
         ]
         mask = array.is_null() if array.null_count else None
         fields = [arrow_field(child) for child in wanted.children]
         return pa.StructArray.from_arrays(members, fields=fields, mask=mask)
-    items = replace_blobs(list_items(array), stored.children[0], wanted.children[0], load)
+    items = replace_leaves(list_items(array), stored.children[0], wanted.children[0], load)
     return with_items(array, items, arrow_type(wanted))
 
 

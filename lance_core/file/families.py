@@ -35,8 +35,13 @@ __all__ = ["FileMetadata", "open_metadata", "open_sources"]
 class FileMetadata(Protocol):
     """What every family tells about an open file."""
 
-    path: str
-    num_bytes: int
+    @property
+    def path(self) -> str:
+        """The file's path in its store."""
+
+    @property
+    def num_bytes(self) -> int:
+        """Size of the file."""
 
     @property
     def version(self) -> LanceFileVersion:

@@ -12,7 +12,7 @@ Every version has a module that makes the sources of a projection; ``reader.py``
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -21,10 +21,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from lance_core.file.read_steps import ReadSteps
     from lance_core.io.byte_range import ByteRange
     from lance_core.schema.field import Field
 
-__all__ = ["FieldSource", "Read", "Segment"]
+__all__ = ["FieldSource", "Read", "Segment", "SteppedSource"]
 
 Read: TypeAlias = "Callable[[Sequence[ByteRange]], list[pa.Buffer]]"
 """Reads ranges of one file with as few requests as it takes; called from several threads."""
@@ -83,3 +84,11 @@ class FieldSource(Protocol):
         Returns:
             Arrays that together hold exactly those rows in that order.
         """
+
+
+@runtime_checkable
+class SteppedSource(FieldSource, Protocol):
+    """A source that takes rows step by step, so that several fields of a file can share their requests."""
+
+    def take_steps(self, rows: NDArray[np.int64]) -> ReadSteps[list[pa.Array]]:
+        """As :meth:`take`; the ranges that it yields are read by the caller."""

@@ -25,12 +25,14 @@ from lance_core.file.lance_file_metadata import (
     file_metadata,
     file_statistics,
 )
+from lance_core.file.prepared_input import PreparedInput
 from lance_core.file.reader import FileReader
 from lance_core.file.writer import DEFAULT_DATA_CACHE_BYTES, DEFAULT_MAX_PAGE_BYTES, FileWriter
 from lance_core.io.uri import resolve
 from lance_core.schema.convert import schema_from_arrow, schema_to_arrow
 from lance_core.schema.field import Schema
 from lance_core.schema.projection import project
+from lance_core.schema.storable import check_storable
 from lance_core.versions import DEFAULT_VERSION, LanceFileVersion
 
 if TYPE_CHECKING:
@@ -185,6 +187,7 @@ class LanceFileWriter:
         self._data_cache_bytes = data_cache_bytes
         self._max_page_bytes = DEFAULT_MAX_PAGE_BYTES if max_page_bytes is None else max_page_bytes
         self._writer = None if schema is None else self._open(schema)
+        self._input: tuple[pa.Schema, PreparedInput] | None = None
         self.closed = False
         self.size_bytes: int | None = None
 
@@ -197,7 +200,12 @@ class LanceFileWriter:
         if self._writer is None:
             self._writer = self._open(batch.schema)
         for part in batch.to_batches() if isinstance(batch, pa.Table) else [batch]:
-            self._writer.write_batch(part)
+            self._writer.write_batch(self._prepared(part.schema).batch(part))
+
+    def _prepared(self, schema: pa.Schema) -> PreparedInput:
+        if self._input is None or (self._input[0] is not schema and not self._input[0].equals(schema)):
+            self._input = (schema, PreparedInput(schema))
+        return self._input[1]
 
     def close(self) -> int | None:
         """Finish the file.
@@ -238,7 +246,8 @@ class LanceFileWriter:
             self._writer.abort()
 
     def _open(self, arrow: pa.Schema) -> FileWriter:
-        schema = schema_from_arrow(arrow)
+        schema = schema_from_arrow(PreparedInput(arrow).schema)
+        check_storable(schema, self._version)
         cache_bytes = DEFAULT_DATA_CACHE_BYTES
         if self._data_cache_bytes is not None:
             cache_bytes = self._data_cache_bytes // max(1, len(schema.fields))

@@ -8,13 +8,14 @@ is parsed when it is first asked for.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lance_core.errors import CorruptDataError, InvalidInputError
 from lance_core.file.column_metadata import ColumnMetadata
 from lance_core.file.footer import Footer
 from lance_core.file.global_buffers import FileDescriptor, parse_global_buffer_table, parse_table
 from lance_core.file.layout import FOOTER_BYTES, TABLE_ENTRY_BYTES
+from lance_core.file.page_cache import PageCache
 from lance_core.io.byte_range import ByteRange
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class MetadataReader:
         descriptor: schema and number of rows.
         global_buffer_ranges: where the global buffers are, by index.
         column_ranges: where the metadata of each column is.
+        page_states: what has been found out about pages while their rows were read; its kind depends on the version.
 
     Raises:
         CorruptDataError: the file is not a data file, or is damaged.
@@ -55,6 +57,7 @@ class MetadataReader:
         self.num_bytes = tail.num_bytes
         self._tail = tail
         self._columns: dict[int, ColumnMetadata] = {}
+        self.page_states: PageCache[Any] = PageCache()
         footer_start = max(0, self.num_bytes - FOOTER_BYTES)
         [footer] = self.read([ByteRange(footer_start, self.num_bytes)])
         self.footer = Footer.parse(footer, self.num_bytes, self.path)

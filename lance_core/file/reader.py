@@ -8,6 +8,7 @@ What differs between format versions is behind two protocols: what a file says a
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Self
 
 import numpy as np
@@ -15,7 +16,9 @@ import pyarrow as pa
 
 from lance_core.errors import InvalidInputError, NotSupportedError, RowOutOfRangeError
 from lance_core.file.families import open_metadata, open_sources
+from lance_core.file.field_source import SteppedSource
 from lance_core.file.metadata_reader import MetadataReader
+from lance_core.file.read_steps import run_steps, together
 from lance_core.file.scan import FieldPlan, scan_arrays, scan_batches
 from lance_core.file.tail import FileTail
 from lance_core.schema.extension_types import has_extension, restore_batch, restore_schema
@@ -23,6 +26,8 @@ from lance_core.schema.logical_types import arrow_field
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from lance_core.file.column_metadata import ColumnMetadata
     from lance_core.file.families import FileMetadata
@@ -35,17 +40,22 @@ __all__ = ["DEFAULT_BATCH_ROWS", "FileReader"]
 
 DEFAULT_BATCH_ROWS: Final = 8192
 
+_KEPT_PROJECTIONS: Final = 4
+
 
 class FileReader:
     """One open data file. Safe for use by several threads.
 
     Args:
-        metadata: the open file; :meth:`open` makes it.
+        tail: the open file; :meth:`open` makes both.
+        metadata: what it says about itself.
     """
 
-    def __init__(self, metadata: FileMetadata) -> None:
+    def __init__(self, tail: FileTail, metadata: FileMetadata) -> None:
         """See the class."""
+        self._tail = tail
         self._metadata = metadata
+        self._known: list[tuple[tuple[Field, ...], Mapping[int, int] | None, list[FieldSource]]] = []
 
     @classmethod
     def open(
@@ -71,7 +81,8 @@ class FileReader:
             UnsupportedVersionError: a version that is not read here.
             NotSupportedError: the schema has a field that is not handled here.
         """
-        return cls(open_metadata(FileTail(store, path, num_bytes), field_ids))
+        tail = FileTail(store, path, num_bytes)
+        return cls(tail, open_metadata(tail, field_ids))
 
     @property
     def path(self) -> str:
@@ -186,15 +197,24 @@ class FileReader:
         outside = wanted[(wanted < 0) | (wanted >= self.num_rows)]
         if len(outside):
             raise RowOutOfRangeError(f"{self.path}: row {outside[0]} is not one of the file's {self.num_rows} rows")
-        order = np.argsort(wanted, kind="stable")
-        ascending = wanted[order]
+        is_ascending = bool((wanted[1:] >= wanted[:-1]).all())
+        order = None if is_ascending else np.argsort(wanted, kind="stable")
+        ascending = wanted if order is None else wanted[order]
         schema = pa.schema([arrow_field(top) for top in fields])
-        columns = [
-            pa.chunked_array(source.take(ascending, self._metadata.read), column.type)
-            for source, column in zip(self._sources(fields, column_indices), schema, strict=True)
-        ]
+        taken = self._take_ascending(self._sources(fields, column_indices), ascending)
+        columns = [_joined(arrays, column.type) for arrays, column in zip(taken, schema, strict=True)]
         table = _restored(pa.Table.from_arrays(columns, schema=schema), fields)
-        return table if np.array_equal(ascending, wanted) else table.take(pa.array(np.argsort(order)))
+        return table if order is None else table.take(pa.array(np.argsort(order)))
+
+    def _take_ascending(self, sources: Sequence[FieldSource], rows: NDArray[np.int64]) -> list[list[pa.Array]]:
+        """The arrays of every column. Columns that are read in steps share their requests."""
+        if not len(rows):
+            return [[] for _ in sources]
+        read = self._tail.read_scattered
+        stepped = [source for source in sources if isinstance(source, SteppedSource)]
+        if len(stepped) < len(sources):
+            return [source.take(rows, read) for source in sources]
+        return run_steps(together([source.take_steps(rows) for source in stepped]), read)
 
     def _batches(self, plans: Sequence[FieldPlan], num_rows: int, batch_rows: int) -> Iterator[pa.RecordBatch]:
         if not plans:
@@ -214,11 +234,30 @@ class FileReader:
         return start, stop
 
     def _sources(self, fields: Sequence[Field], column_indices: Mapping[int, int] | None) -> list[FieldSource]:
-        return open_sources(self._metadata, fields, column_indices)
+        """Sources of a projection; those of the last few are kept."""
+        for known, indices, sources in self._known:
+            if (
+                indices == column_indices
+                and len(known) == len(fields)
+                and all(one is other for one, other in zip(known, fields, strict=True))
+            ):
+                return sources
+        sources = open_sources(self._metadata, fields, column_indices)
+        kept = None if column_indices is None else dict(column_indices)
+        self._known = [*self._known[-_KEPT_PROJECTIONS + 1 :], (tuple(fields), kept, sources)]
+        return sources
 
 
 def _without_columns(num_rows: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_struct_array(pa.StructArray.from_buffers(pa.struct([]), num_rows, [None]))
+
+
+def _joined(arrays: list[pa.Array], dtype: pa.DataType) -> pa.ChunkedArray:
+    """The arrays of a column as one, unless that is more than an array can hold."""
+    if len(arrays) > 1:
+        with suppress(pa.ArrowInvalid):
+            arrays = [pa.concat_arrays(arrays)]
+    return pa.chunked_array(arrays, dtype)
 
 
 def _restored(table: pa.Table, fields: Sequence[Field]) -> pa.Table:

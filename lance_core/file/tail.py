@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 __all__ = ["FileTail"]
 
+_MAPPED_BYTES: Final = 64 * 1024 * 1024
+"""Files up to this size may stay in memory while they are open, as far as scattered rows of them have been read."""
+
 _TRAILER: Final = struct.Struct("<HH4s")
 
 
@@ -50,12 +53,13 @@ class FileTail:
         self.start = self.num_bytes
         self._store = store
         self._tail = pa.py_buffer(b"")
+        self._mapping: pa.Buffer | None = None
         self.extend(max(0, self.num_bytes - TAIL_BYTES))
 
     @property
     def is_mapped(self) -> bool:
-        """Whether ranges of the file cost nothing until their bytes are looked at."""
-        return self._store.capabilities.maps_files
+        """Whether a range of :meth:`read_scattered` costs nothing until its bytes are looked at."""
+        return self.num_bytes <= _MAPPED_BYTES and self._store.capabilities.maps_files
 
     @property
     def version(self) -> LanceFileVersion:
@@ -79,18 +83,36 @@ class FileTail:
         Raises:
             CorruptDataError: a range ends behind the file.
         """
-        if any(wanted.stop > self.num_bytes for wanted in ranges):
-            furthest = max(ranges, key=lambda wanted: wanted.stop)
-            raise self._corrupt(f"bytes [{furthest.start}, {furthest.stop}) are wanted, the file has {self.num_bytes}")
+        self._check(ranges)
         if all(wanted.start >= self.start for wanted in ranges):
             return [self._tail.slice(wanted.start - self.start, wanted.num_bytes) for wanted in ranges]
         return self._store.get_ranges(self.path, ranges)
+
+    def read_scattered(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
+        """As :meth:`read`, for small parts of the file here and there.
+
+        A small file of a store that maps files is mapped once for all such reads: a mapping is filled page by page on
+        first use, which costs more than reading the parts themselves.
+        """
+        if not self.is_mapped:
+            return self.read(ranges)
+        if self._mapping is None:
+            self._mapping = self._store.get(self.path)
+        if self._mapping.size != self.num_bytes:
+            raise self._corrupt(f"it has {self._mapping.size} bytes, it had {self.num_bytes} when it was opened")
+        self._check(ranges)
+        return [self._mapping.slice(wanted.start, wanted.num_bytes) for wanted in ranges]
 
     def extend(self, start: int) -> None:
         """Have everything from ``start`` on in memory."""
         if start < self.start:
             [self._tail] = self._store.get_ranges(self.path, [ByteRange(start, self.num_bytes)])
             self.start = start
+
+    def _check(self, ranges: Sequence[ByteRange]) -> None:
+        for wanted in ranges:
+            if wanted.stop > self.num_bytes:
+                raise self._corrupt(f"bytes [{wanted.start}, {wanted.stop}) are wanted, the file has {self.num_bytes}")
 
     def _corrupt(self, reason: str) -> CorruptDataError:
         return CorruptDataError(f"{self.path}: {reason}", path=self.path, section="footer")

@@ -27,6 +27,8 @@ _COPIED_BYTES: Final = 128 * 1024
 """Up to this many bytes are copied. A process has some 65,000 mappings at most, which small ones would use up."""
 
 _COPIED_RANGES: Final = 16
+_SPARSE: Final = 4
+"""Many ranges that fill less than this part of what they span are copied: a page fault for each costs more."""
 
 
 def read_whole_file(path: str) -> pa.Buffer:
@@ -68,10 +70,13 @@ def read_file_ranges(path: str, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
 
 
 def _read(descriptor: int, path: str, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
-    if len(ranges) <= _COPIED_RANGES and sum(wanted.num_bytes for wanted in ranges) <= _COPIED_BYTES:
+    num_bytes = sum(wanted.num_bytes for wanted in ranges)
+    if len(ranges) <= _COPIED_RANGES and num_bytes <= _COPIED_BYTES:
         return [_copied(descriptor, path, wanted) for wanted in ranges]
     start = min(wanted.start for wanted in ranges) // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
     stop = max(wanted.stop for wanted in ranges)
+    if len(ranges) > _COPIED_RANGES and num_bytes * _SPARSE < stop - start:
+        return [_copied(descriptor, path, wanted) for wanted in ranges]
     try:
         view = mmap.mmap(descriptor, stop - start, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ, offset=start)
     except OSError as error:

@@ -96,12 +96,12 @@ def file_schema(schema: Schema) -> Schema:
 
 
 def bytes_schema(schema: Schema) -> Schema:
-    """The schema with every blob as large_binary: v1 as declared, v2 without extension and metadata."""
+    """The declared schema with every blob as large_binary: v1 as it is, v2 without the extension."""
 
     def as_bytes(field: Field) -> Field:
         if is_blob_v1(field):
             return field
-        metadata = field.metadata if len(field.children) == len(_STORED_V1) and is_described(field) else {}
+        metadata = {key: value for key, value in field.metadata.items() if key != EXTENSION_NAME_KEY}
         return replace(field, logical_type="large_binary", children=(), metadata=metadata, extension_name="")
 
     return _schema_mapped(schema, as_bytes)

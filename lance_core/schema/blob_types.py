@@ -91,12 +91,12 @@ class BlobType(pa.ExtensionType):  # type: ignore[misc]  # pyarrow has no types
         """With all four members."""
         pa.ExtensionType.__init__(self, pa.struct(_MEMBERS), BLOB_V2)
 
-    def __arrow_ext_serialize__(self) -> bytes:  # noqa: PLW3201  # pyarrow's name
+    def __arrow_ext_serialize__(self) -> bytes:  # pyarrow's name
         """There are no parameters."""
         return b""
 
     @classmethod
-    def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> BlobType:  # noqa: PLW3201  # pyarrow's name
+    def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> BlobType:  # pyarrow's name
         """The type over a storage that files or other libraries have."""
         members = list(storage_type) if pa.types.is_struct(storage_type) else []
         found = tuple((member.name, member.type) for member in members)
@@ -106,7 +106,7 @@ class BlobType(pa.ExtensionType):  # type: ignore[misc]  # pyarrow has no types
         pa.ExtensionType.__init__(instance, storage_type, BLOB_V2)
         return instance
 
-    def __arrow_ext_class__(self) -> type[BlobArray]:  # noqa: PLW3201  # pyarrow's name
+    def __arrow_ext_class__(self) -> type[BlobArray]:  # pyarrow's name
         """Arrays of the type."""
         return BlobArray
 

@@ -17,7 +17,6 @@ from lance_core.errors import CorruptDataError, InvalidInputError, InvalidSchema
 from lance_core.proto import pb_file
 from lance_core.schema.extension_types import has_extension, restore_schema
 from lance_core.schema.field import (
-    BLOB_V2,
     EXTENSION_METADATA_KEY,
     EXTENSION_NAME_KEY,
     UNASSIGNED_ID,
@@ -25,6 +24,7 @@ from lance_core.schema.field import (
     Schema,
     is_true,
 )
+from lance_core.schema.json_columns import LANCE_JSON, is_json_text, json_field
 from lance_core.schema.logical_types import arrow_field, logical_type_of, plain_type
 
 if TYPE_CHECKING:
@@ -157,19 +157,18 @@ def schema_from_proto(message: pb_file.Schema) -> Schema:
 def _from_arrow_field(column: pa.Field, where: str) -> Field:
     if where.count(".") >= _MAX_DEPTH:
         raise NotSupportedError(f"column {where!r} is nested more than {_MAX_DEPTH} deep")
+    if is_json_text(column):
+        column = json_field(column)
     metadata = _text_keys(column.metadata)
     if isinstance(column.type, pa.BaseExtensionType):
         metadata = _extension_metadata(column, where) | metadata
     extension_name = metadata.get(EXTENSION_NAME_KEY, b"")
-    if extension_name in (b"arrow.json", BLOB_V2.encode()):
-        raise NotSupportedError(
-            f"column {where!r} of extension type {extension_name.decode()} is not supported", column=where
-        )
     dtype = plain_type(column.type)
+    is_json = extension_name == LANCE_JSON.encode() and pa.types.is_large_binary(dtype)
     key_position = _position(metadata, f"{_PRIMARY_KEY}:position", where)
     return Field(
         name=column.name,
-        logical_type=logical_type_of(dtype, where),
+        logical_type="json" if is_json else logical_type_of(dtype, where),
         nullable=column.nullable,
         children=tuple(_from_arrow_field(child, f"{where}.{child.name}") for child in _arrow_children(dtype)),
         metadata=metadata,

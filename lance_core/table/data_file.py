@@ -31,16 +31,17 @@ DEAD_FIELD_ID: Final = -2
 
 
 def stored_fields(fields: Iterable[Field], version: LanceFileVersion) -> Iterator[Field]:
-    """The fields that a new data file lists, in this order: those that own a column, and in 0.1 all of them.
+    """The fields that a new data file lists, in this order: those that own a column; in 0.1 all, by ascending id.
 
     Args:
         fields: siblings; all that is below them is in the file.
         version: of the file.
     """
+    if version.is_legacy:
+        yield from sorted((node for field in fields for node in field.walk()), key=lambda node: node.id)
+        return
     for field in fields:
-        if version.is_legacy:
-            yield from field.walk()
-        elif version.is_structural:
+        if version.is_structural:
             yield from field.leaves()
         else:
             yield field

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from lance_core.errors import NotSupportedError
+from lance_core.schema.storable import check_storable
 from lance_core.table.feature_flags import require_writable
 from lance_core.table.index_metadata import FRAGMENT_REUSE_INDEX, parse_index_section
 from lance_core.versions import LanceFileVersion
@@ -44,11 +45,11 @@ def check_rewritable(manifest: Manifest, settings: CompactionSettings) -> None:
 
     Raises:
         UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
-        UnsupportedVersionError: files of the table's format are not written here.
+        UnsupportedVersionError: new files would be of a format that is not written here, or does not hold a column.
         NotSupportedError: the table has blobs, defers the remapping of its indices, or keeps row ids in data files.
     """
     require_writable(manifest.message)
-    output_version(manifest, settings).require_writable()
+    check_storable(manifest.schema, output_version(manifest, settings).require_writable())
     where = f"version {manifest.version} cannot be compacted"
     blob = next((leaf for leaf in manifest.schema.leaves() if leaf.is_blob), None)
     if blob is not None:

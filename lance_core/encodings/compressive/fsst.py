@@ -37,6 +37,8 @@ from lance_core.proto import pb21
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from lance_core.encodings.picks import Picks
+
 __all__ = ["ENCODING", "CompressedStrings", "compress_strings", "wrapped"]
 
 
@@ -77,6 +79,10 @@ def _describe(message: pb21.Fsst, child: Callable[[pb21.CompressiveEncoding], st
 
 def _decode_chunks(message: pb21.Fsst, chunks: Chunks, decoder: Decoder) -> VariableWidthBlock:
     return _expand(message, decoder.mini_block(message.values, chunks))
+
+
+def _pick(message: pb21.Fsst, chunks: Chunks, picks: Picks, decoder: Decoder) -> VariableWidthBlock:
+    return _expand(message, decoder.pick(message.values, chunks, picks))
 
 
 def _decode_rows(message: pb21.Fsst, rows: FixedRows | VariableWidthBlock, decoder: Decoder) -> VariableWidthBlock:
@@ -128,6 +134,6 @@ def _message(compressed: CompressedStrings, values: pb21.CompressiveEncoding) ->
 ENCODING: Final = Encoding(
     arm="fsst",
     describe=_describe,
-    mini_block=MiniBlockForm(_decode_chunks, _encode_chunks),
+    mini_block=MiniBlockForm(_decode_chunks, _encode_chunks, _pick),
     per_value=PerValueForm(_decode_rows, _encode_rows),
 )

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from lance_core.encodings.picks import Picks
+
 __all__ = ["ENCODING", "compress_block", "compress_chunks", "compress_values"]
 
 _DECOMPRESS: Final = {
@@ -132,6 +134,13 @@ def _decode_chunks(message: pb21.General, chunks: Chunks, decoder: Decoder) -> D
     return decoder.mini_block(message.values, Chunks(chunks.num_values, (first, *chunks.buffers[1:])))
 
 
+def _pick(message: pb21.General, chunks: Chunks, picks: Picks, decoder: Decoder) -> DataBlock:
+    if not chunks.buffers:
+        raise CorruptDataError("general: a chunk has no buffer to decompress")
+    first = _decompress(message, chunks.buffers[0])
+    return decoder.pick(message.values, Chunks(chunks.num_values, (first, *chunks.buffers[1:])), picks)
+
+
 def _decode_blocks(message: pb21.General, blocks: Chunks, decoder: Decoder) -> DataBlock:
     raw = _decompress(message, blocks.only_buffer("general"))
     return decoder.block(message.values, Chunks(blocks.num_values, (raw,)))
@@ -166,7 +175,7 @@ def _decompress(message: pb21.General, compressed: Segments) -> Segments:
 ENCODING: Final = Encoding(
     arm="general",
     describe=_describe,
-    mini_block=MiniBlockForm(_decode_chunks),
+    mini_block=MiniBlockForm(_decode_chunks, pick=_pick),
     per_value=PerValueForm(_decode_rows),
     block=BlockForm(_decode_blocks),
 )

@@ -26,13 +26,15 @@ from lance_core.encodings.api import (
     MiniBlockForm,
 )
 from lance_core.encodings.kernels.bits import UNSIGNED_DTYPES, bit_lengths
-from lance_core.encodings.kernels.fastlanes import BLOCK_VALUES, block_bytes, pack_blocks, unpack_blocks
+from lance_core.encodings.kernels.fastlanes import BLOCK_VALUES, block_bytes, pack_blocks, pick_words, unpack_blocks
 from lance_core.encodings.kernels.segments import Segments
 from lance_core.errors import CorruptDataError, InternalError, UnsupportedEncodingError
 from lance_core.proto import pb21
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from lance_core.encodings.picks import Picks
 
 __all__ = ["ENCODING"]
 
@@ -41,7 +43,8 @@ def _describe(message: pb21.InlineBitpacking, _child: object) -> str:
     return f"inline_bitpacking[{message.uncompressed_bits_per_value}]"
 
 
-def _decode_chunks(message: pb21.InlineBitpacking, chunks: Chunks, _decoder: Decoder) -> FixedWidthBlock:
+def _packed_chunks(message: pb21.InlineBitpacking, chunks: Chunks) -> tuple[NDArray[Any], Segments]:
+    """The width of each chunk, as words of the values' type, and its packed block."""
     value_bits = message.uncompressed_bits_per_value
     if message.HasField("values"):
         raise UnsupportedEncodingError(
@@ -57,6 +60,21 @@ def _decode_chunks(message: pb21.InlineBitpacking, chunks: Chunks, _decoder: Dec
     blocks = buffer.skip(dtype.itemsize)
     if bool((widths > value_bits).any() or (blocks.sizes < block_bytes(1) * widths.astype(np.int64)).any()):
         raise CorruptDataError("inline_bitpacking: a chunk is too short for its width")
+    return widths, blocks
+
+
+def _pick(message: pb21.InlineBitpacking, chunks: Chunks, picks: Picks, _decoder: Decoder) -> FixedWidthBlock:
+    value_bits = message.uncompressed_bits_per_value
+    widths, blocks = _packed_chunks(message, chunks)
+    widths_of_picks = widths[picks.chunks].astype(np.int64)
+    words = pick_words(blocks.data, blocks.starts[picks.chunks], picks.slots, value_bits, widths_of_picks)
+    return FixedWidthBlock(len(words), value_bits, words.view(np.uint8))
+
+
+def _decode_chunks(message: pb21.InlineBitpacking, chunks: Chunks, _decoder: Decoder) -> FixedWidthBlock:
+    value_bits = message.uncompressed_bits_per_value
+    widths, blocks = _packed_chunks(message, chunks)
+    dtype = widths.dtype
     words = np.empty((len(widths), BLOCK_VALUES), dtype)
     for width in np.unique(widths).tolist():
         _unpack_chunks_of_width(words, np.flatnonzero(widths == width), blocks, value_bits, width)
@@ -139,6 +157,6 @@ def _pack(blocks: NDArray[Any], widths: NDArray[np.int64], value_bits: int) -> N
 ENCODING: Final = Encoding(
     arm="inline_bitpacking",
     describe=_describe,
-    mini_block=MiniBlockForm(_decode_chunks, _encode_chunks),
-    block=BlockForm(_decode_chunks, _encode_block),
+    mini_block=MiniBlockForm(_decode_chunks, _encode_chunks, _pick),
+    block=BlockForm(_decode_chunks, _encode_block, _pick),
 )

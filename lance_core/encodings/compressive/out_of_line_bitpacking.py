@@ -20,7 +20,7 @@ import numpy as np
 
 from lance_core.encodings.api import BlockForm, Chunks, Decoder, Encoding, FixedWidthBlock
 from lance_core.encodings.kernels.bits import UNSIGNED_DTYPES
-from lance_core.encodings.kernels.fastlanes import BLOCK_VALUES, block_bytes, pack_blocks, unpack_blocks
+from lance_core.encodings.kernels.fastlanes import BLOCK_VALUES, block_bytes, pack_blocks, pick_words, unpack_blocks
 from lance_core.encodings.kernels.segments import Segments, interleave
 from lance_core.errors import CorruptDataError, InternalError, UnsupportedEncodingError
 from lance_core.proto import pb21
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
+
+    from lance_core.encodings.picks import Picks
 
 __all__ = ["ENCODING", "encode_blocks"]
 
@@ -116,15 +118,42 @@ def _fill_rows(rows: NDArray[Any], lengths: NDArray[np.int64], values: NDArray[A
     rows.reshape(-1)[np.arange(len(values)) + np.repeat(shifts, lengths)] = values
 
 
-def _decode_blocks(message: pb21.OutOfLineBitpacking, chunks: Chunks, _decoder: Decoder) -> FixedWidthBlock:
-    value_bits, packed_bits = _checked_widths(message)
+def _tail_kinds(
+    buffer: Segments, num_values: NDArray[np.int64], value_bits: int, packed_bits: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+    """Of each chunk: whole blocks, values behind them, and whether these are raw words."""
     word_bytes = value_bits // 8
-    buffer = chunks.only_buffer("out_of_line_bitpacking")
-    whole, tails = np.divmod(chunks.num_values, BLOCK_VALUES)
+    whole, tails = np.divmod(num_values, BLOCK_VALUES)
     left = buffer.sizes - whole * block_bytes(packed_bits)
     is_raw = (tails > 0) & (left == tails * word_bytes)
     if bool((left < np.where((tails > 0) & ~is_raw, block_bytes(packed_bits), 0)).any()):
         raise CorruptDataError(f"out_of_line_bitpacking: a chunk is too short for its values of {packed_bits} bits")
+    return whole, tails, is_raw
+
+
+def _pick(message: pb21.OutOfLineBitpacking, chunks: Chunks, picks: Picks, _decoder: Decoder) -> FixedWidthBlock:
+    value_bits, packed_bits = _checked_widths(message)
+    buffer = chunks.only_buffer("out_of_line_bitpacking")
+    whole, _, is_raw = _tail_kinds(buffer, chunks.num_values, value_bits, packed_bits)
+    block, slots = np.divmod(picks.slots, BLOCK_VALUES)
+    starts = buffer.starts[picks.chunks] + block * block_bytes(packed_bits)
+    in_tail = is_raw[picks.chunks] & (block == whole[picks.chunks])
+    words = np.empty(len(slots), UNSIGNED_DTYPES[value_bits])
+    if bool(in_tail.any()):
+        places = starts[in_tail] + slots[in_tail] * words.itemsize
+        raw = Segments(buffer.data, places, np.full(len(places), words.itemsize, np.int64)).rows(words.itemsize)
+        words[in_tail] = np.ascontiguousarray(raw).view(words.dtype).reshape(-1)
+    packed = ~in_tail
+    widths = np.full(len(slots) - int(in_tail.sum()), packed_bits, np.int64)
+    words[packed] = pick_words(buffer.data, starts[packed], slots[packed], value_bits, widths)
+    return FixedWidthBlock(len(words), value_bits, words.view(np.uint8))
+
+
+def _decode_blocks(message: pb21.OutOfLineBitpacking, chunks: Chunks, _decoder: Decoder) -> FixedWidthBlock:
+    value_bits, packed_bits = _checked_widths(message)
+    word_bytes = value_bits // 8
+    buffer = chunks.only_buffer("out_of_line_bitpacking")
+    whole, tails, is_raw = _tail_kinds(buffer, chunks.num_values, value_bits, packed_bits)
     num_packed = whole + ((tails > 0) & ~is_raw)
     num_rows = num_packed + is_raw
     words = np.empty((int(num_rows.sum()), BLOCK_VALUES), UNSIGNED_DTYPES[value_bits])
@@ -178,5 +207,5 @@ def _checked_widths(message: pb21.OutOfLineBitpacking) -> tuple[int, int]:
 ENCODING: Final = Encoding(
     arm="out_of_line_bitpacking",
     describe=_describe,
-    block=BlockForm(_decode_blocks, _encode_block),
+    block=BlockForm(_decode_blocks, _encode_block, _pick),
 )

@@ -35,6 +35,8 @@ from lance_core.proto import pb21
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from lance_core.encodings.picks import Picks
+
 __all__ = ["ENCODING"]
 
 
@@ -44,6 +46,10 @@ def _describe(message: pb21.PackedStruct, child: Callable[[pb21.CompressiveEncod
 
 def _decode_chunks(message: pb21.PackedStruct, chunks: Chunks, decoder: Decoder) -> StructBlock:
     return _split(message, decoder.mini_block(message.values, chunks))
+
+
+def _pick(message: pb21.PackedStruct, chunks: Chunks, picks: Picks, decoder: Decoder) -> StructBlock:
+    return _split(message, decoder.pick(message.values, chunks, picks))
 
 
 def _decode_rows(message: pb21.PackedStruct, rows: FixedRows | VariableWidthBlock, decoder: Decoder) -> StructBlock:
@@ -100,6 +106,6 @@ def _message(bits: list[int], values: pb21.CompressiveEncoding) -> pb21.Compress
 ENCODING: Final = Encoding(
     arm="packed_struct",
     describe=_describe,
-    mini_block=MiniBlockForm(_decode_chunks, _encode_chunks),
+    mini_block=MiniBlockForm(_decode_chunks, _encode_chunks, _pick),
     per_value=PerValueForm(_decode_rows, _encode_rows),
 )

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from lance_core.encodings.picks import Picks
+
 __all__ = ["ENCODING"]
 
 _MAX_INT32: Final = (1 << 31) - 1
@@ -73,6 +75,28 @@ def _decode_chunks(message: pb21.Variable, chunks: Chunks, _decoder: Decoder) ->
     out[:-1] = (offsets.astype(out.dtype) + np.repeat(shifts.astype(out.dtype), num_offsets))[~ends_chunk]
     out[-1] = len(data)
     return VariableWidthBlock(out, data)
+
+
+def _pick(message: pb21.Variable, chunks: Chunks, picks: Picks, _decoder: Decoder) -> VariableWidthBlock:
+    dtype = UNSIGNED_DTYPES[_checked_offset_bits(message)]
+    buffer = chunks.only_buffer("variable")
+    offsets_bytes = (chunks.num_values + 1) * dtype.itemsize
+    if bool((offsets_bytes > buffer.sizes).any()):
+        raise CorruptDataError("variable: a chunk is shorter than the offsets of its values")
+    chunk_starts = buffer.starts[picks.chunks]
+    places = chunk_starts + picks.slots * dtype.itemsize
+    pairs = buffer.data[places[:, None] + np.arange(2 * dtype.itemsize)].view(dtype)
+    first, last = pairs[:, 0], pairs[:, 1]
+    if bool(
+        (last < first).any() or (first < offsets_bytes[picks.chunks]).any() or (last > buffer.sizes[picks.chunks]).any()
+    ):
+        raise CorruptDataError("variable: the offsets of a chunk fall or leave the chunk")
+    starts, sizes = chunk_starts + first.astype(np.int64), (last - first).astype(np.int64)
+    if bool((starts[1:] < (starts + sizes)[:-1]).any()):
+        raise CorruptDataError("variable: the offsets of a chunk fall or leave the chunk")
+    out = np.zeros(len(starts) + 1, np.int64)
+    np.cumsum(sizes, out=out[1:])
+    return VariableWidthBlock(out, Segments(buffer.data, starts, sizes).gather())
 
 
 def _decode_block(message: pb21.Variable, blocks: Chunks, _decoder: Decoder) -> VariableWidthBlock:
@@ -173,7 +197,7 @@ def _checked_offset_bits(message: pb21.Variable) -> int:
 ENCODING: Final = Encoding(
     arm="variable",
     describe=_describe,
-    mini_block=MiniBlockForm(_decode_chunks, _encode_chunks),
+    mini_block=MiniBlockForm(_decode_chunks, _encode_chunks, _pick),
     per_value=PerValueForm(_decode_rows, _encode_rows),
     block=BlockForm(_decode_block, _encode_block),
 )

@@ -27,12 +27,17 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["BLOCK_VALUES", "block_bytes", "pack_blocks", "unpack_blocks"]
+__all__ = ["BLOCK_VALUES", "block_bytes", "pack_blocks", "pick_words", "unpack_blocks"]
 
 BLOCK_VALUES: Final = 1024
 """Values of one block."""
 
 _ORDER: Final = (0, 4, 2, 6, 1, 5, 3, 7)
+_ROW_GROUPS: Final = {
+    bits: np.argsort([position * bits // 64 for position in _ORDER[: bits // 8]]) for bits in (8, 16, 32, 64)
+}
+"""Of each width of words: which eight rows hold the values of each of the ``bits / 8`` parts of 128 neighbours."""
+
 _BATCH_BYTES: Final = 1 << 21
 """Unpacked bytes worked on at a time: few enough for the caches, enough to hide what a call to numpy costs."""
 
@@ -100,6 +105,50 @@ def pack_blocks(values: NDArray[Any], value_bits: int, packed_bits: int) -> NDAr
             if shift + packed_bits > value_bits:
                 np.right_shift(bits, word(value_bits - shift), out=_word(packed, at + 1, lanes))
     return out
+
+
+def pick_words(
+    data: NDArray[np.uint8],
+    starts: NDArray[np.int64],
+    slots: NDArray[np.int64],
+    value_bits: int,
+    packed_bits: NDArray[np.int64],
+) -> NDArray[Any]:
+    """Unpack single values of many blocks.
+
+    Args:
+        data: bytes that hold the blocks.
+        starts: (num_picks,) where the block of each value starts; the caller has checked that blocks lie inside.
+        slots: (num_picks,) number of each value in its block, 0 to 1023.
+        value_bits: 8, 16, 32 or 64.
+        packed_bits: (num_picks,) width of each value's block, 0 to ``value_bits``.
+
+    Returns:
+        (num_picks,) words.
+    """
+    dtype = UNSIGNED_DTYPES[value_bits]
+    lanes = BLOCK_VALUES // value_bits
+    group, lane = np.divmod(slots % 128, lanes)
+    rows = _ROW_GROUPS[value_bits][group] * 8 + slots // 128
+    at, shift = np.divmod(rows * packed_bits, value_bits)
+    # A block of width 0 has no words: byte 0 of the data stands in, and is masked away.
+    has_words = packed_bits > 0
+    places = np.where(has_words, starts + (at * lanes + lane) * dtype.itemsize, 0)
+    shifts = shift.astype(dtype)
+    found = _words_at(data, places, dtype) >> shifts
+    spills = shift + packed_bits > value_bits
+    if bool(spills.any()):
+        above = _words_at(data, places[spills] + lanes * dtype.itemsize, dtype)
+        found[spills] |= above << (dtype.type(value_bits) - shifts[spills])
+    masks = (np.iinfo(dtype).max >> (value_bits - np.maximum(packed_bits, 1)).astype(dtype)).astype(dtype)
+    picked: NDArray[Any] = np.where(has_words, found & masks, dtype.type(0))
+    return picked
+
+
+def _words_at(data: NDArray[np.uint8], places: NDArray[np.int64], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Words at any bytes."""
+    words: NDArray[Any] = data[places[:, None] + np.arange(dtype.itemsize)].view(dtype).reshape(-1)
+    return words
 
 
 def _word(packed: NDArray[Any], at: int, lanes: int) -> NDArray[Any]:

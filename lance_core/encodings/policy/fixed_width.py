@@ -103,10 +103,10 @@ def choose_lists(block: FixedSizeListBlock, options: FieldOptions, *, has_levels
         num_items *= items.dimension
         has_nulls = has_nulls or items.validity is not None
         items = items.items
-    if not isinstance(items, FixedWidthBlock):
-        return None
-    bits = num_items * items.bits_per_value
-    is_bitmap = items.bits_per_value == 1
+    item_bits = items.bits_per_value if isinstance(items, FixedWidthBlock) else 0
+    # The validity of the items is a bitmap too.
+    bits = num_items * max(item_bits, 1)
+    is_bitmap = item_bits == 1
     compresses = options.general is not None
     wants_chunks = is_bitmap or has_levels or has_nulls or compresses or options.structure == "miniblock"
     if not wants_chunks or not fits_mini_block(-(-bits // 8), options):

@@ -59,7 +59,7 @@ _RULES: Final[Mapping[LanceFileVersion, FormatRules]] = MappingProxyType(
             compressed_dictionaries=False,
             structs_in_lists=False,
             max_chunk_bytes=32 << 10,
-            max_string_chunk_bytes=24 << 10,
+            max_string_chunk_bytes=64 << 10,
         ),
         LanceFileVersion.V2_2: FormatRules(
             version=LanceFileVersion.V2_2,

@@ -44,6 +44,8 @@ FASTEST_LEVEL: Final = 1
 _MAX_MEAN_BYTES: Final = 4 << 10
 _MAX_PLAIN_MEAN_BYTES: Final = 256
 _COMPRESSED_CHUNK_BYTES: Final = 16 << 10
+_COMPRESSED_TEXT_CHUNK_BYTES: Final = 32 << 10
+_TEXT_MEAN_BYTES: Final = 64
 _MIN_STRINGS_PER_CHUNK: Final = 8
 _MIN_COMPRESSED_BYTES: Final = 4 << 10
 _COMPRESSION_GAIN: Final = 0.9
@@ -116,7 +118,9 @@ def choose_chunks(
     asked = options.structure == "miniblock"
     if not asked and mean_bytes >= (_MAX_PLAIN_MEAN_BYTES if compression is None else _MAX_MEAN_BYTES):
         return None
-    target = TARGET_CHUNK_BYTES if compression is None else _COMPRESSED_CHUNK_BYTES
+    target = TARGET_CHUNK_BYTES
+    if compression is not None:
+        target = _COMPRESSED_TEXT_CHUNK_BYTES if mean_bytes >= _TEXT_MEAN_BYTES else _COMPRESSED_CHUNK_BYTES
     if options.minichunk_bytes is not None:
         target = min(options.minichunk_bytes, rules.max_string_chunk_bytes)
     width = block.offsets.itemsize

@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_core.encodings.api import EncodedChunks, EncodedPage
+from lance_core.encodings.kernels.level_runs import value_bounds
 from lance_core.encodings.kernels.segments import Segments, interleave
 from lance_core.encodings.structural.chunk_directory import (
     aligned_sizes,
@@ -49,12 +50,10 @@ def level_bounds(levels: Levels, num_values: NDArray[np.int64]) -> NDArray[np.in
         num_values: (num_chunks,) values of each chunk.
     """
     value_stops = np.cumsum(num_values)
-    visible = levels.visible()
-    bounds = np.zeros(len(num_values) + 1, np.int64)
-    if visible is None:
-        bounds[1:] = value_stops
+    if levels.definition is not None and levels.layers.has_invisible:
+        bounds = value_bounds(levels.definition, levels.layers.max_visible, value_stops)
     else:
-        bounds[1:] = np.searchsorted(np.cumsum(visible), value_stops, side="left") + 1
+        bounds = np.append(0, value_stops)
     bounds[-1] = levels.num_levels
     return bounds
 

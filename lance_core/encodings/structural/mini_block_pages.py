@@ -8,6 +8,7 @@ Source: page layout in ``mini_block.py``; checked against pylance 14.0.2.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,7 @@ from lance_core.encodings.structural.page_steps import Wanted
 from lance_core.encodings.structural.repetition_index import RepetitionIndex
 from lance_core.encodings.structural.rows import cut_rows
 from lance_core.errors import CorruptDataError
+from lance_core.proto import pb21
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,9 +34,8 @@ if TYPE_CHECKING:
 
     from lance_core.encodings.api import DataBlock, Decoder
     from lance_core.encodings.structural.page_steps import PageSteps, Rows
-    from lance_core.proto import pb21
 
-__all__ = ["MiniBlockState", "open_page"]
+__all__ = ["MiniBlockState", "merge_key", "merged", "open_page"]
 
 
 def open_page(
@@ -71,6 +72,43 @@ def open_page(
     items = _dictionary_items(layout, parts[1], decoder) if has_dictionary else None
     encoded_bytes = sum(sizes) - sizes[1]
     return MiniBlockState(layout, layers, num_rows, table, index if has_lists else None, items, encoded_bytes, decoder)
+
+
+def merge_key(layout: pb21.MiniBlockLayout) -> bytes | None:
+    """Pages of a column whose keys are equal can be read as one; None = never."""
+    if layout.HasField("dictionary"):
+        return None
+    common = pb21.MiniBlockLayout()
+    common.CopyFrom(layout)
+    common.num_items = 0
+    return common.SerializeToString(deterministic=True)
+
+
+def merged(states: Sequence[MiniBlockState], data_starts: Sequence[int]) -> MiniBlockState:
+    """Several pages of a column as one, so that what scattered rows need of them is decoded in one go.
+
+    Args:
+        states: the pages, in row order; their layouts have the same :func:`merge_key`. Their rows are numbered on.
+        data_starts: where page buffer 1 of each starts; the result asks for parts of buffer 1 counted from there.
+    """
+    first = states[0]
+    tables = [state.table for state in states]
+    num_values = np.concatenate([table.num_values for table in tables])
+    table = ChunkTable(
+        np.concatenate([table.starts + start for table, start in zip(tables, data_starts, strict=True)]),
+        np.concatenate([table.stops + start for table, start in zip(tables, data_starts, strict=True)]),
+        num_values,
+        np.cumsum(num_values),
+    )
+    indexes = [state.index for state in states if state.index is not None]
+    index = None
+    if indexes:
+        rows_before = itertools.accumulate((state.num_rows for state in states), initial=0)
+        ended = [each.rows_ended + before for each, before in zip(indexes, rows_before, strict=False)]
+        index = RepetitionIndex(np.concatenate(ended), np.concatenate([each.continues for each in indexes]))
+    num_rows = sum(state.num_rows for state in states)
+    encoded_bytes = sum(state.encoded_bytes for state in states)
+    return MiniBlockState(first.layout, first.layers, num_rows, table, index, None, encoded_bytes, first.decoder)
 
 
 def _dictionary_items(layout: pb21.MiniBlockLayout, data: NDArray[np.uint8], decoder: Decoder) -> DataBlock:

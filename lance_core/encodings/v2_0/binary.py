@@ -22,7 +22,7 @@ import pyarrow as pa
 from lance_core.encodings.kernels.codecs import compress_lz4, compress_zstd
 from lance_core.encodings.v2_0.api import Arm, is_variable_width, together, wrong_type
 from lance_core.encodings.v2_0.ends import end_offsets, read_ends
-from lance_core.encodings.v2_0.flat import read_flat, unwrapped
+from lance_core.encodings.v2_0.flat import is_compressed, read_flat, unwrapped
 from lance_core.encodings.v2_0.nullable import no_nulls
 from lance_core.encodings.v2_0.spans import Spans
 from lance_core.encodings.v2_0.strings import Strings, array_from_strings, strings_from_array
@@ -39,13 +39,15 @@ _WORD: Final = 8
 _DEFAULT_ZSTD_LEVEL: Final = 3
 
 
-def encode_binary(array: pa.Array, page: PageBuilder, compression: pb20.Compression | None = None) -> pb20.ArrayEncoding:
+def encode_binary(
+    array: pa.Array, page: PageBuilder, compression: pb20.Compression | None = None
+) -> pb20.ArrayEncoding:
     """The strings of an array, at top level not wrapped in ``nullable``.
 
     Args:
         array: of one of the four variable-width types.
         page: takes the buffers.
-        compression: how the bytes are packed; ``zstd`` or ``lz4``, None = as they are.
+        compression: how the bytes are packed: ``zstd``, ``lz4`` or ``none``; None = as they are.
     """
     return encode_strings(strings_from_array(array), page, compression)
 
@@ -58,17 +60,13 @@ def encode_strings(
     num_rows = len(strings.offsets) - 1
     adjustment = last - first + 1 if num_rows else 0
     ends = end_offsets(strings.offsets, strings.validity, adjustment)
-    indices = pb20.ArrayEncoding(
-        flat=pb20.Flat(bits_per_value=_WORD * _BYTE, buffer=page.add(pa.py_buffer(ends)))
-    )
+    indices = pb20.ArrayEncoding(flat=pb20.Flat(bits_per_value=_WORD * _BYTE, buffer=page.add(pa.py_buffer(ends))))
     data = strings.data.slice(first, last - first)
     if compression is not None:
         data = _packed(data, compression)
     values = pb20.Flat(bits_per_value=_BYTE, buffer=page.add(data), compression=compression)
     return pb20.ArrayEncoding(
-        binary=pb20.Binary(
-            indices=no_nulls(indices), bytes=pb20.ArrayEncoding(flat=values), null_adjustment=adjustment
-        )
+        binary=pb20.Binary(indices=no_nulls(indices), bytes=pb20.ArrayEncoding(flat=values), null_adjustment=adjustment)
     )
 
 
@@ -86,7 +84,7 @@ def read_strings(message: pb20.Binary, rows: Spans, page: PageBuffers) -> Steps[
     offsets = read_ends(message.indices, message.null_adjustment, rows, page)
     offsets_flat = unwrapped(message.indices, "offsets")
     is_whole = rows.is_single and not rows.start and page.size(offsets_flat.buffer) == rows.total * _WORD
-    if is_whole and not bytes_flat.HasField("compression"):
+    if is_whole and not is_compressed(bytes_flat):
         whole = Spans.single(0, num_bytes)
         ends, data = yield from together([offsets, read_flat(bytes_flat, whole, page)])
         if ends.wanted.stop > data.size:
@@ -109,6 +107,8 @@ def _decode(
 
 
 def _packed(data: pa.Buffer, compression: pb20.Compression) -> pa.Buffer:
+    if compression.scheme == "none":
+        return data
     if compression.scheme == "zstd":
         level = compression.level if compression.HasField("level") else _DEFAULT_ZSTD_LEVEL
         return pa.py_buffer(compress_zstd(memoryview(data), level))

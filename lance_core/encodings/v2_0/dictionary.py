@@ -1,4 +1,4 @@
-"""``dictionary``: indices into a table of distinct items. Two readings of the same message:
+"""``dictionary``: indices into a table of distinct items, which is read in two ways.
 
 ::
 
@@ -19,8 +19,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_core.encodings.v2_0.api import MAX_INT32, Arm, is_variable_width, together
-from lance_core.encodings.v2_0.flat import encode_fixed_width, fixed_width_array, read_flat, unwrapped
+from lance_core.encodings.v2_0.api import MAX_INT32, Arm, blank_array, together
+from lance_core.encodings.v2_0.flat import encode_fixed_width, unwrapped
 from lance_core.encodings.v2_0.nullable import no_nulls
 from lance_core.encodings.v2_0.spans import Spans
 from lance_core.errors import CorruptDataError, NotSupportedError
@@ -80,9 +80,7 @@ def encode_automatic(
 
 
 def _message(indices: pb20.ArrayEncoding, items: pb20.ArrayEncoding, num_items: int) -> pb20.ArrayEncoding:
-    return pb20.ArrayEncoding(
-        dictionary=pb20.Dictionary(indices=indices, items=items, num_dictionary_items=num_items)
-    )
+    return pb20.ArrayEncoding(dictionary=pb20.Dictionary(indices=indices, items=items, num_dictionary_items=num_items))
 
 
 def _without_nulls(array: pa.DictionaryArray) -> tuple[pa.Array, pa.Array]:
@@ -119,56 +117,75 @@ def _decode(
 ) -> Steps[pa.Array]:
     is_explicit = pa.types.is_dictionary(dtype)
     value_type = dtype.value_type if is_explicit else dtype
-    coded = unwrapped(message.indices, "the indices of a dictionary")
-    if coded.bits_per_value not in _INDEX_TYPES:
-        raise CorruptDataError(f"the indices of a dictionary have {coded.bits_per_value} bits")
-    index_bytes, items = yield from together(
-        [read_flat(coded, rows, page), _read_items(message, value_type, page, decode)]
+    index_array, items = yield from together(
+        [_read_indices(message.indices, rows, page, decode), _read_items(message, value_type, page, decode)]
     )
-    index_type = _INDEX_TYPES[coded.bits_per_value]
-    indices = np.asarray(fixed_width_array(index_type, rows.total, index_bytes))
-    # An automatic dictionary may have no items at all, and then has only nulls.
-    limit = len(items) + (0 if is_explicit else 1)
-    largest = int(indices.max(initial=0))
-    if largest >= limit and rows.total:
-        raise CorruptDataError(f"index {largest} in a dictionary of {limit}", expected=limit, found=largest)
-    if is_explicit:
-        return _explicit(dtype, indices, items)
-    return _expanded(items, indices)
+    if not is_explicit:
+        return _expanded(items, np.asarray(index_array.fill_null(0)))
+    is_null = np.asarray(index_array.is_null()) if index_array.null_count else np.zeros(1, np.bool_)
+    return _explicit(dtype, np.asarray(index_array.fill_null(0)), is_null, items)
 
 
-def _read_items(message: pb20.Dictionary, value_type: pa.DataType, page: PageBuffers, decode: Decode) -> Steps[pa.Array]:
+def _read_indices(encoding: pb20.ArrayEncoding, rows: Spans, page: PageBuffers, decode: Decode) -> Steps[pa.Array]:
+    """Unsigned indices; null where early releases left the nulls of the rows in them."""
+    inner = encoding
+    if encoding.nullable.HasField("some_nulls"):
+        inner = encoding.nullable.some_nulls.values
+    elif encoding.nullable.HasField("all_nulls"):
+        return blank_array(pa.uint8(), rows.total)
+    bits = unwrapped(inner, "the indices of a dictionary").bits_per_value
+    if bits not in _INDEX_TYPES:
+        raise CorruptDataError(f"the indices of a dictionary have {bits} bits")
+    return (yield from decode(encoding, _INDEX_TYPES[bits], rows, page))
+
+
+def _read_items(
+    message: pb20.Dictionary, value_type: pa.DataType, page: PageBuffers, decode: Decode
+) -> Steps[pa.Array]:
     if page.items is not None and page.items.type == value_type:
         return page.items
     num_items = message.num_dictionary_items
-    if message.items.WhichOneof("array_encoding") == "nullable" and num_items > _MAX_BLANK_ITEMS:
-        if message.items.nullable.HasField("all_nulls"):
-            raise CorruptDataError(f"a dictionary of {num_items} nulls")
+    if num_items > _MAX_BLANK_ITEMS and message.items.nullable.HasField("all_nulls"):
+        raise CorruptDataError(f"a dictionary of {num_items} nulls")
     items = yield from decode(message.items, value_type, Spans.single(0, num_items), page)
     page.items = items
     return items
 
 
-def _explicit(dtype: pa.DictionaryType, indices: NDArray[Any], items: pa.Array) -> pa.Array:
-    if dtype.index_type.bit_width != indices.dtype.itemsize * 8:
-        found = indices.dtype
-        raise CorruptDataError(f"indices of type {found} in a column of type {dtype}", expected=str(dtype))
-    words = indices.view(dtype.index_type.to_pandas_dtype())
-    if not items.null_count:
-        return pa.DictionaryArray.from_arrays(pa.array(words), items, ordered=dtype.ordered)
-    is_null = np.asarray(items.is_null())[indices]
-    return pa.DictionaryArray.from_arrays(pa.array(words, mask=is_null), items, ordered=dtype.ordered)
+def _explicit(dtype: pa.DictionaryType, indices: NDArray[Any], is_null: NDArray[np.bool_], items: pa.Array) -> pa.Array:
+    """Rows of an Arrow dictionary; ``is_null`` is of their shape, or one False for all."""
+    if dtype.index_type.bit_width != indices.dtype.itemsize * 8 and not bool(is_null.all()):
+        raise CorruptDataError(f"indices of type {indices.dtype} in a column of type {dtype}", expected=str(dtype))
+    largest = min(len(items) - 1, int(np.iinfo(dtype.index_type.to_pandas_dtype()).max))
+    _check_indices(indices, largest, is_null)
+    words = indices.astype(dtype.index_type.to_pandas_dtype(), copy=False)
+    if items.null_count:
+        # Null rows become null indices, and the null item goes: Arrow cannot unify dictionaries that have one.
+        is_item = np.asarray(items.is_valid())
+        before = (np.cumsum(is_item) - is_item).astype(words.dtype)
+        is_null = is_null | ~is_item[indices]
+        words, items = before[indices], items.drop_null()
+    rows = pa.array(words, mask=is_null) if bool(is_null.any()) else pa.array(words)
+    return pa.DictionaryArray.from_arrays(rows, items, ordered=dtype.ordered)
 
 
 def _expanded(items: pa.Array, indices: NDArray[Any]) -> pa.Array:
-    if is_variable_width(items.type) and items.type in (pa.string(), pa.binary()):
+    """Rows of an automatic dictionary: 0 is null, others are one more than the item's number."""
+    is_null = indices == 0
+    # There may be no items at all.
+    _check_indices(indices, len(items), np.zeros(1, np.bool_))
+    if items.type in (pa.string(), pa.binary()):
         lengths = np.concatenate(([0], np.asarray(pc.binary_length(items).fill_null(0), dtype=np.int64)))
         if int(lengths.max()) * len(indices) > MAX_INT32 and int(lengths[indices].sum()) > MAX_INT32:
             raise NotSupportedError(f"more than 2 GiB in one array of type {items.type}: read fewer rows at once")
-    is_null = indices == 0
-    if bool(is_null.any()):
-        return items.take(pa.array(indices - indices.dtype.type(1), mask=is_null))
-    return items.take(pa.array(indices - indices.dtype.type(1)))
+    moved = indices - indices.dtype.type(1)
+    return items.take(pa.array(moved, mask=is_null) if bool(is_null.any()) else pa.array(moved))
+
+
+def _check_indices(indices: NDArray[Any], largest: int, is_null: NDArray[np.bool_]) -> None:
+    found = int(indices.max(initial=0))
+    if found > largest and not bool(is_null.all()) and len(indices):
+        raise CorruptDataError(f"index {found} in a dictionary whose last is {largest}", expected=largest, found=found)
 
 
 ARM: Final = Arm(name="dictionary", decode=_decode)

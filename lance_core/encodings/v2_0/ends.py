@@ -36,8 +36,8 @@ class Ends:
     """Rows of variable length.
 
     Attributes:
-        offsets: (num_rows + 1,) int32 or int64 from 0: where the rows are once ``wanted`` is put back to back. Ascending
-            if the file is sound; that is checked for more than one run of rows only.
+        offsets: (num_rows + 1,) int32 or int64 from 0: where the rows are once ``wanted`` is put back to back. They
+            ascend if the file is sound; that is checked for more than one run of rows only.
         validity: (num_rows,) mask, True = valid; None = no nulls.
         wanted: the bytes or items of the rows.
     """

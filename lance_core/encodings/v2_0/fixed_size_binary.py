@@ -38,11 +38,7 @@ def _decode(
     flat = unwrapped(message.bytes, "the bytes of fixed-size values")
     if flat.bits_per_value not in (_BYTE, _BYTE * width):
         raise CorruptDataError(f"values of {width} bytes are stored as words of {flat.bits_per_value} bits")
-    if flat.bits_per_value == _BYTE:
-        rows_read = rows.scaled(width)
-    else:
-        rows_read = rows
-    values = yield from read_flat(flat, rows_read, page)
+    values = yield from read_flat(flat, rows.scaled(width) if flat.bits_per_value == _BYTE else rows, page)
     if not is_variable_width(dtype):
         if not pa.types.is_fixed_size_binary(dtype) or dtype.byte_width != width:
             raise CorruptDataError(f"values of {width} bytes in a column of type {dtype}")

@@ -30,7 +30,16 @@ if TYPE_CHECKING:
 
     from lance_core.encodings.v2_0.api import Decode, PageBuffers, PageBuilder, Steps
 
-__all__ = ["ARM", "encode_bitmap", "encode_fixed_width", "fixed_width_array", "read_flat", "read_offsets", "unwrapped"]
+__all__ = [
+    "ARM",
+    "encode_bitmap",
+    "encode_fixed_width",
+    "fixed_width_array",
+    "is_compressed",
+    "read_flat",
+    "read_offsets",
+    "unwrapped",
+]
 
 _OFFSET_BITS: Final = 64
 
@@ -64,6 +73,11 @@ def encode_bitmap(bitmap: pa.Buffer | None, bit_offset: int, num_bits: int, page
     return _flat(1, pa.py_buffer(bits), page)
 
 
+def is_compressed(message: pb20.Flat) -> bool:
+    """Whether the buffer has to be unpacked as a whole."""
+    return message.compression.scheme not in ("", "none")
+
+
 def read_flat(message: pb20.Flat, rows: Spans, page: PageBuffers) -> Steps[pa.Buffer]:
     """The values of some rows, put back to back; a bitmap starts at bit 0.
 
@@ -74,11 +88,10 @@ def read_flat(message: pb20.Flat, rows: Spans, page: PageBuffers) -> Steps[pa.Bu
     bits = message.bits_per_value
     if bits != 1 and (bits % 8 or not bits):
         raise UnsupportedEncodingError(f"flat values of {bits} bits are not read here")
-    scheme = message.compression.scheme if message.HasField("compression") else "none"
-    if scheme not in ("none", ""):
+    if is_compressed(message):
         whole = Spans.single(0, page.size(message.buffer))
         [packed] = yield [page.bytes(message.buffer, whole)]
-        return _rows_of(_unpacked(scheme, packed), bits, rows)
+        return _rows_of(_unpacked(message.compression.scheme, packed), bits, rows)
     if bits != 1:
         [values] = yield [page.bytes(message.buffer, rows.scaled(bits // 8))]
         return values

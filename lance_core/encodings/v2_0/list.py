@@ -43,9 +43,7 @@ def list_offsets(array: pa.Array) -> NDArray[Any]:
     return np.frombuffer(offsets, dtype, len(array) + 1, array.offset * dtype.itemsize)
 
 
-def encode_lists(
-    offsets: NDArray[Any], validity: NDArray[np.bool_] | None, page: PageBuilder
-) -> pb20.ArrayEncoding:
+def encode_lists(offsets: NDArray[Any], validity: NDArray[np.bool_] | None, page: PageBuilder) -> pb20.ArrayEncoding:
     """The offsets of one page.
 
     Args:

@@ -40,9 +40,7 @@ def is_packable(dtype: pa.DataType) -> bool:
         return is_packable(dtype.value_type)
     if pa.types.is_boolean(dtype) or pa.types.is_null(dtype) or pa.types.is_dictionary(dtype):
         return False
-    return bool(
-        pa.types.is_primitive(dtype) or pa.types.is_decimal(dtype) or pa.types.is_fixed_size_binary(dtype)
-    )
+    return bool(pa.types.is_primitive(dtype) or pa.types.is_decimal(dtype) or pa.types.is_fixed_size_binary(dtype))
 
 
 def encode_packed(

@@ -47,7 +47,7 @@ _SAMPLE_ROWS: Final = (1024, 32 * 1024)
 
 _COMPRESSION_KEY: Final = "lance-encoding:compression"
 _LEVEL_KEY: Final = "lance-encoding:compression-level"
-_BUFFER_SCHEMES: Final = ("zstd", "lz4")
+_BUFFER_SCHEMES: Final = ("zstd", "lz4", "none")
 _ZSTD_LEVELS: Final = range(-7, 23)
 
 
@@ -98,7 +98,7 @@ def encode_values(array: pa.Array, page: PageBuilder, options: ValueOptions) -> 
     """
     dtype = array.type
     if pa.types.is_struct(dtype):
-        return encode_packed(array, page, _encode_plain)
+        return encode_packed(array, page, _encode_any)
     if pa.types.is_dictionary(dtype):
         return encode_dictionary(array, page, _encode_any)
     if not is_variable_width(dtype):

@@ -25,6 +25,7 @@ from lance_core.encodings.v2_0 import (
     packed_struct,
 )
 from lance_core.errors import CorruptDataError, UnsupportedEncodingError
+from lance_core.proto import pb20
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
     from lance_core.encodings.v2_0.api import Arm, PageBuffers, Steps
     from lance_core.encodings.v2_0.spans import Spans
-    from lance_core.proto import pb20
 
 __all__ = ["ARMS", "REFUSED", "STRUCTURE", "decode_array", "is_packed", "selected_arm"]
 
@@ -99,13 +99,14 @@ def selected_arm(encoding: pb20.ArrayEncoding) -> str:
 
 def is_packed(message: Message) -> bool:
     """Whether some buffer below this message is compressed, and so is read as a whole."""
-    for field, value in message.ListFields():
-        if field.message_type is None:
-            continue
-        parts = value if field.is_repeated else [value]
-        if field.message_type.name == "Compression" or any(is_packed(part) for part in parts):
-            return True
-    return False
+    if isinstance(message, pb20.Flat):
+        return flat.is_compressed(message)
+    return any(
+        is_packed(part)
+        for field, value in message.ListFields()
+        if field.message_type is not None
+        for part in (value if field.is_repeated else [value])
+    )
 
 
 def decode_array(encoding: pb20.ArrayEncoding, dtype: pa.DataType, rows: Spans, page: PageBuffers) -> Steps[pa.Array]:

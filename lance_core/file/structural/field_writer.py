@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from lance_core.encodings.page_encoder import encode_pages
 from lance_core.encodings.policy.field_options import options_of
+from lance_core.encodings.policy.refusals import require_writable_field
 from lance_core.file.array_cache import ArrayCache
 from lance_core.file.blob_placement import BlobPlacement
 from lance_core.file.column_metadata import ColumnMetadata, Page
@@ -52,6 +53,7 @@ class StructuralFieldWriter:
         blobs: BlobOptions | None = None,
     ) -> None:
         """See the class."""
+        require_writable_field(field)
         for leaf in field.leaves():
             options_of(leaf, field)
         has_blobs = any(leaf.is_blob for leaf in field.leaves())

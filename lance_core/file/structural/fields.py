@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Final, cast
 import numpy as np
 import pyarrow as pa
 
-from lance_core.encodings.page_decoder import assemble, decode_leaf
-from lance_core.errors import InvalidInputError, LanceError
-from lance_core.file.page_plan import PageSegment, leaf_columns, plan_segments
+from lance_core.encodings.page_decoder import assemble
+from lance_core.errors import InvalidInputError
+from lance_core.file.read_steps import run_steps, together
+from lance_core.file.structural.page_plan import PageSegment, leaf_columns, plan_segments
+from lance_core.file.structural.page_reading import read_page
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,9 +22,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lance_core.encodings.api import LeafPage
+    from lance_core.encodings.structural.page_steps import PageState, Rows
     from lance_core.file.field_source import FieldSource, Read, Segment
     from lance_core.file.metadata_reader import MetadataReader
-    from lance_core.file.page_plan import LeafColumn, PageSlice
+    from lance_core.file.page_cache import PageCache
+    from lance_core.file.read_steps import ReadSteps
+    from lance_core.file.structural.page_plan import LeafColumn
     from lance_core.io.byte_range import ByteRange
     from lance_core.schema.field import Field
 
@@ -31,9 +36,6 @@ __all__ = ["StructuralSource", "structural_sources"]
 _MAX_SEGMENT_ROWS: Final = 4 * 1024 * 1024
 _MAX_SEGMENT_BYTES: Final = 32 * 1024 * 1024
 """Larger pages are decoded piece by piece."""
-
-_MAX_TAKE_GAP_ROWS: Final = 16 * 1024
-"""Wanted rows that are farther apart than this are decoded separately."""
 
 
 def structural_sources(
@@ -64,10 +66,11 @@ def structural_sources(
         indices.append([column_indices[leaf.id] for leaf in leaves])
     # One request for the metadata of all columns.
     metadata.columns([index for group in indices for index in group])
-    return [
-        StructuralSource(top, leaf_columns(top, group, metadata.columns(group), metadata.num_rows, metadata.path))
-        for top, group in zip(fields, indices, strict=True)
-    ]
+    sources: list[FieldSource] = []
+    for top, group in zip(fields, indices, strict=True):
+        columns = leaf_columns(top, group, metadata.columns(group), metadata.num_rows, metadata.path)
+        sources.append(StructuralSource(top, columns, metadata.page_states, is_mapped=metadata.is_mapped))
+    return sources
 
 
 class StructuralSource:
@@ -76,12 +79,18 @@ class StructuralSource:
     Args:
         field: the field.
         columns: its leaves, depth first.
+        states: what is known of pages of the file.
+        is_mapped: whether ranges of the file cost nothing until their bytes are looked at.
     """
 
-    def __init__(self, field: Field, columns: Sequence[LeafColumn]) -> None:
+    def __init__(
+        self, field: Field, columns: Sequence[LeafColumn], states: PageCache[PageState], *, is_mapped: bool
+    ) -> None:
         """See the class."""
         self._field = field
         self._columns = columns
+        self._states = states
+        self._is_mapped = is_mapped
 
     @property
     def field(self) -> Field:
@@ -100,32 +109,54 @@ class StructuralSource:
         )
 
     def first_ranges(self, segment: Segment) -> Sequence[ByteRange]:
-        """The buffers of all pages of the segment."""
-        return [buffer for part in cast("PageSegment", segment).slices for buffer in part.page.buffers]
+        """The buffers of the pages that the segment takes whole; of others only parts are read."""
+        return [
+            buffer
+            for part in cast("PageSegment", segment).slices
+            if part.stop - part.start == part.page.length
+            for buffer in part.page.buffers
+        ]
 
     def decode(self, segment: Segment, read: Read) -> pa.Array:
         """The rows of one segment."""
         slices = cast("PageSegment", segment).slices
-        buffers = iter(read(self.first_ranges(segment)))
-        leaves = [_decode_slice(part, [next(buffers) for _ in part.page.buffers]) for part in slices]
-        return assemble(self._field, leaves)
+        pages = [self._read_page(part.column, part.page_index, (part.start, part.stop)) for part in slices]
+        return assemble(self._field, run_steps(together(pages), read))
 
     def take(self, rows: NDArray[np.int64], read: Read) -> list[pa.Array]:
         """Single rows, ascending."""
-        chunks = []
-        for near in np.split(rows, np.flatnonzero(np.diff(rows) > _MAX_TAKE_GAP_ROWS) + 1):
-            if not len(near):
-                continue
-            for segment in self.plan(int(near[0]), int(near[-1]) + 1):
-                first, last = np.searchsorted(near, [segment.start, segment.stop])
-                chunks.append(self.decode(segment, read).take(pa.array(near[first:last] - segment.start)))
-        return chunks
+        return run_steps(self.take_steps(rows), read)
+
+    def take_steps(self, rows: NDArray[np.int64]) -> ReadSteps[list[pa.Array]]:
+        """The same step by step, so that several fields can share their requests."""
+        if bool((rows[1:] == rows[:-1]).any()):
+            distinct, places = np.unique(rows, return_inverse=True)
+            arrays = yield from self.take_steps(distinct)
+            return [pa.concat_arrays(arrays).take(pa.array(places))]
+        edges = np.unique(np.concatenate([column.row_starts for column in self._columns]))
+        bounds = np.searchsorted(rows, edges)
+        filled = np.flatnonzero(np.diff(bounds))
+        pages = [
+            self._read_page(column, *_rows_of_page(column, rows[bounds[piece] : bounds[piece + 1]]))
+            for piece in filled.tolist()
+            for column in self._columns
+        ]
+        leaves = yield from together(pages)
+        step = len(self._columns)
+        return [assemble(self._field, leaves[at : at + step]) for at in range(0, len(leaves), step)]
+
+    def _read_page(self, column: LeafColumn, page_index: int, rows: Rows) -> ReadSteps[LeafPage]:
+        return read_page(column, page_index, rows, self._states, is_mapped=self._is_mapped)
 
 
-def _decode_slice(part: PageSlice, buffers: list[pa.Buffer]) -> LeafPage:
-    page = part.page
-    try:
-        return decode_leaf(part.column.field, page.layout, buffers, page.length, rows=(part.start, part.stop))
-    except LanceError as error:
-        where = f"{part.column.where}, page {part.page_index}"
-        raise type(error)(f"{where}: {error.message}", **error.context) from error
+def _rows_of_page(column: LeafColumn, rows: NDArray[np.int64]) -> tuple[int, Rows]:
+    """The page that has all of some rows of the file, and the slots of the page that they are."""
+    page_index = int(np.searchsorted(column.row_starts, rows[0], side="right")) - 1
+    first = int(column.row_starts[page_index])
+    per_row = column.slots_per_row
+    start, stop = int(rows[0]) - first, int(rows[-1]) + 1 - first
+    if stop - start == len(rows):
+        return page_index, (start * per_row, stop * per_row)
+    if per_row == 1:
+        return page_index, rows - first
+    return page_index, ((rows - first)[:, None] * per_row + np.arange(per_row)).reshape(-1)

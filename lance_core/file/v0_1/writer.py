@@ -151,7 +151,8 @@ class LegacyFileWriter:
         return WrittenFile(
             num_rows=self._num_rows,
             num_bytes=self._pages.position,
-            field_ids=tuple(self._schema.field_ids()),
+            # Ascending, as readers take the first for the smallest: a column that was cast has a new id in its old place.
+            field_ids=tuple(sorted(self._schema.field_ids())),
             column_indices=(),
         )
 
@@ -192,8 +193,7 @@ class LegacyFileWriter:
         ids = self._schema.field_ids()
         num_batches = len(self._batch_offsets) - 1
         metadata = pb_file.Metadata(batch_offsets=self._batch_offsets)
-        # From the first id on, as readers do; it is the smallest one but in a schema that was put together by hand.
-        metadata.page_table_position = self._write_table(self._pages, ids[0] if ids else 0, ids, num_batches)
+        metadata.page_table_position = self._write_table(self._pages, min(ids, default=0), ids, num_batches)
         self._write_statistics(metadata)
         places = {
             field_id: DictionaryPlace(self._pages.write_values(values), len(values))

@@ -21,17 +21,11 @@ from lance_core.encodings.v2_0.registry import is_packed, selected_arm
 from lance_core.encodings.v2_0.spans import Spans
 from lance_core.errors import CorruptDataError, LanceError
 from lance_core.file.v2_0.assignment import assigned_columns, first_arm
-from lance_core.file.v2_0.columns import (
-    BlobNode,
-    BytesNode,
-    ColumnPages,
-    ListNode,
-    PackedNode,
-    StructNode,
-    ValueNode,
-    joined,
-)
+from lance_core.file.v2_0.blob_node import BlobNode
+from lance_core.file.v2_0.column_pages import ColumnPages, joined
 from lance_core.file.v2_0.fetch import first_ranges, run
+from lance_core.file.v2_0.list_nodes import BytesNode, ListNode
+from lance_core.file.v2_0.nodes import PackedNode, StructNode, ValueNode
 from lance_core.schema.logical_types import arrow_type
 
 if TYPE_CHECKING:
@@ -40,9 +34,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lance_core.file.column_metadata import ColumnMetadata
-    from lance_core.file.field_source import FieldSource, Read
+    from lance_core.file.field_source import FieldSource, Read, Segment
     from lance_core.file.metadata_reader import MetadataReader
-    from lance_core.file.v2_0.columns import Node
+    from lance_core.file.v2_0.nodes import Node
     from lance_core.io.byte_range import ByteRange
     from lance_core.schema.field import Field
 
@@ -132,12 +126,12 @@ class _Source:
                 segments.append(RowSegment(start=at, stop=end, num_bytes=share))
         return segments
 
-    def first_ranges(self, segment: RowSegment) -> list[ByteRange]:
+    def first_ranges(self, segment: Segment) -> list[ByteRange]:
         """Bytes that are wanted before anything is known."""
         steps = self._node.decode(Spans.single(segment.start, segment.stop))
         return first_ranges(steps, is_mapped=self._is_mapped)
 
-    def decode(self, segment: RowSegment, read: Read) -> pa.Array:
+    def decode(self, segment: Segment, read: Read) -> pa.Array:
         """The rows of one segment."""
         steps = self._node.decode(Spans.single(segment.start, segment.stop))
         return joined(run(steps, read, is_mapped=self._is_mapped))

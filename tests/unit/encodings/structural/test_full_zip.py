@@ -165,4 +165,4 @@ def test_contradictions_are_corrupt():
 def test_impossible_widths_are_corrupt(fields):
     layout = pb21.FullZipLayout(layers=[1], num_items=1, **fields)
     with pytest.raises(CorruptDataError):
-        full_zip.decode(layout, [np.zeros(1, np.uint8)], 1, (0, 1), DECODER)
+        read(layout, [np.zeros(1, np.uint8)], 1, (0, 1))

@@ -7,7 +7,7 @@ import pytest
 
 from lance_core.errors import CorruptDataError
 from lance_core.file.column_metadata import ColumnMetadata, Page
-from lance_core.file.page_plan import LeafColumn, PageSegment, leaf_columns, plan_segments
+from lance_core.file.structural.page_plan import LeafColumn, PageSegment, leaf_columns, plan_segments
 from lance_core.io.byte_range import ByteRange
 from lance_core.proto import pb21
 from lance_core.schema.convert import schema_from_arrow

@@ -32,6 +32,7 @@ class LeafColumn:
 
     Attributes:
         field: the leaf.
+        index: the column's number in the file.
         where: file and column, for messages.
         slots_per_row: factor between rows and ``Page.length``; more than 1 below a fixed-size list of structs.
         pages: its pages that have rows, in row order.
@@ -39,6 +40,7 @@ class LeafColumn:
     """
 
     field: Field
+    index: int
     where: str
     slots_per_row: int
     pages: tuple[Page, ...]
@@ -65,16 +67,6 @@ class PageSlice:
     def page(self) -> Page:
         """The page."""
         return self.column.pages[self.page_index]
-
-    @property
-    def key(self) -> tuple[str, int]:
-        """What names the page in the file."""
-        return self.column.where, self.page_index
-
-    @property
-    def is_whole(self) -> bool:
-        """True when every slot of the page is wanted."""
-        return (self.start, self.stop) == (0, self.page.length)
 
     @property
     def num_bytes(self) -> int:
@@ -134,7 +126,12 @@ def leaf_columns(
         np.cumsum([length // slots for length in lengths], dtype=np.int64, out=row_starts[1:])
         columns.append(
             LeafColumn(
-                field=leaf, where=f"{path}: column {index}", slots_per_row=slots, pages=pages, row_starts=row_starts
+                field=leaf,
+                index=index,
+                where=f"{path}: column {index}",
+                slots_per_row=slots,
+                pages=pages,
+                row_starts=row_starts,
             )
         )
     return columns
