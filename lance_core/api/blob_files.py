@@ -12,7 +12,9 @@ from lance_core.errors import InvalidInputError, InvalidTypeError
 from lance_core.io.byte_range import ByteRange
 
 if TYPE_CHECKING:
-    from collections.abc import Buffer, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
+
+    from _typeshed import WriteableBuffer
 
     from lance_core.io.object_store import ObjectStore
 
@@ -108,7 +110,7 @@ class BlobFile(io.BufferedIOBase):
         """All bytes that are left."""
         return self.read()
 
-    def readinto(self, buffer: Buffer) -> int:
+    def readinto(self, buffer: WriteableBuffer) -> int:
         """Fill a buffer; returns how many bytes there were."""
         view = memoryview(buffer).cast("B")
         if view.readonly:
@@ -117,7 +119,7 @@ class BlobFile(io.BufferedIOBase):
         view[: len(data)] = data
         return len(data)
 
-    def readinto1(self, buffer: Buffer) -> int:
+    def readinto1(self, buffer: WriteableBuffer) -> int:
         """The same as :meth:`readinto`."""
         return self.readinto(buffer)
 

@@ -18,10 +18,11 @@ base path must stay below it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+import pyarrow as pa
 
 from lance_core.api.blob_files import BlobPlace
 from lance_core.encodings.leaf_arrays import bytes_of, validity_of
@@ -32,7 +33,6 @@ from lance_core.io.byte_range import ByteRange
 from lance_core.io.uri import resolve
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from numpy.typing import NDArray
 
     from lance_core.table.base_paths import FileLocator, Location
@@ -116,6 +116,38 @@ class BlobDescriptors:
         # Whole files may turn out to be empty; their buffers add nothing.
         return bytes_array(values, lengths, None if bool(self.valid.all()) else self.valid)
 
+    def check(self) -> None:
+        """Compare what is described inside the table with the files; what lies outside is not looked at.
+
+        Raises:
+            NotFoundError: a sidecar is missing.
+            CorruptDataError: a value leaves its file.
+        """
+        inside = np.flatnonzero(self.valid & (self.kinds != _EXTERNAL) & (self.sizes > 0))
+        for rows in self._by_object(inside):
+            self._checked_bounds(rows)
+
+    def declared(self) -> pa.Array:
+        """The values as ``lance.blob.v2`` columns declare them: bytes, or the URI of what lies outside the table."""
+        outside = self.valid & (self.kinds == _EXTERNAL)
+        inside = replace(self, valid=self.valid & ~outside)
+        data = inside.load()
+        uris = pa.array([self._uri(row) if is_outside else None for row, is_outside in enumerate(outside.tolist())])
+        whole = ~outside | (self.sizes == 0)
+        members = [
+            data,
+            uris.cast(pa.string()),
+            pa.array(self.positions, mask=whole),
+            pa.array(self.sizes, mask=whole),
+        ]
+        names = ["data", "uri", "position", "size"]
+        return pa.StructArray.from_arrays(members, names=names, mask=pa.array(~self.valid))
+
+    def _uri(self, row: int) -> str:
+        uri = "" if self.uris is None else str(self.uris[row].as_py())
+        base_id = int(self.ids[row])
+        return self.locator.uri_below_base(base_id, uri) if base_id else uri
+
     def _by_object(self, rows: NDArray[np.int64]) -> list[NDArray[np.int64]]:
         """The rows whose values lie in the same object, object by object; external values one by one."""
         kinds, ids = self.kinds[rows], self.ids[rows]
@@ -130,15 +162,21 @@ class BlobDescriptors:
         place = self._place(first)
         if self.kinds[first] == _EXTERNAL:
             return place.store.get_ranges(place.path, [ByteRange(place.start, place.start + place.size)])
+        starts, sizes = self._checked_bounds(rows)
+        stops = starts + sizes
+        ranges = [ByteRange(start, stop) for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)]
+        return place.store.get_ranges(place.path, ranges)
+
+    def _checked_bounds(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+        """Starts and sizes of values that lie in one file of the table."""
+        place = self._place(int(rows[0]))
         starts = np.where(self.kinds[rows] == _DEDICATED, np.uint64(0), self.positions[rows])
         sizes = self.sizes[rows]
         total = float(sizes.sum(dtype=np.float64))
         num_bytes = place.store.head(place.path).num_bytes
         if total > num_bytes or bool((starts > np.uint64(num_bytes) - np.minimum(sizes, np.uint64(num_bytes))).any()):
             raise CorruptDataError(f"{place.path}: values leave the file of {num_bytes} bytes", path=place.path)
-        stops = starts + sizes
-        ranges = [ByteRange(start, stop) for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)]
-        return place.store.get_ranges(place.path, ranges)
+        return starts, sizes
 
     def _place(self, row: int) -> BlobPlace:
         kind, size = int(self.kinds[row]), int(self.sizes[row])

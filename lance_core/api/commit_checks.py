@@ -142,7 +142,7 @@ def _check_size(file: DataFile, location: Location) -> int:
         raise NotFoundError(
             f"data file {file.path} of a new fragment does not exist at {location.path}", path=location.path
         ) from error
-    if file.num_bytes and found != file.num_bytes:
+    if file.known_num_bytes not in (None, found):
         raise InvalidInputError(
             f"data file {file.path} of a new fragment has {found} bytes, recorded are {file.num_bytes}",
             path=location.path,

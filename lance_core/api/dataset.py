@@ -16,6 +16,7 @@ from lance_core.api.dataset_changes import DatasetChanges
 from lance_core.api.dataset_maintenance import DatasetMaintenance
 from lance_core.api.dataset_scans import DatasetScans
 from lance_core.api.dataset_settings import DatasetSettings
+from lance_core.api.early_fragments import with_row_counts
 from lance_core.api.fragment import LanceFragment
 from lance_core.api.location import open_log, uri_text
 from lance_core.api.operation_conversion import transaction_from_core, transaction_to_core
@@ -90,11 +91,11 @@ class LanceDataset(DatasetScans, DatasetBlobs, DatasetChanges, DatasetSettings, 
         manifest.check_readable()
         self._uri = uri
         self._log = log
-        self._manifest = manifest
+        self._locator = FileLocator(log.store, log.root, manifest.base_paths, storage_options)
+        self._manifest = with_row_counts(manifest, self._locator)
         self._storage_options = storage_options
         self._schema = manifest.schema
         self._fragments: tuple[Fragment, ...] | None = None
-        self._locator = FileLocator(log.store, log.root, manifest.base_paths, storage_options)
 
     def __repr__(self) -> str:
         """Place and version."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
-    from lance_core.api.blob_places import BlobPlace
+    from lance_core.api.blob_files import BlobPlace
     from lance_core.api.scanner import ScanSource
 
 __all__ = ["DatasetBlobs"]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, Self
 from lance_core.errors import InvalidInputError
 from lance_core.io.byte_range import ByteRange
 from lance_core.io.uri import resolve
+from lance_core.table.base_paths import directory_uri
 from lance_core.table.paths import is_plain_path
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class ExternalReferences:
     ) -> None:
         """Nothing is read."""
         # Id 0 in a descriptor means that there is no base.
-        self._bases = [(base.id, _directory(base.path)) for base in base_paths if base.id and not base.is_table_root]
+        self._bases = [(base.id, directory_uri(base.path)) for base in base_paths if base.id and not base.is_table_root]
         self._ingest = ingest
         self._allow_outside = allow_outside
         self._storage_options = storage_options
@@ -110,12 +111,7 @@ class ExternalReferences:
     def _read(self, uri: str, bounds: tuple[int, int] | None) -> bytes:
         store, path = resolve(uri, self._storage_options)
         if bounds is None:
-            return store.get(path).to_pybytes()
+            return bytes(store.get(path))
         start, size = bounds
         [found] = store.get_ranges(path, [ByteRange(start, start + size)])
-        return found.to_pybytes()
-
-
-def _directory(path: str) -> str:
-    text = path if "://" in path else f"file://{path}"
-    return text.rstrip("/") + "/"
+        return bytes(found)

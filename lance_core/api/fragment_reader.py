@@ -80,7 +80,10 @@ class FragmentReader:
         """
         file = next((file for file in self._fragment.files if field_id in file.columns()), None)
         if file is None:
-            raise CorruptDataError(f"fragment {self.fragment_id} has no data file for blob field {field_id}")
+            if descriptors.null_count < len(descriptors) or not self._fragment.files:
+                raise CorruptDataError(f"fragment {self.fragment_id} has no data file for blob field {field_id}")
+            # Rows from before the column was there: no value is looked for in the file.
+            file = self._fragment.files[0]
         return BlobDescriptors.of(descriptors, self._locator.data_file(file), self._locator)
 
     def batches(self, wanted: Schema, start: int, stop: int, batch_rows: int) -> Iterator[pa.RecordBatch]:
@@ -177,7 +180,7 @@ class FragmentReader:
         if file.path not in self._open:
             location = self._locator.data_file(file)
             reader = FileReader.open(
-                location.store, location.path, num_bytes=file.num_bytes or None, field_ids=file.field_ids
+                location.store, location.path, num_bytes=file.known_num_bytes, field_ids=file.field_ids
             )
             if reader.version is not file.file_version:
                 raise CorruptDataError(

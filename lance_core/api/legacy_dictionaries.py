@@ -108,7 +108,7 @@ class DictionaryAmendment:
             for file in fragment.files:
                 location = locator.data_file(file)
                 reader = FileReader.open(
-                    location.store, location.path, num_bytes=file.num_bytes or None, field_ids=file.field_ids
+                    location.store, location.path, num_bytes=file.known_num_bytes, field_ids=file.field_ids
                 )
                 for field in fields:
                     if field.id in file.field_ids:

@@ -103,12 +103,7 @@ class LanceScanner:
         table = ShownColumns.plan(source.schema, BlobHandling.parse(blob_handling))
         self._stored = table.stored
         self._projection = Projection.plan(table.shown, columns)
-        wanted = self._projection.wanted
-        self._columns = (
-            ShownColumns(wanted, wanted)
-            if table.shown is table.stored
-            else ShownColumns(Projection.plan(table.stored, columns).wanted, wanted)
-        )
+        self._columns = table.of(self._projection.wanted)
         self._predicate = None if filter is None else Predicate.plan(table.stored, filter)
         self._limit = None if limit is None else whole_number("limit", limit)
         self._offset = None if offset is None else whole_number("offset", offset)

@@ -23,13 +23,15 @@ from lance_core.errors import InvalidInputError
 from lance_core.file.blob_values import replace_leaves
 from lance_core.schema.blob_fields import bytes_schema, has_blobs, stored_schema
 from lance_core.schema.extension_types import storage_array
+from lance_core.schema.field import Schema
 from lance_core.schema.json_columns import ARROW_JSON, decode_json, shown_json_schema
+from lance_core.schema.projection import project_by_ids
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from lance_core.api.fragment_reader import FragmentReader
-    from lance_core.schema.field import Field, Schema
+    from lance_core.schema.field import Field
 
 __all__ = ["BlobHandling", "ShownColumns"]
 
@@ -79,6 +81,18 @@ class ShownColumns:
         stored = stored_schema(declared)
         shown = bytes_schema(declared) if handling is BlobHandling.ALL_BINARY and has_blobs(declared) else stored
         return cls(stored, shown_json_schema(shown))
+
+    def of(self, shown: Schema) -> ShownColumns:
+        """Both forms of a projection.
+
+        Args:
+            shown: fields of :attr:`shown`, possibly pruned.
+        """
+        if self.shown is self.stored:
+            return ShownColumns(shown, shown)
+        ids = {leaf.id for leaf in shown.leaves()}
+        by_id = {top.id: top for top in project_by_ids(self.stored, ids).fields}
+        return ShownColumns(Schema(fields=tuple(by_id[top.id] for top in shown.fields), metadata=shown.metadata), shown)
 
     def apply(self, batch: pa.RecordBatch, reader: FragmentReader) -> pa.RecordBatch:
         """The batch in the form that callers get.

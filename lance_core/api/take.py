@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from lance_core.api.fragment_reader import FragmentReader
 from lance_core.api.projection import Projection
+from lance_core.api.shown_columns import BlobHandling, ShownColumns
 from lance_core.errors import InvalidInputError, InvalidTypeError, RowOutOfRangeError
-from lance_core.schema.blob_fields import stored_schema
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,8 +35,9 @@ def take_rows(
         InvalidInputError: an unknown column.
         InvalidTypeError: positions that are not whole numbers, or columns that are not names.
     """
-    schema = stored_schema(source.schema)
-    projection = Projection.plan_nested(schema, columns)
+    table = ShownColumns.plan(source.schema, BlobHandling.BLOBS_DESCRIPTIONS)
+    projection = Projection.plan_nested(table.shown, columns)
+    shown = table.of(projection.wanted)
     wanted = row_positions(indices)
     readers = [FragmentReader(fragment, source.locator) for fragment in source.fragments]
     stops = np.cumsum([reader.num_live_rows for reader in readers], dtype=np.int64)
@@ -50,7 +51,9 @@ def take_rows(
     for owner in np.unique(owners).tolist():
         start = int(stops[owner - 1]) if owner else 0
         rows = wanted[order[owners[order] == owner]] - start
-        batches.append(projection.apply(readers[owner].take(projection.wanted, rows, schema)))
+        reader = readers[owner]
+        batch = shown.apply(reader.take(shown.stored, rows, table.stored), reader)
+        batches.append(projection.apply(batch))
     if not projection.schema.names:
         raise InvalidInputError("take needs at least one column")
     table = pa.Table.from_batches(batches, schema=projection.schema)

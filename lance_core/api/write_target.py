@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Self
 
 from lance_core.errors import InvalidInputError, InvalidTypeError, NotSupportedError, SchemaMismatchError
 from lance_core.file.prepared_input import PreparedInput
+from lance_core.schema.blob_fields import complete_schema
 from lance_core.schema.convert import schema_from_arrow, schema_to_arrow
 from lance_core.schema.field import Schema
 from lance_core.schema.projection import check_compatible
@@ -97,7 +98,7 @@ class WriteTarget:
             table_schema = manifest.schema
             prepared = PreparedInput(data_schema, table=table_schema)
             data_schema = prepared.schema
-            check_compatible(table_schema, data_schema)
+            check_compatible(complete_schema(table_schema), data_schema)
             if file_version.is_legacy:
                 _check_complete(table_schema, data_schema)
             present = [top for top in table_schema.fields if top.name in data_schema.names]

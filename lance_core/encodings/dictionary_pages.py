@@ -92,7 +92,7 @@ def _dictionary_page(indices: DataBlock, items: DataBlock, plan: PagePlan) -> En
     if choice is None:
         return None
     encoding, data = _encode_items(items, plan)
-    return encode_mini_block(choice, indices, plan, (encoding, pa.py_buffer(data), items.num_values))
+    return encode_mini_block(choice, indices, plan, dictionary=(encoding, pa.py_buffer(data), items.num_values))
 
 
 def _encode_items(items: DataBlock, plan: PagePlan) -> tuple[pb21.CompressiveEncoding, NDArray[np.uint8]]:

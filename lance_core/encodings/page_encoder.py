@@ -37,15 +37,8 @@ from lance_core.encodings.policy.constants import common_value
 from lance_core.encodings.policy.field_options import options_of
 from lance_core.encodings.policy.fixed_width import choose_lists, choose_rows, choose_words, plain_bytes
 from lance_core.encodings.policy.format_rules import rules_of
-from lance_core.encodings.policy.strings import (
-    FASTEST_LEVEL,
-    choose_chunks,
-    choose_compression,
-    compressed_ratio,
-    string_bytes,
-    zips_smaller,
-)
 from lance_core.encodings.registry import ENCODER
+from lance_core.encodings.string_pages import encode_strings
 from lance_core.encodings.structural import blob, constant
 from lance_core.errors import InvalidInputError, NotSupportedError
 
@@ -92,23 +85,24 @@ def encode_pages(
 
 def _encode_leaf(leaf: NestedLeaf, plan: PagePlan) -> EncodedPage:
     array, validity = leaf.array, leaf.slots[-1].validity
+    if leaf.field.is_blob and pa.types.is_struct(array.type) and array.type.num_fields == _DESCRIPTOR_MEMBERS:
+        # Null ones too: pylance 14.0.2 has no descriptors for a page of another layout.
+        descriptors = StructBlock(
+            len(array),
+            tuple(block_from_array(array.field(index), None) for index in range(_DESCRIPTOR_MEMBERS)),
+        )
+        return blob.encode(
+            plan.levels, descriptors, num_rows=plan.num_rows, encoder=ENCODER, version=plan.rules.version
+        )
     if len(array) == 0 or (validity is not None and not bool(validity.any())):
         return plan.all_null_page()
     if pa.types.is_dictionary(array.type):
         return encode_arrow_dictionary(array, validity, plan)
     if pa.types.is_struct(array.type):
-        if leaf.field.is_blob and array.type.num_fields == _DESCRIPTOR_MEMBERS:
-            descriptors = StructBlock(
-                len(array),
-                tuple(block_from_array(array.field(index), None) for index in range(_DESCRIPTOR_MEMBERS)),
-            )
-            return blob.encode(
-                plan.levels, descriptors, num_rows=plan.num_rows, encoder=ENCODER, version=plan.rules.version
-            )
         return _encode_packed(array, validity, leaf.field, plan)
     block = block_from_array(array, validity)
     if isinstance(block, VariableWidthBlock):
-        return _encode_strings(array, block, validity, plan)
+        return encode_strings(array, block, validity, plan)
     if isinstance(block, FixedWidthBlock):
         return _encode_words(array, block, validity, plan)
     if isinstance(block, FixedSizeListBlock):
@@ -129,29 +123,6 @@ def _encode_words(
         if page is not None:
             return page
     return encode_zipped(_in_whole_bytes(block), plan)
-
-
-def _encode_strings(
-    array: pa.Array, block: VariableWidthBlock, validity: NDArray[np.bool_] | None, plan: PagePlan
-) -> EncodedPage:
-    ratio = compressed_ratio(block, plan.options)
-    value = common_value(block, validity) if plan.rules.scalar_pages else None
-    if isinstance(value, VariableWidthBlock):
-        num_valid = block.num_values if validity is None else int(np.count_nonzero(validity))
-        if not zips_smaller(value, num_valid, plan.options):
-            return constant.encode_scalar(plan.levels, value, num_rows=plan.num_rows)
-    compression = choose_compression(ratio, plan.options)
-    choice = choose_chunks(block, compression, plan.options, plan.rules)
-    plain = string_bytes(block) * (ratio if compression is not None else 1.0)
-    page = None
-    if value is None:
-        page = encode_few_distinct(array, block, validity, plain + block.offsets.itemsize * block.num_values, plan)
-    if page is None and choice is not None:
-        page = encode_mini_block(choice, block, plan)
-    if page is not None:
-        return page
-    level = None if compression is None else compression.level or FASTEST_LEVEL
-    return encode_zipped(block, plan, level=level)
 
 
 def _encode_lists(block: FixedSizeListBlock, validity: NDArray[np.bool_] | None, plan: PagePlan) -> EncodedPage:

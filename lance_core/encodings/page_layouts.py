@@ -17,10 +17,9 @@ from lance_core.encodings.api import (
     StructBlock,
     VariableWidthBlock,
 )
-from lance_core.encodings.compressive.fsst import compress_strings, wrapped
+from lance_core.encodings.compressive.fsst import wrapped, wrapped_rows
 from lance_core.encodings.compressive.general import compress_chunks, compress_values
 from lance_core.encodings.policy.choices import with_room_for_levels
-from lance_core.encodings.policy.strings import choose_chunks, wants_symbols
 from lance_core.encodings.registry import ENCODER
 from lance_core.encodings.structural import constant, full_zip, mini_block
 from lance_core.proto import pb21
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lance_core.encodings.api import DataBlock
+    from lance_core.encodings.compressive.fsst import CompressedStrings
     from lance_core.encodings.levels.build import Levels
     from lance_core.encodings.policy.choices import MiniBlockChoice
     from lance_core.encodings.policy.field_options import FieldOptions
@@ -71,15 +71,19 @@ def encode_mini_block(
     choice: MiniBlockChoice,
     block: DataBlock,
     plan: PagePlan,
+    *,
     dictionary: tuple[pb21.CompressiveEncoding, pa.Buffer, int] | None = None,
+    symbols: CompressedStrings | None = None,
 ) -> EncodedPage | None:
-    """The page with its values in chunks; None if levels or long values leave no room for that."""
-    symbols = None
-    if isinstance(block, VariableWidthBlock) and wants_symbols(block, plan.options):
-        symbols = compress_strings(block)
-    if symbols is not None:
-        block = symbols.strings
-        choice = choose_chunks(block, None, plan.options, plan.rules) or choice
+    """The page with its values in chunks; None if levels or long values leave no room for that.
+
+    Args:
+        choice: how to cut and encode them.
+        block: the values.
+        plan: of the page.
+        dictionary: encoding, bytes and number of the items that the values are indices of.
+        symbols: what the values stand for, if they are codes.
+    """
     found = with_room_for_levels(choice, block, plan.levels)
     while found is not None:
         chunks = ENCODER.mini_block(found.arm, block, found.values_per_chunk)
@@ -103,7 +107,12 @@ def encode_mini_block(
 
 
 def encode_zipped(
-    block: DataBlock, plan: PagePlan, *, level: int | None = None, present: NDArray[np.bool_] | None = None
+    block: DataBlock,
+    plan: PagePlan,
+    *,
+    level: int | None = None,
+    present: NDArray[np.bool_] | None = None,
+    symbols: CompressedStrings | None = None,
 ) -> EncodedPage:
     """The page with every value behind its levels.
 
@@ -112,11 +121,11 @@ def encode_zipped(
         plan: of the page.
         level: strings are compressed one by one at this level of zstd; None = they are not.
         present: (num_values,) mask of the rows that ``block`` holds, if they are of variable width; None = all.
+        symbols: what the values stand for, if they are codes.
     """
-    arm = values_arm(block)
-    if isinstance(block, VariableWidthBlock) and wants_symbols(block, plan.options):
-        arm = "fsst"
-    encoding, values = ENCODER.per_value(arm, block)
+    encoding, values = ENCODER.per_value(values_arm(block), block)
+    if symbols is not None:
+        encoding = wrapped_rows(symbols, encoding)
     if level is not None and isinstance(values, VariableWidthBlock):
         encoding, values = compress_values(encoding, values, level) or (encoding, values)
     if present is not None and isinstance(values, VariableWidthBlock):

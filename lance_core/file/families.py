@@ -93,7 +93,7 @@ def open_sources(
         CorruptDataError: metadata is damaged.
         UnsupportedEncodingError: a page is described in a way that is not read here.
     """
-    stored = [stored_field(top) if _has_values_outside(top) else top for top in fields]
+    stored = [stored_field(top) if _has_values_outside(metadata, top, column_indices) else top for top in fields]
     sources = _family_sources(metadata, stored, column_indices)
     return [
         source if top is below else BlobBytesSource(source, top, metadata.num_bytes, metadata.path)
@@ -114,6 +114,13 @@ def _family_sources(
     return cast("list[FieldSource]", module.structural_sources(metadata, fields, column_indices))
 
 
-def _has_values_outside(field: Field) -> bool:
+def _has_values_outside(metadata: FileMetadata, field: Field, column_indices: Mapping[int, int] | None) -> bool:
     """Whether bytes are wanted that the pages only describe."""
-    return any(is_blob_v1(leaf) for leaf in field.leaves())
+    blobs = [leaf for leaf in field.leaves() if is_blob_v1(leaf)]
+    if not blobs or metadata.version is not LanceFileVersion.V2_0:
+        return bool(blobs)
+    # Releases before 0.20 do not know blobs and wrote the bytes into pages; the column says which it is.
+    container = cast("MetadataReader", metadata)
+    assigned = import_module("lance_core.file.v2_0.assignment").assigned_columns(container, column_indices)
+    columns = container.columns([assigned[leaf.id] for leaf in blobs if leaf.id in assigned])
+    return any(column.is_blob for column in columns)

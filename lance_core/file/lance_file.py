@@ -9,9 +9,9 @@ that was written for the reference library. Datasets are made of such files, but
 
 from __future__ import annotations
 
-import itertools
 from typing import TYPE_CHECKING, Self
 
+import numpy as np
 import pyarrow as pa
 
 from lance_core.errors import InvalidInputError, NotSupportedError
@@ -27,7 +27,7 @@ from lance_core.file.lance_file_metadata import (
 )
 from lance_core.file.prepared_input import PreparedInput
 from lance_core.file.reader import FileReader
-from lance_core.file.writer import DEFAULT_DATA_CACHE_BYTES, DEFAULT_MAX_PAGE_BYTES, FileWriter
+from lance_core.file.writer import DEFAULT_DATA_CACHE_BYTES, DEFAULT_MAX_PAGE_BYTES, open_file_writer
 from lance_core.io.uri import resolve
 from lance_core.schema.convert import schema_from_arrow, schema_to_arrow
 from lance_core.schema.field import Schema
@@ -40,6 +40,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import TracebackType
 
+    from lance_core.file.v0_1.writer import LegacyFileWriter
+    from lance_core.file.writer import FileWriter
+    from lance_core.io.object_store import ObjectStore
+
 __all__ = [
     "LanceBufferDescriptor",
     "LanceColumnMetadata",
@@ -50,6 +54,7 @@ __all__ = [
     "LanceFileWriter",
     "LancePageMetadata",
     "ReaderResults",
+    "refuse_namespace",
     "stable_version",
 ]
 
@@ -95,10 +100,11 @@ class LanceFileReader:
         *,
         namespace_client: object | None = None,
         table_id: list[str] | None = None,
+        _place: tuple[ObjectStore, str] | None = None,
     ) -> None:
-        """See the class."""
-        _refuse_namespace(namespace_client, table_id)
-        store, location = resolve(path, storage_options)
+        """See the class; a session passes ``_place`` instead of a path."""
+        refuse_namespace(namespace_client, table_id)
+        store, location = _place or resolve(path, storage_options)
         self._reader = FileReader.open(store, location)
         whole = self._reader.schema
         self._schema = whole if columns is None else project(whole, columns)
@@ -122,9 +128,10 @@ class LanceFileReader:
 
     def take_rows(self, indices: Sequence[int], *, batch_size: int = 1024, batch_readahead: int = 16) -> ReaderResults:
         """Single rows, whose numbers must be strictly ascending; see :meth:`read_all`."""
-        if any(left >= right for left, right in itertools.pairwise(indices)):
+        rows = np.asarray(indices, np.int64)
+        if bool((rows[1:] <= rows[:-1]).any()):
             raise InvalidInputError("row indices must be strictly ascending")
-        table = self._reader.take(self._schema.fields, indices)
+        table = self._reader.take(self._schema.fields, rows)
         return ReaderResults(pa.RecordBatchReader.from_batches(self._arrow, table.to_batches(batch_size)))
 
     def metadata(self) -> LanceFileMetadata:
@@ -179,10 +186,11 @@ class LanceFileWriter:
         namespace_client: object | None = None,
         table_id: list[str] | None = None,
         max_page_bytes: int | None = None,
+        _place: tuple[ObjectStore, str] | None = None,
     ) -> None:
-        """See the class."""
-        _refuse_namespace(namespace_client, table_id)
-        self._store, self._location = resolve(path, storage_options)
+        """See the class; a session passes ``_place`` instead of a path."""
+        refuse_namespace(namespace_client, table_id)
+        self._store, self._location = _place or resolve(path, storage_options)
         self._version = DEFAULT_VERSION if version is None else LanceFileVersion.parse(version)
         self._data_cache_bytes = data_cache_bytes
         self._max_page_bytes = DEFAULT_MAX_PAGE_BYTES if max_page_bytes is None else max_page_bytes
@@ -245,13 +253,13 @@ class LanceFileWriter:
             self.closed = True
             self._writer.abort()
 
-    def _open(self, arrow: pa.Schema) -> FileWriter:
+    def _open(self, arrow: pa.Schema) -> FileWriter | LegacyFileWriter:
         schema = schema_from_arrow(PreparedInput(arrow).schema)
         check_storable(schema, self._version)
         cache_bytes = DEFAULT_DATA_CACHE_BYTES
         if self._data_cache_bytes is not None:
             cache_bytes = self._data_cache_bytes // max(1, len(schema.fields))
-        return FileWriter(
+        return open_file_writer(
             self._store.create(self._location),
             schema,
             version=self._version,
@@ -259,7 +267,7 @@ class LanceFileWriter:
             data_cache_bytes=cache_bytes,
         )
 
-    def _opened(self) -> FileWriter:
+    def _opened(self) -> FileWriter | LegacyFileWriter:
         if self._writer is None:
             raise InvalidInputError("the file has no schema: none was given and no batch was written")
         return self._writer
@@ -270,6 +278,7 @@ def stable_version() -> str:
     return DEFAULT_VERSION.value
 
 
-def _refuse_namespace(namespace_client: object | None, table_id: list[str] | None) -> None:
+def refuse_namespace(namespace_client: object | None, table_id: list[str] | None) -> None:
+    """Raise ``NotSupportedError`` if any of the two is given."""
     if namespace_client is not None or table_id is not None:
         raise NotSupportedError("namespaces are not supported: namespace_client and table_id must be None")

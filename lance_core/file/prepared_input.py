@@ -14,14 +14,13 @@ The same holds inside structs and lists. Everything else stays as it is.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
 from lance_core.encodings.nested_arrays import list_items, with_items
 from lance_core.schema.blob_fields import is_blob_v2
-from lance_core.schema.blob_types import BlobType
-from lance_core.schema.field import BLOB_KEY
+from lance_core.schema.field import BLOB_KEY, BLOB_V2, EXTENSION_NAME_KEY
 from lance_core.schema.json_columns import encode_json, is_json_text, json_field
 
 if TYPE_CHECKING:
@@ -30,6 +29,10 @@ if TYPE_CHECKING:
     from lance_core.schema.field import Schema
 
 __all__ = ["PreparedInput"]
+
+
+_UPGRADED: Final = pa.struct([("data", pa.large_binary()), ("uri", pa.string())])
+_NAMED: Final = {EXTENSION_NAME_KEY.encode(): BLOB_V2.encode()}
 
 
 class PreparedInput:
@@ -81,7 +84,7 @@ def _declared(given: pa.Field, *, upgrades: bool) -> pa.Field:
         return json_field(given)
     if upgrades and _is_blob_v1(given):
         kept = {key: value for key, value in given.metadata.items() if key != BLOB_KEY.encode()}
-        return pa.field(given.name, BlobType(), nullable=given.nullable, metadata=kept or None)
+        return pa.field(given.name, _UPGRADED, nullable=given.nullable, metadata={**kept, **_NAMED})
     dtype = given.type
     if isinstance(dtype, pa.BaseExtensionType) or not dtype.num_fields:
         return given
@@ -107,12 +110,11 @@ def _converted(array: pa.Array, given: pa.Field, declared: pa.Field) -> pa.Array
         return array
     if is_json_text(given):
         return encode_json(array, given.name)
-    if isinstance(declared.type, BlobType):
+    if declared.type == _UPGRADED:
         data = array.cast(pa.large_binary())
-        members = [data, *(pa.nulls(len(data), member.type) for member in list(declared.type.storage_type)[1:])]
+        members = [data, pa.nulls(len(data), pa.string())]
         mask = data.is_null() if data.null_count else None
-        storage = pa.StructArray.from_arrays(members, fields=list(declared.type.storage_type), mask=mask)
-        return pa.ExtensionArray.from_storage(declared.type, storage)
+        return pa.StructArray.from_arrays(members, fields=list(_UPGRADED), mask=mask)
     if pa.types.is_struct(given.type):
         members = [
             _converted(array.field(index), before, after)

@@ -8,15 +8,15 @@ the end of a segment is copied.
 
 from __future__ import annotations
 
-import os
 from collections import deque
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import wait
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
 import pyarrow as pa
 
 from lance_core.errors import InvalidInputError
+from lance_core.file.decode_pool import decode_pool
 from lance_core.schema.logical_types import arrow_type
 
 if TYPE_CHECKING:
@@ -37,8 +37,6 @@ _SEGMENTS_AHEAD: Final = 8
 
 _INLINE_BYTES: Final = 1024 * 1024
 """Encoded bytes up to which threads cost more than they save, and one request is better than several."""
-
-_MAX_THREADS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +114,7 @@ class _Prefetched:
 
 
 class _ReadAhead:
-    """Decodes the segments of several plans in the order of their first rows, in threads of its own."""
+    """Decodes the segments of several plans in the order of their first rows, in the threads of the process."""
 
     def __init__(self, plans: Sequence[FieldPlan], read: Read) -> None:
         self._plans = plans
@@ -128,24 +126,29 @@ class _ReadAhead:
         self._next_job = 0
         self._ahead_bytes = 0
         self._ahead_segments = 0
-        self._pending: list[deque[tuple[int, Future[pa.Array]]]] = [deque() for _ in plans]
-        self._executor = ThreadPoolExecutor(max_workers=min(_MAX_THREADS, os.cpu_count() or 1))
+        self._pending: list[deque[tuple[Segment, Future[pa.Array]]]] = [deque() for _ in plans]
+        self._pool = decode_pool()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._executor.shutdown(wait=True, cancel_futures=True)
+        waiting = [future for pending in self._pending for _, future in pending if not future.cancel()]
+        # What has started goes on reading the file: who closes a scan may remove it next.
+        wait(waiting)
 
     def next(self, index: int) -> pa.Array:
         """The next segment of a plan."""
         while not self._pending[index]:
             self._submit()
-        num_bytes, future = self._pending[index].popleft()
-        self._ahead_bytes -= num_bytes
+        segment, future = self._pending[index].popleft()
+        self._ahead_bytes -= segment.num_bytes
         self._ahead_segments -= 1
         while self._may_submit():
             self._submit()
+        if future.cancel():
+            # No thread has come to it yet: rather than wait for one, do it here.
+            return self._plans[index].source.decode(segment, self._read)
         return future.result()
 
     def _may_submit(self) -> bool:
@@ -158,11 +161,10 @@ class _ReadAhead:
     def _submit(self) -> None:
         index, segment = self._jobs[self._next_job]
         self._next_job += 1
-        num_bytes = segment.num_bytes
-        self._ahead_bytes += num_bytes
+        self._ahead_bytes += segment.num_bytes
         self._ahead_segments += 1
-        future = self._executor.submit(self._plans[index].source.decode, segment, self._read)
-        self._pending[index].append((num_bytes, future))
+        future = self._pool.submit(self._plans[index].source.decode, segment, self._read)
+        self._pending[index].append((segment, future))
 
 
 def _decoder_of(plans: Sequence[FieldPlan], read: Read) -> _Inline | _ReadAhead:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FileTail"]
 
-_MAPPED_BYTES: Final = 64 * 1024 * 1024
+_MAPPED_BYTES: Final = 128 * 1024 * 1024
 """Files up to this size may stay in memory while they are open, as far as scattered rows of them have been read."""
 
 _TRAILER: Final = struct.Struct("<HH4s")

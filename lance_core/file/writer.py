@@ -25,7 +25,7 @@ from lance_core.file.global_buffers import FileDescriptor, serialize_table
 from lance_core.file.page_queue import PageQueue
 from lance_core.file.structural.field_writer import StructuralFieldWriter
 from lance_core.io.byte_range import ByteRange
-from lance_core.schema.blob_fields import file_schema
+from lance_core.schema.blob_fields import complete_schema, file_schema
 from lance_core.schema.storable import check_storable
 from lance_core.versions import DEFAULT_VERSION, LanceFileVersion
 
@@ -80,7 +80,7 @@ class WrittenFile:
 class FileWriter:
     """Writes one data file. Not safe for use by several threads at once.
 
-    Leaving the ``with`` block without :meth:`finish` aborts.
+    Leaving the ``with`` block without :meth:`finish` aborts, and so does a constructor or :meth:`finish` that fails.
 
     Args:
         stream: where the bytes go; committed by :meth:`finish`, aborted by :meth:`abort`.
@@ -107,18 +107,22 @@ class FileWriter:
         blobs: BlobOptions | None = None,
     ) -> None:
         """See the class."""
-        if max_page_bytes < 1 or data_cache_bytes < 0:
-            raise InvalidInputError(f"page sizes must be positive: {max_page_bytes=}, {data_cache_bytes=}")
-        self._version = version.require_writable()
-        check_storable(schema, version)
         self._stream = stream
-        self._schema = schema
-        self._alignment = BatchAlignment(schema)
-        self._queue = PageQueue()
-        self._columns = [
-            _field_writer(top, self._version, data_cache_bytes, max_page_bytes, self._queue, blobs)
-            for top in schema.fields
-        ]
+        try:
+            if max_page_bytes < 1 or data_cache_bytes < 0:
+                raise InvalidInputError(f"page sizes must be positive: {max_page_bytes=}, {data_cache_bytes=}")
+            self._version = version.require_writable()
+            check_storable(schema, version)
+            self._schema = schema
+            self._alignment = BatchAlignment(complete_schema(schema))
+            self._queue = PageQueue()
+            self._columns = [
+                _field_writer(top, self._version, data_cache_bytes, max_page_bytes, self._queue, blobs)
+                for top in schema.fields
+            ]
+        except BaseException:
+            stream.abort()
+            raise
         self._global_buffers: list[ByteRange] = []
         self._num_rows = 0
         self._is_open = True
@@ -177,6 +181,13 @@ class FileWriter:
         """
         self._require_open()
         self._is_open = False
+        try:
+            return self._finished()
+        except BaseException:
+            self.abort()
+            raise
+
+    def _finished(self) -> WrittenFile:
         for column in self._columns:
             column.flush(self)
         self._queue.drain()

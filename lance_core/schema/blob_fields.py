@@ -19,7 +19,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from lance_core.schema.field import BLOB_KEY, BLOB_V2, EXTENSION_METADATA_KEY, EXTENSION_NAME_KEY, PACKED_KEYS, Field
+from lance_core.schema.field import BLOB_KEY, EXTENSION_NAME_KEY, PACKED_KEYS, Field
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "bytes_schema",
-    "declared_v2",
+    "complete_schema",
     "file_schema",
     "has_blobs",
     "is_blob_v1",
@@ -36,7 +36,6 @@ __all__ = [
     "is_described",
     "stored_field",
     "stored_schema",
-    "upgraded_schema",
 ]
 
 _TRUE: Final = b"true"
@@ -107,22 +106,9 @@ def bytes_schema(schema: Schema) -> Schema:
     return _schema_mapped(schema, as_bytes)
 
 
-def declared_v2(field: Field) -> Field:
-    """The declared shape of v2 for a blob column of another shape; ids are unassigned."""
-    kept = {key: value for key, value in field.metadata.items() if key not in (BLOB_KEY, *PACKED_KEYS)}
-    return Field(
-        name=field.name,
-        logical_type="struct",
-        nullable=field.nullable,
-        children=_DECLARED_V2,
-        metadata=kept | {EXTENSION_NAME_KEY: BLOB_V2.encode(), EXTENSION_METADATA_KEY: b""},
-        extension_name=BLOB_V2,
-    )
-
-
-def upgraded_schema(schema: Schema) -> Schema:
-    """The schema with v1 blobs turned into v2, as tables of 2.2 are created; the caller numbers it anew."""
-    return _schema_mapped(schema, lambda field: declared_v2(field) if is_blob_v1(field) else field)
+def complete_schema(schema: Schema) -> Schema:
+    """The schema with all four members in every declared v2 field; tables may declare the first two only."""
+    return _schema_mapped(schema, lambda field: field.with_children(_DECLARED_V2) if is_blob_v2(field) else field)
 
 
 def _stored(field: Field) -> Field:

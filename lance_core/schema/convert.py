@@ -15,9 +15,8 @@ import pyarrow as pa
 
 from lance_core.errors import CorruptDataError, InvalidInputError, InvalidSchemaError, NotSupportedError
 from lance_core.proto import pb_file
-from lance_core.schema.extension_types import has_extension, restore_schema
+from lance_core.schema.extension_types import extension_metadata, has_extension, restore_schema
 from lance_core.schema.field import (
-    EXTENSION_METADATA_KEY,
     EXTENSION_NAME_KEY,
     UNASSIGNED_ID,
     Field,
@@ -51,9 +50,6 @@ _MAX_DEPTH: Final = 64
 
 _PRIMARY_KEY: Final = "lance-schema:unenforced-primary-key"
 _CLUSTERING_KEY: Final = "lance-schema:unenforced-clustering-key"
-
-# Extension types that Arrow itself defines do not offer their serialized form to Python; these have none.
-_WITHOUT_PARAMETERS: Final = frozenset({"arrow.uuid", "arrow.bool8", "arrow.json"})
 
 _VAR_BINARY: Final = frozenset({"string", "large_string", "binary", "large_binary", "json"})
 _NO_ENCODING: Final = frozenset({"struct", "null"})
@@ -161,7 +157,7 @@ def _from_arrow_field(column: pa.Field, where: str) -> Field:
         column = json_field(column)
     metadata = _text_keys(column.metadata)
     if isinstance(column.type, pa.BaseExtensionType):
-        metadata = _extension_metadata(column, where) | metadata
+        metadata = extension_metadata(column.type) | metadata
     extension_name = metadata.get(EXTENSION_NAME_KEY, b"")
     dtype = plain_type(column.type)
     is_json = extension_name == LANCE_JSON.encode() and pa.types.is_large_binary(dtype)
@@ -196,18 +192,6 @@ def _arrow_children(dtype: pa.DataType) -> Sequence[pa.Field]:
     if pa.types.is_fixed_size_list(dtype) and pa.types.is_struct(plain_type(dtype.value_type)):
         return [dtype.value_field]
     return ()
-
-
-def _extension_metadata(column: pa.Field, where: str) -> dict[str, bytes]:
-    name = column.type.extension_name
-    serialize = getattr(column.type, "__arrow_ext_serialize__", None)
-    if serialize is None and name not in _WITHOUT_PARAMETERS:
-        raise NotSupportedError(
-            f"column {where!r}: the parameters of extension type {column.type} are out of reach; "
-            f"cast the column to its storage type {column.type.storage_type}",
-            column=where,
-        )
-    return {EXTENSION_NAME_KEY: name.encode(), EXTENSION_METADATA_KEY: bytes(serialize()) if serialize else b""}
 
 
 def _position(metadata: Mapping[str, bytes], key: str, where: str) -> int:

@@ -156,6 +156,8 @@ def arrow_field(field: Field) -> pa.Field:
     metadata = dict(field.metadata)
     if field.extension_name:
         metadata.setdefault(EXTENSION_NAME_KEY, field.extension_name.encode())
+    if field.logical_type == "null" and not field.nullable:
+        raise CorruptDataError(f"field {field.name!r} of type null is not nullable", field=field.name)
     return pa.field(field.name, arrow_type(field), nullable=field.nullable, metadata=metadata or None)
 
 

@@ -7,7 +7,7 @@ words, strings, binaries, temporal types, null      x     x     x     x
 decimals, fixed-size binary, JSON                   x     x     x     x
 struct, list, dictionary, fixed-size list           x     x     x     x
 packed struct of members of fixed width             (1)   x     x     x
-dictionary of bools                                       x     x     x
+dictionary of bools or floats                             x     x     x
 struct without members                                    x     x     x
 values outside the pages (``lance-encoding:blob``)        x     x     x
 the same below a list                                     x
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["RULES", "StorableRule", "check_storable"]
 
 _V = LanceFileVersion
+_DICTIONARIES: Final = ("dict:bool:", "dict:halffloat:", "dict:float:", "dict:double:")
 _VARIABLE: Final = frozenset({"string", "large_string", "binary", "large_binary", "json"})
 
 
@@ -107,8 +108,8 @@ RULES: Final = (
         versions=(_V.V2_0, _V.V2_1, _V.V2_2),
     ),
     StorableRule(
-        what="a dictionary of bools",
-        applies=lambda field, _: field.logical_type.startswith("dict:bool:"),
+        what="a dictionary of bools or floats",
+        applies=lambda field, _: field.logical_type.startswith(_DICTIONARIES),
         versions=(_V.V2_0, _V.V2_1, _V.V2_2),
     ),
 )

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lance_core.table.data_file import DataFile
     from lance_core.table.deletion_file import DeletionFile
 
-__all__ = ["BasePath", "FileLocator", "Location"]
+__all__ = ["BasePath", "FileLocator", "Location", "directory_uri"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +62,12 @@ class Location:
 
     store: ObjectStore
     path: str
+
+
+def directory_uri(path: str) -> str:
+    """The URI of a directory, with a slash at its end; local paths get a scheme."""
+    text = path if "://" in path else f"file://{path}"
+    return text.rstrip("/") + "/"
 
 
 class FileLocator:
@@ -104,6 +110,11 @@ class FileLocator:
     def base_paths(self) -> tuple[BasePath, ...]:
         """The version's base paths."""
         return tuple(self._bases.values())
+
+    def uri_below_base(self, base_id: int, path: str) -> str:
+        """The URI of a file below a base path; raises as :meth:`below_base`."""
+        self.below_base(base_id, path)
+        return directory_uri(self._bases[base_id].path) + path
 
     def below_base(self, base_id: int, path: str) -> Location:
         """A file below a base path itself, such as a value that a table refers to.

@@ -70,6 +70,11 @@ class DataFile:
     base_id: int | None = None
 
     @property
+    def known_num_bytes(self) -> int | None:
+        """The recorded size; None when there is none to rely on: some releases record a wrong one for files of 0.1."""
+        return None if self.file_version.is_legacy else self.num_bytes or None
+
+    @property
     def live_field_ids(self) -> tuple[int, ...]:
         """The ids of fields that are read from this file; hidden columns and dead ones left out."""
         return tuple(field_id for field_id in self.field_ids if field_id >= 0)

@@ -148,6 +148,9 @@ class ManifestDraft:
             update = deleted.get(fragment.id)
             if update is None:
                 continue
+            if fragment.physical_rows == 0:
+                # Early releases did not record the number.
+                fragment.physical_rows = update.physical_rows
             if update.physical_rows != fragment.physical_rows:
                 raise InvalidInputError(
                     f"fragment {fragment.id} has {fragment.physical_rows} rows in version {self._previous.version}, "

@@ -37,6 +37,7 @@ NAMES = {
     "LanceDataset",
     "LanceError",
     "LanceFileReader",
+    "LanceFileSession",
     "LanceFileVersion",
     "LanceFileWriter",
     "LanceFragment",

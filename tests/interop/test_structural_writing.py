@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from lance_core.encodings.registry import describe
 from lance_core.errors import InvalidInputError, NotSupportedError, UnsupportedVersionError
-from lance_core.file.describe import describe_layout
 from lance_core.file.lance_file import LanceFileReader, LanceFileWriter
 from lance_core.file.reader import FileReader
 from lance_core.io.local_store import LocalStore
@@ -158,7 +158,15 @@ def _describe(path: Path) -> str:
     """The encodings of all pages of the first column."""
     reader = FileReader.open(LocalStore(), str(path))
     (column,) = reader.metadata.columns([0])
-    return "\n".join(describe_layout(page.layout) for page in column.pages)
+    encodings = []
+    for page in column.pages:
+        arm = page.layout.WhichOneof("layout")
+        layout = getattr(page.layout, arm)
+        if arm != "constant":
+            encodings.append(describe(layout.value_compression))
+        if arm == "mini_block" and layout.HasField("dictionary"):
+            encodings.append(f"dictionary {describe(layout.dictionary)}")
+    return "\n".join(encodings)
 
 
 @every_version
@@ -223,7 +231,7 @@ def _benchmark_columns(num_rows: int) -> dict[str, pa.Array]:
         "empty_lists": pa.array([[1], [], [], []] * (num_rows // 4)),
         "runs": pa.array(np.repeat(random.integers(0, 1 << 50, num_rows // 100), 100)),
         "dates": pa.array(np.sort(random.integers(0, 20_000, num_rows)).astype(np.int32), pa.date32()),
-        "decimals": pa.array(small).cast(pa.decimal128(20, 2)),
+        "decimals": pa.array(small).cast(pa.decimal128(22, 2)),
     }
 
 

@@ -289,6 +289,49 @@ def as_kept_by_0_1(array: pa.Array, *, nullable: bool = True) -> pa.Array:
     return pa.Array.from_buffers(dtype, count, [None, array.buffers()[1]], offset=array.offset)
 
 
+def without_hidden_values(array: pa.Array, hidden: np.ndarray | None = None) -> pa.Array:
+    """The array with zeros, empty strings and empty lists where it, or a struct around it, is null.
+
+    Args:
+        array: any of the types of format 0.1.
+        hidden: (len(array),) mask of the slots that a null around the array hides.
+    """
+    dtype, count = array.type, len(array)
+    if pa.types.is_null(dtype) or pa.types.is_dictionary(dtype):
+        return array
+    absent = array.is_null().to_numpy(zero_copy_only=False)
+    absent = absent if hidden is None else absent | hidden
+    if pa.types.is_struct(dtype):
+        members = [without_hidden_values(array.field(number), absent) for number in range(dtype.num_fields)]
+        return pa.StructArray.from_arrays(members, fields=list(dtype))
+    if pa.types.is_fixed_size_list(dtype):
+        first, stop = array.offset * dtype.list_size, (array.offset + count) * dtype.list_size
+        items = without_hidden_values(array.values[first:stop], np.repeat(absent, dtype.list_size))
+        return pa.FixedSizeListArray.from_arrays(items, type=dtype)
+    if pa.types.is_boolean(dtype):
+        return pa.array(array.fill_null(False).to_numpy(zero_copy_only=False) & ~absent)
+    if pa.types.is_list(dtype) or pa.types.is_large_list(dtype):
+        lengths = np.where(absent, 0, pc.list_value_length(array).fill_null(0).to_numpy())
+        starts = array.offsets.to_numpy()[:-1]
+        offsets = np.append(0, np.cumsum(lengths))
+        rows = np.repeat(starts - offsets[:-1], lengths) + np.arange(offsets[-1])
+        make = pa.LargeListArray if pa.types.is_large_list(dtype) else pa.ListArray
+        positions = pa.array(offsets, pa.int64() if pa.types.is_large_list(dtype) else pa.int32())
+        return make.from_arrays(positions, without_hidden_values(array.values.take(pa.array(rows))), type=dtype)
+    if dtype in STRINGS:
+        values = pa.array([b"" if gone else value for gone, value in zip(absent, plain_bytes(array), strict=True)])
+        return values.cast(dtype)
+    width = dtype.bit_width // 8
+    start = array.offset * width
+    data = np.frombuffer(array.buffers()[1], np.uint8)[start : start + count * width].reshape(count, width).copy()
+    data[absent] = 0
+    return pa.Array.from_buffers(dtype, count, [None, pa.py_buffer(data)])
+
+
+def plain_bytes(array: pa.Array) -> list[bytes]:
+    return array.cast(pa.large_binary()).to_pylist()
+
+
 # ── comparing ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 

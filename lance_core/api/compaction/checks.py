@@ -46,14 +46,11 @@ def check_rewritable(manifest: Manifest, settings: CompactionSettings) -> None:
     Raises:
         UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
         UnsupportedVersionError: new files would be of a format that is not written here, or does not hold a column.
-        NotSupportedError: the table has blobs, defers the remapping of its indices, or keeps row ids in data files.
+        NotSupportedError: the table defers the remapping of its indices, or keeps row ids in data files.
     """
     require_writable(manifest.message)
     check_storable(manifest.schema, output_version(manifest, settings).require_writable())
     where = f"version {manifest.version} cannot be compacted"
-    blob = next((leaf for leaf in manifest.schema.leaves() if leaf.is_blob), None)
-    if blob is not None:
-        raise NotSupportedError(f"{where}: column {blob.name!r} holds blobs, which are not supported", column=blob.name)
     names = {index.name for index in parse_index_section(manifest.index_section)}
     if FRAGMENT_REUSE_INDEX in names and len(names) > 1:
         raise NotSupportedError(

@@ -39,7 +39,10 @@ if TYPE_CHECKING:
 
     from lance_core.encodings.picks import Picks
 
-__all__ = ["ENCODING", "CompressedStrings", "compress_strings", "wrapped"]
+__all__ = ["ENCODING", "CompressedStrings", "compress_strings", "symbols_ratio", "train", "wrapped", "wrapped_rows"]
+
+_SAMPLE_BYTES: Final = 1 << 15
+_SAMPLE_RUNS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +58,35 @@ class CompressedStrings:
     strings: VariableWidthBlock
 
 
-def compress_strings(block: VariableWidthBlock) -> CompressedStrings | None:
-    """Compress the strings of a page with symbols found in them; None where the compiled kernel does not work."""
-    table = train_symbols(block.data, block.offsets)
+def train(block: VariableWidthBlock) -> SymbolTable | None:
+    """Symbols for the strings of a page; None where the compiled kernel does not work."""
+    return train_symbols(block.data, block.offsets)
+
+
+def symbols_ratio(table: SymbolTable, block: VariableWidthBlock) -> float:
+    """Estimate of the compressed size by the plain one, from runs of strings at even distances."""
+    num_values = block.num_values
+    mean_bytes = max(1.0, float(block.offsets[-1] - block.offsets[0]) / num_values)
+    run = max(1, int(_SAMPLE_BYTES / mean_bytes / _SAMPLE_RUNS))
+    raw = packed = 0
+    for first in range(0, num_values, max(run, num_values // _SAMPLE_RUNS)):
+        offsets = block.offsets[first : first + run + 1]
+        found = compress_with(table, block.data, offsets)
+        if found is None:
+            return 1.0
+        raw += int(offsets[-1] - offsets[0])
+        packed += len(found[0])
+    return packed / raw if raw else 1.0
+
+
+def compress_strings(block: VariableWidthBlock, table: SymbolTable | None = None) -> CompressedStrings | None:
+    """Compress the strings of a page; None where the compiled kernel does not work.
+
+    Args:
+        block: the strings.
+        table: from :func:`train`; None = find it.
+    """
+    table = table or train(block)
     found = None if table is None else compress_with(table, block.data, block.offsets)
     if table is None or found is None:
         return None
@@ -105,6 +134,11 @@ def _expand(message: pb21.Fsst, block: DataBlock) -> VariableWidthBlock:
         raise CorruptDataError("fsst: the compressed bytes end inside an escape")
     data, offsets = expanded
     return VariableWidthBlock(offsets, data)
+
+
+def wrapped_rows(compressed: CompressedStrings, encoding: pb21.CompressiveEncoding) -> pb21.CompressiveEncoding:
+    """The encoding of codes in a full-zip page as that of the strings."""
+    return _message(compressed, encoding)
 
 
 def _encode_chunks(block: Any, values_per_chunk: int, encoder: Encoder) -> EncodedChunks:

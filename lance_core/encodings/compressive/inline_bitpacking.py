@@ -26,7 +26,7 @@ from lance_core.encodings.api import (
     MiniBlockForm,
 )
 from lance_core.encodings.kernels.bits import UNSIGNED_DTYPES, bit_lengths
-from lance_core.encodings.kernels.fastlanes import BLOCK_VALUES, block_bytes, pack_blocks, pick_words, unpack_blocks
+from lance_core.encodings.kernels.fastlanes import BLOCK_VALUES, block_bytes, pack_blocks, pick_words, unpack_pieces
 from lance_core.encodings.kernels.segments import Segments
 from lance_core.errors import CorruptDataError, InternalError, UnsupportedEncodingError
 from lance_core.proto import pb21
@@ -74,27 +74,8 @@ def _pick(message: pb21.InlineBitpacking, chunks: Chunks, picks: Picks, _decoder
 def _decode_chunks(message: pb21.InlineBitpacking, chunks: Chunks, _decoder: Decoder) -> FixedWidthBlock:
     value_bits = message.uncompressed_bits_per_value
     widths, blocks = _packed_chunks(message, chunks)
-    dtype = widths.dtype
-    words = np.empty((len(widths), BLOCK_VALUES), dtype)
-    for width in np.unique(widths).tolist():
-        _unpack_chunks_of_width(words, np.flatnonzero(widths == width), blocks, value_bits, width)
-    row_starts = np.arange(len(words)) * words.strides[0]
-    values = Segments(words.reshape(-1).view(np.uint8), row_starts, chunks.num_values * dtype.itemsize)
-    return FixedWidthBlock(chunks.total_values, value_bits, values.gather())
-
-
-def _unpack_chunks_of_width(
-    words: NDArray[Any], chosen: NDArray[np.int64], blocks: Segments, value_bits: int, width: int
-) -> None:
-    of_width = blocks.select(chosen)
-    packed = of_width.rows(block_bytes(width)).view(words.dtype) if width else words[:, :0]
-    first, last = int(chosen[0]), int(chosen[-1])
-    if last - first + 1 == len(chosen):
-        unpack_blocks(packed, value_bits, width, words[first : last + 1])
-    else:
-        unpacked = np.empty((len(chosen), BLOCK_VALUES), words.dtype)
-        unpack_blocks(packed, value_bits, width, unpacked)
-        words[chosen] = unpacked
+    words = unpack_pieces(blocks.data, blocks.starts, widths.astype(np.int64), chunks.num_values, value_bits)
+    return FixedWidthBlock(len(words), value_bits, words.view(np.uint8))
 
 
 def _encode_chunks(block: Any, values_per_chunk: int, _encoder: Encoder) -> EncodedChunks:

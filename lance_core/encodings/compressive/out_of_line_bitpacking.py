@@ -20,7 +20,14 @@ import numpy as np
 
 from lance_core.encodings.api import BlockForm, Chunks, Decoder, Encoding, FixedWidthBlock
 from lance_core.encodings.kernels.bits import UNSIGNED_DTYPES
-from lance_core.encodings.kernels.fastlanes import BLOCK_VALUES, block_bytes, pack_blocks, pick_words, unpack_blocks
+from lance_core.encodings.kernels.fastlanes import (
+    BLOCK_VALUES,
+    RAW,
+    block_bytes,
+    pack_blocks,
+    pick_words,
+    unpack_pieces,
+)
 from lance_core.encodings.kernels.segments import Segments, interleave
 from lance_core.errors import CorruptDataError, InternalError, UnsupportedEncodingError
 from lance_core.proto import pb21
@@ -151,46 +158,17 @@ def _pick(message: pb21.OutOfLineBitpacking, chunks: Chunks, picks: Picks, _deco
 
 def _decode_blocks(message: pb21.OutOfLineBitpacking, chunks: Chunks, _decoder: Decoder) -> FixedWidthBlock:
     value_bits, packed_bits = _checked_widths(message)
-    word_bytes = value_bits // 8
     buffer = chunks.only_buffer("out_of_line_bitpacking")
     whole, tails, is_raw = _tail_kinds(buffer, chunks.num_values, value_bits, packed_bits)
-    num_packed = whole + ((tails > 0) & ~is_raw)
-    num_rows = num_packed + is_raw
-    words = np.empty((int(num_rows.sum()), BLOCK_VALUES), UNSIGNED_DTYPES[value_bits])
-    raw_rows = (np.cumsum(num_rows) - 1)[is_raw]
-    packed_rows = np.ones(len(words), np.bool_)
-    packed_rows[raw_rows] = False
-    _unpack_rows(words, packed_rows, _packed_segments(buffer, num_packed, packed_bits), value_bits, packed_bits)
-    raw_starts = (buffer.starts + whole * block_bytes(packed_bits))[is_raw]
-    raw = Segments(buffer.data, raw_starts, tails[is_raw] * word_bytes)
-    if raw.num_segments:
-        targets = words[raw_rows]
-        _fill_rows(targets, tails[is_raw], raw.gather().view(words.dtype))
-        words[raw_rows] = targets
-    lengths = _block_lengths(chunks.num_values, num_rows)
-    row_bytes = BLOCK_VALUES * word_bytes
-    rows = Segments(words.reshape(-1).view(np.uint8), np.arange(len(words)) * row_bytes, lengths * word_bytes)
-    return FixedWidthBlock(chunks.total_values, value_bits, rows.gather())
-
-
-def _packed_segments(buffer: Segments, num_packed: NDArray[np.int64], packed_bits: int) -> Segments:
-    """One segment per packed block of all chunks."""
-    size = block_bytes(packed_bits)
-    in_chunk = np.arange(int(num_packed.sum())) - np.repeat(np.cumsum(num_packed) - num_packed, num_packed)
-    starts = np.repeat(buffer.starts, num_packed) + in_chunk * size
-    return Segments(buffer.data, starts, np.full(len(starts), size, np.int64))
-
-
-def _unpack_rows(
-    words: NDArray[Any], chosen: NDArray[np.bool_], packed: Segments, value_bits: int, packed_bits: int
-) -> None:
-    source = packed.rows(block_bytes(packed_bits)).view(words.dtype) if packed_bits else words[:, :0]
-    if bool(chosen.all()):
-        unpack_blocks(source, value_bits, packed_bits, words)
-    else:
-        unpacked = np.empty((packed.num_segments, BLOCK_VALUES), words.dtype)
-        unpack_blocks(source, value_bits, packed_bits, unpacked)
-        words[chosen] = unpacked
+    num_pieces = whole + (tails > 0)
+    first_pieces = np.cumsum(num_pieces) - num_pieces
+    in_chunk = np.arange(int(num_pieces.sum())) - np.repeat(first_pieces, num_pieces)
+    starts = np.repeat(buffer.starts, num_pieces) + in_chunk * block_bytes(packed_bits)
+    widths = np.full(len(starts), packed_bits, np.int64)
+    widths[(first_pieces + whole)[is_raw]] = RAW
+    lengths = _block_lengths(chunks.num_values, num_pieces)
+    words = unpack_pieces(buffer.data, starts, widths, lengths, value_bits)
+    return FixedWidthBlock(len(words), value_bits, words.view(np.uint8))
 
 
 def _checked_widths(message: pb21.OutOfLineBitpacking) -> tuple[int, int]:

@@ -30,6 +30,7 @@ from lance_core.encodings.api import (
     VariableWidthBlock,
 )
 from lance_core.encodings.kernels.bits import UNSIGNED_DTYPES
+from lance_core.encodings.kernels.chunked_strings import join_chunks
 from lance_core.encodings.kernels.segments import Segments
 from lance_core.errors import CorruptDataError, InternalError, UnsupportedEncodingError
 from lance_core.proto import pb21
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ENCODING"]
 
-_MAX_INT32: Final = (1 << 31) - 1
 _BLOCK_HEADER_BYTES: Final = {32: 8, 64: 16}
 
 
@@ -54,27 +54,13 @@ def _describe(message: pb21.Variable, child: Callable[[pb21.CompressiveEncoding]
 def _decode_chunks(message: pb21.Variable, chunks: Chunks, _decoder: Decoder) -> VariableWidthBlock:
     dtype = UNSIGNED_DTYPES[_checked_offset_bits(message)]
     buffer = chunks.only_buffer("variable")
-    num_offsets = chunks.num_values + 1
-    offsets_bytes = num_offsets * dtype.itemsize
+    offsets_bytes = (chunks.num_values + 1) * dtype.itemsize
     if bool((offsets_bytes > buffer.sizes).any()):
         raise CorruptDataError("variable: a chunk is shorter than the offsets of its values")
-    offsets = Segments(buffer.data, buffer.starts, offsets_bytes).gather().view(dtype)
-    last = np.cumsum(num_offsets) - 1
-    first = last - chunks.num_values
-    ends_chunk = np.zeros(len(offsets), np.bool_)
-    ends_chunk[last] = True
-    falling = offsets[1:] < offsets[:-1]
-    falling[last[:-1]] = False
-    if bool(falling.any() or (offsets[first] < offsets_bytes).any() or (offsets[last] > buffer.sizes).any()):
+    joined = join_chunks(buffer, chunks.num_values, dtype.itemsize)
+    if joined is None:
         raise CorruptDataError("variable: the offsets of a chunk fall or leave the chunk")
-    starts, stops = offsets[first].astype(np.int64), offsets[last].astype(np.int64)
-    data = Segments(buffer.data, buffer.starts + starts, stops - starts).gather()
-    # Offsets into the joined bytes: move every chunk's by one number, and keep only the very last end.
-    shifts = np.cumsum(stops - starts) - stops
-    out = np.empty(chunks.total_values + 1, np.int32 if len(data) <= _MAX_INT32 else np.int64)
-    out[:-1] = (offsets.astype(out.dtype) + np.repeat(shifts.astype(out.dtype), num_offsets))[~ends_chunk]
-    out[-1] = len(data)
-    return VariableWidthBlock(out, data)
+    return VariableWidthBlock(*joined)
 
 
 def _pick(message: pb21.Variable, chunks: Chunks, picks: Picks, _decoder: Decoder) -> VariableWidthBlock:

@@ -21,16 +21,21 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from lance_core.encodings.kernels.bits import UNSIGNED_DTYPES
+from lance_core.encodings.kernels.loading import compiled_kernels
+from lance_core.encodings.kernels.segments import Segments
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-__all__ = ["BLOCK_VALUES", "block_bytes", "pack_blocks", "pick_words", "unpack_blocks"]
+__all__ = ["BLOCK_VALUES", "RAW", "block_bytes", "pack_blocks", "pick_words", "unpack_blocks", "unpack_pieces"]
 
 BLOCK_VALUES: Final = 1024
 """Values of one block."""
+
+RAW: Final = -1
+"""Width of a piece whose values are not packed."""
 
 _ORDER: Final = (0, 4, 2, 6, 1, 5, 3, 7)
 _ROW_GROUPS: Final = {
@@ -45,6 +50,56 @@ _BATCH_BYTES: Final = 1 << 21
 def block_bytes(packed_bits: int) -> int:
     """Bytes of one block packed to ``packed_bits`` bits, whatever the type's width."""
     return BLOCK_VALUES // 8 * packed_bits
+
+
+def unpack_pieces(
+    data: NDArray[np.uint8],
+    starts: NDArray[np.int64],
+    widths: NDArray[np.int64],
+    num_values: NDArray[np.int64],
+    value_bits: int,
+) -> NDArray[Any]:
+    """The first values of many blocks of different widths, one piece behind the other.
+
+    The caller has checked that every block lies within the data: ``128 * width`` bytes, or for width :data:`RAW` the
+    bytes of its values.
+
+    Args:
+        data: holds the blocks.
+        starts: (num_pieces,) ascending, where each block starts, in bytes.
+        widths: (num_pieces,) 0 to ``value_bits``, or :data:`RAW`: the values follow each other as they are.
+        num_values: (num_pieces,) 0 to 1024: so many values of the block are wanted.
+        value_bits: 8, 16, 32 or 64.
+
+    Returns:
+        Fresh (sum of num_values,) words.
+    """
+    dtype = UNSIGNED_DTYPES[value_bits]
+    out = np.empty(int(num_values.sum()), dtype)
+    compiled = compiled_kernels("fastlanes", out.nbytes)
+    if compiled is not None and bool((starts % 8 == starts[:1] % 8).all()):
+        compiled.unpack(data, starts, widths, num_values, value_bits, out.view(np.uint8))
+        return out
+    blocks = np.empty((len(starts), BLOCK_VALUES), dtype)
+    for width in np.unique(widths).tolist():
+        chosen = np.flatnonzero(widths == width)
+        if width == RAW:
+            lengths = num_values[chosen]
+            raw = Segments(data, starts[chosen], lengths * dtype.itemsize).gather()
+            columns = np.arange(len(raw) // dtype.itemsize) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+            blocks[np.repeat(chosen, lengths), columns] = raw.view(dtype)
+            continue
+        size = block_bytes(width)
+        segments = Segments(data, starts[chosen], np.full(len(chosen), size, np.int64))
+        packed = segments.rows(size).view(dtype) if width else blocks[chosen, :0]
+        if len(chosen) == len(blocks):
+            unpack_blocks(packed, value_bits, width, blocks)
+        else:
+            unpacked = np.empty((len(chosen), BLOCK_VALUES), dtype)
+            unpack_blocks(packed, value_bits, width, unpacked)
+            blocks[chosen] = unpacked
+    row_starts = np.arange(len(blocks)) * blocks.strides[0]
+    return Segments(blocks.reshape(-1).view(np.uint8), row_starts, num_values * dtype.itemsize).gather().view(dtype)
 
 
 def unpack_blocks(words: NDArray[Any], value_bits: int, packed_bits: int, out: NDArray[Any]) -> None:
@@ -91,6 +146,10 @@ def pack_blocks(values: NDArray[Any], value_bits: int, packed_bits: int) -> NDAr
     word = dtype.type
     lanes = BLOCK_VALUES // value_bits
     out = np.empty((len(values), lanes * packed_bits), dtype)
+    compiled = compiled_kernels("fastlanes", values.nbytes) if packed_bits and values.flags.c_contiguous else None
+    if compiled is not None:
+        compiled.pack(values.reshape(-1).view(np.uint64), value_bits, packed_bits, out.reshape(-1).view(np.uint64))
+        return out
     for batch in _batches(len(values) if packed_bits else 0, value_bits):
         source, packed = values[batch], out[batch]
         shifted = np.empty((len(source), lanes), dtype)

@@ -55,7 +55,7 @@ _MAX_INT32: Final = (1 << 31) - 1
 
 _SAMPLE_BYTES: Final = 1 << 15
 _MAX_PIECE_BYTES: Final = 512
-_ROUNDS: Final = 5
+_ROUNDS: Final = 8
 _CANDIDATE_SLOTS: Final = 1 << 16
 _MAX_CANDIDATES: Final = 1024
 """More than fit a table: some collide with better ones."""

@@ -21,9 +21,7 @@ __all__ = ["chunk_rows", "replace_by_items", "value_bounds"]
 _LEVEL_BYTES = 8
 
 
-def value_bounds(
-    definition: NDArray[np.uint16], max_visible: int, value_stops: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def value_bounds(definition: NDArray[np.uint16], max_visible: int, value_stops: NDArray[np.int64]) -> NDArray[np.int64]:
     """Where the levels of each chunk of values start: (num_chunks + 1,) int64.
 
     Args:

@@ -1,7 +1,7 @@
 """Strings and binaries: chunks or one by one, and how they are compressed.
 
-* Short ones go into chunks, which zstd compresses where a sample shrinks by 10 % or more: smaller than FSST symbols at
-  half the time, and the reader unpacks whole chunks anyway.
+* Short ones go into chunks, which zstd compresses where a sample shrinks by 10 % or more.
+* Text that FSST symbols make smaller than zstd does is stored as symbols: words of a small vocabulary, far apart.
 * Long ones are zipped, and compressed one by one under the same condition.
 * Metadata override both: ``compression`` = ``none``, ``zstd``, ``lz4``, ``fsst``, ``structural-encoding``.
 
@@ -33,8 +33,10 @@ __all__ = [
     "choose_chunks",
     "choose_compression",
     "compressed_ratio",
+    "may_want_symbols",
+    "plain_bytes",
     "string_bytes",
-    "wants_symbols",
+    "symbols_pay",
     "zips_smaller",
 ]
 
@@ -52,6 +54,8 @@ _COMPRESSION_GAIN: Final = 0.9
 _SAMPLES: Final = 8
 _SAMPLE_BYTES: Final = 8 << 10
 _ZIPPED_VALUE_BYTES: Final = 16
+_BEST_SYMBOLS_RATIO: Final = 0.3
+_OFFSETS_RATIO: Final = 0.75
 _MIN_SYMBOL_STRING: Final = 5
 _MIN_SYMBOL_BYTES: Final = 32 << 10
 
@@ -61,11 +65,32 @@ def string_bytes(block: VariableWidthBlock) -> int:
     return int(block.offsets[-1] - block.offsets[0])
 
 
-def wants_symbols(block: VariableWidthBlock, options: FieldOptions) -> bool:
-    """Whether to compress with FSST: where it is asked for, and there is enough to find symbols in."""
-    if options.compression != "fsst" or string_bytes(block) < _MIN_SYMBOL_BYTES:
+def may_want_symbols(block: VariableWidthBlock, ratio: float, options: FieldOptions) -> bool:
+    """Whether to look for FSST symbols: where they are asked for, or might beat zstd, and there is enough to look at.
+
+    Args:
+        block: the strings.
+        ratio: from :func:`compressed_ratio`.
+        options: of the field.
+    """
+    if options.compression not in (None, "fsst") or string_bytes(block) < _MIN_SYMBOL_BYTES:
+        return False
+    if options.compression is None and ratio < _BEST_SYMBOLS_RATIO:
         return False
     return int(np.diff(block.offsets).max(initial=0)) >= _MIN_SYMBOL_STRING
+
+
+def symbols_pay(block: VariableWidthBlock, symbols_ratio: float, ratio: float) -> bool:
+    """Whether symbols make the smaller page: zstd compresses offsets too, FSST does not."""
+    offset_bytes = block.offsets.itemsize * block.num_values
+    as_symbols = symbols_ratio * string_bytes(block) + offset_bytes
+    return as_symbols < plain_bytes(block, ratio) and symbols_ratio < _COMPRESSION_GAIN
+
+
+def plain_bytes(block: VariableWidthBlock, ratio: float) -> float:
+    """Estimated size of the page without dictionary and symbols."""
+    offsets_ratio = 1.0 if ratio > _COMPRESSION_GAIN else _OFFSETS_RATIO
+    return ratio * string_bytes(block) + offsets_ratio * block.offsets.itemsize * block.num_values
 
 
 def compressed_ratio(block: VariableWidthBlock, options: FieldOptions) -> float:

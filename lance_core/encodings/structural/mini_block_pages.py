@@ -9,7 +9,7 @@ Source: page layout in ``mini_block.py``; checked against pylance 14.0.2.
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,6 +24,7 @@ from lance_core.encodings.structural.level_buffers import check_levels, decode_l
 from lance_core.encodings.structural.page_steps import Wanted
 from lance_core.encodings.structural.repetition_index import RepetitionIndex
 from lance_core.encodings.structural.rows import cut_rows
+from lance_core.encodings.structural.wrapped_counts import unwrapped_counts
 from lance_core.errors import CorruptDataError
 from lance_core.proto import pb21
 
@@ -167,11 +168,7 @@ class MiniBlockState:
             first = int(np.searchsorted(table.value_stops, start, side="right"))
             last = int(np.searchsorted(table.value_stops, stop, side="left")) + 1
             first_row = int(table.value_stops[first - 1]) if first else 0
-        data_start = int(table.starts[first])
-        [found] = yield [Wanted.span(1, data_start, int(table.stops[last - 1]))]
-        chosen = slice(first, last)
-        starts = table.starts[chosen] + (int(found.starts[0]) - data_start)
-        directory = ChunkDirectory.parse(self.layout, table, chosen, found.data, starts)
+        directory = yield from self._chunks(np.arange(first, last))
         levels, block = self._decode(directory)
         is_whole = (first, last) == (0, table.num_chunks)
         return cut_rows(levels, block, start - first_row, stop - first_row, self.num_rows if is_whole else None)
@@ -207,7 +204,11 @@ class MiniBlockState:
         """Read some chunks, given in ascending order."""
         table = self.table
         [found] = yield [Wanted(1, table.starts[chosen], table.stops[chosen])]
-        return ChunkDirectory.parse(self.layout, table, chosen, found.data, found.starts)
+        directory = ChunkDirectory.parse(self.layout, table, chosen, found.data, found.starts)
+        if directory.repetition is None:
+            return directory
+        counts = unwrapped_counts(self.layout.rep_compression, directory.repetition, directory.num_levels)
+        return directory if counts is directory.num_levels else replace(directory, num_levels=counts)
 
     def _pick_values(self, rows: NDArray[np.int64]) -> PageSteps[tuple[Levels, DataBlock]]:
         """Rows of a page without lists: each is one value slot."""
@@ -298,7 +299,10 @@ class MiniBlockState:
             every = decode_levels(layout.def_compression, directory.definition, directory.num_levels, decoder)
             check_levels(layers, repetition, every)
             definition = every[wanted]
-            picks = _visible_picks(every <= layers.max_visible, wanted, directory.num_values, level_stops)
+            invisible = np.flatnonzero(every > layers.max_visible)
+            picks = _visible_picks(
+                invisible, wanted, definition <= layers.max_visible, directory.num_values, level_stops
+            )
         else:
             if not np.array_equal(directory.num_levels, directory.num_values):
                 raise CorruptDataError("a mini-block chunk has not as many values as visible levels")
@@ -313,14 +317,25 @@ class MiniBlockState:
 
 
 def _visible_picks(
-    visible: NDArray[np.bool_], wanted: NDArray[np.int64], num_values: NDArray[np.int64], level_stops: NDArray[np.int64]
+    invisible: NDArray[np.int64],
+    wanted: NDArray[np.int64],
+    is_visible: NDArray[np.bool_],
+    num_values: NDArray[np.int64],
+    level_stops: NDArray[np.int64],
 ) -> Picks:
-    """Places of the values of the wanted levels; invisible levels have none."""
-    values_before = np.zeros(len(visible) + 1, np.int64)
-    np.cumsum(visible, out=values_before[1:])
+    """Places of the values of the wanted levels; invisible levels have none.
+
+    Args:
+        invisible: (num_invisible,) which levels are invisible, ascending.
+        wanted: (num_wanted,) levels.
+        is_visible: (num_wanted,) mask.
+        num_values: (num_chunks,) values of each chunk.
+        level_stops: (num_chunks,) level at which each chunk ends.
+    """
     value_stops = np.cumsum(num_values)
-    if not np.array_equal(values_before[level_stops], value_stops):
+    if not np.array_equal(level_stops - np.searchsorted(invisible, level_stops), value_stops):
         raise CorruptDataError("a mini-block chunk has not as many values as visible levels")
-    values = values_before[wanted[visible[wanted]]]
+    shown = wanted[is_visible]
+    values = shown - np.searchsorted(invisible, shown)
     chunks = np.searchsorted(value_stops, values, side="right")
     return Picks(chunks, values - (value_stops - num_values)[chunks])

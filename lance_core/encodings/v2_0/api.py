@@ -37,9 +37,10 @@ __all__ = [
     "Steps",
     "bits_per_row",
     "blank_array",
+    "checked_values",
     "done",
-    "is_text",
     "is_variable_width",
+    "may_be_invalid",
     "together",
     "wrong_type",
 ]
@@ -169,14 +170,38 @@ def done(value: T) -> Steps[T]:
     return value
 
 
-def is_text(dtype: pa.DataType) -> bool:
-    """True for strings."""
-    return bool(pa.types.is_string(dtype) or pa.types.is_large_string(dtype))
-
-
 def is_variable_width(dtype: pa.DataType) -> bool:
     """True for strings and binaries."""
-    return is_text(dtype) or bool(pa.types.is_binary(dtype) or pa.types.is_large_binary(dtype))
+    return bool(
+        pa.types.is_string(dtype)
+        or pa.types.is_large_string(dtype)
+        or pa.types.is_binary(dtype)
+        or pa.types.is_large_binary(dtype)
+    )
+
+
+def may_be_invalid(dtype: pa.DataType) -> bool:
+    """Whether not every byte string of the right size holds values of the type, at any depth."""
+    if pa.types.is_dictionary(dtype):
+        return may_be_invalid(dtype.value_type)
+    if dtype.num_fields:
+        return any(may_be_invalid(dtype.field(index).type) for index in range(dtype.num_fields))
+    return bool(
+        is_variable_width(dtype) or pa.types.is_decimal(dtype) or pa.types.is_time(dtype) or pa.types.is_date64(dtype)
+    )
+
+
+def checked_values(array: pa.Array) -> pa.Array:
+    """The array, unless bytes of it, other than those under nulls, are no values of its type.
+
+    Raises:
+        CorruptDataError: not text, a decimal with too many digits, a time beyond the day.
+    """
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid as error:
+        raise CorruptDataError(f"a column of type {array.type} holds other bytes: {error}") from error
+    return array
 
 
 def bits_per_row(dtype: pa.DataType) -> int:

@@ -14,7 +14,9 @@ from lance_core.encodings.page_decoder import assemble
 from lance_core.errors import InvalidInputError
 from lance_core.file.read_steps import run_steps, together
 from lance_core.file.structural.page_plan import PageSegment, leaf_columns, plan_segments
-from lance_core.file.structural.page_reading import read_page
+from lance_core.file.structural.page_reading import merge_key, read_page, read_pages_as_one
+from lance_core.file.structural.row_split import split_rows
+from lance_core.file.structural.segment_merge import merge_segments
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,6 +38,9 @@ __all__ = ["StructuralSource", "structural_sources"]
 _MAX_SEGMENT_ROWS: Final = 4 * 1024 * 1024
 _MAX_SEGMENT_BYTES: Final = 32 * 1024 * 1024
 """Larger pages are decoded piece by piece."""
+
+_MERGED_BYTES: Final = 2 * 1024 * 1024
+"""Smaller neighbours are decoded together."""
 
 
 def structural_sources(
@@ -91,6 +96,7 @@ class StructuralSource:
         self._columns = columns
         self._states = states
         self._is_mapped = is_mapped
+        self._keys: dict[int, list[bytes | None]] = {}
 
     @property
     def field(self) -> Field:
@@ -98,8 +104,8 @@ class StructuralSource:
         return self._field
 
     def plan(self, start: int, stop: int, *, batch_rows: int | None = None) -> Sequence[PageSegment]:
-        """Cut rows into segments at the page boundaries of every leaf, and large pages into pieces."""
-        return plan_segments(
+        """Cut rows into segments at the page boundaries of every leaf, and large pages into pieces; join small ones."""
+        segments = plan_segments(
             self._columns,
             start,
             stop,
@@ -107,20 +113,29 @@ class StructuralSource:
             max_bytes=_MAX_SEGMENT_BYTES,
             batch_rows=batch_rows,
         )
+        return merge_segments(segments, self._merge_keys, _MERGED_BYTES)
 
     def first_ranges(self, segment: Segment) -> Sequence[ByteRange]:
         """The buffers of the pages that the segment takes whole; of others only parts are read."""
         return [
             buffer
             for part in cast("PageSegment", segment).slices
-            if part.stop - part.start == part.page.length
-            for buffer in part.page.buffers
+            if part.is_whole
+            for page in part.pages
+            for buffer in page.buffers
         ]
 
     def decode(self, segment: Segment, read: Read) -> pa.Array:
         """The rows of one segment."""
         slices = cast("PageSegment", segment).slices
-        pages = [self._read_page(part.column, part.page_index, (part.start, part.stop)) for part in slices]
+        pages = [
+            self._read_pages(
+                part.column,
+                range(part.page_index, part.page_index + part.num_pages),
+                (part.start, part.stop),
+            )
+            for part in slices
+        ]
         return assemble(self._field, run_steps(together(pages), read))
 
     def take(self, rows: NDArray[np.int64], read: Read) -> list[pa.Array]:
@@ -133,30 +148,22 @@ class StructuralSource:
             distinct, places = np.unique(rows, return_inverse=True)
             arrays = yield from self.take_steps(distinct)
             return [pa.concat_arrays(arrays).take(pa.array(places))]
-        edges = np.unique(np.concatenate([column.row_starts for column in self._columns]))
-        bounds = np.searchsorted(rows, edges)
-        filled = np.flatnonzero(np.diff(bounds))
-        pages = [
-            self._read_page(column, *_rows_of_page(column, rows[bounds[piece] : bounds[piece + 1]]))
-            for piece in filled.tolist()
-            for column in self._columns
-        ]
-        leaves = yield from together(pages)
+        readings = []
+        for part in split_rows(self._columns, rows, self._merge_keys):
+            readings += [
+                self._read_pages(column, pages, each) for column, (pages, each) in zip(self._columns, part, strict=True)
+            ]
+        leaves = yield from together(readings)
         step = len(self._columns)
         return [assemble(self._field, leaves[at : at + step]) for at in range(0, len(leaves), step)]
 
-    def _read_page(self, column: LeafColumn, page_index: int, rows: Rows) -> ReadSteps[LeafPage]:
-        return read_page(column, page_index, rows, self._states, is_mapped=self._is_mapped)
+    def _merge_keys(self, column: LeafColumn) -> list[bytes | None]:
+        """Of every page of a leaf; looked up once."""
+        if column.index not in self._keys:
+            self._keys[column.index] = [merge_key(page) for page in column.pages]
+        return self._keys[column.index]
 
-
-def _rows_of_page(column: LeafColumn, rows: NDArray[np.int64]) -> tuple[int, Rows]:
-    """The page that has all of some rows of the file, and the slots of the page that they are."""
-    page_index = int(np.searchsorted(column.row_starts, rows[0], side="right")) - 1
-    first = int(column.row_starts[page_index])
-    per_row = column.slots_per_row
-    start, stop = int(rows[0]) - first, int(rows[-1]) + 1 - first
-    if stop - start == len(rows):
-        return page_index, (start * per_row, stop * per_row)
-    if per_row == 1:
-        return page_index, rows - first
-    return page_index, ((rows - first)[:, None] * per_row + np.arange(per_row)).reshape(-1)
+    def _read_pages(self, column: LeafColumn, pages: Sequence[int], rows: Rows) -> ReadSteps[LeafPage]:
+        if len(pages) == 1:
+            return read_page(column, pages[0], rows, self._states, is_mapped=self._is_mapped)
+        return read_pages_as_one(column, pages, rows, self._states, is_mapped=self._is_mapped)

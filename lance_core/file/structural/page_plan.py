@@ -49,29 +49,41 @@ class LeafColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageSlice:
-    """Slots of one page of one leaf.
+    """Slots of one page of one leaf, or of several that follow each other.
 
     Attributes:
         column: the leaf.
-        page_index: the page's number among the leaf's pages that have rows.
-        start: first wanted slot, counted from the start of the page.
-        stop: end of the wanted slots.
+        page_index: the first page's number among the leaf's pages that have rows.
+        start: first wanted slot, counted from the start of the first page.
+        stop: end of the wanted slots, counted from there too.
+        num_pages: how many pages; of each at least one slot is wanted.
     """
 
     column: LeafColumn
     page_index: int
     start: int
     stop: int
+    num_pages: int = 1
 
     @property
-    def page(self) -> Page:
-        """The page."""
-        return self.column.pages[self.page_index]
+    def pages(self) -> Sequence[Page]:
+        """The pages."""
+        return self.column.pages[self.page_index : self.page_index + self.num_pages]
+
+    @property
+    def num_slots(self) -> int:
+        """Slots of all the pages."""
+        return sum(page.length for page in self.pages)
+
+    @property
+    def is_whole(self) -> bool:
+        """True when every slot of the pages is wanted."""
+        return (self.start, self.stop) == (0, self.num_slots)
 
     @property
     def num_bytes(self) -> int:
         """Encoded bytes, in proportion to the wanted slots."""
-        return self.page.num_bytes * (self.stop - self.start) // self.page.length
+        return sum(page.num_bytes for page in self.pages) * (self.stop - self.start) // self.num_slots
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,16 +94,13 @@ class PageSegment:
         start: first row.
         stop: end of the rows.
         slices: one per leaf, depth first.
+        num_bytes: encoded bytes of the pages, in proportion to the wanted rows.
     """
 
     start: int
     stop: int
     slices: tuple[PageSlice, ...]
-
-    @property
-    def num_bytes(self) -> int:
-        """Encoded bytes of the pages, in proportion to the wanted rows."""
-        return sum(part.num_bytes for part in self.slices)
+    num_bytes: int
 
 
 def leaf_columns(
@@ -187,14 +196,16 @@ def _edges(columns: Sequence[LeafColumn], start: int, stop: int) -> list[int]:
 
 def _may_grow(part: PageSlice, max_bytes: int) -> bool:
     """Whether the values are large and stored in few bytes: compressed one by one, or one for all."""
-    layout = part.page.layout
+    [page] = part.pages
+    layout = page.layout
     if layout.HasField("full_zip"):
         return bool(layout.full_zip.value_compression.HasField("general"))
-    return layout.HasField("constant") and part.page.num_bytes * (part.stop - part.start) > max_bytes
+    return layout.HasField("constant") and page.num_bytes * (part.stop - part.start) > max_bytes
 
 
 def _segment(columns: Sequence[LeafColumn], start: int, stop: int) -> PageSegment:
-    return PageSegment(start=start, stop=stop, slices=tuple(_page_slice(column, start, stop) for column in columns))
+    slices = tuple(_page_slice(column, start, stop) for column in columns)
+    return PageSegment(start=start, stop=stop, slices=slices, num_bytes=sum(part.num_bytes for part in slices))
 
 
 def _page_slice(column: LeafColumn, start: int, stop: int) -> PageSlice:

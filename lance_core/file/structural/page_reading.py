@@ -8,27 +8,34 @@ Source: design, see ``docs/decisions/0009-reading-data-files.md``.
 
 from __future__ import annotations
 
+import itertools
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 import numpy as np
 
 from lance_core.encodings.leaf_arrays import bytes_of
 from lance_core.encodings.page_decoder import open_page, read_leaf
+from lance_core.encodings.structural import mini_block_pages
 from lance_core.encodings.structural.page_steps import Fetched, run_in_memory
 from lance_core.errors import LanceError
+from lance_core.file.read_steps import together
 from lance_core.io.byte_range import ByteRange
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from numpy.typing import NDArray
+
     from lance_core.encodings.api import LeafPage
+    from lance_core.encodings.structural.mini_block_pages import MiniBlockState
     from lance_core.encodings.structural.page_steps import PageState, PageSteps, Rows, Wanted
+    from lance_core.file.column_metadata import Page
     from lance_core.file.page_cache import PageCache
     from lance_core.file.read_steps import ReadSteps
     from lance_core.file.structural.page_plan import LeafColumn
 
-__all__ = ["read_page"]
+__all__ = ["merge_key", "read_page", "read_pages_as_one"]
 
 T = TypeVar("T")
 
@@ -53,22 +60,85 @@ def read_page(
         UnsupportedEncodingError: the page uses an encoding that is not read here.
     """
     page = column.pages[page_index]
-    key = (column.index, page_index)
-    sizes = [buffer.num_bytes for buffer in page.buffers]
     with _located(column, page_index):
-        state = states.get(key)
         if isinstance(rows, tuple) and rows == (0, page.length):
             found = yield page.buffers
             views = [bytes_of(buffer) for buffer in found]
-            if state is None:
-                state = run_in_memory(open_page(column.field, page.layout, sizes, page.length), views)
+            sizes = [buffer.num_bytes for buffer in page.buffers]
+            state = run_in_memory(open_page(column.field, page.layout, sizes, page.length), views)
             return run_in_memory(read_leaf(column.field, state, rows), views)
-        if state is None:
-            opening = open_page(column.field, page.layout, sizes, page.length)
-            # What is kept must not keep a mapping of the file.
-            state = yield from _on_file(opening, page.buffers, is_mapped=is_mapped, copies=True)
-            states.put(key, state, state.num_bytes)
+        state = yield from _opened(column, page_index, states, is_mapped=is_mapped)
         return (yield from _on_file(read_leaf(column.field, state, rows), page.buffers, is_mapped=is_mapped))
+
+
+def merge_key(page: Page) -> bytes | None:
+    """Pages of a column whose keys are equal can be read as one; None = never."""
+    layout = page.layout
+    return mini_block_pages.merge_key(layout.mini_block) if layout.HasField("mini_block") else None
+
+
+def read_pages_as_one(
+    column: LeafColumn,
+    page_indices: Sequence[int],
+    rows: Rows,
+    states: PageCache[PageState],
+    *,
+    is_mapped: bool,
+) -> ReadSteps[LeafPage]:
+    """Read rows of several pages with the same :func:`merge_key`; otherwise as :func:`read_page`.
+
+    Args:
+        column: the leaf.
+        page_indices: the pages, ascending.
+        rows: rows of all of these pages, numbered as if they followed each other.
+        states: what is known of pages of this file.
+        is_mapped: whether ranges of the file cost nothing until their bytes are looked at.
+    """
+    pages = [column.pages[page] for page in page_indices]
+    with _located(column, page_indices[0]):
+        if isinstance(rows, tuple) and rows == (0, sum(page.length for page in pages)):
+            found = yield [buffer for page in pages for buffer in page.buffers]
+            return _decoded_as_one(column, pages, [bytes_of(buffer) for buffer in found], rows)
+        opened = yield from together([_opened(column, page, states, is_mapped=is_mapped) for page in page_indices])
+        starts = [page.buffers[1].start for page in pages]
+        state = mini_block_pages.merged(cast("list[MiniBlockState]", opened), starts)
+        # Its parts are places in the file.
+        whole = ByteRange(0, max(page.buffers[1].stop for page in pages))
+        return (yield from _on_file(read_leaf(column.field, state, rows), (whole, whole), is_mapped=is_mapped))
+
+
+def _decoded_as_one(
+    column: LeafColumn, pages: Sequence[Page], views: Sequence[NDArray[np.uint8]], rows: Rows
+) -> LeafPage:
+    """All rows of several pages of which all buffers are in memory."""
+    opened, data = [], []
+    at = 0
+    for page in pages:
+        of_page = views[at : at + len(page.buffers)]
+        at += len(page.buffers)
+        opened.append(
+            run_in_memory(open_page(column.field, page.layout, list(map(len, of_page)), page.length), of_page)
+        )
+        data.append(of_page[1])
+    starts = itertools.accumulate(map(len, data[:-1]), initial=0)
+    state = mini_block_pages.merged(cast("list[MiniBlockState]", opened), list(starts))
+    joined = np.concatenate(data)
+    return run_in_memory(read_leaf(column.field, state, rows), (joined, joined))
+
+
+def _opened(
+    column: LeafColumn, page_index: int, states: PageCache[PageState], *, is_mapped: bool
+) -> ReadSteps[PageState]:
+    """What is known of a page, read unless it has been before."""
+    key = (column.index, page_index)
+    state = states.get(key)
+    if state is None:
+        page = column.pages[page_index]
+        opening = open_page(column.field, page.layout, [buffer.num_bytes for buffer in page.buffers], page.length)
+        # What is kept must not keep a mapping of the file.
+        state = yield from _on_file(opening, page.buffers, is_mapped=is_mapped, copies=True)
+        states.put(key, state, state.num_bytes)
+    return state
 
 
 def _on_file(

@@ -155,13 +155,13 @@ class LegacyFieldSource:
         parts = min(int(np.ceil(parts)), stop - start)
         if parts <= 1:
             return bounds
-        volume = np.interp(bounds, offsets, self._bytes_before)
         if num_bytes > 0:
-            cuts = np.interp(np.linspace(*volume, parts + 1)[1:-1], self._bytes_before, offsets)
+            volume = np.interp(bounds, offsets, self._bytes_before).tolist()
+            even = np.interp(np.linspace(volume[0], volume[1], parts + 1)[1:-1], self._bytes_before, offsets)
         else:
-            cuts = np.linspace(start, stop, parts + 1)[1:-1]
+            even = np.linspace(start, stop, parts + 1)[1:-1]
         step = batch_rows if batch_rows is not None else 1
-        cuts = start + np.round((cuts - start) / step).astype(np.int64) * step
+        cuts: NDArray[np.int64] = start + np.round((even - start) / step).astype(np.int64) * step
         if batch_rows is None:
             cuts = self._snapped(cuts)
         return np.unique(np.concatenate([bounds, cuts[(cuts > start) & (cuts < stop)]]))

@@ -8,10 +8,11 @@ where empty means null, as null again.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lance_core.encodings.leaf_arrays import is_variable_width, validity_of
 from lance_core.encodings.v0_1.binary import encode_binary
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
     from lance_core.schema.field import Field
 
 __all__ = ["PageWriter", "fields_with_statistics"]
+
+
+_MOST_BYTES: Final = 16
+"""Of one value, or of two offsets."""
 
 
 class PageWriter:
@@ -83,7 +88,9 @@ class PageWriter:
             self._enter(field, self.position, len(array))
             return
         if with_statistics and not field.is_dictionary and has_statistics(array.type):
-            self.statistics.setdefault(field.id, []).append(page_statistics(array, validity))
+            # Bounds hold for what is read back: below a null struct these are zeros, not nulls.
+            shown = array if visible is None else _zeroed(array, visible)
+            self.statistics.setdefault(field.id, []).append(page_statistics(shown, validity_of(shown)))
         if is_variable_width(array.type):
             position = self._binary(array, validity)
         else:
@@ -105,6 +112,16 @@ class PageWriter:
 
     def _enter(self, field: Field, position: int, length: int) -> None:
         self.entries.setdefault(field.id, []).append((position, length))
+
+
+def _zeroed(array: pa.Array, visible: NDArray[np.bool_]) -> pa.Array:
+    """The array with zeros, or empty values, for the values that are not visible; nulls stay nulls."""
+    if visible.all():
+        return array
+    zeros = pa.py_buffer(bytes(_MOST_BYTES))
+    buffers = [None, zeros, zeros] if is_variable_width(array.type) else [None, zeros]
+    zero = pa.Array.from_buffers(array.type, 1, buffers)[0]
+    return pc.if_else(pc.or_(pa.array(visible), array.is_null()), array, zero)
 
 
 def fields_with_statistics(field: Field) -> Iterator[Field]:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
-from lance_core.encodings.v2_0.api import together
+from lance_core.encodings.v2_0.api import checked_values, is_variable_width, may_be_invalid, together
 from lance_core.encodings.v2_0.registry import decode_array
 from lance_core.file.v2_0.column_pages import joined
 
@@ -87,7 +87,10 @@ class ValueNode:
         return (yield from self.pages.decode(rows, self._page)) or [pa.nulls(0, self.dtype)]
 
     def _page(self, page: Page, rows: Spans, buffers: PageBuffers) -> Steps[pa.Array]:
-        return (yield from decode_array(page.array_encoding, self.dtype, rows, buffers))
+        array = yield from decode_array(page.array_encoding, self.dtype, rows, buffers)
+        # Strings have been checked where they were made.
+        has_more = not is_variable_width(self.dtype) and may_be_invalid(self.dtype)
+        return checked_values(array) if has_more else array
 
 
 @dataclass(frozen=True, slots=True)

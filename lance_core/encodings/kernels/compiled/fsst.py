@@ -204,7 +204,7 @@ def compress(
     The tables are those of :func:`build`. ``out`` has room for two bytes per byte of the strings and one more;
     ``out_offsets`` is (num_strings + 1,).
     """
-    inputs = (read_only(data), words_at(data), read_only(starts), read_only(stops), hashes, pairs)
+    inputs = (read_only(data), read_only(words_at(data)), read_only(starts), read_only(stops), hashes, pairs)
     _compress(*inputs, out, out_offsets)
 
 

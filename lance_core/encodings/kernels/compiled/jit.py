@@ -49,4 +49,4 @@ def read_only(array: NDArray[Any]) -> NDArray[Any]:
 def words_at(data: NDArray[np.uint8]) -> NDArray[np.uint64]:
     """The 8-byte word that starts at every byte: entry i is bytes ``[i, i + 8)``; a view, (max(0, num_bytes - 7),)."""
     num_words = max(0, len(data) - WORD_BYTES + 1)
-    return np.ndarray((num_words,), np.dtype("<u8"), data if num_words else b"", strides=(1,))
+    return np.ndarray((num_words,), np.dtype("<u8"), data, strides=(1,)) if num_words else np.empty(0, np.dtype("<u8"))
