@@ -212,6 +212,7 @@ def run_column(workdir: Path, version: str, name: str, arguments: argparse.Names
     for operation in arguments.operations:
         try:
             figures.append(run_case(operation, table, theirs, ours, version, name, arguments))
+            print(f"{version} {name} {operation}: {figures[-1].ratio:.2f}", file=sys.stderr, flush=True)
         except LanceError as error:
             console.print(f"{version} {name} {operation}: {type(error).__name__}: {error}", style="red", markup=False)
     for path in (theirs, ours):

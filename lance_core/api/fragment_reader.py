@@ -13,12 +13,13 @@ from lance_core.api.output_schema import OutputSchema, batch_without_columns
 from lance_core.api.scan_plan import live_to_physical
 from lance_core.errors import CorruptDataError, NotSupportedError
 from lance_core.file.reader import FileReader
+from lance_core.file.v0_1.metadata_reader import LegacyMetadataReader
 from lance_core.schema.blob_fields import stored_schema
 from lance_core.schema.field import Field
 from lance_core.table.deletion_file import read_deletion_offsets
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     import numpy.typing as npt
 
@@ -150,6 +151,14 @@ class FragmentReader:
             outside = [column for column in file.columns().values() if column >= num_columns]
             if outside:
                 raise CorruptDataError(f"data file {reader.path} has no column {outside[0]}", path=reader.path)
+
+    def legacy_files(self, field_ids: Sequence[int]) -> Iterator[LegacyMetadataReader]:
+        """The open 0.1 files that hold any of some fields."""
+        for file in self._fragment.files:
+            if file.file_version.is_legacy and not set(field_ids).isdisjoint(file.field_ids):
+                metadata = self._reader(file).any_metadata
+                if isinstance(metadata, LegacyMetadataReader):
+                    yield metadata
 
     def _physical_batches(self, wanted: Schema, start: int, stop: int, batch_rows: int) -> Iterator[tuple[_Parts, int]]:
         """Parts of the columns, and the number of rows, for physical rows ``[start, stop)``."""

@@ -77,6 +77,7 @@ class LanceScanner:
         with_row_id: append the column ``_rowid``.
         with_row_address: append the column ``_rowaddr``.
         blob_handling: "all_binary" for the values of blob columns; descriptors by default.
+        use_stats: leave out rows that the statistics of 0.1 files rule out; the default.
 
     Raises:
         InvalidInputError: an unknown column, a number out of range, or a filter that is none.
@@ -97,6 +98,7 @@ class LanceScanner:
         with_row_id: bool | None = None,
         with_row_address: bool | None = None,
         blob_handling: str | None = None,
+        use_stats: bool | None = None,
     ) -> None:
         """Plan the scan; nothing is read."""
         self._source = source
@@ -115,6 +117,7 @@ class LanceScanner:
             raise NotSupportedError(
                 "with_row_id: the table has stable row ids, which cannot be read; see with_row_address"
             )
+        self._use_stats = use_stats is None or bool(use_stats)
         plan_ranges((), offset=self._offset, limit=self._limit)
 
     @property
@@ -190,7 +193,7 @@ class LanceScanner:
         for reader in self._readers():
             if cut.is_done():
                 return
-            for rows, batch in matching_batches(reader, predicate, self._batch_rows):
+            for rows, batch in matching_batches(reader, predicate, self._batch_rows, use_stats=self._use_stats):
                 kept = cut.next(len(rows))
                 if kept.start < kept.stop:
                     some = batch.slice(kept.start, kept.stop - kept.start)
@@ -206,7 +209,7 @@ class LanceScanner:
         for reader in self._readers():
             if cut.is_done():
                 return
-            for rows in gathered(find_rows(reader, self._predicate, self._batch_rows), cut):
+            for rows in gathered(find_rows(reader, self._predicate, self._batch_rows, use_stats=self._use_stats), cut):
                 yield reader, rows
 
     def _readers(self) -> Iterator[FragmentReader]:

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from lance_core.file.reader import FileReader
     from lance_core.io.byte_range import ByteRange
     from lance_core.proto import pb20
-    from lance_core.schema.field import Field
+    from lance_core.schema.field import Field, Schema
 
-__all__ = ["describe_file", "describe_layout"]
+__all__ = ["describe_fields", "describe_file", "describe_layout"]
 
 
 def describe_file(reader: FileReader) -> str:
@@ -45,13 +45,18 @@ def describe_layout(layout: pb21.PageLayout | pb20.ArrayEncoding) -> str:
     return describe_message(layout)
 
 
+def describe_fields(schema: Schema) -> Iterator[str]:
+    """A line per field and per entry of metadata, indented by their depth."""
+    for top in schema.fields:
+        yield from _field_lines(top, 1)
+    yield from _metadata_lines(schema.metadata, 1)
+
+
 def _lines(reader: FileReader) -> Iterator[str]:
     metadata = reader.any_metadata
     yield f"data file {reader.version.value}, {reader.num_rows} rows, {metadata.num_bytes} bytes"
     yield "schema"
-    for top in reader.schema.fields:
-        yield from _field_lines(top, 1)
-    yield from _metadata_lines(reader.schema.metadata, 1)
+    yield from describe_fields(reader.schema)
     if isinstance(metadata, MetadataReader):
         yield from _container_lines(metadata)
     else:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FieldPlan", "scan_arrays", "scan_batches"]
 
-_READ_AHEAD_BYTES: Final = 64 * 1024 * 1024
+_READ_AHEAD_BYTES: Final = 32 * 1024 * 1024
 """Encoded bytes of segments that may be fetched and decoded before the consumer asks for them."""
 
 _SEGMENTS_AHEAD: Final = 8

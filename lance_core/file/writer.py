@@ -49,7 +49,10 @@ __all__ = [
 ]
 
 DEFAULT_DATA_CACHE_BYTES: Final = 8 * 1024 * 1024
-"""Collected per leaf column before a page is written."""
+"""Collected per leaf column before a page is written; less in files of more than 32 leaf columns."""
+
+_MAX_COLLECTED_BYTES: Final = 256 * 1024 * 1024
+"""Collected by all columns together, if nothing else is asked for: files of many columns get smaller pages."""
 
 DEFAULT_MAX_PAGE_BYTES: Final = 32 * 1024 * 1024
 """A larger array is cut into several pages."""
@@ -116,6 +119,8 @@ class FileWriter:
             self._schema = schema
             self._alignment = BatchAlignment(complete_schema(schema))
             self._queue = PageQueue()
+            if data_cache_bytes == DEFAULT_DATA_CACHE_BYTES:
+                data_cache_bytes = min(data_cache_bytes, _MAX_COLLECTED_BYTES // max(1, len(schema.leaves())))
             self._columns = [
                 _field_writer(top, self._version, data_cache_bytes, max_page_bytes, self._queue, blobs)
                 for top in schema.fields

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from lance_core.schema.field import EXTENSION_METADATA_KEY, EXTENSION_NAME_KEY
+from lance_core.schema.logical_types import BFLOAT16
 
 if TYPE_CHECKING:
     from lance_core.schema.field import Field
@@ -34,7 +35,7 @@ _LENGTH_BYTES: Final = 4
 
 def has_extension(field: Field) -> bool:
     """Whether the field or one below it names an extension type."""
-    return any(node.extension_name for node in field.walk())
+    return any(node.extension_name or BFLOAT16 in node.logical_type for node in field.walk())
 
 
 def restore_schema(schema: pa.Schema) -> pa.Schema:

@@ -84,7 +84,7 @@ def encode_json(array: pa.Array, where: str) -> pa.Array:
     text = array.storage if isinstance(array, pa.ExtensionArray) else array
     try:
         return pa.array(_mapped(text, jsonb_from_text), pa.large_binary())
-    except ValueError as error:
+    except InvalidInputError as error:
         raise InvalidInputError(f"column {where!r}: a value is not valid JSON: {error}", column=where) from error
 
 
@@ -96,7 +96,7 @@ def decode_json(array: pa.Array, where: str) -> pa.Array:
     """
     try:
         return pa.array(_mapped(array, text_from_jsonb), pa.string())
-    except ValueError as error:
+    except CorruptDataError as error:
         raise CorruptDataError(f"column {where!r}: a value is not binary JSON: {error}", column=where) from error
 
 

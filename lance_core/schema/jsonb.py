@@ -24,7 +24,7 @@ import struct
 from collections import Counter
 from typing import Any, Final
 
-from lance_core.errors import InvalidInputError
+from lance_core.errors import CorruptDataError, InvalidInputError
 
 __all__ = ["jsonb_from_text", "text_from_jsonb"]
 
@@ -45,13 +45,17 @@ def jsonb_from_text(text: bytes) -> bytes:
     """The binary form of a JSON text.
 
     Raises:
-        ValueError: not JSON, a key that occurs twice in one object, or a document nested more than 256 deep.
+        InvalidInputError: not JSON, a key that occurs twice in one object, or a document nested more than 256 deep.
     """
     try:
         value = json.loads(text.decode(), object_pairs_hook=_object, strict=False, parse_constant=_no_constant)
         kind, data = _encoded(value, 0)
     except RecursionError as error:
-        raise ValueError(f"a document is nested more than {_MAX_DEPTH} deep") from error
+        raise InvalidInputError(f"a document is nested more than {_MAX_DEPTH} deep") from error
+    except InvalidInputError:
+        raise
+    except ValueError as error:
+        raise InvalidInputError(f"not JSON: {error}") from error
     if kind == _CONTAINER:
         return data
     return _word(_SCALAR, 0) + _word(kind, len(data)) + data
@@ -61,7 +65,7 @@ def text_from_jsonb(data: bytes) -> str:
     """The JSON text of a document, without blanks; NaN and infinities give null.
 
     Raises:
-        ValueError: not such a document.
+        CorruptDataError: not such a document.
     """
     if not data:
         return "null"
@@ -139,7 +143,7 @@ def _double(value: float) -> bytes:
 
 def _split(data: bytes, at: int) -> tuple[int, int]:
     if at + _WORD_BYTES > len(data):
-        raise InvalidInputError(f"a document of {len(data)} bytes ends inside an entry")
+        raise CorruptDataError(f"a document of {len(data)} bytes ends inside an entry")
     word = int.from_bytes(data[at : at + _WORD_BYTES], "big")
     return word >> _KIND_SHIFT, word & _COUNT_MASK
 
@@ -148,33 +152,33 @@ def _text(kind: int, data: bytes, start: int, size: int, depth: int) -> str:
     """The text of the entry at ``data[start : start + size]``."""
     stop = start + size
     if stop > len(data):
-        raise InvalidInputError(f"an entry of a document of {len(data)} bytes ends at byte {stop}")
+        raise CorruptDataError(f"an entry of a document of {len(data)} bytes ends at byte {stop}")
     if kind in _CONSTANTS:
         return _CONSTANTS[kind]
     if kind == _STRING:
-        return json.dumps(data[start:stop].decode(), ensure_ascii=False)
+        return _string_text(data[start:stop])
     if kind == _NUMBER:
         return _number_text(data[start:stop])
     if kind != _CONTAINER:
-        raise InvalidInputError(f"an entry of kind {kind} is not known")
+        raise CorruptDataError(f"an entry of kind {kind} is not known")
     if depth >= _MAX_DEPTH:
-        raise InvalidInputError(f"a document is nested more than {_MAX_DEPTH} deep")
+        raise CorruptDataError(f"a document is nested more than {_MAX_DEPTH} deep")
     return _container_text(data, start, stop, depth)
 
 
 def _container_text(data: bytes, start: int, stop: int, depth: int) -> str:
     kind, count = _split(data, start)
     if kind not in (_ARRAY, _OBJECT):
-        raise InvalidInputError(f"a container of kind {kind} is not known")
+        raise CorruptDataError(f"a container of kind {kind} is not known")
     num_entries = count * (1 + (kind == _OBJECT))
     at = start + _WORD_BYTES * (1 + num_entries)
     if at > stop:
-        raise InvalidInputError(f"a container of {num_entries} entries in {stop - start} bytes")
+        raise CorruptDataError(f"a container of {num_entries} entries in {stop - start} bytes")
     texts = []
     for index in range(num_entries):
         entry_kind, size = _split(data, start + _WORD_BYTES * (1 + index))
         if at + size > stop:
-            raise InvalidInputError("an entry leaves its container")
+            raise CorruptDataError("an entry leaves its container")
         texts.append(_text(entry_kind, data, at, size, depth + 1))
         at += size
     if kind == _ARRAY:
@@ -184,6 +188,13 @@ def _container_text(data: bytes, start: int, stop: int, depth: int) -> str:
 
 
 _CONSTANTS: Final = {_NULL: "null", _FALSE: "false", _TRUE: "true"}
+
+
+def _string_text(data: bytes) -> str:
+    try:
+        return json.dumps(data.decode(), ensure_ascii=False)
+    except UnicodeDecodeError as error:
+        raise CorruptDataError(f"a string is not UTF-8: {error}") from error
 
 
 def _number_text(data: bytes) -> str:
@@ -197,7 +208,7 @@ def _number_text(data: bytes) -> str:
         return str(int.from_bytes(body, "big", signed=tag == _SIGNED))
     if tag == _DOUBLE and len(body) == struct.calcsize(">d"):
         return _double_text(struct.unpack(">d", body)[0])
-    raise InvalidInputError(f"a number of kind {tag:#x} in {len(body)} bytes is not known")
+    raise CorruptDataError(f"a number of kind {tag:#x} in {len(body)} bytes is not known")
 
 
 def _double_text(value: float) -> str:

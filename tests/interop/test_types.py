@@ -10,6 +10,7 @@ import pytest
 
 import lance_core
 from lance_core.errors import LanceError, NotSupportedError
+from lance_core.schema.extension_types import storage_array
 from tests.support.type_catalogue import REFUSED, TYPES, column
 
 VERSIONS = ["0.1", "2.0", "2.1", "2.2"]
@@ -46,6 +47,11 @@ def _rows(name: str) -> pa.Table:
     return rows.select(["x"]) if name in ALONE else rows
 
 
+def _stored(rows: pa.Table) -> str:
+    """The values without extension types, which may be registered or not."""
+    return repr([value for chunk in rows["x"].chunks for value in storage_array(chunk).to_pylist()])
+
+
 def _same(left: pa.Table, right: pa.Table) -> bool:
     return left.schema.equals(right.schema, check_metadata=True) and repr(column(left)) == repr(column(right))
 
@@ -58,7 +64,7 @@ def test_tables_of_both(tmp_path, name: str, version: str) -> None:
     lance.write_dataset(rows, theirs, data_storage_version="legacy" if version == "0.1" else version)
     expected = lance.dataset(theirs).to_table()
     if version != "0.1":
-        assert repr(column(expected)) == repr(column(rows)) or name == "json"
+        assert _stored(expected) == _stored(rows) or name == "json"
     assert _same(lance.dataset(mine).to_table(), expected)
     assert _same(lance_core.dataset(mine).to_table(), expected)
     assert _same(lance_core.dataset(theirs).to_table(), expected)

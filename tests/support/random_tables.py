@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import decimal
 import random
+from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +26,6 @@ DICTIONARIES = [pa.dictionary(pa.int16(), pa.string()), pa.dictionary(pa.int8(),
 COMPRESSIONS = ["zstd", "lz4", "none", "fsst"]
 SCALARS = [*FIXED, *STRINGS]
 LEAVES = [*SCALARS, *STRINGS, *STRINGS, *VECTORS, *DICTIONARIES, pa.null()]
-DATES = (pa.types.is_date64, 86_400_000)
 HIGHEST = {
     "date32[day]": 200_000,
     "date64[ms]": 20_000,
@@ -81,7 +81,7 @@ class RandomTable:
             metadata["lance-encoding:compression"] = self.choose.choice(COMPRESSIONS)
         if dtype in FLOATS[1:] and self.choose.random() < 0.3:
             metadata = {"lance-encoding:compression": "lz4", "lance-encoding:bss": "on"}
-        if self.version >= "2.1" and self.choose.random() < 0.15 and not has_dictionary(dtype):
+        if self.version >= "2.1" and self.choose.random() < 0.15 and not has_any(dtype, is_kept_in_small_chunks):
             metadata["lance-encoding:structural-encoding"] = self.choose.choice(["fullzip", "miniblock"])
         if metadata.get("lance-encoding:compression") == "fsst" and (self.version == "2.0" or dtype not in STRINGS[:2]):
             # The reference cannot write it for every type and page.
@@ -252,10 +252,14 @@ def bitmap_of(mask: np.ndarray | None) -> pa.Buffer | None:
     return None if mask is None else pa.py_buffer(np.packbits(~mask, bitorder="little"))
 
 
-def has_dictionary(dtype: pa.DataType) -> bool:
-    return pa.types.is_dictionary(dtype) or any(
-        has_dictionary(dtype.field(number).type) for number in range(dtype.num_fields)
-    )
+def has_any(dtype: pa.DataType, test: Callable[[pa.DataType], bool]) -> bool:
+    """Whether the type, or one inside it, passes the test."""
+    return test(dtype) or any(has_any(dtype.field(number).type, test) for number in range(dtype.num_fields))
+
+
+def is_kept_in_small_chunks(dtype: pa.DataType) -> bool:
+    """Types for which the reference does not take every ``lance-encoding:structural-encoding``."""
+    return pa.types.is_fixed_size_list(dtype) or pa.types.is_dictionary(dtype)
 
 
 # ── what 0.1 keeps ───────────────────────────────────────────────────────────────────────────────────────────────────

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
+from lance.arrow import bfloat16_array
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -157,6 +158,10 @@ TYPES: Final[dict[str, Callable[[], pa.Table]]] = {
         metadata={"ARROW:extension:name": "example.unregistered", "ARROW:extension:metadata": '{"a": 1}'},
     ),
     "uuid": lambda: table_of(pa.array([b"0" * 16, None], pa.uuid())),
+    "bfloat16 of pylance": lambda: table_of(bfloat16_array([1.5, None, -2.0])),
+    "bfloat16 vectors of pylance": lambda: table_of(
+        pa.FixedSizeListArray.from_arrays(bfloat16_array([1.5, 2.5, -2.0, 0.5]), 2)
+    ),
     "fixed shape tensor": lambda: table_of(
         pa.FixedShapeTensorArray.from_numpy_ndarray(np.arange(12, dtype=np.float32).reshape(2, 2, 3))
     ),

@@ -76,6 +76,7 @@ def encode(
     if levels.layers.max_repetition:
         raise NotSupportedError("lists of values outside the pages (lance-encoding:blob) cannot be written")
     position, size = (_words(member) for member in descriptors.members)
+    position = np.where(size == 0, np.uint64(0), position)
     if levels.definition is not None:
         null = levels.definition > 0
         position = np.where(null, levels.definition.astype(np.uint64) << np.uint64(_LEVEL_SHIFT), position)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["StructuralSource", "structural_sources"]
 
 _MAX_SEGMENT_ROWS: Final = 4 * 1024 * 1024
-_MAX_SEGMENT_BYTES: Final = 32 * 1024 * 1024
+_MAX_SEGMENT_BYTES: Final = 8 * 1024 * 1024
 """Larger pages are decoded piece by piece."""
 
 _MERGED_BYTES: Final = 2 * 1024 * 1024

@@ -151,7 +151,7 @@ class LegacyFileWriter:
         return WrittenFile(
             num_rows=self._num_rows,
             num_bytes=self._pages.position,
-            # Ascending, as readers take the first for the smallest: a column that was cast has a new id in its old place.
+            # Ascending, as readers take the first for the smallest; a column that was cast keeps its old place.
             field_ids=tuple(sorted(self._schema.field_ids())),
             column_indices=(),
         )

@@ -22,8 +22,10 @@ def test_slots_become_items():
         np.array([2, 0, 3]), np.array([1, 1, 2], np.uint16), np.array([0, 4, 5], np.uint16)
     )
     assert repetition.tolist() == [1, 0, 1, 2, 0, 0]
-    assert definition is not None and definition.tolist() == [0, 0, 4, 5, 5, 5]
-    assert closed is not None and closed.tolist() == [False, False, True, False, False, False]
+    assert definition is not None
+    assert definition.tolist() == [0, 0, 4, 5, 5, 5]
+    assert closed is not None
+    assert closed.tolist() == [False, False, True, False, False, False]
 
 
 @pytest.mark.usefixtures("implementation")
