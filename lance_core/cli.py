@@ -71,8 +71,8 @@ def _described(uri: str) -> Iterator[str]:
 
 def _inspected(uri: str, version: int | None) -> Iterator[str]:
     from lance_core.api.dataset import LanceDataset
-    from lance_core.api.references import read_manifest
     from lance_core.api.location import open_log
+    from lance_core.api.references import read_manifest
     from lance_core.file.describe import describe_fields
 
     log = open_log(uri, None)

@@ -11,7 +11,6 @@ Versions             Metadata                                     Fields
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Protocol, cast
 
 from lance_core.file.blob_values import BlobBytesSource
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 
     from lance_core.file.field_source import FieldSource
     from lance_core.file.tail import FileTail
+    from lance_core.file.v0_1.metadata_reader import LegacyMetadataReader
     from lance_core.io.byte_range import ByteRange
     from lance_core.schema.field import Field, Schema
 
@@ -73,8 +73,9 @@ def open_metadata(tail: FileTail, field_ids: Sequence[int] | None) -> FileMetada
     """
     version = tail.version.require_readable()
     if version is LanceFileVersion.V0_1:
-        module = import_module("lance_core.file.v0_1.metadata_reader")
-        return cast("FileMetadata", module.LegacyMetadataReader(tail, field_ids))
+        from lance_core.file.v0_1.metadata_reader import LegacyMetadataReader
+
+        return LegacyMetadataReader(tail, field_ids)
     return MetadataReader(tail)
 
 
@@ -105,13 +106,16 @@ def _family_sources(
     metadata: FileMetadata, fields: Sequence[Field], column_indices: Mapping[int, int] | None
 ) -> list[FieldSource]:
     if metadata.version is LanceFileVersion.V0_1:
-        module = import_module("lance_core.file.v0_1.fields")
-        return cast("list[FieldSource]", module.v0_1_sources(metadata, fields))
+        from lance_core.file.v0_1.fields import v0_1_sources
+
+        return list(v0_1_sources(cast("LegacyMetadataReader", metadata), fields))
     if metadata.version is LanceFileVersion.V2_0:
-        module = import_module("lance_core.file.v2_0.fields")
-        return cast("list[FieldSource]", module.v2_0_sources(metadata, fields, column_indices))
-    module = import_module("lance_core.file.structural.fields")
-    return cast("list[FieldSource]", module.structural_sources(metadata, fields, column_indices))
+        from lance_core.file.v2_0.fields import v2_0_sources
+
+        return list(v2_0_sources(cast("MetadataReader", metadata), fields, column_indices))
+    from lance_core.file.structural.fields import structural_sources
+
+    return structural_sources(cast("MetadataReader", metadata), fields, column_indices)
 
 
 def _has_values_outside(metadata: FileMetadata, field: Field, column_indices: Mapping[int, int] | None) -> bool:

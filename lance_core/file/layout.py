@@ -1,4 +1,4 @@
-"""Layout of a 2.1+ data file: the byte map and its constants.
+"""Layout of a data file of format 2.0 or later: the byte map and its constants.
 
 ::
 
@@ -10,6 +10,8 @@
     C        global buffer table     num_global_buffers x (u64 position, u64 size)
     end-40   footer                  u64 A, u64 B, u64 C, u32 num_global_buffers, u32 num_columns,
                                      u16 major, u16 minor, "LANC"
+
+In format 2.0 sections may lie in any order, and early releases did not pad.
 
 All numbers are little-endian, all positions absolute. A file is read from its end: footer, tables, global buffer 0,
 then the metadata of the wanted columns, then the pages of the wanted rows.

@@ -49,9 +49,9 @@ __all__ = [
 ]
 
 DEFAULT_DATA_CACHE_BYTES: Final = 8 * 1024 * 1024
-"""Collected per leaf column before a page is written; less in files of more than 32 leaf columns."""
+"""Collected per leaf column before a page is written; less in files of more than 24 leaf columns."""
 
-_MAX_COLLECTED_BYTES: Final = 256 * 1024 * 1024
+_MAX_COLLECTED_BYTES: Final = 192 * 1024 * 1024
 """Collected by all columns together, if nothing else is asked for: files of many columns get smaller pages."""
 
 DEFAULT_MAX_PAGE_BYTES: Final = 32 * 1024 * 1024

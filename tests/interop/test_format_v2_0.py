@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import decimal
 import random
 import struct
+import zlib
 from pathlib import Path
 
 import lance
@@ -306,6 +308,22 @@ def test_what_2_0_cannot_hold_is_refused_with_the_version_that_can(
 def test_what_no_version_can_hold(tmp_path: Path, dtype: pa.DataType) -> None:
     with pytest.raises(NotSupportedError):
         write_ours(tmp_path / "ours.lance", [pa.table({"x": pa.nulls(1, dtype)})])
+
+
+# Written by pylance 0.10.18: write_dataset(table of int32 [1, None, 3] and float64, use_experimental_writer=True).
+EXPERIMENTAL = (
+    "eNqFkN0KgmAMhp2mfAyDGBEGERJ00oGJnVRYKRFERPfgHyGIgtVBF9WldC/dQX9O6KzBeLa98G4MpCqUd6pV+VjxzKsgPNyiLOkk"
+    "62AoA5fmOMX+OAvyKLGSPCriND+eLL8sg+uGW+pQmwg1bAggiQRqwiRZALoITQLj7eOQjdZfH50QxdfHI2nIh+2YBXPJxBl2CQLz"
+    "WQeM1DQ/TxwbpoA9gtCAX1GLi0uYJR+1pdzZZMGsl92YtY5Q8QOZf7f3D+sXQOg78g=="
+)
+
+
+def test_the_experimental_layout_of_0_10_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "experimental.lance"
+    path.write_bytes(zlib.decompress(base64.b64decode(EXPERIMENTAL)))
+    assert path.read_bytes()[-8:] == b"\0\0\3\0LANC"
+    with pytest.raises(CorruptDataError):
+        read_ours(path)
 
 
 def _with_page(path: Path, change: object) -> None:

@@ -200,7 +200,7 @@ def _benchmark_columns(num_rows: int) -> dict[str, pa.Array]:
     """The columns of ``benchmarks/bench_file.py``, smaller."""
     random = np.random.default_rng(11)
     words = np.array([f"word{index}" for index in random.integers(0, 10**6, 3000)])
-    texts = [" ".join(random.choice(words, 40))[:200] for _ in range(num_rows // 10)]
+    texts = [" ".join(random.choice(words, 40))[:200] for _ in range(num_rows // 5)]
     names = pa.array([f"category {index}" for index in range(50)])
     offsets = np.append(0, np.cumsum(random.integers(0, 8, num_rows))).astype(np.int32)
     small = random.integers(0, 1000, num_rows)

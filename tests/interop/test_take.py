@@ -109,7 +109,7 @@ def _rows(random: np.random.Generator) -> list[np.ndarray]:
 
 
 def _plain(table: pa.Table) -> pa.Table:
-    """pylance joins the dictionaries of several pages in another way than Arrow does."""
+    """Which items a dictionary has depends on the pages that are read; what it says does not."""
     dtype = table.schema.field(0).type
     return table.cast(pa.schema([("c", dtype.value_type)])) if pa.types.is_dictionary(dtype) else table
 
@@ -130,12 +130,12 @@ def test_scattered_rows(name: str, nulls: bool, version: str, tmp_path: Path) ->
     remote.put("f", Path(path).read_bytes())
     reader = FileReader.open(remote, "f")
     for rows in _rows(np.random.default_rng(1)):
-        expected = table.take(pa.array(rows)).combine_chunks()
+        expected = _plain(table.take(pa.array(rows)).combine_chunks())
         found = ours.take_rows(rows.tolist()).to_table()
         found.validate(full=True)
-        assert found.equals(expected)
-        assert _plain(theirs.take_rows(rows.tolist()).to_table()).equals(_plain(expected))
-        assert reader.take(reader.schema.fields, rows).equals(expected)
+        assert _plain(found).equals(expected)
+        assert _plain(theirs.take_rows(rows.tolist()).to_table()).equals(expected)
+        assert _plain(reader.take(reader.schema.fields, rows)).equals(expected)
 
 
 @pytest.mark.parametrize("name", ["small", "strings", "lists", "structs", "long vectors", "lists of vectors"])

@@ -190,8 +190,10 @@ def pick_words(
     group, lane = np.divmod(slots % 128, lanes)
     rows = _ROW_GROUPS[value_bits][group] * 8 + slots // 128
     at, shift = np.divmod(rows * packed_bits, value_bits)
-    # A block of width 0 has no words: byte 0 of the data stands in, and is masked away.
     has_words = packed_bits > 0
+    if not bool(has_words.any()):
+        return np.zeros(len(slots), dtype)
+    # A block of width 0 has no words: the start of the data stands in, and is masked away.
     places = np.where(has_words, starts + (at * lanes + lane) * dtype.itemsize, 0)
     shifts = shift.astype(dtype)
     found = _words_at(data, places, dtype) >> shifts

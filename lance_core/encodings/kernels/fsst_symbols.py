@@ -59,6 +59,10 @@ _ROUNDS: Final = 8
 _CANDIDATE_SLOTS: Final = 1 << 16
 _MAX_CANDIDATES: Final = 1024
 """More than fit a table: some collide with better ones."""
+_MANY_STRINGS: Final = 1024
+_MEASURED_PART: Final = 32
+_ROOM: Final = 1.03
+_SLACK_BYTES: Final = 64
 _FULL_COUNT: Final = 5
 """A candidate of the last round was seen so often in the sample; of an earlier round in proportion to its share."""
 
@@ -146,9 +150,8 @@ def train_symbols(data: NDArray[np.uint8], offsets: NDArray[Any]) -> SymbolTable
         found_lengths, gains = np.zeros(_CANDIDATE_SLOTS, np.int64), np.zeros(_CANDIDATE_SLOTS, np.int64)
         least = max(1, _FULL_COUNT * number // _ROUNDS)
         compiled.candidates(singles, doubles, words, lengths, num_symbols, least, found_words, found_lengths, gains)
-        kept = min(_MAX_CANDIDATES, int(np.count_nonzero(found_lengths)))
-        best = np.argpartition(gains, len(gains) - kept - 1)[len(gains) - kept :]
-        best = best[np.argsort(-gains[best], kind="stable")]
+        filled = np.flatnonzero(found_lengths)
+        best = filled[np.argsort(-gains[filled], kind="stable")[:_MAX_CANDIDATES]]
         words, lengths = np.zeros(256, np.uint64), np.zeros(256, np.int64)
         num_symbols = compiled.build(found_words[best], found_lengths[best], False, words, lengths, *matcher)
     pairs = zip(words[:num_symbols].tolist(), lengths[:num_symbols].tolist(), strict=True)
@@ -222,13 +225,29 @@ def _expand_compiled(
     words, lengths = np.zeros(256, np.uint64), np.zeros(256, np.int64)
     for code, symbol in enumerate(table.symbols):
         words[code], lengths[code] = int.from_bytes(symbol, "little"), len(symbol)
-    expanded_offsets = np.empty(len(offsets), np.int32)
-    if not compiled.measure(codes, offsets, lengths, expanded_offsets):
+    num_strings = len(offsets) - 1
+    # How much room is needed, a part at each end shows; only if that deceives the rest is measured.
+    part = num_strings // _MEASURED_PART
+    ends = [offsets[: part + 1], offsets[-part - 1 :]] if num_strings >= _MANY_STRINGS else [offsets]
+    sizes = [compiled.measure(codes, end, lengths) for end in ends]
+    if min(sizes) < 0:
         return None
-    expanded = np.empty(int(expanded_offsets[-1]), np.uint8)
-    first, last = int(offsets[0]), int(offsets[-1])
-    compiled.expand(codes[first:last], words, lengths, expanded)
-    return expanded, expanded_offsets
+    num_bytes = sum(sizes)
+    if len(ends) > 1:
+        codes_measured = max(1, sum(int(end[-1]) - int(end[0]) for end in ends))
+        num_bytes = int(num_bytes * _ROOM * ((int(offsets[-1]) - int(offsets[0])) / codes_measured))
+    expanded_offsets = np.zeros(len(offsets), np.int32)
+    room = np.empty(num_bytes + _SLACK_BYTES, np.uint8)
+    reached = compiled.expand(codes, offsets, 0, words, lengths, room, expanded_offsets)
+    if 0 <= reached < num_strings:
+        left = compiled.measure(codes, offsets[reached:], lengths)
+        done = room[: int(expanded_offsets[reached])]
+        # Behind the last string a whole one of its codes might still follow, as far as the kernel knows.
+        longest = _SYMBOL_BYTES * int((offsets[reached + 1 :] - offsets[reached:-1]).max())
+        room = np.empty(len(done) + max(left, 0) + longest + _SLACK_BYTES, np.uint8)
+        room[: len(done)] = done
+        reached = compiled.expand(codes, offsets, reached, words, lengths, room, expanded_offsets)
+    return None if reached < num_strings else (room[: int(expanded_offsets[-1])], expanded_offsets)
 
 
 def _expand_with_take(

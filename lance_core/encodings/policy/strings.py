@@ -57,7 +57,9 @@ _ZIPPED_VALUE_BYTES: Final = 16
 _BEST_SYMBOLS_RATIO: Final = 0.3
 _OFFSETS_RATIO: Final = 0.75
 _MIN_SYMBOL_STRING: Final = 5
-_MIN_SYMBOL_BYTES: Final = 32 << 10
+_MIN_ASKED_BYTES: Final = 32 << 10
+_MIN_SYMBOL_BYTES: Final = 1 << 20
+"""Loading the compiled kernel takes half a second, which a small file never gets back."""
 
 
 def string_bytes(block: VariableWidthBlock) -> int:
@@ -73,9 +75,13 @@ def may_want_symbols(block: VariableWidthBlock, ratio: float, options: FieldOpti
         ratio: from :func:`compressed_ratio`.
         options: of the field.
     """
-    if options.compression not in (None, "fsst") or string_bytes(block) < _MIN_SYMBOL_BYTES:
+    if options.compression == "fsst":
+        smallest = _MIN_ASKED_BYTES
+    elif options.compression is None and ratio >= _BEST_SYMBOLS_RATIO:
+        smallest = _MIN_SYMBOL_BYTES
+    else:
         return False
-    if options.compression is None and ratio < _BEST_SYMBOLS_RATIO:
+    if string_bytes(block) < smallest:
         return False
     return int(np.diff(block.offsets).max(initial=0)) >= _MIN_SYMBOL_STRING
 

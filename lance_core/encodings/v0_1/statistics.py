@@ -144,17 +144,14 @@ def _decimal_bounds(array: pa.Array, validity: NDArray[np.bool_] | None) -> tupl
 
 
 def _text_bounds(array: pa.Array, validity: NDArray[np.bool_] | None) -> tuple[bytes | None, bytes | None]:
-    is_text = pa.types.is_string(array.type) or pa.types.is_large_string(array.type)
-    if validity is not None:
-        array = array.filter(pa.array(validity))
-    if not len(array):
+    # Arrow skips nulls and compares bytes, whatever the type.
+    bounds = pc.min_max(array)
+    if not bounds["min"].is_valid:
         return None, None
-    # Comparison is by bytes for all four types.
-    values = array.cast(pa.large_binary())
-    has_long = bool(pc.any(pc.greater(pc.binary_length(values), MAX_BOUND_BYTES)).as_py())
-    if not has_long:
-        bounds = pc.min_max(values)
-        return bounds["min"].as_py(), bounds["max"].as_py()
+    if (pc.max(pc.binary_length(array)).as_py() or 0) <= MAX_BOUND_BYTES:
+        return bounds["min"].as_buffer().to_pybytes(), bounds["max"].as_buffer().to_pybytes()
+    is_text = pa.types.is_string(array.type) or pa.types.is_large_string(array.type)
+    values = (array if validity is None else array.filter(pa.array(validity))).cast(pa.large_binary())
     values = _cut(values, is_text)
     bounds = pc.min_max(values)
     least, greatest = bounds["min"].as_py(), bounds["max"].as_py()

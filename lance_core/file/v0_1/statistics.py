@@ -1,7 +1,7 @@
 """Statistics of a 0.1 file: a miniature file inside the file, with a row for every batch.
 
 Every field with statistics is a struct named by its id, with the members ``null_count``, ``min_value`` and
-``max_value``. Their ids count anew from 0.
+``max_value``; both bounds are nullable, whatever the field is. Their ids count anew from 0.
 
 **Source:** ``lance.file.Metadata.StatisticsMetadata``; behaviour of pylance 14.0.2.
 """
@@ -91,6 +91,6 @@ def _members(field: Field) -> list[pa.Field]:
     dtype = arrow_type(field)
     return [
         pa.field(NULL_COUNT, pa.int64(), nullable=False),
-        pa.field(LEAST, dtype, nullable=field.nullable),
-        pa.field(GREATEST, dtype, nullable=field.nullable),
+        pa.field(LEAST, dtype),
+        pa.field(GREATEST, dtype),
     ]

@@ -13,8 +13,8 @@ from lance_core.api.new_data_file import NewDataFile
 from lance_core.api.validation import validate_fragment
 from lance_core.errors import CorruptDataError
 from lance_core.io.memory_store import MemoryStore
-from lance_core.schema.convert import schema_from_arrow
-from lance_core.schema.field import Schema
+from lance_core.schema.convert import schema_from_arrow, schema_to_arrow
+from lance_core.schema.field import Field, Schema
 from lance_core.schema.projection import project_by_ids
 from lance_core.table.base_paths import FileLocator
 from lance_core.table.fragment import Fragment
@@ -38,22 +38,17 @@ def _written(store: MemoryStore, schema: Schema, version: str, rows: pa.Table) -
     return file.finish()
 
 
+def _pruned(value: dict[str, object], fields: tuple[Field, ...]) -> dict[str, object]:
+    """What some fields have of a row or a struct."""
+    return {
+        field.name: _pruned(value[field.name], field.children) if field.is_struct else value[field.name]
+        for field in fields
+    }
+
+
 def _only(schema: Schema) -> pa.Table:
     """The rows, with what a schema has of them."""
-
-    def pruned(value: object, fields: tuple) -> object:
-        return (
-            {field.name: pruned(value[field.name], field.children) for field in fields}
-            if _is_members(fields)
-            else value
-        )
-
-    def _is_members(fields: tuple) -> bool:
-        return bool(fields) and fields[0].name != "item"
-
-    from lance_core.schema.convert import schema_to_arrow
-
-    rows = [{top.name: pruned(row[top.name], top.children) for top in schema.fields} for row in ROWS.to_pylist()]
+    rows = [_pruned(row, schema.fields) for row in ROWS.to_pylist()]
     return pa.Table.from_pylist(rows, schema=schema_to_arrow(schema))
 
 

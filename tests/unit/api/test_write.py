@@ -372,7 +372,6 @@ def test_groups_have_rows(uri: str, max_rows_per_group: int) -> None:
         {"target_bases": ["x"]},
         {"target_all_bases": True},
         {"initial_bases": [object()]},
-        {"external_blob_mode": "ingest"},
         {"namespace_client": object()},
         {"session": object()},
     ],

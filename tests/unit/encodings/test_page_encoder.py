@@ -62,7 +62,10 @@ def shape(array, **options):
         (pa.array(RNG.integers(0, 1 << 20, 5000)), "mini_block inline_bitpacking[64]"),
         (pa.array(RNG.integers(-5, 5, 5000)), "mini_block inline_bitpacking[32] in dictionary"),
         (pa.array(RNG.integers(-(1 << 60), 1 << 60, 5000)), "mini_block flat[64]"),
-        (pa.array(np.repeat(RNG.integers(0, 1 << 60, 50), 100)), "mini_block rle(values=flat[64], run_lengths=flat[8])"),
+        (
+            pa.array(np.repeat(RNG.integers(0, 1 << 60, 50), 100)),
+            "mini_block rle(values=flat[64], run_lengths=flat[8])",
+        ),
         (pa.array(RNG.random(5000)), "mini_block flat[64]"),
         (pa.array(RNG.random(100) < 0.5), "mini_block flat[1]"),
         (pa.array([decimal.Decimal(i) for i in range(9)], pa.decimal256(50, 0)), "mini_block flat[256]"),

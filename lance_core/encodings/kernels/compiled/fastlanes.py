@@ -103,14 +103,12 @@ def _unpack(
         wanted = num_values[index] * value_bytes
         if widths[index] < 0:
             at = starts[index] + residue
-            for byte in range(wanted):
-                out[to + byte] = data[at + byte]
+            out[to : to + wanted] = data[at : at + wanted]
         elif num_values[index] == _BLOCK_VALUES and to % _WORD_BYTES == 0:
             _unpack_block(words, starts[index] // _WORD_BYTES, widths[index], value_bits, out_words, to // _WORD_BYTES)
         else:
             _unpack_block(words, starts[index] // _WORD_BYTES, widths[index], value_bits, block, 0)
-            for byte in range(wanted):
-                out[to + byte] = block_bytes[byte]
+            out[to : to + wanted] = block_bytes[:wanted]
         to += wanted
 
 

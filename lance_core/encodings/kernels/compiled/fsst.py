@@ -245,76 +245,90 @@ def _compress(
         out_offsets[index + 1] = to
 
 
-def measure(
-    codes: NDArray[np.uint8], offsets: NDArray[Any], lengths: NDArray[np.int64], out_offsets: NDArray[np.int32]
-) -> bool:
-    """Where each string ends when expanded; False if one ends inside an escape or lies outside the codes.
+def measure(codes: NDArray[np.uint8], offsets: NDArray[Any], lengths: NDArray[np.int64]) -> int:
+    """Bytes that strings expand to; -1 if one ends inside an escape or lies outside the codes.
 
-    ``lengths`` is (256,), 0 for codes without a symbol; ``out_offsets`` is as long as ``offsets``. The strings expand
-    to less than 2 GiB.
+    ``lengths`` is (256,), 0 for codes without a symbol.
     """
-    return bool(_measure(read_only(codes), read_only(offsets), lengths, out_offsets))
+    return int(_measure(read_only(codes), read_only(offsets), lengths.astype(np.uint64)))
 
 
 @kernel
-def _measure(codes: Any, offsets: Any, lengths: Any, out_offsets: Any) -> Any:
-    to = np.int64(0)
-    at = np.int64(offsets[0])
-    out_offsets[0] = 0
-    if at < 0 or np.int64(offsets[len(offsets) - 1]) > len(codes):
-        return False
-    for index in range(1, len(offsets)):
-        stop = np.int64(offsets[index])
-        if stop < at or stop > len(codes):
-            return False
-        while at < stop:
+def _measure(codes: Any, offsets: Any, lengths: Any) -> Any:
+    one = np.uint64(1)
+    to = np.uint64(0)
+    for index in range(len(offsets) - 1):
+        start, stop = np.int64(offsets[index]), np.int64(offsets[index + 1])
+        if start < 0 or stop < start or stop > len(codes):
+            return -1
+        at, end = np.uint64(start), np.uint64(stop)
+        while at < end:
             code = codes[at]
+            at += one
             if code == _ESCAPE:
-                to += 1
-                at += 2
+                if at == end:
+                    return -1
+                at += one
+                to += one
             else:
                 to += lengths[code]
-                at += 1
-        if at > stop:
-            return False
-        out_offsets[index] = to
-    return True
+    return np.int64(to)
 
 
 def expand(
-    codes: NDArray[np.uint8], symbols: NDArray[np.uint64], lengths: NDArray[np.int64], out: NDArray[np.uint8]
+    codes: NDArray[np.uint8],
+    offsets: NDArray[Any],
+    first_string: int,
+    symbols: NDArray[np.uint64],
+    lengths: NDArray[np.int64],
+    out: NDArray[np.uint8],
+    out_offsets: NDArray[np.int32],
 ) -> int:
-    """Expand whole strings to the start of ``out``, and return how many bytes they gave, at most ``len(out)``.
+    """Expand strings until the next one might not fit.
 
-    Stops before it would write behind ``out``: the codes may have changed since they were measured, in a mapped file.
+    Args:
+        codes: the strings back to back.
+        offsets: (num_strings + 1,) positions in ``codes``; they are checked.
+        first_string: those before it are expanded already, up to ``out_offsets[first_string]``.
+        symbols: (256,) words, 0 for codes without a symbol.
+        lengths: (256,) likewise.
+        out: at least eight bytes.
+        out_offsets: as long as ``offsets``; the first is 0.
+
+    Returns:
+        The string that comes next, or -1 if one ends inside an escape or lies outside the codes.
     """
-    return int(_expand(read_only(codes), symbols, lengths, out, words_at(out)))
+    inputs = (read_only(codes), read_only(offsets), first_string, symbols, lengths.astype(np.uint64))
+    return int(_expand(*inputs, out, words_at(out), out_offsets))
 
 
 @kernel
-def _expand(codes: Any, symbols: Any, lengths: Any, out: Any, out_words: Any) -> Any:
-    to = 0
-    at = 0
-    num_codes, num_bytes, num_words = len(codes), len(out), len(out_words)
-    while at < num_codes:
-        code = codes[at]
-        if code == _ESCAPE:
-            if at + 1 >= num_codes or to >= num_bytes:
-                break
-            out[to] = codes[at + 1]
-            to += 1
-            at += 2
-            continue
-        length = np.int64(lengths[code])
-        if to < num_words:
-            out_words[to] = symbols[code]
-        else:
-            # Near the end a whole word would not fit.
-            symbol = symbols[code]
-            if to + length > num_bytes:
-                break
-            for index in range(length):
-                out[to + index] = np.uint8((symbol >> np.uint64(8 * index)) & np.uint64(0xFF))
-        to += length
-        at += 1
-    return min(to, num_bytes)
+def _expand(
+    codes: Any, offsets: Any, first_string: Any, symbols: Any, lengths: Any, out: Any, out_words: Any, out_offsets: Any
+) -> Any:
+    # Unsigned positions: a negative one would count from the end, and checking for that costs as much as the work.
+    one = np.uint64(1)
+    to = np.uint64(out_offsets[first_string])
+    last_word = np.int64(len(out_words)) - 1
+    for index in range(first_string, len(offsets) - 1):
+        start, stop = np.int64(offsets[index]), np.int64(offsets[index + 1])
+        if start < 0 or stop < start or stop > len(codes):
+            return -1
+        # No code gives more than eight bytes, so that every word up to here fits.
+        if np.int64(to) + 8 * (stop - start) > last_word:
+            return index
+        at, end = np.uint64(start), np.uint64(stop)
+        while at < end:
+            code = codes[at]
+            at += one
+            if code == _ESCAPE:
+                if at == end:
+                    return -1
+                out[to] = codes[at]
+                at += one
+                to += one
+            else:
+                out_words[to] = symbols[code]
+                to += lengths[code]
+        out_offsets[index + 1] = to
+    return len(offsets) - 1

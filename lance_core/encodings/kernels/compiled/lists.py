@@ -24,12 +24,13 @@ def peel_full(repetition: NDArray[np.uint16], offsets: NDArray[Any], outer_repet
 
 @kernel
 def _peel_full(repetition: Any, offsets: Any, outer_repetition: Any) -> None:
-    entry = 0
+    # Unsigned positions: a negative one would count from the end, and checking for that costs as much as the work.
+    entry = np.uint64(0)
     for level in range(len(repetition)):
         # Written at every level and kept only where an entry starts: cheaper than a branch that nobody can predict.
         offsets[entry] = level
         outer_repetition[entry] = np.uint16(repetition[level] - np.uint16(1))
-        entry += repetition[level] != 0
+        entry += np.uint64(repetition[level] != 0)
     offsets[entry] = len(repetition)
 
 
@@ -67,21 +68,24 @@ def _peel(
     outer_repetition: Any,
     outer_definition: Any,
 ) -> Any:
-    entry = 0
-    slot = 0
+    entry = np.uint64(0)
+    slot = np.uint64(0)
     num_children = 0
+    # A level that the layer does not have is 0, and no entry below has -1.
+    null = null_level if null_level != 0 else -1
+    empty = empty_level if empty_level != 0 else -1
     for level in range(len(repetition)):
         starts = repetition[level] != 0
-        own = definition[level]
-        is_null = (own > highest_own) | ((own == null_level) & (null_level != 0))
-        is_hollow = is_null | ((own == empty_level) & (empty_level != 0))
+        own = np.int64(definition[level])
+        is_null = (own > highest_own) | (own == null)
+        is_hollow = is_null | (own == empty)
         is_slot = own <= highest_slot
         offsets[slot] = num_children
         is_valid[slot] = not is_null
         outer_repetition[entry] = np.uint16(repetition[level] - np.uint16(1))
         outer_definition[entry] = own
-        entry += starts
-        slot += starts & is_slot
+        entry += np.uint64(starts)
+        slot += np.uint64(starts & is_slot)
         num_children += (not starts) | (is_slot & (not is_hollow))
     offsets[slot] = num_children
-    return slot
+    return np.int64(slot)

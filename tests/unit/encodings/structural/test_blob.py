@@ -31,7 +31,7 @@ def _decode(page, rows=None):
     sizes = [len(buffer) for buffer in buffers]
     state = run_in_memory(blob.open_page(page.layout.blob, sizes, page.num_rows, DECODER), buffers)
     assert state.num_bytes > 0
-    levels, block = run_in_memory(state.read(rows or (0, page.num_rows)), buffers)
+    levels, block = run_in_memory(state.read((0, page.num_rows) if rows is None else rows), buffers)
     pairs = zip(*(member.data.view("<u8").tolist() for member in block.members), strict=True)
     return levels, list(pairs)
 
