@@ -144,6 +144,7 @@ class Figure:
 
     Attributes:
         ratio: median of pylance's time divided by ours.
+        cpu_ratio: the same of the processor time of all threads; what others do on the machine hardly moves it.
         ours_seconds: median.
         pylance_seconds: median.
         num_bytes: Arrow bytes that were written or read.
@@ -158,6 +159,7 @@ class Figure:
     column: str
     rows: int
     ratio: float
+    cpu_ratio: float
     ours_seconds: float
     pylance_seconds: float
     num_bytes: int
@@ -216,7 +218,11 @@ def run_column(workdir: Path, version: str, name: str, arguments: argparse.Names
     for operation in arguments.operations:
         try:
             figures.append(run_case(operation, table, theirs, ours, version, name, arguments))
-            print(f"{version} {name} {operation}: {figures[-1].ratio:.2f}", file=sys.stderr, flush=True)
+            print(
+                f"{version} {name} {operation}: {figures[-1].ratio:.2f}, CPU {figures[-1].cpu_ratio:.2f}",
+                file=sys.stderr,
+                flush=True,
+            )
         except LanceError as error:
             console.print(f"{version} {name} {operation}: {type(error).__name__}: {error}", style="red", markup=False)
     for path in (theirs, ours):
@@ -266,6 +272,7 @@ def run_case(
         column=name,
         rows=len(table),
         ratio=statistics.median(pair["pylance"] / pair["ours"] for pair in pairs),
+        cpu_ratio=statistics.median(pair["pylance_cpu"] / max(pair["ours_cpu"], 1e-6) for pair in pairs),
         ours_seconds=statistics.median(pair["ours"] for pair in pairs),
         pylance_seconds=statistics.median(pair["pylance"] for pair in pairs),
         num_bytes=num_bytes,
@@ -280,12 +287,13 @@ def timed(action: Callable[[str, int], Any], runs: int) -> list[dict[str, float]
     """Seconds of each side, in turn; a first pair that is not counted warms both up."""
     pairs = []
     for run in range(runs + 1):
-        pair = {}
+        pair: dict[str, float] = {}
         for side in SIDES if run % 2 else reversed(SIDES):
             gc.collect()
-            start = time.perf_counter()
+            start, cpu_start = time.perf_counter(), time.process_time()
             result = action(side, run)
             pair[side] = time.perf_counter() - start
+            pair[f"{side}_cpu"] = time.process_time() - cpu_start
             del result
         pairs.append(pair)
     return pairs[1:]
@@ -387,7 +395,18 @@ def report(console: Console, figures: Sequence[Figure], bandwidth: float) -> Non
     console.print(f"memcpy {bandwidth / MIB:.0f} MiB/s, pylance {lance.__version__}; ratio > 1: ours is faster")
     for version in dict.fromkeys(figure.version for figure in figures):
         of_version = [figure for figure in figures if figure.version == version]
-        names = ("column", "rows", "operation", "ours MiB/s", "pylance MiB/s", "ratio", "peak MiB", "pylance", "file")
+        names = (
+            "column",
+            "rows",
+            "operation",
+            "ours MiB/s",
+            "pylance MiB/s",
+            "ratio",
+            "CPU",
+            "peak MiB",
+            "pylance",
+            "file",
+        )
         table = Table(title=f"format {version}")
         for name in names:
             table.add_column(name, justify="left" if name in ("column", "operation") else "right")
@@ -397,7 +416,12 @@ def report(console: Console, figures: Sequence[Figure], bandwidth: float) -> Non
         for operation in dict.fromkeys(figure.operation for figure in of_version):
             ratios = [figure.ratio for figure in of_version if figure.operation == operation]
             mean = statistics.geometric_mean(ratios)
-            console.print(f"{version} {operation:6} geometric mean {mean:.2f}, least {min(ratios):.2f}")
+            of_cpu = statistics.geometric_mean(
+                max(figure.cpu_ratio, 1e-3) for figure in of_version if figure.operation == operation
+            )
+            console.print(
+                f"{version} {operation:6} geometric mean {mean:.2f}, least {min(ratios):.2f}, of CPU time {of_cpu:.2f}"
+            )
         written = [(figure.ours_file, figure.pylance_file) for figure in of_version if figure.ours_file is not None]
         if written:
             ours, theirs = sum(pair[0] or 0 for pair in written), sum(pair[1] or 0 for pair in written)
@@ -418,6 +442,7 @@ def _cells(figure: Figure) -> list[str]:
         f"{figure.num_bytes / figure.ours_seconds / MIB:.0f}",
         f"{figure.num_bytes / figure.pylance_seconds / MIB:.0f}",
         f"[{'red' if figure.ratio < 0.6 else 'green' if figure.ratio >= 1 else 'yellow'}]{figure.ratio:.2f}",
+        f"{figure.cpu_ratio:.2f}",
         peak(figure.ours_peak),
         peak(figure.pylance_peak),
         size,

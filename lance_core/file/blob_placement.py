@@ -23,11 +23,10 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 import pyarrow as pa
 
-from lance_core.buffers.alignment import BUFFER_ALIGNMENT, BUFFER_PAD_BYTE
-from lance_core.encodings.kernels.segments import Segments, interleave
-from lance_core.encodings.leaf_arrays import bitmap_of, bytes_of, validity_of
+from lance_core.encodings.leaf_arrays import bitmap_of, validity_of
 from lance_core.encodings.nested_arrays import list_items, with_items
 from lance_core.errors import InvalidInputError, NotSupportedError
+from lance_core.file.aligned_values import BinaryValues, place_values, write_aligned_values
 from lance_core.schema.blob_fields import is_blob_v1, stored_field
 from lance_core.schema.logical_types import arrow_field, arrow_type
 
@@ -46,7 +45,6 @@ __all__ = [
     "BlobOptions",
     "BlobPlacement",
     "ExternalValues",
-    "place_values",
 ]
 
 INLINE_THRESHOLD_KEY: Final = "lance-encoding:blob-inline-size-threshold"
@@ -58,11 +56,6 @@ _DEDICATED_BYTES: Final = 4 * 1024 * 1024
 _PACK_BYTES: Final = 1024 * 1024 * 1024
 
 _INLINE, _PACKED, _DEDICATED, _EXTERNAL = range(4)
-
-_JOINED_BYTES: Final = 64 * 1024
-"""Values that are smaller on average are padded in memory and written together."""
-
-_GROUP_BYTES: Final = 8 * 1024 * 1024
 
 
 class ExternalValues(Protocol):
@@ -147,19 +140,6 @@ class BlobPlacement:
         return with_items(array, items, arrow_type(stored))
 
 
-def place_values(array: pa.Array, sink: BufferSink) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    """Write the values of a large_binary array, each at a multiple of 64 bytes.
-
-    Returns:
-        (num_values,) positions in the file, 0 for null and empty values, and sizes.
-    """
-    values = _Values.of(array)
-    positions = np.zeros(len(array), np.uint64)
-    filled = np.flatnonzero(values.sizes)
-    positions[filled] = _write_aligned(values.segments.select(filled), sink)
-    return positions, values.sizes.astype(np.uint64)
-
-
 def _described_v1(array: pa.Array, stored: Field, sink: BufferSink) -> pa.Array:
     positions, sizes = place_values(array, sink)
     return _struct([pa.array(positions), pa.array(sizes)], stored, validity_of(array))
@@ -208,12 +188,12 @@ class _PlacementV2:
                 kinds[outside] = _EXTERNAL
                 ids[outside], uris = self._references(references, outside, num_values)
                 positions[outside], sizes[outside] = _bounds_of(references)
-        values = _Values.of(data)
+        values = BinaryValues.of(data)
         filled = values.sizes > 0
         dedicated = values.sizes > self.dedicated_bytes
         packed = filled & ~dedicated & (values.sizes > self.inline_bytes)
         inline = np.flatnonzero(filled & ~dedicated & ~packed)
-        positions[inline] = _write_aligned(values.segments.select(inline), sink)
+        positions[inline] = write_aligned_values(values.segments.select(inline), sink)
         self._write_packed(values, np.flatnonzero(packed), ids, positions)
         self._write_dedicated(values, np.flatnonzero(dedicated), ids)
         kinds[packed], kinds[dedicated] = _PACKED, _DEDICATED
@@ -262,7 +242,7 @@ class _PlacementV2:
         return np.array(base_ids, np.uint32), pa.array(["", *paths], pa.string()).take(pa.array(places))
 
     def _write_packed(
-        self, values: _Values, rows: NDArray[np.int64], ids: NDArray[np.uint32], positions: NDArray[np.uint64]
+        self, values: BinaryValues, rows: NDArray[np.int64], ids: NDArray[np.uint32], positions: NDArray[np.uint64]
     ) -> None:
         """One write per sidecar, however many values it takes."""
         while len(rows):
@@ -279,55 +259,12 @@ class _PlacementV2:
             ids[here] = self.pack.blob_id
             positions[here] = position + stops[:num_here] - values.sizes[here]
 
-    def _write_dedicated(self, values: _Values, rows: NDArray[np.int64], ids: NDArray[np.uint32]) -> None:
+    def _write_dedicated(self, values: BinaryValues, rows: NDArray[np.int64], ids: NDArray[np.uint32]) -> None:
         # One file each: the loop is over files.
         for row in rows.tolist():
             ids[row], stream = self.options.sidecars.create()
             stream.write(pa.py_buffer(values.segments.segment(row)))
             stream.commit()
-
-
-@dataclass(frozen=True, slots=True)
-class _Values:
-    """The bytes of a large_binary array; null values have none.
-
-    Attributes:
-        segments: one per value.
-        sizes: (num_values,) int64.
-    """
-
-    segments: Segments
-    sizes: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, array: pa.Array) -> _Values:
-        _, offset_buffer, data = array.buffers()
-        offsets = bytes_of(offset_buffer).view("<i8")[array.offset : array.offset + len(array) + 1]
-        if not len(array):
-            offsets = np.zeros(1, np.int64)
-        sizes = np.diff(offsets)
-        valid = validity_of(array)
-        if valid is not None:
-            sizes = sizes * valid
-        return cls(Segments(bytes_of(data), offsets[:-1], sizes), sizes)
-
-
-def _write_aligned(segments: Segments, sink: BufferSink) -> NDArray[np.uint64]:
-    """Write segments, none of them empty; their positions in the file."""
-    positions = np.zeros(segments.num_segments, np.uint64)
-    if segments.num_bytes >= _JOINED_BYTES * segments.num_segments:
-        for index in range(segments.num_segments):
-            positions[index] = sink.write_aligned(pa.py_buffer(segments.segment(index))).start
-        return positions
-    groups = np.cumsum(segments.sizes) // _GROUP_BYTES
-    for group in np.unique(groups):
-        here = np.flatnonzero(groups == group)
-        some = segments.select(here)
-        padding = -some.sizes % BUFFER_ALIGNMENT
-        blank = np.full(int(padding.sum()), BUFFER_PAD_BYTE, np.uint8)
-        joined, starts = interleave([some, Segments.back_to_back(blank, padding)])
-        positions[here] = sink.write_aligned(pa.py_buffer(joined)).start + starts[:-1]
-    return positions
 
 
 def _struct(members: list[pa.Array], stored: Field, valid: NDArray[np.bool_] | None) -> pa.Array:

@@ -11,6 +11,7 @@ Versions             Metadata                                     Fields
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Protocol, cast
 
 from lance_core.file.blob_values import BlobBytesSource

@@ -20,8 +20,8 @@ import pyarrow as pa
 from lance_core.buffers.alignment import BUFFER_ALIGNMENT, BUFFER_PAD_BYTE, padding_bytes
 from lance_core.errors import InvalidInputError
 from lance_core.file.batch_alignment import BatchAlignment
-from lance_core.file.footer import Footer
-from lance_core.file.global_buffers import FileDescriptor, serialize_table
+from lance_core.file.container_tail import container_tail
+from lance_core.file.global_buffers import FileDescriptor
 from lance_core.file.page_queue import PageQueue
 from lance_core.file.structural.field_writer import StructuralFieldWriter
 from lance_core.io.byte_range import ByteRange
@@ -30,7 +30,6 @@ from lance_core.schema.storable import check_storable
 from lance_core.versions import DEFAULT_VERSION, LanceFileVersion
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from types import TracebackType
 
     from lance_core.file.blob_placement import BlobOptions
@@ -213,8 +212,7 @@ class FileWriter:
         start = self._stream.position
         if buffer.size:
             self._stream.write(buffer)
-            padding = padding_bytes(buffer.size, BUFFER_ALIGNMENT)
-            if padding:
+            if padding := padding_bytes(buffer.size, BUFFER_ALIGNMENT):
                 self._stream.write(_PADDING[:padding])
         return ByteRange(start, start + buffer.size)
 
@@ -241,22 +239,8 @@ class FileWriter:
 
     def _write_tail(self, finished: list[FinishedColumn]) -> None:
         descriptor = FileDescriptor(schema=file_schema(self._schema), num_rows=self._num_rows).serialize()
-        metadata = [column.metadata for column in finished]
-        descriptor_start = self._stream.position
-        metadata_start = descriptor_start + len(descriptor)
-        columns = list(_back_to_back(metadata_start, metadata))
-        column_table_start = columns[-1].stop if columns else metadata_start
-        column_table = serialize_table(columns)
-        buffer_table = serialize_table([ByteRange(descriptor_start, metadata_start), *self._global_buffers])
-        footer = Footer(
-            column_metadata_offset=metadata_start,
-            column_table_offset=column_table_start,
-            global_buffer_table_offset=column_table_start + len(column_table),
-            num_global_buffers=1 + len(self._global_buffers),
-            num_columns=len(columns),
-            version=self._version,
-        )
-        self._stream.write(b"".join([descriptor, *metadata, column_table, buffer_table, footer.serialize()]))
+        parts = (descriptor, [column.metadata for column in finished], self._global_buffers, self._version)
+        self._stream.write(container_tail(self._stream.position, *parts))
 
 
 def open_file_writer(
@@ -314,9 +298,3 @@ def _field_writer(
         return V20FieldWriter(field, cache_bytes=cache_bytes, max_page_bytes=max_page_bytes)
     limit = min(cache_bytes * len(field.leaves()), max_page_bytes)
     return StructuralFieldWriter(field, version, limit=limit, max_page_bytes=max_page_bytes, queue=queue, blobs=blobs)
-
-
-def _back_to_back(start: int, parts: list[bytes]) -> Iterator[ByteRange]:
-    for part in parts:
-        yield ByteRange(start, start + len(part))
-        start += len(part)

@@ -65,7 +65,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("files")
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32))
 def test_files_equal_those_of_pylance(directory: Path, seed: int) -> None:
     choose = random.Random(seed)
@@ -92,7 +92,7 @@ def test_files_equal_those_of_pylance(directory: Path, seed: int) -> None:
         assert column_difference(column, whole(expected[name]), name) is None
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     values=st.lists(st.one_of(st.integers(-5, 5), st.none()), min_size=1, max_size=40),
     group_rows=st.integers(1, 8),

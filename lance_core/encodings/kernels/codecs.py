@@ -13,6 +13,7 @@ Source: RFC 8878 (zstd), the LZ4 block format; checked against pylance 14.0.2.
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["compress_lz4", "compress_zstd", "compress_zstd_many", "decompress_lz4", "decompress_zstd"]
 
+_OF_THREAD: Final = threading.local()
 _MAX_RAW_BYTES: Final = (1 << 31) - 1
 _ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _ZSTD_UNUSED_BIT: Final = 0x10
@@ -96,6 +98,14 @@ def decompress_lz4(compressed: bytes) -> bytes | None:
         return None
 
 
+def _decompressor() -> zstandard.ZstdDecompressor:
+    """The thread's own: making one costs more than unpacking a small frame, and two threads cannot share it."""
+    found: zstandard.ZstdDecompressor | None = getattr(_OF_THREAD, "decompressor", None)
+    if found is None:
+        found = _OF_THREAD.decompressor = zstandard.ZstdDecompressor()
+    return found
+
+
 def _unpack_frame(frame: bytes, raw_bytes: int | None) -> bytes | None:
     limit = _MAX_RAW_BYTES if raw_bytes is None else raw_bytes
     if limit > _MAX_RAW_BYTES:
@@ -105,10 +115,10 @@ def _unpack_frame(frame: bytes, raw_bytes: int | None) -> bytes | None:
         if promised > limit:
             return None
         if promised >= 0:
-            raw = zstandard.ZstdDecompressor().decompress(frame)
+            raw = _decompressor().decompress(frame)
         else:
             # No size in the frame: never take more than one byte beyond the limit.
-            with zstandard.ZstdDecompressor().stream_reader(frame) as reader:
+            with _decompressor().stream_reader(frame) as reader:
                 raw = reader.read(limit + 1)
     except zstandard.ZstdError:
         return None

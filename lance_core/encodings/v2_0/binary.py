@@ -55,7 +55,9 @@ def encode_binary(
 def encode_strings(
     strings: Strings, page: PageBuilder, compression: pb20.Compression | None = None
 ) -> pb20.ArrayEncoding:
-    """See :func:`encode_binary`."""
+    """See :func:`encode_binary`. Where all rows are null, the bytes that they hide are left out."""
+    if strings.validity is not None and not strings.validity.any():
+        strings = Strings(np.zeros_like(strings.offsets), pa.py_buffer(b""), strings.validity)
     first, last = int(strings.offsets[0]), int(strings.offsets[-1])
     num_rows = len(strings.offsets) - 1
     adjustment = last - first + 1 if num_rows else 0
