@@ -50,6 +50,10 @@ BATCH_ROWS: Final = 131_072
 TAKEN_ROWS: Final = 1_000
 OPERATIONS: Final = ("write", "scan", "stream", "take")
 VERSIONS: Final = ("2.0", "2.1", "2.2")
+HEADINGS: Final = (
+    *("column", "rows", "operation", "ours MiB/s", "pylance MiB/s", "ratio", "CPU"),
+    *("peak MiB", "pylance", "file"),
+)
 SIDES: Final = ("ours", "pylance")
 MIB: Final = 1024 * 1024
 READERS: Final[dict[str, Any]] = {"ours": LanceFileReader, "pylance": lance.file.LanceFileReader}
