@@ -290,16 +290,17 @@ def run_case(
 def timed(action: Callable[[str, int], Any], runs: int) -> list[dict[str, float]]:
     """Seconds of each side, in turn; a first pair that is not counted warms both up."""
     pairs = []
+    gc.disable()
     for run in range(runs + 1):
         pair: dict[str, float] = {}
         for side in SIDES if run % 2 else reversed(SIDES):
-            gc.collect()
             start, cpu_start = time.perf_counter(), time.process_time()
             result = action(side, run)
             pair[side] = time.perf_counter() - start
             pair[f"{side}_cpu"] = time.process_time() - cpu_start
             del result
         pairs.append(pair)
+    gc.enable()
     return pairs[1:]
 
 

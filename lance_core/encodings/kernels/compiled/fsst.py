@@ -44,6 +44,9 @@ _ESCAPE: Final = 255
 _MAX_SYMBOLS: Final = 255
 _ALL: Final = 0xFFFFFFFFFFFFFFFF
 
+_LANES: Final = 4
+_AT, _STOP, _TO, _INDEX, _LAST, _LANE_STATE = range(6)
+
 
 @inlined
 def _slot(kept: Any) -> Any:
@@ -201,24 +204,71 @@ def compress(
 ) -> None:
     """Compress strings ``data[starts[i] : stops[i]]``; the caller has checked that they lie within the data.
 
+    The strings go down several lanes in turn, as the next symbol of a string has to wait for its last one. Each lane
+    has an equal share of the bytes, and room of its own.
+
     The tables are those of :func:`build`. ``out`` has room for two bytes per byte of the strings and one more;
     ``out_offsets`` is (num_strings + 1,).
     """
+    byte_stops = np.cumsum(stops - starts, dtype=np.int64)
+    num_bytes = int(byte_stops[-1]) if len(byte_stops) else 0
+    shares = num_bytes * np.arange(_LANES + 1) // _LANES
+    firsts = np.searchsorted(byte_stops, shares)
+    firsts[0], firsts[-1] = 0, len(starts)
+    rooms = 2 * np.append(0, byte_stops)[firsts]
+    reached = np.zeros((_LANES, _LANE_STATE), np.int64)
+    reached[:, _INDEX], reached[:, _LAST], reached[:, _TO] = firsts[:-1], firsts[1:], rooms[:-1]
     inputs = (read_only(data), read_only(words_at(data)), read_only(starts), read_only(stops), hashes, pairs)
-    _compress(*inputs, out, out_offsets)
+    out_offsets[0] = 0
+    _compress(*inputs, out, out_offsets, rooms, reached)
+    num_codes = int(reached[0, _TO])
+    for lane in range(1, _LANES):
+        first, stop = int(rooms[lane]), int(reached[lane, _TO])
+        out[num_codes : num_codes + stop - first] = out[first:stop]
+        out_offsets[firsts[lane] + 1 : firsts[lane + 1] + 1] += num_codes
+        num_codes += stop - first
 
 
 @kernel
 def _compress(
-    data: Any, words: Any, starts: Any, stops: Any, hashes: Any, pairs: Any, out: Any, out_offsets: Any
+    data: Any,
+    words: Any,
+    starts: Any,
+    stops: Any,
+    hashes: Any,
+    pairs: Any,
+    out: Any,
+    out_offsets: Any,
+    rooms: Any,
+    reached: Any,
 ) -> None:
-    to = 0
-    out_offsets[0] = 0
+    """Lanes take one step each until the strings of one are done; then they go on one by one."""
     num_words = len(words)
     all_bits = np.uint64(_ALL)
-    for index in range(len(starts)):
-        at, stop = np.int64(starts[index]), np.int64(stops[index])
-        while at < stop:
+    first_lane, last_lane = 0, _LANES
+    for lane in range(_LANES):
+        if reached[lane, _INDEX] < reached[lane, _LAST]:
+            reached[lane, _AT] = starts[reached[lane, _INDEX]]
+            reached[lane, _STOP] = stops[reached[lane, _INDEX]]
+    while first_lane < _LANES:
+        for lane in range(first_lane, last_lane):
+            while reached[lane, _AT] >= reached[lane, _STOP]:
+                index = reached[lane, _INDEX]
+                if index >= reached[lane, _LAST]:
+                    break
+                index += 1
+                out_offsets[index] = reached[lane, _TO] - rooms[lane]
+                reached[lane, _INDEX] = index
+                if index < reached[lane, _LAST]:
+                    reached[lane, _AT] = starts[index]
+                    reached[lane, _STOP] = stops[index]
+            if reached[lane, _INDEX] >= reached[lane, _LAST]:
+                # From now on one lane at a time.
+                first_lane += last_lane - first_lane == 1
+                last_lane = first_lane + 1
+                break
+            at, to = reached[lane, _AT], reached[lane, _TO]
+            stop = reached[lane, _STOP]
             word = np.uint64(0)
             if at < num_words:
                 word = words[at]
@@ -240,9 +290,8 @@ def _compress(
             # The literal behind an escape; behind a code the next one replaces it.
             out[to] = min(code, _ESCAPE)
             out[to + 1] = np.uint8(word & np.uint64(0xFF))
-            to += 1 + (code >> 8)
-            at += found >> 16
-        out_offsets[index + 1] = to
+            reached[lane, _TO] = to + 1 + (code >> 8)
+            reached[lane, _AT] = at + (found >> 16)
 
 
 def measure(codes: NDArray[np.uint8], offsets: NDArray[Any], lengths: NDArray[np.int64]) -> int:
