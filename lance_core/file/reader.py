@@ -218,14 +218,15 @@ class FileReader:
 
     def _batches(self, plans: Sequence[FieldPlan], num_rows: int, batch_rows: int) -> Iterator[pa.RecordBatch]:
         if not plans:
-            for start in range(0, num_rows, batch_rows):
-                yield _without_columns(min(batch_rows, num_rows - start))
-            return
+            starts = range(0, num_rows, batch_rows)
+            return (_without_columns(min(batch_rows, num_rows - start)) for start in starts)
         stored = pa.schema([arrow_field(plan.source.field) for plan in plans])
         restored = restore_schema(stored) if any(has_extension(plan.source.field) for plan in plans) else stored
-        for arrays in scan_batches(plans, num_rows, batch_rows, self._metadata.read):
-            batch = pa.RecordBatch.from_arrays(arrays, schema=stored)
-            yield batch if restored is stored else restore_batch(batch, restored)
+
+        def finish(batch: pa.RecordBatch) -> pa.RecordBatch:
+            return batch if restored is stored else restore_batch(batch, restored)
+
+        return scan_batches(plans, stored, num_rows, batch_rows, self._metadata.read, finish)
 
     def _checked_range(self, row_range: tuple[int, int] | None) -> tuple[int, int]:
         start, stop = row_range if row_range is not None else (0, self.num_rows)

@@ -20,7 +20,7 @@ from lance_core.file.decode_pool import decode_pool
 from lance_core.schema.logical_types import arrow_type
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from concurrent.futures import Future
 
     from lance_core.file.field_source import FieldSource, Read, Segment
@@ -52,23 +52,41 @@ class FieldPlan:
     segments: Sequence[Segment]
 
 
-def scan_batches(plans: Sequence[FieldPlan], num_rows: int, batch_rows: int, read: Read) -> Iterator[list[pa.Array]]:
-    """Columns of one batch after the other.
+def scan_batches(
+    plans: Sequence[FieldPlan],
+    schema: pa.Schema,
+    num_rows: int,
+    batch_rows: int,
+    read: Read,
+    finish: Callable[[pa.RecordBatch], pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    """One batch after the other.
 
     Args:
-        plans: one per column; all cover the same rows.
+        plans: one per column, at least one; all cover the same rows.
+        schema: of the arrays that the plans' sources decode.
         num_rows: number of those rows.
         batch_rows: rows of every batch but the last.
         read: reads ranges of the file; called from several threads.
-
-    Yields:
-        One array per plan, all of the same length.
+        finish: what is done to a batch, row by row the same; several batches may be slices of what it returns.
     """
     with _decoder_of(plans, read) as segments:
         cursors = [_Cursor(segments, index, plan.source.field) for index, plan in enumerate(plans)]
-        for start in range(0, num_rows, batch_rows):
+        start = 0
+        while start < num_rows:
             wanted = min(batch_rows, num_rows - start)
-            yield [cursor.take(wanted) for cursor in cursors]
+            # Where every column has several batches in one array, a batch for all of them is made once.
+            at_hand = min(cursor.num_at_hand() for cursor in cursors)
+            run_rows = max(wanted, at_hand - at_hand % batch_rows)
+            run = finish(pa.RecordBatch.from_arrays([cursor.take(run_rows) for cursor in cursors], schema=schema))
+            start += run_rows
+            if run_rows == wanted:
+                yield run
+            else:
+                for at in range(0, run_rows, batch_rows):
+                    yield run.slice(at, batch_rows)
+            # Before the next pages are decoded these may go.
+            del run
 
 
 def scan_arrays(plans: Sequence[FieldPlan], read: Read) -> list[list[pa.Array]]:
@@ -184,15 +202,18 @@ class _Cursor:
         self._array: pa.Array | None = None
         self._position = 0
 
+    def num_at_hand(self) -> int:
+        """Rows that are left of the current segment, and may be handed out as slices of one array."""
+        self._load()
+        return 0 if self._must_copy or self._array is None else len(self._array) - self._position
+
     def take(self, num_rows: int) -> pa.Array:
         """The next ``num_rows`` rows; a copy only when they lie in several segments."""
         pieces = []
         missing = num_rows
         while missing:
-            if self._array is None or self._position == len(self._array):
-                self._array = self._segments.next(self._index)
-                self._position = 0
-            piece = self._array.slice(self._position, missing)
+            array = self._load()
+            piece = array.slice(self._position, missing)
             self._position += len(piece)
             missing -= len(piece)
             pieces.append(piece)
@@ -206,6 +227,14 @@ class _Cursor:
             raise InvalidInputError(
                 f"a batch of {num_rows} rows does not fit into one array; ask for fewer rows per batch: {error}"
             ) from error
+
+    def _load(self) -> pa.Array:
+        """The current segment; the next one where no row of it is left."""
+        if self._array is None or self._position == len(self._array):
+            self._array = None
+            self._array = self._segments.next(self._index)
+            self._position = 0
+        return self._array
 
 
 def _has_nested_fixed_size_list(dtype: pa.DataType) -> bool:

@@ -34,7 +34,15 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["PageStatistics", "has_statistics", "page_statistics", "statistics_arrays"]
+__all__ = [
+    "MAX_BOUND_BYTES",
+    "PageStatistics",
+    "has_statistics",
+    "next_binary",
+    "next_text",
+    "page_statistics",
+    "statistics_arrays",
+]
 
 MAX_BOUND_BYTES: Final = 64
 """Longer values are cut before they are compared."""
@@ -155,7 +163,7 @@ def _text_bounds(array: pa.Array, validity: NDArray[np.bool_] | None) -> tuple[b
     values = _cut(values, is_text)
     bounds = pc.min_max(values)
     least, greatest = bounds["min"].as_py(), bounds["max"].as_py()
-    return least, (_next_text if is_text else _next_binary)(greatest)
+    return least, (next_text if is_text else next_binary)(greatest)
 
 
 def _cut(values: pa.LargeBinaryArray, is_text: bool) -> pa.Array:
@@ -175,7 +183,7 @@ def _cut(values: pa.LargeBinaryArray, is_text: bool) -> pa.Array:
     return pa.Array.from_buffers(pa.large_binary(), len(values), [None, pa.py_buffer(kept), pa.py_buffer(cut)])
 
 
-def _next_text(value: bytes) -> bytes | None:
+def next_text(value: bytes) -> bytes | None:
     """The next text that is greater than all which start with ``value``: one byte raised, from the last backwards."""
     for index in range(len(value) - 1, -1, -1):
         for byte in range(value[index] + 1, 256):
@@ -185,7 +193,7 @@ def _next_text(value: bytes) -> bytes | None:
     return None
 
 
-def _next_binary(value: bytes) -> bytes | None:
+def next_binary(value: bytes) -> bytes | None:
     """The value plus one, as a number of as many bytes."""
     number = int.from_bytes(value, "big") + 1
     return None if number >> (8 * len(value)) else number.to_bytes(len(value), "big")

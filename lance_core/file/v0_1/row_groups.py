@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 __all__ = ["RowGroups"]
+
+_RUN_BYTES: Final = 4 << 20
+"""Groups are handed out together up to this size: enough to hide what a call costs, few enough for the caches."""
 
 
 class RowGroups:
@@ -32,7 +35,7 @@ class RowGroups:
         self.num_bytes = 0
 
     def add(self, columns: list[pa.Array], num_rows: int) -> Iterator[list[pa.Array]]:
-        """Take rows; yield the groups that are complete now."""
+        """Take rows; yield runs of groups that are complete now, each of a few MiB or one group."""
         start = 0
         if self.num_rows:
             start = min(self._group_rows - self.num_rows, num_rows)
@@ -41,8 +44,10 @@ class RowGroups:
                 return
             yield self.rest()
         stop = num_rows - (num_rows - start) % self._group_rows
-        for first in range(start, stop, self._group_rows):
-            yield [column.slice(first, self._group_rows) for column in columns]
+        groups_at_once = max(1, _RUN_BYTES * num_rows // (max(1, _num_bytes(columns)) * self._group_rows))
+        rows_at_once = groups_at_once * self._group_rows
+        for first in range(start, stop, rows_at_once):
+            yield [column.slice(first, min(rows_at_once, stop - first)) for column in columns]
         if stop < num_rows:
             self._hold([column.slice(stop) for column in columns], num_rows - stop)
 
@@ -55,4 +60,8 @@ class RowGroups:
     def _hold(self, columns: list[pa.Array], num_rows: int) -> None:
         self._held.append(columns)
         self.num_rows += num_rows
-        self.num_bytes += sum(column.nbytes for column in columns)
+        self.num_bytes += _num_bytes(columns)
+
+
+def _num_bytes(columns: list[pa.Array]) -> int:
+    return sum(column.nbytes for column in columns)

@@ -1,6 +1,6 @@
 """LegacyFileWriter: record batches → row groups → pages → one data file of format 0.1.
 
-A group is written as soon as it has its rows. What stays in memory is one group, two numbers for every page, the
+Groups are written as soon as they have their rows. What stays in memory is one group, two numbers for every page, the
 statistics, and the dictionaries. The file equals the one that pylance 14.0.2 writes of the same rows, byte for byte,
 as long as no value lies under a null.
 
@@ -78,6 +78,7 @@ class LegacyFileWriter:
         self._schema = schema
         self._alignment = BatchAlignment(schema)
         self._keys = DictionaryKeys(schema, dictionaries, are_fixed=not dictionaries_grow)
+        self._group_rows = max_rows_per_group
         self._groups = RowGroups(max_rows_per_group)
         self._pages = PageWriter(stream.position)
         self._batch_offsets = [0]
@@ -116,8 +117,8 @@ class LegacyFileWriter:
             raise InvalidInputError(f"a file of format 0.1 holds at most {MAX_ROWS} rows")
         columns = [self._keys.replaced(top, array) for top, array in zip(self._schema.fields, arrays, strict=True)]
         self._is_open = False
-        for group in self._groups.add(columns, batch.num_rows):
-            self._write_group(group)
+        for groups in self._groups.add(columns, batch.num_rows):
+            self._write_groups(groups)
         self._num_rows += batch.num_rows
         self._is_open = True
 
@@ -144,7 +145,7 @@ class LegacyFileWriter:
         self._require_open()
         self._is_open = False
         if self._groups.num_rows:
-            self._write_group(self._groups.rest())
+            self._write_groups(self._groups.rest())
         self._write_tail()
         self._flush()
         self._stream.commit()
@@ -177,10 +178,12 @@ class LegacyFileWriter:
         if not self._is_open:
             raise InvalidInputError("the file writer is finished, aborted, or failed before")
 
-    def _write_group(self, columns: list[pa.Array]) -> None:
-        for top, array in zip(self._schema.fields, columns, strict=True):
-            self._pages.write(top, array, with_statistics=True)
-        self._batch_offsets.append(self._batch_offsets[-1] + len(columns[0]))
+    def _write_groups(self, columns: list[pa.Array]) -> None:
+        """Write rows that begin with a group; the last one may have fewer rows."""
+        num_rows = len(columns[0])
+        bounds = np.append(np.arange(0, num_rows, self._group_rows), num_rows)
+        self._pages.write(self._schema.fields, columns, bounds, with_statistics=True)
+        self._batch_offsets += (self._batch_offsets[-1] + bounds[1:]).tolist()
         if self._pages.position - self._stream.position >= _FLUSH_BYTES:
             self._flush()
 
@@ -211,8 +214,7 @@ class LegacyFileWriter:
             return
         schema, columns = record
         pages = PageWriter(self._pages.position)
-        for top, array in zip(schema.fields, columns, strict=True):
-            pages.write(top, array)
+        pages.write(schema.fields, columns, np.array([0, len(columns[0])]))
         self._pages.parts += pages.parts
         self._pages.position = pages.position
         ids = schema.field_ids()
@@ -223,7 +225,7 @@ class LegacyFileWriter:
     def _write_table(self, pages: PageWriter, first_id: int, ids: Sequence[int], num_batches: int) -> int:
         table = np.zeros((max(ids, default=first_id - 1) + 1 - first_id, num_batches, 2), ENTRY)
         for field_id, entries in pages.entries.items():
-            table[field_id - first_id] = entries
+            table[field_id - first_id] = np.concatenate(entries)
         return self._pages.append(table)
 
     def _append(self, data: bytes) -> int:

@@ -157,9 +157,9 @@ class Rewrite:
                 continue
             if found is None:
                 raise InvalidInputError(f"rewritten fragment {fragment.id} is not in version {current.version}")
-            if (
-                found.deletion_file != fragment.message.deletion_file
-                or found.physical_rows not in (0, fragment.message.physical_rows)
+            if found.deletion_file != fragment.message.deletion_file or found.physical_rows not in (
+                0,
+                fragment.message.physical_rows,
             ):
                 raise InvalidInputError(
                     f"rewritten fragment {fragment.id} has other rows in version {current.version} than were read"

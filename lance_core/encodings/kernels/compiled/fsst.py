@@ -39,18 +39,19 @@ PSEUDO_CODES: Final = 512
 """Codes and, behind them, literal bytes."""
 
 _HASH_SHIFT: Final = 54
+_FACTOR: Final = 0x9E3779B97F4A7C15
 _EMPTY: Final = (8 << 16) | 0xFFFF
 _ESCAPE: Final = 255
 _MAX_SYMBOLS: Final = 255
 _ALL: Final = 0xFFFFFFFFFFFFFFFF
 
-_LANES: Final = 4
+_LANES: Final = 3
 _AT, _STOP, _TO, _INDEX, _LAST, _LANE_STATE = range(6)
 
 
 @inlined
 def _slot(kept: Any) -> Any:
-    return np.int64((kept * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(_HASH_SHIFT)) << 1
+    return np.int64((kept * np.uint64(_FACTOR)) >> np.uint64(_HASH_SHIFT)) << 1
 
 
 @kernel
@@ -243,7 +244,9 @@ def _compress(
     reached: Any,
 ) -> None:
     """Lanes take one step each until the strings of one are done; then they go on one by one."""
-    num_words = len(words)
+    # Unsigned positions: a negative one would count from the end, and checking for that costs as much as the work.
+    num_words = np.uint64(len(words))
+    one, three, sixteen = np.uint64(1), np.uint64(3), np.uint64(16)
     all_bits = np.uint64(_ALL)
     first_lane, last_lane = 0, _LANES
     for lane in range(_LANES):
@@ -267,31 +270,31 @@ def _compress(
                 first_lane += last_lane - first_lane == 1
                 last_lane = first_lane + 1
                 break
-            at, to = reached[lane, _AT], reached[lane, _TO]
-            stop = reached[lane, _STOP]
+            at, to = np.uint64(reached[lane, _AT]), np.uint64(reached[lane, _TO])
+            left = np.uint64(reached[lane, _STOP]) - at
             word = np.uint64(0)
             if at < num_words:
                 word = words[at]
             else:
-                for behind in range(at, stop):
-                    word |= np.uint64(data[behind]) << np.uint64(8 * (behind - at))
-            left = stop - at
-            pair = (
-                np.int64(word & np.uint64(0xFFFF)) if left > 1 else np.int64(65536) + np.int64(word & np.uint64(0xFF))
-            )
-            found = np.int64(pairs[pair])
+                for behind in range(left):
+                    byte = np.uint64(behind)
+                    word |= np.uint64(data[at + byte]) << (byte << three)
+            pair = word & np.uint64(0xFFFF) if left > one else np.uint64(65536) + (word & np.uint64(0xFF))
+            found = np.uint64(pairs[pair])
             for table in range(3):
-                slot = _slot(word & (all_bits >> np.uint64(40 - 16 * table))) + table * _TABLE_WORDS
-                entry = np.int64(hashes[slot + 1])
-                length = entry >> 16
-                matches = (word & (all_bits >> np.uint64(64 - 8 * length))) == hashes[slot]
+                kept = word & (all_bits >> np.uint64(40 - 16 * table))
+                slot = (kept * np.uint64(_FACTOR)) >> np.uint64(_HASH_SHIFT)
+                slot = (slot << one) + np.uint64(table * _TABLE_WORDS)
+                entry = hashes[slot + one]
+                length = entry >> sixteen
+                matches = (word & (all_bits >> (np.uint64(64) - (length << three)))) == hashes[slot]
                 found = entry if matches & (length <= left) else found
-            code = found & 0xFFFF
+            code = found & np.uint64(0xFFFF)
             # The literal behind an escape; behind a code the next one replaces it.
-            out[to] = min(code, _ESCAPE)
-            out[to + 1] = np.uint8(word & np.uint64(0xFF))
-            reached[lane, _TO] = to + 1 + (code >> 8)
-            reached[lane, _AT] = at + (found >> 16)
+            out[to] = min(code, np.uint64(_ESCAPE))
+            out[to + one] = np.uint8(word & np.uint64(0xFF))
+            reached[lane, _TO] = to + one + (code >> np.uint64(8))
+            reached[lane, _AT] = at + (found >> sixteen)
 
 
 def measure(codes: NDArray[np.uint8], offsets: NDArray[Any], lengths: NDArray[np.int64]) -> int:
