@@ -6,7 +6,7 @@ Kind  Name         Bytes
 0     inline       the data file, [position, position + size)
 1     packed       sidecar ``blob_id``, [position, position + size)
 2     dedicated    sidecar ``blob_id``, the whole of it
-3     external     ``blob_uri``, below base path ``blob_id`` unless that is 0;
+3     external     ``blob_uri``, below base path ``blob_id``; absolute if that is 0;
                    [position, position + size), the whole if size is 0
 ====  ===========  ==========================================================
 
@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
@@ -31,16 +32,19 @@ from lance_core.file.blob_sidecars import sidecar_directory, sidecar_name
 from lance_core.file.blob_values import bytes_array
 from lance_core.io.byte_range import ByteRange
 from lance_core.io.uri import resolve
+from lance_core.table.base_paths import Location
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
-    from lance_core.table.base_paths import FileLocator, Location
+    from lance_core.table.base_paths import FileLocator
 
 __all__ = ["BlobDescriptors"]
 
 _INLINE, _PACKED, _DEDICATED, _EXTERNAL = range(4)
-_MAX_VALUES_BYTES: Final = (1 << 63) - 1
+_MAX_VALUES_BYTES: Final = np.uint64((1 << 63) - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +98,12 @@ class BlobDescriptors:
 
     def places(self) -> list[BlobPlace | None]:
         """Where each value is; None for null ones. Sizes of whole files are asked for."""
-        return [self._place(row) if is_valid else None for row, is_valid in enumerate(self.valid.tolist())]
+        found: list[BlobPlace | None] = [None] * len(self.valid)
+        for rows, where in self._objects(np.flatnonzero(self.valid)):
+            starts, sizes = self._bounds(rows, where)
+            for row, start, size in zip(rows.tolist(), starts.tolist(), sizes.tolist(), strict=True):
+                found[row] = BlobPlace(where.store, where.path, start, size)
+        return found
 
     def load(self) -> pa.Array:
         """The values as large_binary.
@@ -105,11 +114,15 @@ class BlobDescriptors:
             CorruptDataError: a value lies outside its object, or those of one object are larger than it.
             NotFoundError: an object is missing.
         """
-        filled = self.valid & ((self.sizes > 0) | (self.kinds == _EXTERNAL))
-        rows = np.flatnonzero(filled)
+        rows = np.flatnonzero(self.valid & ((self.sizes > 0) | (self.kinds == _EXTERNAL)))
         buffers: dict[int, pa.Buffer] = {}
-        for here in self._by_object(rows):
-            buffers.update(zip(here.tolist(), self._read_object(here), strict=True))
+        for here, where in self._objects(rows):
+            starts, sizes = self._bounds(here, where)
+            if self.kinds[here[0]] != _EXTERNAL:
+                _check_bounds(where, starts, sizes)
+            bounds = zip(starts.tolist(), (starts + sizes).tolist(), strict=True)
+            ranges = [ByteRange(start, stop) for start, stop in bounds]
+            buffers.update(zip(here.tolist(), where.store.get_ranges(where.path, ranges), strict=True))
         lengths = np.zeros(len(self.valid), np.int64)
         values = [buffers[row] for row in rows.tolist()]
         lengths[rows] = [value.size for value in values]
@@ -124,82 +137,106 @@ class BlobDescriptors:
             CorruptDataError: a value leaves its file.
         """
         inside = np.flatnonzero(self.valid & (self.kinds != _EXTERNAL) & (self.sizes > 0))
-        for rows in self._by_object(inside):
-            self._checked_bounds(rows)
+        for rows, where in self._objects(inside):
+            _check_bounds(where, *self._bounds(rows, where))
 
     def declared(self) -> pa.Array:
         """The values as ``lance.blob.v2`` columns declare them: bytes, or the URI of what lies outside the table."""
         outside = self.valid & (self.kinds == _EXTERNAL)
         inside = replace(self, valid=self.valid & ~outside)
         data = inside.load()
-        uris = pa.array([self._uri(row) if is_outside else None for row, is_outside in enumerate(outside.tolist())])
+        texts: list[str | None] = [None]
+        numbers = np.zeros(len(outside), np.int64)
+        for rows, base_id, uri in self._references(np.flatnonzero(outside)):
+            numbers[rows] = len(texts)
+            texts.append(self.locator.uri_below_base(base_id, uri) if base_id else uri)
+        uris = pa.array(texts, pa.string()).take(pa.array(numbers))
         whole = ~outside | (self.sizes == 0)
         members = [
             data,
-            uris.cast(pa.string()),
+            uris,
             pa.array(self.positions, mask=whole),
             pa.array(self.sizes, mask=whole),
         ]
         names = ["data", "uri", "position", "size"]
         return pa.StructArray.from_arrays(members, names=names, mask=pa.array(~self.valid))
 
-    def _uri(self, row: int) -> str:
-        uri = "" if self.uris is None else str(self.uris[row].as_py())
-        base_id = int(self.ids[row])
-        return self.locator.uri_below_base(base_id, uri) if base_id else uri
+    def _objects(self, rows: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], Location]]:
+        """The objects that hold the values of some rows, each with its rows in ascending order.
 
-    def _by_object(self, rows: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-        """The rows whose values lie in the same object, object by object; external values one by one."""
-        kinds, ids = self.kinds[rows], self.ids[rows]
-        groups = [rows[kinds == _INLINE]]
-        sidecar = (kinds == _PACKED) | (kinds == _DEDICATED)
-        groups += [rows[sidecar & (ids == blob_id)] for blob_id in np.unique(ids[sidecar])]
-        groups += [rows[kinds == _EXTERNAL][[index]] for index in range(int((kinds == _EXTERNAL).sum()))]
-        return [group for group in groups if len(group)]
-
-    def _read_object(self, rows: NDArray[np.int64]) -> list[pa.Buffer]:
-        first = int(rows[0])
-        place = self._place(first)
-        if self.kinds[first] == _EXTERNAL:
-            return place.store.get_ranges(place.path, [ByteRange(place.start, place.start + place.size)])
-        starts, sizes = self._checked_bounds(rows)
-        stops = starts + sizes
-        ranges = [ByteRange(start, stop) for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)]
-        return place.store.get_ranges(place.path, ranges)
-
-    def _checked_bounds(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-        """Starts and sizes of values that lie in one file of the table."""
-        place = self._place(int(rows[0]))
-        starts = np.where(self.kinds[rows] == _DEDICATED, np.uint64(0), self.positions[rows])
-        sizes = self.sizes[rows]
-        total = float(sizes.sum(dtype=np.float64))
-        num_bytes = place.store.head(place.path).num_bytes
-        if total > num_bytes or bool((starts > np.uint64(num_bytes) - np.minimum(sizes, np.uint64(num_bytes))).any()):
-            raise CorruptDataError(f"{place.path}: values leave the file of {num_bytes} bytes", path=place.path)
-        return starts, sizes
-
-    def _place(self, row: int) -> BlobPlace:
-        kind, size = int(self.kinds[row]), int(self.sizes[row])
-        start = int(self.positions[row])
-        if start + size > _MAX_VALUES_BYTES:
+        Raises:
+            CorruptDataError: a value ends behind the last byte that a file can have, or a reference names no place.
+        """
+        behind = rows[self.positions[rows] > _MAX_VALUES_BYTES - np.minimum(self.sizes[rows], _MAX_VALUES_BYTES)]
+        behind = np.append(behind, rows[self.sizes[rows] > _MAX_VALUES_BYTES])
+        if len(behind):
+            start, size = int(self.positions[behind[0]]), int(self.sizes[behind[0]])
             raise CorruptDataError(f"{self.file.path}: a blob ends at byte {start + size}", path=self.file.path)
-        store = self.file.store
-        if kind == _INLINE:
-            return BlobPlace(store, self.file.path, start, size)
-        if kind == _EXTERNAL:
-            return self._external_place(row, start, size)
-        path = store.join(sidecar_directory(self.file.path), sidecar_name(int(self.ids[row])))
-        return BlobPlace(store, path, start if kind == _PACKED else 0, size)
+        kinds = self.kinds[rows]
+        inline = rows[kinds == _INLINE]
+        if len(inline):
+            yield inline, self.file
+        store, directory = self.file.store, sidecar_directory(self.file.path)
+        beside = rows[(kinds == _PACKED) | (kinds == _DEDICATED)]
+        for here in _groups(beside, self.ids[beside]):
+            yield here, Location(store, store.join(directory, sidecar_name(int(self.ids[here[0]]))))
+        for here, base_id, uri in self._references(rows[kinds == _EXTERNAL]):
+            yield here, self._outside(base_id, uri)
 
-    def _external_place(self, row: int, start: int, size: int) -> BlobPlace:
-        uri = "" if self.uris is None else self.uris[row].as_py()
-        base_id = int(self.ids[row])
+    def _references(self, rows: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], int, str]]:
+        """Distinct references: the rows of each, the id of its base path, and its text."""
+        if not len(rows) or self.uris is None:
+            return
+        # Bytes of files need not be UTF-8.
+        encoded = self.uris.take(pa.array(rows)).cast(pa.binary()).fill_null(b"").dictionary_encode()
+        codes = encoded.indices.to_numpy().astype(np.uint64)
+        texts = encoded.dictionary.to_pylist()
+        keys = self.ids[rows].astype(np.uint64) << np.uint64(32) | codes
+        for group in _groups(np.arange(len(rows)), keys):
+            text = texts[int(codes[group[0]])]
+            try:
+                uri = text.decode()
+            except UnicodeDecodeError as error:
+                raise CorruptDataError(f"{self.file.path}: the URI {text!r:.200} of a blob is not UTF-8") from error
+            yield rows[group], int(self.ids[rows[group[0]]]), uri
+
+    def _outside(self, base_id: int, uri: str) -> Location:
         if base_id:
-            found = self.locator.below_base(base_id, uri)
-            store, path = found.store, found.path
-        else:
-            store, path = resolve(uri, self.locator.storage_options)
-        return BlobPlace(store, path, start, size or store.head(path).num_bytes)
+            return self.locator.below_base(base_id, uri)
+        # A path without a scheme would be looked for in the working directory.
+        if "://" not in uri or "\0" in unquote(uri):
+            raise CorruptDataError(
+                f"{self.file.path}: the URI {uri!r:.200} of a blob is not absolute", path=self.file.path
+            )
+        return Location(*resolve(uri, self.locator.storage_options))
+
+    def _bounds(self, rows: NDArray[np.int64], where: Location) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+        """Starts and sizes of values in one object; whole external objects are asked for their size."""
+        kinds, starts, sizes = self.kinds[rows], self.positions[rows], self.sizes[rows]
+        starts = np.where(kinds == _DEDICATED, np.uint64(0), starts)
+        whole = (kinds == _EXTERNAL) & (sizes == 0)
+        if not bool(whole.any()):
+            return starts, sizes
+        num_bytes = np.uint64(where.store.head(where.path).num_bytes)
+        return np.where(whole, np.uint64(0), starts), np.where(whole, num_bytes, sizes)
+
+
+def _check_bounds(where: Location, starts: NDArray[np.uint64], sizes: NDArray[np.uint64]) -> None:
+    """Values of one file of the table lie in it, and none is described so often that all are larger than it."""
+    num_bytes = where.store.head(where.path).num_bytes
+    limit = np.uint64(num_bytes)
+    total = float(sizes.sum(dtype=np.float64))
+    if total > num_bytes or bool((starts > limit - np.minimum(sizes, limit)).any()):
+        raise CorruptDataError(f"{where.path}: values leave the file of {num_bytes} bytes", path=where.path)
+
+
+def _groups(values: NDArray[np.int64], keys: NDArray[Any]) -> list[NDArray[np.int64]]:
+    """The values cut by key; those of one key stay in order."""
+    if not len(values):
+        return []
+    order = np.argsort(keys, kind="stable")
+    ordered = keys[order]
+    return np.split(values[order], np.flatnonzero(ordered[1:] != ordered[:-1]) + 1)
 
 
 def _words(member: pa.Array, dtype: str) -> NDArray[Any]:

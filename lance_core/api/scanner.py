@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_core.api.arguments import whole_number
+from lance_core.api.blob_pieces import blob_pieces
 from lance_core.api.filtering.matching import (
     RowCut,
     find_rows,
@@ -48,6 +49,9 @@ DEFAULT_BATCH_ROWS: Final = 8192
 
 _MAX_BATCH_ROWS: Final = 2**32 - 1
 
+_VALUES_BYTES: Final = 64 * 1024 * 1024
+"""Of blobs in a batch whose number of rows was not asked for, unless a single row has more."""
+
 
 @dataclass(frozen=True, slots=True)
 class ScanSource:
@@ -73,7 +77,7 @@ class LanceScanner:
         filter: which rows, as SQL text or an Arrow expression; None for all. Its columns need not be among the others.
         limit: rows to return; None for all.
         offset: rows to skip; None for 0.
-        batch_size: at most so many rows in a batch; None for 8192.
+        batch_size: at most so many rows in a batch; None for 8192, and fewer where the values of blobs are large.
         with_row_id: append the column ``_rowid``.
         with_row_address: append the column ``_rowaddr``.
         blob_handling: "all_binary" for the values of blob columns; descriptors by default.
@@ -109,6 +113,7 @@ class LanceScanner:
         self._predicate = None if filter is None else Predicate.plan(table.stored, filter)
         self._limit = None if limit is None else whole_number("limit", limit)
         self._offset = None if offset is None else whole_number("offset", offset)
+        self._whole_batches = batch_size is not None
         self._batch_rows = DEFAULT_BATCH_ROWS if batch_size is None else whole_number("batch_size", batch_size)
         if not 1 <= self._batch_rows <= _MAX_BATCH_ROWS:
             raise InvalidInputError(f"batch_size must be between 1 and {_MAX_BATCH_ROWS}, found {batch_size}")
@@ -132,7 +137,9 @@ class LanceScanner:
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """Stream the rows."""
-        for reader, rows, batch in self._range_batches() if self._predicate is None else self._matching_batches():
+        for reader, rows, batch in self._bounded(
+            self._range_batches() if self._predicate is None else self._matching_batches()
+        ):
             projected = self._projection.apply(self._columns.apply(batch, reader))
             if self._row_columns.names:
                 physical = live_to_physical(reader.deleted_rows(), rows)
@@ -167,6 +174,15 @@ class LanceScanner:
         shorter = copy(self)
         shorter._limit = num_rows if self._limit is None else min(num_rows, self._limit)
         return shorter.to_table()
+
+    def _bounded(self, batches: Iterator[_Rows]) -> Iterator[_Rows]:
+        """Where values of blobs are loaded and no number of rows is asked for, batches end where values become many."""
+        if self._whole_batches or not self._columns.loads_blobs:
+            yield from batches
+            return
+        for reader, rows, batch in batches:
+            for start, stop in blob_pieces(batch, self._columns.stored, _VALUES_BYTES):
+                yield reader, rows[start:stop], batch.slice(start, stop - start)
 
     def _range_batches(self) -> Iterator[_Rows]:
         """Rows of the ranges that offset and limit leave."""

@@ -75,6 +75,11 @@ class ShownColumns:
     stored: Schema
     shown: Schema
 
+    @property
+    def loads_blobs(self) -> bool:
+        """Whether callers get the values of a blob."""
+        return has_blobs(self.shown) and any(leaf.is_blob and leaf.is_leaf for leaf in self.shown.leaves())
+
     @classmethod
     def plan(cls, declared: Schema, handling: BlobHandling) -> Self:
         """Both forms of a table's schema."""

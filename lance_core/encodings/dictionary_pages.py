@@ -14,12 +14,15 @@ import pyarrow as pa
 
 from lance_core.encodings.api import FixedWidthBlock, VariableWidthBlock
 from lance_core.encodings.compressive.general import compress_block
+from lance_core.encodings.kernels.bits import UNSIGNED_DTYPES
 from lance_core.encodings.leaf_arrays import block_from_array, with_nulls
 from lance_core.encodings.page_layouts import SCHEMES, encode_mini_block, values_arm
-from lance_core.encodings.policy.dictionary import dictionary_fits, may_have_few_distinct
+from lance_core.encodings.policy.dictionary import dictionary_fits, dictionary_pays, may_have_few_distinct
 from lance_core.encodings.policy.field_options import FieldOptions
 from lance_core.encodings.policy.fixed_width import choose_words
+from lance_core.encodings.policy.fixed_width import plain_bytes as words_bytes
 from lance_core.encodings.registry import ENCODER
+from lance_core.encodings.statistics import runs_per_value
 from lance_core.errors import NotSupportedError
 
 if TYPE_CHECKING:
@@ -32,8 +35,9 @@ if TYPE_CHECKING:
 
 __all__ = ["encode_arrow_dictionary", "encode_few_distinct"]
 
-_INDEX_OPTIONS: Final = FieldOptions()
-_PLAIN: Final = FieldOptions(compression="none")
+_WORD_BITS: Final = 64
+_COMPRESSED_ITEM: Final = 0.25
+_MAX_RUNS_PER_VALUE: Final = 0.4
 _WORD_TYPES: Final = {64: pa.uint64(), 128: pa.binary(16)}
 
 
@@ -53,6 +57,7 @@ def encode_few_distinct(
         plain_bytes: estimated size of the page without a dictionary.
         plan: of the page.
     """
+    runs = 1.0
     if isinstance(block, FixedWidthBlock):
         word_type = _WORD_TYPES.get(block.bits_per_value)
         if word_type is None or (block.bits_per_value == 64 and not plan.rules.word_dictionaries):
@@ -60,18 +65,28 @@ def encode_few_distinct(
         # Bytes decide what is distinct: 0.0 and -0.0 differ, and a NaN equals itself.
         array = pa.Array.from_buffers(word_type, block.num_values, [None, pa.py_buffer(block.data)])
         item_bytes = block.bits_per_value / 8
+        if block.bits_per_value == _WORD_BITS:
+            runs = runs_per_value(block.data.view(UNSIGNED_DTYPES[_WORD_BITS]), _MAX_RUNS_PER_VALUE)
     else:
         array = with_nulls(array, validity)
         item_bytes = int(block.offsets[-1] - block.offsets[0]) / block.num_values + block.offsets.itemsize
+    if plan.rules.compressed_dictionaries:
+        item_bytes *= _COMPRESSED_ITEM
     options = plan.options
-    if not may_have_few_distinct(array, item_bytes, plain_bytes, options):
+    if not may_have_few_distinct(array, item_bytes, plain_bytes, options, runs=runs):
         return None
     encoded = array.dictionary_encode()
     items = block_from_array(encoded.dictionary, None)
-    items_bytes = encoded.dictionary.nbytes
-    if not dictionary_fits(items.num_values, items_bytes, block.num_values, plain_bytes, options):
+    indices = block_from_array(encoded.indices, validity)
+    if not isinstance(indices, FixedWidthBlock) or not dictionary_fits(items.num_values, block.num_values, options):
         return None
-    return _dictionary_page(block_from_array(encoded.indices, validity), items, plan)
+    choice = choose_words(indices, _index_options(options))
+    if choice is None:
+        return None
+    encoding, data = _encode_items(items, plan)
+    if not dictionary_pays(len(data) + words_bytes(indices, choice), plain_bytes, options):
+        return None
+    return encode_mini_block(choice, indices, plan, dictionary=(encoding, pa.py_buffer(data), items.num_values))
 
 
 def encode_arrow_dictionary(
@@ -86,19 +101,35 @@ def encode_arrow_dictionary(
 
 
 def _dictionary_page(indices: DataBlock, items: DataBlock, plan: PagePlan) -> EncodedPage | None:
-    if not isinstance(indices, FixedWidthBlock):
-        return None
-    choice = choose_words(indices, _PLAIN if plan.options.compression == "none" else _INDEX_OPTIONS)
+    choice = choose_words(indices, _index_options(plan.options)) if isinstance(indices, FixedWidthBlock) else None
     if choice is None:
         return None
     encoding, data = _encode_items(items, plan)
     return encode_mini_block(choice, indices, plan, dictionary=(encoding, pa.py_buffer(data), items.num_values))
 
 
+def _index_options(options: FieldOptions) -> FieldOptions:
+    """Indices are compressed like values; only they are always in chunks."""
+    return FieldOptions(
+        compression="none" if options.compression == "none" else options.general,
+        compression_level=options.compression_level,
+        bss=options.bss,
+    )
+
+
 def _encode_items(items: DataBlock, plan: PagePlan) -> tuple[pb21.CompressiveEncoding, NDArray[np.uint8]]:
-    encoding, data = ENCODER.block(values_arm(items), items)
-    scheme = plan.options.dict_compression or "lz4"
-    if not plan.rules.compressed_dictionaries or scheme == "none":
-        return encoding, data
-    level = plan.options.dict_level if scheme == "zstd" else None
-    return compress_block(encoding, data, SCHEMES[scheme], level) or (encoding, data)
+    """The items as they are, packed or compressed: whatever is smallest, and allowed."""
+    plain = ENCODER.block(values_arm(items), items)
+    if not plan.rules.compressed_dictionaries:
+        return plain
+    asked, level = plan.options.dict_compression, plan.options.dict_level
+    if asked == "none":
+        return plain
+    found = [plain]
+    if asked is None and isinstance(items, FixedWidthBlock) and items.bits_per_value == _WORD_BITS:
+        found.append(ENCODER.block("out_of_line_bitpacking", items))
+    for scheme in ("lz4", "zstd") if asked is None else (asked,):
+        packed = compress_block(*plain, SCHEMES[scheme], level if scheme == "zstd" else None)
+        if packed is not None:
+            found.append(packed)
+    return min(found, key=lambda encoded: len(encoded[1]))

@@ -117,11 +117,12 @@ def _encode_words(
     if value is not None:
         return constant.encode_scalar(plan.levels, value, num_rows=plan.num_rows)
     choice = choose_words(block, plan.options)
-    if choice is not None:
-        page = encode_few_distinct(array, block, validity, plain_bytes(block, choice), plan)
-        page = page or encode_mini_block(choice, block, plan)
-        if page is not None:
-            return page
+    without = float(len(block.data)) if choice is None else plain_bytes(block, choice)
+    page = encode_few_distinct(array, block, validity, without, plan)
+    if page is None and choice is not None:
+        page = encode_mini_block(choice, block, plan)
+    if page is not None:
+        return page
     return encode_zipped(_in_whole_bytes(block), plan)
 
 

@@ -24,6 +24,9 @@ _SAMPLE_BYTES: Final = 1 << 18
 _WIDTH_SAMPLES: Final = 64
 _RUN_SAMPLES: Final = 32
 _RUN_SAMPLE_VALUES: Final = 512
+_RUN_MARGIN: Final = 1.25
+_MANY_VALUES: Final = 1 << 15
+_CHUNK_VALUES: Final = 4096
 _MAX_RUN: Final = 255
 
 
@@ -45,17 +48,19 @@ def common_packed_bits(blocks: NDArray[np.unsignedinteger]) -> float:
 def runs_per_value(words: NDArray[Any], limit: float) -> float:
     """Runs of equal values by the number of values; exact where it is below ``limit``.
 
-    A run of more than 255 values counts as several. A sample settles most cases.
+    A run of more than 255 values, or across a border of chunks, counts as several. A sample settles most cases.
     """
     if len(words) < 2:
         return 1.0
-    step = max(_RUN_SAMPLE_VALUES, len(words) // _RUN_SAMPLES)
-    num_changes = num_seen = 0
-    for start in range(0, len(words) - 1, step):
-        piece = words[start : start + _RUN_SAMPLE_VALUES]
-        num_changes += int(np.count_nonzero(piece[1:] != piece[:-1]))
-        num_seen += len(piece) - 1
-    if num_changes >= limit * 2 * num_seen:
-        return num_changes / num_seen
-    num_changes = int(np.count_nonzero(words[1:] != words[:-1]))
-    return (1 + num_changes) / len(words) + 1 / _MAX_RUN
+    if len(words) > _MANY_VALUES:
+        num_changes = num_seen = 0
+        for start in range(0, len(words) - 1, len(words) // _RUN_SAMPLES):
+            piece = words[start : start + _RUN_SAMPLE_VALUES]
+            num_changes += int(np.count_nonzero(piece[1:] != piece[:-1]))
+            num_seen += len(piece) - 1
+        if num_changes >= limit * _RUN_MARGIN * num_seen:
+            return num_changes / num_seen
+    changes = np.flatnonzero(words[1:] != words[:-1])
+    lengths = np.diff(changes, prepend=-1, append=len(words) - 1)
+    num_runs = int((-(-lengths // _MAX_RUN)).sum())
+    return (num_runs + len(words) // _CHUNK_VALUES) / len(words)

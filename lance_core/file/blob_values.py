@@ -8,7 +8,8 @@ the bytes that they name. Every version shares the second step; it wraps the sou
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +29,24 @@ if TYPE_CHECKING:
     from lance_core.schema.field import Field
 
 __all__ = ["BlobBytesSource", "bytes_array", "load_bytes", "replace_leaves"]
+
+_PACE_BYTES: Final = 32 * 1024 * 1024
+"""Counted for a segment: how large its values are is not known before its descriptors are read. It is all that may be
+read ahead of the consumer, so that no more than one segment is."""
+
+
+@dataclass(frozen=True, slots=True)
+class _LoadedSegment:
+    """A segment of descriptors, with the values that they name."""
+
+    described: Segment
+    start: int
+    stop: int
+    num_bytes: int
+
+
+def _described(segment: Segment) -> Segment:
+    return segment.described if isinstance(segment, _LoadedSegment) else segment
 
 
 class BlobBytesSource:
@@ -53,16 +72,22 @@ class BlobBytesSource:
         return self._field
 
     def plan(self, start: int, stop: int, *, batch_rows: int | None = None) -> Sequence[Segment]:
-        """Segments of the descriptors."""
-        return self._described.plan(start, stop, batch_rows=batch_rows)
+        """Segments of the descriptors, none of more rows than are wanted at a time: so many values are loaded at once."""
+        step = max(stop - start, 1) if batch_rows is None else batch_rows
+        pace = min(self._num_bytes, _PACE_BYTES)
+        return [
+            _LoadedSegment(segment, segment.start, segment.stop, max(segment.num_bytes, pace))
+            for at in range(start, stop, step)
+            for segment in self._described.plan(at, min(at + step, stop), batch_rows=batch_rows)
+        ]
 
     def first_ranges(self, segment: Segment) -> Sequence[ByteRange]:
         """The bytes of the descriptors."""
-        return self._described.first_ranges(segment)
+        return self._described.first_ranges(_described(segment))
 
     def decode(self, segment: Segment, read: Read) -> pa.Array:
         """The rows of one segment."""
-        return self._loaded(self._described.decode(segment, read), read)
+        return self._loaded(self._described.decode(_described(segment), read), read)
 
     def take(self, rows: NDArray[np.int64], read: Read) -> list[pa.Array]:
         """Single rows, ascending; a value is read once, however often its row is asked for."""

@@ -9,15 +9,16 @@ Source: own measurements: starting and ending a pool costs some 150 us, as much 
 from __future__ import annotations
 
 import os
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
+
+from lance_core.buffers.fork_lock import fork_lock
 
 __all__ = ["decode_pool"]
 
 _MAX_THREADS: Final = 8
 
-_lock = threading.Lock()
+_lock: Final = fork_lock()
 _pool: ThreadPoolExecutor | None = None
 
 
@@ -39,9 +40,9 @@ def _num_threads() -> int:
 
 
 def _forget() -> None:
-    """In a forked child: the lock may have been held by a thread that is gone."""
-    global _pool, _lock
-    _pool, _lock = None, threading.Lock()
+    """In a forked process: its threads are gone."""
+    global _pool
+    _pool = None
 
 
 if hasattr(os, "register_at_fork"):

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from typing import Final, Generic, TypeVar
+
+from lance_core.buffers.fork_lock import fork_lock
 
 __all__ = ["PageCache"]
 
 V = TypeVar("V")
 
 _MAX_BYTES: Final = 32 * 1024 * 1024
+
+_lock: Final = fork_lock()
+"""One for all caches: it is held for a moment only, and a forked process finds them whole."""
 
 
 class PageCache(Generic[V]):
@@ -25,7 +29,6 @@ class PageCache(Generic[V]):
         self._max_bytes = max_bytes
         self._num_bytes = 0
         self._entries: OrderedDict[tuple[int, int], tuple[V, int]] = OrderedDict()
-        self._lock = threading.Lock()
 
     @property
     def num_bytes(self) -> int:
@@ -34,7 +37,7 @@ class PageCache(Generic[V]):
 
     def get(self, key: tuple[int, int]) -> V | None:
         """The value, which then counts as just used; None if there is none."""
-        with self._lock:
+        with _lock:
             entry = self._entries.get(key)
             if entry is None:
                 return None
@@ -43,7 +46,7 @@ class PageCache(Generic[V]):
 
     def put(self, key: tuple[int, int], value: V, num_bytes: int) -> None:
         """Keep a value, and let others go that have no room beside it."""
-        with self._lock:
+        with _lock:
             if num_bytes > self._max_bytes or key in self._entries:
                 return
             self._entries[key] = (value, num_bytes)

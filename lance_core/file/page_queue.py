@@ -39,6 +39,7 @@ class PageQueue:
         self._pool: ThreadPoolExecutor | None = None
         self._under_way: deque[_Job] = deque()
         self._num_bytes = 0
+        self._process = os.getpid()
 
     @property
     def num_bytes(self) -> int:
@@ -74,7 +75,10 @@ class PageQueue:
             self._place_oldest()
 
     def close(self) -> None:
-        """Give up what is under way and end the threads."""
+        """Give up what is under way and end the threads; they do not exist in a process that was forked since."""
+        if self._process != os.getpid():
+            self._pool = None
+            self._under_way.clear()
         for job in self._under_way:
             job.pages.cancel()
         self._under_way.clear()

@@ -8,6 +8,7 @@ the end of a segment is copied.
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from concurrent.futures import wait
 from dataclasses import dataclass
@@ -146,28 +147,45 @@ class _ReadAhead:
         self._ahead_segments = 0
         self._pending: list[deque[tuple[Segment, Future[pa.Array]]]] = [deque() for _ in plans]
         self._pool = decode_pool()
+        self._process = os.getpid()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self._process != os.getpid():
+            return
         waiting = [future for pending in self._pending for _, future in pending if not future.cancel()]
         # What has started goes on reading the file: who closes a scan may remove it next.
         wait(waiting)
 
     def next(self, index: int) -> pa.Array:
         """The next segment of a plan."""
+        if self._process != os.getpid():
+            self._restart()
         while not self._pending[index]:
             self._submit()
-        segment, future = self._pending[index].popleft()
+        segment, future = self._pending[index][0]
         self._ahead_bytes -= segment.num_bytes
         self._ahead_segments -= 1
         while self._may_submit():
             self._submit()
         if future.cancel():
             # No thread has come to it yet: rather than wait for one, do it here.
-            return self._plans[index].source.decode(segment, self._read)
-        return future.result()
+            array = self._plans[index].source.decode(segment, self._read)
+        else:
+            array = future.result()
+        # Not before: when an interrupt ends the waiting, __exit__ waits for it.
+        self._pending[index].popleft()
+        return array
+
+    def _restart(self) -> None:
+        """In a forked process the threads that work on what is pending do not exist."""
+        self._process, self._pool = os.getpid(), decode_pool()
+        self._pending = [
+            deque((segment, self._pool.submit(plan.source.decode, segment, self._read)) for segment, _ in pending)
+            for plan, pending in zip(self._plans, self._pending, strict=True)
+        ]
 
     def _may_submit(self) -> bool:
         return (

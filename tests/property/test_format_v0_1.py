@@ -1,5 +1,6 @@
 """Files of format 0.1 equal those of pylance 14.0.2 byte for byte, and pruning leaves out no row."""
 
+import itertools
 import random
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 import lance_core
 from lance_core.api.filtering.conditions import AllOf, AnyOf, Comparison, may_match
+from lance_core.encodings.v0_1.grouped_statistics import grouped_statistics
 from lance_core.encodings.v0_1.statistics import has_statistics, page_statistics, statistics_arrays
 from lance_core.file.v0_1.writer import LegacyFileWriter
 from lance_core.io.memory_store import MemoryStore
@@ -120,3 +122,35 @@ def test_a_group_with_a_matching_row_may_match(
             for value in group.drop_null().to_pylist()
         )
         assert allowed or not matches
+
+
+VALUES = {
+    pa.int8(): st.integers(-128, 127),
+    pa.uint64(): st.integers(0, 2**64 - 1),
+    pa.float32(): st.floats(width=32),
+    pa.float64(): st.floats(),
+    pa.bool_(): st.booleans(),
+    pa.date32(): st.dates(),
+    pa.decimal128(30, 2): st.decimals(-1000, 1000, places=2),
+    # Around the 64 bytes at which bounds are cut, with characters of one to four bytes.
+    pa.string(): st.builds(lambda head, tail: "y" * head + tail, st.integers(0, 66), st.text("y\xe9\u20ac\U0001f600")),
+    pa.large_binary(): st.builds(lambda head, tail: b"\xff" * head + tail, st.integers(0, 66), st.binary(max_size=4)),
+}
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=st.data(), dtype=st.sampled_from(list(VALUES)), group_rows=st.integers(1, 6), start=st.integers(0, 3))
+def test_statistics_of_many_pages_are_those_of_each(
+    data: st.DataObject, dtype: pa.DataType, group_rows: int, start: int
+) -> None:
+    values = data.draw(st.lists(st.none() | VALUES[dtype], min_size=start + 1, max_size=30))
+    array = pa.array(values, dtype).slice(start)
+    bounds = np.append(np.arange(0, len(array), group_rows), len(array))
+    mask = np.array([value.is_valid for value in array])
+    found = grouped_statistics(array, None if mask.all() else mask, bounds)
+    expected = [
+        page_statistics(array[first:stop], None if mask[first:stop].all() else mask[first:stop])
+        for first, stop in itertools.pairwise(bounds)
+    ]
+    # As text, so that zeros of different signs differ.
+    assert [repr(page) for page in found] == [repr(page) for page in expected]

@@ -7,12 +7,11 @@ References to values outside the table stay references. Values are loaded for a 
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
 import pyarrow as pa
 
+from lance_core.api.blob_pieces import blob_pieces
 from lance_core.file.blob_values import replace_leaves
 from lance_core.schema.blob_fields import complete_schema, has_blobs, is_blob_v1, stored_schema
 from lance_core.schema.convert import schema_to_arrow
@@ -50,24 +49,11 @@ def with_values(batches: Iterator[pa.RecordBatch], reader: FragmentReader, schem
         return found.load() if is_blob_v1(leaf) else found.declared()
 
     for batch in batches:
-        for part in _pieces(batch):
+        for start, stop in blob_pieces(batch, stored, _VALUES_BYTES):
+            part = batch.slice(start, stop - start)
             arrays = [
                 replace_leaves(storage_array(array), before, after, load)
                 for array, before, after in zip(part.columns, stored.fields, declared.fields, strict=True)
             ]
             fields = [column.with_type(array.type) for column, array in zip(arrow, arrays, strict=True)]
             yield pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
-
-
-def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Cut where the values of top-level columns reach the bound."""
-    sizes = np.zeros(batch.num_rows, np.float64)
-    for array in batch.columns:
-        if pa.types.is_struct(array.type) and array.type.get_field_index("size") >= 0:
-            member = array.field("size")
-            if pa.types.is_uint64(member.type):
-                sizes += member.fill_null(0).to_numpy().astype(np.float64)
-    groups = np.floor(np.cumsum(sizes) / _VALUES_BYTES)
-    bounds = [0, *(np.flatnonzero(np.diff(groups)) + 1).tolist(), batch.num_rows]
-    for start, stop in pairwise(bounds):
-        yield batch.slice(start, stop - start)

@@ -6,6 +6,7 @@ group are known. What is not such a comparison counts as satisfied by any row.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -13,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_core.api.filtering.coercion import convert
 from lance_core.api.filtering.expressions import Column, Computed, Constant
 
 if TYPE_CHECKING:
@@ -125,13 +127,26 @@ def joined(parts: Sequence[Condition | None], *, all_needed: bool) -> Condition 
 
 
 def _compared(condition: Comparison, least: pa.Array, greatest: pa.Array) -> pa.Array:
+    """Whether a value between the bounds may satisfy a comparison; null = not known, (num_groups,)."""
     value = condition.value
-    if pa.types.is_floating(least.type) and condition.operator != "=":
+    if _is_nan(value) or (pa.types.is_floating(least.type) and condition.operator != "="):
         # Bounds leave NaN aside, which is greater than every number, or less when its sign is negative.
         return pa.nulls(len(least), pa.bool_())
-    least, greatest = least.cast(value.type), greatest.cast(value.type)
+    # As the values are converted when rows are compared: conversions keep the order.
+    least, greatest = _without_nan(convert(least, value.type)), _without_nan(convert(greatest, value.type))
     if condition.operator == "=":
         return pc.and_kleene(pc.less_equal(least, value), pc.greater_equal(greatest, value))
     if condition.operator in ("<", "<="):
         return (pc.less if condition.operator == "<" else pc.less_equal)(least, value)
     return (pc.greater if condition.operator == ">" else pc.greater_equal)(greatest, value)
+
+
+def _is_nan(value: pa.Scalar) -> bool:
+    return bool(pa.types.is_floating(value.type) and value.is_valid and math.isnan(value.as_py()))
+
+
+def _without_nan(bounds: pa.Array) -> pa.Array:
+    """NaN, which bounds nothing, becomes null."""
+    if not pa.types.is_floating(bounds.type):
+        return bounds
+    return pc.if_else(pc.is_nan(bounds), pa.scalar(None, bounds.type), bounds)

@@ -108,7 +108,7 @@ def expand_codes(
     """
     if len(codes) == 0:
         return codes, offsets.astype(np.int32)
-    compiled = compiled_kernels("fsst", len(codes))
+    compiled = compiled_kernels("fsst_expand", len(codes))
     if compiled is not None:
         return _expand_compiled(compiled, table, codes, offsets)
     return _expand_with_take(table, codes, offsets)

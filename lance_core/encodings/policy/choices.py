@@ -14,6 +14,7 @@ from lance_core.encodings.structural.mini_block import level_bounds
 if TYPE_CHECKING:
     from lance_core.encodings.api import DataBlock
     from lance_core.encodings.levels.build import Levels
+    from lance_core.encodings.policy.field_options import FieldOptions
 
 __all__ = [
     "MAX_CHUNK_VALUES",
@@ -21,6 +22,7 @@ __all__ = [
     "TARGET_CHUNK_BYTES",
     "Compression",
     "MiniBlockChoice",
+    "asked_compression",
     "power_of_two",
     "with_room_for_levels",
 ]
@@ -35,6 +37,8 @@ MIN_CHUNK_VALUES: Final = 2
 """Of every chunk but the last one."""
 
 _MIN_BITMAP_VALUES: Final = 8
+_ASKED_LEVEL: Final = 3
+"""Of zstd: the level that zstd itself, and so the reference, takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +89,14 @@ def with_room_for_levels(choice: MiniBlockChoice, block: DataBlock, levels: Leve
             return found
         found = found.smaller(block)
     return None
+
+
+def asked_compression(options: FieldOptions) -> Compression | None:
+    """The compression that metadata ask for, at the reference's level unless they name one."""
+    if options.general is None:
+        return None
+    level = options.compression_level or _ASKED_LEVEL
+    return Compression(options.general, level if options.general == "zstd" else None)
 
 
 def power_of_two(limit: int) -> int:

@@ -18,23 +18,27 @@ if TYPE_CHECKING:
 
     from lance_core.encodings.policy.field_options import FieldOptions
 
-__all__ = ["dictionary_fits", "may_have_few_distinct"]
+__all__ = ["dictionary_fits", "dictionary_pays", "may_have_few_distinct"]
 
 _MIN_VALUES: Final = 100
 _MAX_ITEMS: Final = 100_000
 _DIVISOR: Final = 2
-_GAIN: Final = 0.8
+_GAIN: Final = 0.96
+_RUN_BYTES: Final = 5
 _STEPS: Final = 30
 
 
-def may_have_few_distinct(array: pa.Array, item_bytes: float, plain_bytes: float, options: FieldOptions) -> bool:
+def may_have_few_distinct(
+    array: pa.Array, item_bytes: float, plain_bytes: float, options: FieldOptions, *, runs: float = 1.0
+) -> bool:
     """Whether counting distinct values is worth the time.
 
     Args:
         array: the values of a page.
-        item_bytes: of one value in a dictionary.
+        item_bytes: of one value in a dictionary, at the least.
         plain_bytes: estimated size of the page without a dictionary.
         options: of the field.
+        runs: of equal values, by the number of values; indices have as many.
     """
     num_values = len(array) - array.null_count
     if num_values < _MIN_VALUES:
@@ -45,25 +49,24 @@ def may_have_few_distinct(array: pa.Array, item_bytes: float, plain_bytes: float
     estimate = min(float(num_values), _expected_distinct(num_samples, num_distinct))
     if estimate > min(_MAX_ITEMS, num_values / (options.dict_divisor or _DIVISOR)):
         return False
-    index_bytes = len(array) * _index_bits(estimate) / 8
+    index_bytes = len(array) * min(_index_bits(estimate) / 8, _RUN_BYTES * runs)
     return estimate * item_bytes + index_bytes < _gain(options) * plain_bytes
 
 
-def dictionary_fits(
-    num_items: int, items_bytes: int, num_values: int, plain_bytes: float, options: FieldOptions
-) -> bool:
-    """Whether a dictionary of these items makes the page small enough.
+def dictionary_fits(num_items: int, num_values: int, options: FieldOptions) -> bool:
+    """Whether there are few enough items for a dictionary."""
+    return num_items <= max(1, min(_MAX_ITEMS, num_values // (options.dict_divisor or _DIVISOR)))
+
+
+def dictionary_pays(dictionary_bytes: float, plain_bytes: float, options: FieldOptions) -> bool:
+    """Whether indices and encoded items make the page small enough.
 
     Args:
-        num_items: distinct values.
-        items_bytes: of all of them.
-        num_values: of the page.
+        dictionary_bytes: of both.
         plain_bytes: estimated size of the page without a dictionary.
         options: of the field.
     """
-    if num_items > max(1, num_values // (options.dict_divisor or _DIVISOR)):
-        return False
-    return items_bytes + num_values * _index_bits(num_items) / 8 < _gain(options) * plain_bytes
+    return dictionary_bytes < _gain(options) * plain_bytes
 
 
 def _gain(options: FieldOptions) -> float:

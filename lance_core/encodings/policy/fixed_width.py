@@ -3,9 +3,9 @@
 In this order, for words of 8, 16, 32 or 64 bits:
 
 1. ``compression`` = ``none``: flat;
-2. ``compression`` = ``zstd`` or ``lz4`` and floats or words whose bytes compress better plane by plane: byte-stream
-   split, compressed;
-3. runs, where they are smaller than anything else;
+2. ``compression`` = ``zstd`` or ``lz4``: whichever of flat, split by bytes, runs and bit-packed a sample says is
+   smallest once it is compressed; ``bss`` = ``on`` and ``off`` settle whether bytes are split;
+3. runs, where they are smaller than packed words and 5 % smaller than flat ones;
 4. bit-packed, where that saves 5 % or more: reading flat words is a copy, reading packed ones is work;
 5. flat.
 
@@ -25,11 +25,13 @@ from lance_core.encodings.kernels.bits import UNSIGNED_DTYPES
 from lance_core.encodings.kernels.byte_planes import split_planes
 from lance_core.encodings.kernels.codecs import compress_zstd
 from lance_core.encodings.kernels.fastlanes import BLOCK_VALUES
+from lance_core.encodings.kernels.runs import find_runs
 from lance_core.encodings.policy.choices import (
     MAX_CHUNK_VALUES,
     TARGET_CHUNK_BYTES,
     Compression,
     MiniBlockChoice,
+    asked_compression,
     power_of_two,
 )
 from lance_core.encodings.statistics import common_packed_bits, runs_per_value
@@ -45,11 +47,11 @@ MAX_FIXED_BYTES: Final = 256
 """Values of this size are zipped: a chunk would hold few of them."""
 
 _MAX_MINICHUNK_BYTES: Final = 16 << 10
-_PACKING_GAIN: Final = 0.95
-_RUNS_GAIN: Final = 0.9
-_MAX_RUNS_PER_VALUE: Final = 0.5
+_GAIN: Final = 0.955
+_RUN_LENGTH_BITS: Final = 8
 _SPLIT_BITS: Final = (32, 64)
-_SPLIT_SAMPLE: Final = 4096
+_PIECE_VALUES: Final = 1024
+_NUM_PIECES: Final = 4
 _MIN_BITMAP_VALUES: Final = 8
 
 
@@ -58,32 +60,33 @@ def choose_words(block: FixedWidthBlock, options: FieldOptions) -> MiniBlockChoi
     if not fits_mini_block(block.bits_per_value // 8, options):
         return None
     bits = block.bits_per_value
-    compression = None if options.general is None else Compression(options.general, options.compression_level)
+    compression = asked_compression(options)
     values_per_chunk = _flat_values(bits, options)
     if bits not in UNSIGNED_DTYPES or options.compression == "none":
         return MiniBlockChoice("flat", values_per_chunk, compression)
     words = block.data.view(UNSIGNED_DTYPES[bits])
     packed_bits = bits_per_word(words)
-    if compression is not None and bits in _SPLIT_BITS and _splitting_pays(words, packed_bits, options):
-        return MiniBlockChoice("byte_stream_split", values_per_chunk, compression)
-    best_bits = min(_RUNS_GAIN * bits, packed_bits)
-    if _runs_pay(words, best_bits, options):
-        return MiniBlockChoice("rle", MAX_CHUNK_VALUES, compression)
-    if packed_bits < _PACKING_GAIN * bits:
-        return MiniBlockChoice("inline_bitpacking", BLOCK_VALUES, compression)
-    return MiniBlockChoice("flat", values_per_chunk, compression)
+    if compression is not None:
+        arm = _smallest_compressed(words, packed_bits, options)
+    elif _runs_pay(words, min(_GAIN * bits, packed_bits), options):
+        arm = "rle"
+    else:
+        arm = "inline_bitpacking" if packed_bits < _GAIN * bits else "flat"
+    num_values = {"rle": MAX_CHUNK_VALUES, "inline_bitpacking": BLOCK_VALUES}.get(arm, values_per_chunk)
+    return MiniBlockChoice(arm, num_values, compression)
 
 
 def bits_per_word(words: NDArray[Any]) -> float:
     """Estimate of the bits that a packed word takes, headers included."""
-    num_blocks = len(words) // BLOCK_VALUES
-    word_bits = words.itemsize * 8
-    if num_blocks == 0:
-        # A short block is packed like a full one.
-        packed = 1 + int(words.max(initial=0)).bit_length() * BLOCK_VALUES // word_bits
-        return packed * word_bits / max(1, len(words))
-    blocks = words[: num_blocks * BLOCK_VALUES].reshape(num_blocks, BLOCK_VALUES)
-    return common_packed_bits(blocks) + word_bits / BLOCK_VALUES
+    num_blocks, num_rest = divmod(len(words), BLOCK_VALUES)
+    # A short block is packed like a full one.
+    last_bits = int(words[len(words) - num_rest :].max(initial=0)).bit_length()
+    packed = float(last_bits * BLOCK_VALUES)
+    if num_blocks:
+        blocks = words[: num_blocks * BLOCK_VALUES].reshape(num_blocks, BLOCK_VALUES)
+        packed += common_packed_bits(blocks) * BLOCK_VALUES * num_blocks
+    headers = (num_blocks + (num_rest > 0)) * words.itemsize * 8
+    return (packed + headers) / max(1, len(words))
 
 
 def choose_rows(row_bytes: int, options: FieldOptions) -> MiniBlockChoice | None:
@@ -122,9 +125,7 @@ def fits_mini_block(value_bytes: int, options: FieldOptions) -> bool:
 
 def _lists_compression(options: FieldOptions, *, has_nulls: bool) -> Compression | None:
     # Only the first buffer of a chunk is compressed, and that is the validity of the items if there are nulls.
-    if options.general is None or has_nulls:
-        return None
-    return Compression(options.general, options.compression_level)
+    return None if has_nulls else asked_compression(options)
 
 
 def _flat_values(bits: int, options: FieldOptions) -> int:
@@ -136,20 +137,32 @@ def _flat_values(bits: int, options: FieldOptions) -> int:
 
 
 def _runs_pay(words: NDArray[Any], best_bits: float, options: FieldOptions) -> bool:
-    most = _MAX_RUNS_PER_VALUE if options.rle_threshold is None else options.rle_threshold
-    run_bits = words.itemsize * 8 + 8
+    most = 1.0 if options.rle_threshold is None else options.rle_threshold
+    run_bits = words.itemsize * 8 + _RUN_LENGTH_BITS
     limit = min(most, best_bits / run_bits)
-    return runs_per_value(words, limit) < limit
+    return limit > 0 and runs_per_value(words, limit) < limit
 
 
-def _splitting_pays(words: NDArray[Any], packed_bits: float, options: FieldOptions) -> bool:
-    if options.bss is not None:
-        return options.bss
-    middle = max(0, (len(words) - _SPLIT_SAMPLE) // 2)
-    sample = words[middle : middle + _SPLIT_SAMPLE].view(np.uint8)
-    plain = len(compress_zstd(sample.tobytes(), 1))
-    split = len(compress_zstd(split_planes(sample.reshape(1, -1), words.itemsize).tobytes(), 1))
-    return split < _RUNS_GAIN * plain and split * words.itemsize * 8 < packed_bits * len(sample)
+def _smallest_compressed(words: NDArray[Any], packed_bits: float, options: FieldOptions) -> str:
+    """The encoding that takes the fewest bytes once it is compressed, by pieces of the size of a chunk."""
+    can_split = words.itemsize * 8 in _SPLIT_BITS
+    if options.bss and can_split:
+        return "byte_stream_split"
+    most = 1.0 if options.rle_threshold is None else options.rle_threshold
+    sizes = dict.fromkeys(("flat", "byte_stream_split", "rle", "inline_bitpacking"), 0.0)
+    for start in np.linspace(0, max(0, len(words) - _PIECE_VALUES), _NUM_PIECES).astype(np.int64).tolist():
+        piece = words[start : start + _PIECE_VALUES]
+        planes = split_planes(piece.view(np.uint8).reshape(1, -1), words.itemsize)
+        run_values, run_lengths, _ = find_runs(piece, np.array([0, len(piece)]))
+        sizes["flat"] += len(compress_zstd(piece.tobytes(), 1))
+        sizes["byte_stream_split"] += len(compress_zstd(planes.tobytes(), 1))
+        sizes["rle"] += len(compress_zstd(run_values.tobytes(), 1)) + len(run_lengths)
+        sizes["inline_bitpacking"] += len(piece) * packed_bits / 8
+        if len(run_values) >= most * len(piece):
+            sizes["rle"] = np.inf
+    if options.bss is False or not can_split:
+        del sizes["byte_stream_split"]
+    return min(sizes, key=lambda arm: sizes[arm])
 
 
 def plain_bytes(block: FixedWidthBlock, choice: MiniBlockChoice) -> float:

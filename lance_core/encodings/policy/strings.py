@@ -20,6 +20,7 @@ from lance_core.encodings.policy.choices import (
     TARGET_CHUNK_BYTES,
     Compression,
     MiniBlockChoice,
+    asked_compression,
     power_of_two,
 )
 
@@ -120,7 +121,7 @@ def compressed_ratio(block: VariableWidthBlock, options: FieldOptions) -> float:
 def choose_compression(ratio: float, options: FieldOptions) -> Compression | None:
     """The compression of strings that shrink to ``ratio``."""
     if options.general is not None:
-        return Compression(options.general, options.compression_level)
+        return asked_compression(options)
     if options.compression is not None or ratio > _COMPRESSION_GAIN:
         return None
     return Compression("zstd", options.compression_level or FASTEST_LEVEL)

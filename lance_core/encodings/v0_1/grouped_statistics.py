@@ -96,9 +96,7 @@ def _of_floats(
     return [PageStatistics(*found) for found in zip(_null_counts(validity, bounds), least, greatest, strict=True)]
 
 
-def _of_texts(
-    array: pa.Array, validity: NDArray[np.bool_] | None, bounds: NDArray[np.int64]
-) -> list[PageStatistics]:
+def _of_texts(array: pa.Array, validity: NDArray[np.bool_] | None, bounds: NDArray[np.int64]) -> list[PageStatistics]:
     is_text = pa.types.is_string(array.type) or pa.types.is_large_string(array.type)
     lengths = pc.binary_length(array).fill_null(0).to_numpy(zero_copy_only=False)
     firsts = bounds[:-1]

@@ -39,6 +39,9 @@ __all__ = ["merge_key", "read_page", "read_pages_as_one"]
 
 T = TypeVar("T")
 
+_MAX_SPREAD: Final = 2
+"""Buffers of several pages are mapped as one extent if that is at most so many times as long as they are."""
+
 _MAX_GAP_BYTES: Final = 16 * 1024
 """Parts of a buffer that are at most this far apart are fetched together; a request costs more than such a gap."""
 
@@ -97,8 +100,18 @@ def read_pages_as_one(
     pages = [column.pages[page] for page in page_indices]
     with _located(column, page_indices[0]):
         if isinstance(rows, tuple) and rows == (0, sum(page.length for page in pages)):
-            found = yield [buffer for page in pages for buffer in page.buffers]
-            return _decoded_as_one(column, pages, [bytes_of(buffer) for buffer in found], rows)
+            buffers = [buffer for page in pages for buffer in page.buffers]
+            whole = ByteRange(min(buffer.start for buffer in buffers), max(buffer.stop for buffer in buffers))
+            is_dense = whole.num_bytes <= _MAX_SPREAD * sum(buffer.num_bytes for buffer in buffers)
+            if not is_mapped or not is_dense:
+                found = yield buffers
+                return _decoded_as_one(column, pages, [bytes_of(buffer) for buffer in found], rows)
+            # One extent, in which the chunks of all pages can be decoded where they are.
+            [extent] = yield [whole]
+            span = bytes_of(extent)
+            starts = [buffer.start - whole.start for buffer in buffers]
+            views = [span[at : at + buffer.num_bytes] for at, buffer in zip(starts, buffers, strict=True)]
+            return _decoded_as_one(column, pages, views, rows, (whole.start, span))
         opened = yield from together([_opened(column, page, states, is_mapped=is_mapped) for page in page_indices])
         starts = [page.buffers[1].start for page in pages]
         state = mini_block_pages.merged(cast("list[MiniBlockState]", opened), starts)
@@ -108,9 +121,21 @@ def read_pages_as_one(
 
 
 def _decoded_as_one(
-    column: LeafColumn, pages: Sequence[Page], views: Sequence[NDArray[np.uint8]], rows: Rows
+    column: LeafColumn,
+    pages: Sequence[Page],
+    views: Sequence[NDArray[np.uint8]],
+    rows: Rows,
+    span: tuple[int, NDArray[np.uint8]] | None = None,
 ) -> LeafPage:
-    """All rows of several pages of which all buffers are in memory."""
+    """All rows of several pages of which all buffers are in memory.
+
+    Args:
+        column: the leaf.
+        pages: the pages.
+        views: the bytes of all their buffers.
+        rows: as in :func:`read_pages_as_one`.
+        span: a part of the file that holds all of them, and where it starts.
+    """
     opened, data = [], []
     at = 0
     for page in pages:
@@ -120,9 +145,13 @@ def _decoded_as_one(
             run_in_memory(open_page(column.field, page.layout, list(map(len, of_page)), page.length), of_page)
         )
         data.append(of_page[1])
-    starts = itertools.accumulate(map(len, data[:-1]), initial=0)
-    state = mini_block_pages.merged(cast("list[MiniBlockState]", opened), list(starts))
-    joined = np.concatenate(data)
+    if span is None:
+        starts = list(itertools.accumulate(map(len, data[:-1]), initial=0))
+        joined = np.concatenate(data)
+    else:
+        first, joined = span
+        starts = [page.buffers[1].start - first for page in pages]
+    state = mini_block_pages.merged(cast("list[MiniBlockState]", opened), starts)
     return run_in_memory(read_leaf(column.field, state, rows), (joined, joined))
 
 

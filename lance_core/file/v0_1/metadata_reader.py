@@ -9,7 +9,6 @@ these it is.
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -70,7 +69,6 @@ class LegacyMetadataReader:
         """Read the footer, the messages and the page table."""
         self._tail = tail
         self._field_ids = [field_id for field_id in field_ids or () if field_id >= 0]
-        self._lock = threading.Lock()
         self._values: dict[int, pa.Array] = {}
         self._position = self._metadata_position()
         self._message = self._parsed_metadata()
@@ -121,14 +119,15 @@ class LegacyMetadataReader:
         Raises:
             CorruptDataError: the file has none for it.
         """
-        with self._lock:
-            if field.id not in self._values:
-                place = self._manifest.dictionaries.get(field.id)
-                if place is None:
-                    raise self._corrupt(f"field {field.name!r} has no dictionary")
-                extents = Extents(self.read)
-                self._values[field.id] = self.pages.values(field, place.position, place.num_values, extents)
-            return self._values[field.id]
+        known = self._values.get(field.id)
+        if known is not None:
+            return known
+        place = self._manifest.dictionaries.get(field.id)
+        if place is None:
+            raise self._corrupt(f"field {field.name!r} has no dictionary")
+        values = self.pages.values(field, place.position, place.num_values, Extents(self.read))
+        # Without a lock, which another thread could hold while the process forks: the first of several counts.
+        return self._values.setdefault(field.id, values)
 
     def statistics_pages(self) -> PageReader | None:
         """Decodes the statistics: one batch, with a row for every batch of the file. None without statistics."""

@@ -63,7 +63,8 @@ class _Pages:
         """Bytes of each page."""
         if self.offsets is None:
             return self.data.sizes
-        return self.data.sizes + OFFSET_BYTES * (np.diff(self.bounds) + 1)
+        sizes: NDArray[np.int64] = self.data.sizes + OFFSET_BYTES * (np.diff(self.bounds) + 1)
+        return sizes
 
     def segments(self, positions: NDArray[np.int64]) -> list[Segments]:
         """The bytes of pages that start at these positions in the file."""
@@ -120,7 +121,9 @@ class PageWriter:
         stops = self.position + np.cumsum(sizes).reshape(sizes.shape)
         columns: list[Segments] = []
         for pages, positions in zip(found, (stops - sizes).T, strict=True):
-            self.entries.setdefault(pages.field.id, []).append(np.stack([positions, pages.lengths], axis=1))
+            # That of a binary page is where its offsets are, behind the values.
+            starts = positions if pages.offsets is None else positions + pages.data.sizes
+            self.entries.setdefault(pages.field.id, []).append(np.stack([starts, pages.lengths], axis=1))
             columns += pages.segments(positions)
         columns = [column for column in columns if column.num_bytes]
         if len(columns) == 1:

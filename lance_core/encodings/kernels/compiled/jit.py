@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["WORD_BYTES", "inlined", "kernel", "read_only", "words_at"]
+__all__ = ["WORD_BYTES", "check", "inlined", "kernel", "read_only", "words_at"]
 
 WORD_BYTES: Final = 8
 
@@ -37,6 +37,24 @@ def inlined(function: F) -> F:
     """Compile a function into each kernel that calls it. It takes numbers: arrays would be counted at every call."""
     compiled: F = numba.njit(inline="always")(function)
     return compiled
+
+
+def check() -> None:
+    """Compile something small and run it.
+
+    Raises:
+        Exception: of any class: numba does not work here.
+    """
+    if _sum_of(np.arange(5)) != 10:
+        raise RuntimeError("a compiled kernel counts wrong")
+
+
+@kernel
+def _sum_of(values: NDArray[np.int64]) -> int:
+    total = 0
+    for value in values:
+        total += value
+    return total
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
