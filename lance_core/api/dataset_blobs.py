@@ -10,8 +10,8 @@ import numpy as np
 from lance_core.api.blob_files import DEFAULT_BLOB_BUFFER_SIZE, BlobFile, checked_buffer_size
 from lance_core.api.fragment_reader import FragmentReader
 from lance_core.api.scan_plan import live_to_physical
-from lance_core.api.take import row_positions
 from lance_core.errors import InvalidInputError, NotSupportedError, RowOutOfRangeError
+from lance_core.file.row_numbers import row_positions
 from lance_core.schema.blob_fields import stored_schema
 from lance_core.schema.projection import project
 

@@ -10,14 +10,15 @@ import pyarrow as pa
 from lance_core.api.fragment_reader import FragmentReader
 from lance_core.api.projection import Projection
 from lance_core.api.shown_columns import BlobHandling, ShownColumns
-from lance_core.errors import InvalidInputError, InvalidTypeError, RowOutOfRangeError
+from lance_core.errors import InvalidInputError, RowOutOfRangeError
+from lance_core.file.row_numbers import row_positions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lance_core.api.scanner import ScanSource
 
-__all__ = ["row_positions", "take_rows"]
+__all__ = ["take_rows"]
 
 
 def take_rows(
@@ -60,22 +61,3 @@ def take_rows(
     if np.array_equal(order, np.arange(len(order))):
         return table
     return table.take(pa.array(np.argsort(order)))
-
-
-def row_positions(indices: Sequence[int] | pa.Array) -> np.ndarray:
-    """Numbers of rows as given by a caller, shape (num_rows,) int64.
-
-    Raises:
-        InvalidTypeError: not whole numbers.
-        InvalidInputError: too large, or not a flat list.
-    """
-    try:
-        plain = indices.to_numpy(zero_copy_only=False) if isinstance(indices, pa.Array) else np.asarray(indices)
-        positions = plain.astype(np.int64, casting="same_kind") if plain.size else np.empty(0, np.int64)
-    except TypeError as error:
-        raise InvalidTypeError(f"row positions must be whole numbers: {error}") from error
-    except (ValueError, OverflowError) as error:
-        raise InvalidInputError(f"row positions must be whole numbers: {error}") from error
-    if positions.ndim != 1:
-        raise InvalidInputError(f"row positions must be a flat list, found {positions.ndim} dimensions")
-    return positions

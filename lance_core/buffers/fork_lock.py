@@ -14,13 +14,12 @@ import threading
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    # The type's name differs between versions of Python.
-    from threading import _RLock as RLock
+    from contextlib import AbstractContextManager
 
 __all__ = ["fork_lock"]
 
 
-def fork_lock() -> RLock:
+def fork_lock() -> AbstractContextManager[bool]:
     """A lock that lives as long as the process, to be made when a module is imported.
 
     A fork takes the locks of later imports first; so a thread that holds one may wait for one of an earlier import, not

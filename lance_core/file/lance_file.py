@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
-import numpy as np
 import pyarrow as pa
 
 from lance_core.errors import InvalidInputError, NotSupportedError
@@ -27,6 +26,7 @@ from lance_core.file.lance_file_metadata import (
 )
 from lance_core.file.prepared_input import PreparedInput
 from lance_core.file.reader import FileReader
+from lance_core.file.row_numbers import row_number, row_positions
 from lance_core.file.writer import DEFAULT_DATA_CACHE_BYTES, DEFAULT_MAX_PAGE_BYTES, open_file_writer
 from lance_core.io.uri import resolve
 from lance_core.schema.convert import schema_from_arrow, schema_to_arrow
@@ -124,11 +124,13 @@ class LanceFileReader:
         self, start: int, num_rows: int, *, batch_size: int = 1024, batch_readahead: int = 16
     ) -> ReaderResults:
         """The rows ``[start, start + num_rows)``; see :meth:`read_all`."""
-        return self._read((start, start + num_rows), batch_size)
+        first = row_number("start", start)
+        return self._read((first, first + row_number("num_rows", num_rows)), batch_size)
 
     def take_rows(self, indices: Sequence[int], *, batch_size: int = 1024, batch_readahead: int = 16) -> ReaderResults:
         """Single rows, whose numbers must be strictly ascending; see :meth:`read_all`."""
-        rows = np.asarray(indices, np.int64)
+        rows = row_positions(indices)
+        row_number("batch_size", batch_size)
         if bool((rows[1:] <= rows[:-1]).any()):
             raise InvalidInputError("row indices must be strictly ascending")
         table = self._reader.take(self._schema.fields, rows)

@@ -19,6 +19,7 @@ from lance_core.file.families import open_metadata, open_sources
 from lance_core.file.field_source import SteppedSource
 from lance_core.file.metadata_reader import MetadataReader
 from lance_core.file.read_steps import run_steps, together
+from lance_core.file.row_numbers import row_number, row_positions
 from lance_core.file.scan import FieldPlan, scan_arrays, scan_batches
 from lance_core.file.tail import FileTail
 from lance_core.schema.extension_types import has_extension, restore_batch, restore_schema
@@ -151,7 +152,7 @@ class FileReader:
             CorruptDataError: metadata or pages are damaged.
             UnsupportedEncodingError: a page uses an encoding that is not read here.
         """
-        if batch_rows < 1:
+        if row_number("batch_rows", batch_rows) < 1:
             raise InvalidInputError(f"batch_rows must be positive, it is {batch_rows}")
         start, stop = self._checked_range(row_range)
         sources = self._sources(fields, column_indices)
@@ -192,8 +193,9 @@ class FileReader:
 
         Raises:
             RowOutOfRangeError: a row outside the file.
+            InvalidTypeError: rows that are not whole numbers.
         """
-        wanted = np.asarray(rows, np.int64)
+        wanted = row_positions(rows)
         outside = wanted[(wanted < 0) | (wanted >= self.num_rows)]
         if len(outside):
             raise RowOutOfRangeError(f"{self.path}: row {outside[0]} is not one of the file's {self.num_rows} rows")
@@ -229,7 +231,8 @@ class FileReader:
         return scan_batches(plans, stored, num_rows, batch_rows, self._metadata.read, finish)
 
     def _checked_range(self, row_range: tuple[int, int] | None) -> tuple[int, int]:
-        start, stop = row_range if row_range is not None else (0, self.num_rows)
+        first, last = row_range if row_range is not None else (0, self.num_rows)
+        start, stop = row_number("the first row", first), row_number("the row behind the last", last)
         if not 0 <= start <= stop <= self.num_rows:
             raise InvalidInputError(f"{self.path}: rows [{start}, {stop}) of a file with {self.num_rows} rows")
         return start, stop

@@ -170,11 +170,9 @@ class _ReadAhead:
         self._ahead_segments -= 1
         while self._may_submit():
             self._submit()
-        if future.cancel():
-            # No thread has come to it yet: rather than wait for one, do it here.
-            array = self._plans[index].source.decode(segment, self._read)
-        else:
-            array = future.result()
+        # If no thread has come to it yet: rather than wait for one, do it here.
+        inline = future.cancel()
+        array = self._plans[index].source.decode(segment, self._read) if inline else future.result()
         # Not before: when an interrupt ends the waiting, __exit__ waits for it.
         self._pending[index].popleft()
         return array

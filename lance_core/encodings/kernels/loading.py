@@ -74,8 +74,7 @@ def _imported(name: str) -> ModuleType | None:
     try:
         import_module(f"{_PACKAGE}.jit").check()
         return import_module(f"{_PACKAGE}.{name}")
-    except Exception:
-        # A broken numba fails in any way: half installed, without its compiler, with nowhere to keep its code.
+    except Exception:  # noqa: BLE001 - a broken numba fails in any way: half installed, nowhere to keep its code
         for module in set(sys.modules) - before:
             if module.startswith(f"{_PACKAGE}."):
                 del sys.modules[module]
