@@ -53,15 +53,17 @@ def blob_pieces(batch: pa.RecordBatch, stored: Schema, max_bytes: int) -> Iterat
 
 def _row_bytes(array: pa.Array, field: Field) -> NDArray[np.float64]:
     """(len(array),) bytes of the values below each slot; 0 where there is no blob."""
-    nothing = np.zeros(len(array), np.float64)
     if field.is_blob:
         return _value_bytes(array)
+    total = np.zeros(len(array), np.float64)
     if not any(leaf.is_blob for leaf in field.leaves()):
-        return nothing
+        return total
     if field.is_struct:
         # flatten() hides what lies below null structs.
         members = zip(array.flatten(), field.children, strict=True)
-        return sum((_row_bytes(storage_array(member), child) for member, child in members), nothing)
+        for member, child in members:
+            total += _row_bytes(storage_array(member), child)
+        return total
     items = _row_bytes(storage_array(list_items(array)), field.children[0])
     before = np.concatenate([np.zeros(1), np.cumsum(items)])
     if pa.types.is_fixed_size_list(array.type):
@@ -69,11 +71,12 @@ def _row_bytes(array: pa.Array, field: Field) -> NDArray[np.float64]:
     else:
         bounds = array.offsets.to_numpy().astype(np.int64)
         bounds = bounds - bounds[0]
-    return before[bounds[1:]] - before[bounds[:-1]]
+    ended: NDArray[np.float64] = before[bounds[1:]] - before[bounds[:-1]]
+    return ended
 
 
 def _value_bytes(descriptors: pa.StructArray) -> NDArray[np.float64]:
-    sizes = descriptors.field("size").fill_null(0).to_numpy().astype(np.float64)
+    sizes: NDArray[np.float64] = descriptors.field("size").fill_null(0).to_numpy().astype(np.float64)
     valid = validity_of(descriptors)
     if valid is not None:
         sizes[~valid] = 0

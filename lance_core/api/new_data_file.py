@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lance_core.errors import InvalidInputError, LanceError
-from lance_core.file.blob_placement import BlobOptions
+from lance_core.file.blob_options import BlobOptions
 from lance_core.file.blob_sidecars import Sidecars, remove_sidecars
-from lance_core.file.writer import DEFAULT_MAX_ROWS_PER_GROUP, FileWriter, open_file_writer
+from lance_core.file.writer import DEFAULT_MAX_ROWS_PER_GROUP, FileWriter
 from lance_core.schema.storable import check_storable
 from lance_core.table.data_file import DataFile
 from lance_core.table.fragment import Fragment
@@ -88,7 +88,7 @@ class NewDataFile:
             if file_version.is_legacy:
                 self._writer = _legacy_writer(self._stream, schema, max_rows_per_group, dictionaries)
             else:
-                self._writer = open_file_writer(
+                self._writer = FileWriter(
                     self._stream,
                     schema,
                     version=file_version,
@@ -97,6 +97,7 @@ class NewDataFile:
                     blobs=BlobOptions(
                         sidecars=self._sidecars, external=settings.external, pack_bytes=settings.pack_bytes
                     ),
+                    is_of_table=True,
                 )
         except BaseException:
             self._stream.abort()

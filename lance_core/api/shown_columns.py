@@ -78,7 +78,8 @@ class ShownColumns:
     @property
     def loads_blobs(self) -> bool:
         """Whether callers get the values of a blob."""
-        return has_blobs(self.shown) and any(leaf.is_blob and leaf.is_leaf for leaf in self.shown.leaves())
+        blobs = [self.shown.find(leaf.id) for leaf in self.stored.leaves() if leaf.is_blob]
+        return any(blob is not None and not blob.is_struct for blob in blobs)
 
     @classmethod
     def plan(cls, declared: Schema, handling: BlobHandling) -> Self:

@@ -138,7 +138,7 @@ def _encode_packed(
 ) -> EncodedPage:
     """A struct that is stored row by row; its members have no nulls of their own."""
     present: NDArray[np.bool_] | None = None
-    if validity is not None and any(is_variable_width(member.type) for member in array.type):
+    if validity is not None and any(_is_packed_in_rows(member.type) for member in array.type):
         # A null row has no bytes at all.
         array, present, validity = keep_slots(array, validity), validity, None
     members: list[DataBlock] = []
@@ -149,9 +149,15 @@ def _encode_packed(
                 f"packed struct {field.name!r}: member {child.name!r} has a null, which it cannot store",
                 field=field.name,
             )
-        members.append(block_from_array(member, validity))
+        block = block_from_array(member, validity)
+        if _has_null_item(block):
+            raise NotSupportedError(
+                f"packed struct {field.name!r}: member {child.name!r} has a null item, which it cannot store",
+                field=field.name,
+            )
+        members.append(_in_whole_bytes(block) if isinstance(block, FixedSizeListBlock) else block)
     block = StructBlock(len(array), tuple(members))
-    if any(isinstance(member, VariableWidthBlock) for member in members):
+    if any(isinstance(member, (VariableWidthBlock, FixedSizeListBlock)) for member in members):
         return encode_zipped(block, plan, present=present)
     widths = [member.bits_per_value // 8 for member in members if isinstance(member, FixedWidthBlock)]
     choice: MiniBlockChoice | None = choose_rows(sum(widths), plan.options)
@@ -161,6 +167,15 @@ def _encode_packed(
             f"packed struct {field.name!r}: rows of {sum(widths)} bytes cannot be written", field=field.name
         )
     return page
+
+
+def _is_packed_in_rows(dtype: pa.DataType) -> bool:
+    """Whether a struct with a member of this type has rows that are zipped, not in chunks."""
+    return is_variable_width(dtype) or pa.types.is_fixed_size_list(dtype)
+
+
+def _has_null_item(block: DataBlock) -> bool:
+    return isinstance(block, FixedSizeListBlock) and (block.validity is not None or _has_null_item(block.items))
 
 
 def _blanked(block: FixedSizeListBlock, validity: NDArray[np.bool_] | None) -> FixedSizeListBlock:

@@ -142,7 +142,7 @@ def values_arm(block: DataBlock) -> str:
     if isinstance(block, FixedSizeListBlock):
         return "fixed_size_list"
     if isinstance(block, StructBlock):
-        is_variable = any(isinstance(member, VariableWidthBlock) for member in block.members)
+        is_variable = any(isinstance(member, (VariableWidthBlock, FixedSizeListBlock)) for member in block.members)
         return "variable_packed_struct" if is_variable else "packed_struct"
     if isinstance(block, NullBlock):
         return "constant"

@@ -20,6 +20,7 @@ from lance_core.encodings.policy.strings import (
     choose_chunks,
     choose_compression,
     compressed_ratio,
+    is_small,
     may_want_symbols,
     plain_bytes,
     symbols_pay,
@@ -63,7 +64,7 @@ def encode_strings(
     if symbols is not None:
         block, compression = symbols.strings, None
     else:
-        compression = choose_compression(ratio, options)
+        compression = choose_compression(ratio, options, is_small=is_text and is_small(block, ratio))
     choice = choose_chunks(block, compression, options, plan.rules)
     page = None if choice is None else encode_mini_block(choice, block, plan, symbols=symbols)
     level = None if compression is None else compression.level or FASTEST_LEVEL

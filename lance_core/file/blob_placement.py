@@ -10,15 +10,15 @@ v2             smaller, empty                   the data file, at a multiple of 
 v2             a URI                            nowhere: the reference is kept, or the bytes are fetched first
 =============  ===============================  ===============================================================
 
-The thresholds are metadata of the field.
+The thresholds are metadata of the field; see ``blob_options.py``.
 
-**Source:** files of pylance 14.0.2; its thresholds, observed.
+**Source:** files of pylance 14.0.2.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -27,64 +27,22 @@ from lance_core.encodings.leaf_arrays import bitmap_of, validity_of
 from lance_core.encodings.nested_arrays import list_items, with_items
 from lance_core.errors import InvalidInputError, NotSupportedError
 from lance_core.file.aligned_values import BinaryValues, place_values, write_aligned_values
+from lance_core.file.blob_options import BlobThresholds
 from lance_core.schema.blob_fields import is_blob_v1, stored_field
 from lance_core.schema.logical_types import arrow_field, arrow_type
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from lance_core.file.blob_sidecars import Sidecars
+    from lance_core.file.blob_options import BlobOptions
     from lance_core.file.field_writer import BufferSink
     from lance_core.io.object_store import WriteStream
     from lance_core.schema.field import Field
 
-__all__ = [
-    "DEDICATED_THRESHOLD_KEY",
-    "INLINE_THRESHOLD_KEY",
-    "PACK_THRESHOLD_KEY",
-    "BlobOptions",
-    "BlobPlacement",
-    "ExternalValues",
-]
-
-INLINE_THRESHOLD_KEY: Final = "lance-encoding:blob-inline-size-threshold"
-DEDICATED_THRESHOLD_KEY: Final = "lance-encoding:blob-dedicated-size-threshold"
-PACK_THRESHOLD_KEY: Final = "lance-encoding:blob-pack-file-size-threshold"
-
-_INLINE_BYTES: Final = 64 * 1024
-_DEDICATED_BYTES: Final = 4 * 1024 * 1024
-_PACK_BYTES: Final = 1024 * 1024 * 1024
+__all__ = ["BlobPlacement"]
 
 _INLINE, _PACKED, _DEDICATED, _EXTERNAL = range(4)
-
-
-class ExternalValues(Protocol):
-    """What becomes of values that are given by their URI."""
-
-    def place(self, uris: list[str]) -> tuple[list[int], list[str]]:
-        """Where references are kept.
-
-        Returns:
-            Per URI the id of a base path and the path below it; 0 and the URI itself where there is none.
-        """
-
-    def fetch(self, uris: list[str], ranges: list[tuple[int, int] | None]) -> list[bytes] | None:
-        """The bytes, if values are taken in rather than referred to; None if not."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BlobOptions:
-    """How values of v2 columns are placed.
-
-    Attributes:
-        sidecars: makes the files beside the data file.
-        external: what becomes of URIs; None = they are refused.
-        pack_bytes: a shared sidecar does not grow beyond; the field's own threshold comes first.
-    """
-
-    sidecars: Sidecars
-    external: ExternalValues | None = None
-    pack_bytes: int | None = None
+_MAX_UINT64: Final = np.uint64((1 << 64) - 1)
 
 
 class BlobPlacement:
@@ -111,7 +69,7 @@ class BlobPlacement:
                         f"column {leaf.name!r}: lance.blob.v2 values can be written to tables only, as they may need "
                         "files of their own; see write_dataset"
                     )
-                self._leaves[leaf.id] = _PlacementV2(leaf, options)
+                self._leaves[leaf.id] = _PlacementV2(leaf, options, BlobThresholds.of(leaf, options))
 
     def place(self, array: pa.Array, sink: BufferSink) -> pa.Array:
         """Write the values of a batch; the array with descriptors in their place."""
@@ -159,16 +117,8 @@ class _PlacementV2:
 
     leaf: Field
     options: BlobOptions
-    inline_bytes: int = field(init=False)
-    dedicated_bytes: int = field(init=False)
-    pack_bytes: int = field(init=False)
+    thresholds: BlobThresholds
     pack: _Pack | None = None
-
-    def __post_init__(self) -> None:
-        self.inline_bytes = _threshold(self.leaf, INLINE_THRESHOLD_KEY, _INLINE_BYTES)
-        self.dedicated_bytes = _threshold(self.leaf, DEDICATED_THRESHOLD_KEY, _DEDICATED_BYTES)
-        default = _PACK_BYTES if self.options.pack_bytes is None else self.options.pack_bytes
-        self.pack_bytes = _threshold(self.leaf, PACK_THRESHOLD_KEY, default)
 
     def described(self, array: pa.StructArray, stored: Field, sink: BufferSink) -> pa.Array:
         num_values = len(array)
@@ -190,8 +140,8 @@ class _PlacementV2:
                 positions[outside], sizes[outside] = _bounds_of(references)
         values = BinaryValues.of(data)
         filled = values.sizes > 0
-        dedicated = values.sizes > self.dedicated_bytes
-        packed = filled & ~dedicated & (values.sizes > self.inline_bytes)
+        dedicated = values.sizes > self.thresholds.dedicated
+        packed = filled & ~dedicated & (values.sizes > self.thresholds.inline)
         inline = np.flatnonzero(filled & ~dedicated & ~packed)
         positions[inline] = write_aligned_values(values.segments.select(inline), sink)
         self._write_packed(values, np.flatnonzero(packed), ids, positions)
@@ -228,6 +178,8 @@ class _PlacementV2:
         if external is None:
             raise NotSupportedError(f"column {self.leaf.name!r}: values outside the table cannot be written here")
         starts, sizes = _bounds_of(references)
+        if bool((starts > _MAX_UINT64 - sizes).any()):
+            raise InvalidInputError(f"column {self.leaf.name!r}: external blob range overflows: it ends beyond 2^64")
         ranges = [(start, size) if size else None for start, size in zip(starts.tolist(), sizes.tolist(), strict=True)]
         values = external.fetch(references.field("uri").to_pylist(), ranges)
         return None if values is None else pa.array(values, pa.large_binary())
@@ -247,13 +199,13 @@ class _PlacementV2:
         """One write per sidecar, however many values it takes."""
         while len(rows):
             stops = np.cumsum(values.sizes[rows])
-            if self.pack is not None and self.pack.stream.position + int(stops[0]) > self.pack_bytes:
+            if self.pack is not None and self.pack.stream.position + int(stops[0]) > self.thresholds.pack:
                 self.finish()
             if self.pack is None:
                 self.pack = _Pack(*self.options.sidecars.create())
             position = self.pack.stream.position
             # The first value of a sidecar may be larger than the threshold.
-            num_here = max(1, int(np.searchsorted(stops, self.pack_bytes - position, side="right")))
+            num_here = max(1, int(np.searchsorted(stops, self.thresholds.pack - position, side="right")))
             here, rows = rows[:num_here], rows[num_here:]
             self.pack.stream.write(pa.py_buffer(values.segments.select(here).gather()))
             ids[here] = self.pack.blob_id
@@ -295,12 +247,3 @@ def _bounds_of(references: pa.StructArray) -> tuple[NDArray[np.uint64], NDArray[
         member = references.field(name) if name in names else pa.nulls(len(references), pa.uint64())
         bounds.append(member.fill_null(0).to_numpy())
     return bounds[0], bounds[1]
-
-
-def _threshold(leaf: Field, key: str, default: int) -> int:
-    text = leaf.metadata.get(key)
-    if text is None:
-        return default
-    if not (text.isdigit() and len(text) <= 20):
-        raise InvalidInputError(f"column {leaf.name!r}: metadata {key!r} is {text!r}, expected a number of bytes")
-    return int(text)

@@ -72,7 +72,7 @@ class BlobBytesSource:
         return self._field
 
     def plan(self, start: int, stop: int, *, batch_rows: int | None = None) -> Sequence[Segment]:
-        """Segments of the descriptors, none of more rows than are wanted at a time: so many values are loaded at once."""
+        """Segments of the descriptors, none of more rows than are wanted at a time: these are loaded together."""
         step = max(stop - start, 1) if batch_rows is None else batch_rows
         pace = min(self._num_bytes, _PACE_BYTES)
         return [

@@ -64,9 +64,17 @@ class FileDescriptor:
             raise _corrupt(path, f"the file claims {message.length} rows, at most {MAX_ROWS} are possible")
         return cls(schema=_parsed_schema(message.schema.SerializeToString()), num_rows=message.length)
 
-    def serialize(self) -> bytes:
-        """The message's bytes."""
+    def serialize(self, *, marks_dictionaries: bool = False) -> bytes:
+        """The message's bytes.
+
+        Args:
+            marks_dictionaries: whether dictionary fields get an empty ``dictionary``, as in data files of tables.
+        """
         message = pb_file.FileDescriptor(schema=schema_to_proto(self.schema), length=self.num_rows)
+        if marks_dictionaries:
+            for field in message.schema.fields:
+                if field.logical_type.startswith("dict:"):
+                    field.dictionary.SetInParent()
         return message.SerializeToString(deterministic=True)
 
 

@@ -9,6 +9,8 @@ that was written for the reference library. Datasets are made of such files, but
 
 from __future__ import annotations
 
+import os
+import weakref
 from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
@@ -36,7 +38,6 @@ from lance_core.schema.storable import check_storable
 from lance_core.versions import DEFAULT_VERSION, LanceFileVersion
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Sequence
     from types import TracebackType
 
@@ -160,7 +161,8 @@ class LanceFileReader:
 class LanceFileWriter:
     """Writes one data file.
 
-    Leaving the ``with`` block closes the file, or removes it when the block failed.
+    Leaving the ``with`` block closes the file, or removes it when the block failed. A writer that is dropped without
+    being closed removes what it has written.
 
     Args:
         path: local path or URI.
@@ -261,18 +263,26 @@ class LanceFileWriter:
         cache_bytes = DEFAULT_DATA_CACHE_BYTES
         if self._data_cache_bytes is not None:
             cache_bytes = self._data_cache_bytes // max(1, len(schema.fields))
-        return open_file_writer(
+        writer = open_file_writer(
             self._store.create(self._location),
             schema,
             version=self._version,
             max_page_bytes=self._max_page_bytes,
             data_cache_bytes=cache_bytes,
         )
+        weakref.finalize(self, _give_up, writer, os.getpid())
+        return writer
 
     def _opened(self) -> FileWriter | LegacyFileWriter:
         if self._writer is None:
             raise InvalidInputError("the file has no schema: none was given and no batch was written")
         return self._writer
+
+
+def _give_up(writer: FileWriter | LegacyFileWriter, process: int) -> None:
+    """Remove what a dropped writer leaves; a forked process leaves its parent's file alone."""
+    if process == os.getpid():
+        writer.abort()
 
 
 def stable_version() -> str:

@@ -32,7 +32,7 @@ from lance_core.versions import DEFAULT_VERSION, LanceFileVersion
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from lance_core.file.blob_placement import BlobOptions
+    from lance_core.file.blob_options import BlobOptions
     from lance_core.file.field_writer import FieldWriter, FinishedColumn
     from lance_core.file.v0_1.writer import LegacyFileWriter
     from lance_core.io.object_store import WriteStream
@@ -91,6 +91,7 @@ class FileWriter:
         max_page_bytes: upper bound of a page's values in memory, unless a single row is larger.
         data_cache_bytes: what a column collects before it writes a page.
         blobs: where values of ``lance.blob.v2`` columns go; None = such columns are refused.
+        is_of_table: the file is one of a table: its schema marks dictionary fields, as the reference does there.
 
     Raises:
         UnsupportedVersionError: the version is not written here, or cannot hold a type of the schema.
@@ -107,9 +108,11 @@ class FileWriter:
         max_page_bytes: int = DEFAULT_MAX_PAGE_BYTES,
         data_cache_bytes: int = DEFAULT_DATA_CACHE_BYTES,
         blobs: BlobOptions | None = None,
+        is_of_table: bool = False,
     ) -> None:
         """See the class."""
         self._stream = stream
+        self._is_of_table = is_of_table
         try:
             if max_page_bytes < 1 or data_cache_bytes < 0:
                 raise InvalidInputError(f"page sizes must be positive: {max_page_bytes=}, {data_cache_bytes=}")
@@ -238,8 +241,13 @@ class FileWriter:
             raise InvalidInputError("the file writer is finished, aborted, or failed before")
 
     def _write_tail(self, finished: list[FinishedColumn]) -> None:
-        descriptor = FileDescriptor(schema=file_schema(self._schema), num_rows=self._num_rows).serialize()
-        parts = (descriptor, [column.metadata for column in finished], self._global_buffers, self._version)
+        descriptor = FileDescriptor(schema=file_schema(self._schema), num_rows=self._num_rows)
+        parts = (
+            descriptor.serialize(marks_dictionaries=self._is_of_table),
+            [column.metadata for column in finished],
+            self._global_buffers,
+            self._version,
+        )
         self._stream.write(container_tail(self._stream.position, *parts))
 
 

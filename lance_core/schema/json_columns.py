@@ -83,7 +83,7 @@ def encode_json(array: pa.Array, where: str) -> pa.Array:
     """
     text = array.storage if isinstance(array, pa.ExtensionArray) else array
     try:
-        return pa.array(_mapped(text, jsonb_from_text), pa.large_binary())
+        return _mapped(text, jsonb_from_text, pa.large_binary())
     except InvalidInputError as error:
         raise InvalidInputError(f"column {where!r}: a value is not valid JSON: {error}", column=where) from error
 
@@ -95,17 +95,17 @@ def decode_json(array: pa.Array, where: str) -> pa.Array:
         CorruptDataError: a value is no binary JSON.
     """
     try:
-        return pa.array(_mapped(array, text_from_jsonb), pa.string())
+        return _mapped(array, text_from_jsonb, pa.string())
     except CorruptDataError as error:
         raise CorruptDataError(f"column {where!r}: a value is not binary JSON: {error}", column=where) from error
 
 
-def _mapped(array: pa.Array, convert: Callable[[bytes], bytes | str]) -> list[bytes | str | None]:
-    # Documents are trees of any shape: each is converted on its own, equal ones once.
-    encoded = array.dictionary_encode() if not pa.types.is_dictionary(array.type) else array
+def _mapped(array: pa.Array, convert: Callable[[bytes], bytes | str], dtype: pa.DataType) -> pa.Array:
+    # Documents are trees of any shape: each is converted on its own, equal ones once. Rows stay in Arrow.
+    encoded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
     distinct = encoded.dictionary.cast(pa.large_binary())
-    converted = [convert(value.as_py()) for value in distinct]
-    return [None if index is None else converted[index] for index in encoded.indices.to_pylist()]
+    converted = pa.array([None if value is None else convert(value) for value in distinct.to_pylist()], dtype)
+    return converted.take(encoded.indices)
 
 
 def _is_text(dtype: pa.DataType) -> bool:

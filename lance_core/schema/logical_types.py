@@ -140,6 +140,10 @@ def arrow_type(field: Field) -> pa.DataType:
         if not entries.is_struct or len(entries.children) != 2:
             raise CorruptDataError(f"map field {field.name!r} needs a struct of key and value, found {entries}")
         key, value = entries.children
+        if key.logical_type == "null":
+            raise NotSupportedError(
+                f"map field {field.name!r} has keys of type null, which Arrow has not", field=field.name
+            )
         return pa.map_(arrow_field(key).with_nullable(False), arrow_field(value))
     if field.is_structural_fixed_size_list:
         item_name, dimension = _split_fixed_size_list(field.logical_type)
@@ -158,9 +162,9 @@ def arrow_field(field: Field) -> pa.Field:
     metadata = dict(field.metadata)
     if field.extension_name:
         metadata.setdefault(EXTENSION_NAME_KEY, field.extension_name.encode())
-    if field.logical_type == "null" and not field.nullable:
-        raise CorruptDataError(f"field {field.name!r} of type null is not nullable", field=field.name)
-    return pa.field(field.name, arrow_type(field), nullable=field.nullable, metadata=metadata or None)
+    # Arrow has no other: whatever the flag says, there are nulls in it only.
+    nullable = field.nullable or field.logical_type == "null"
+    return pa.field(field.name, arrow_type(field), nullable=nullable, metadata=metadata or None)
 
 
 def leaf_type(logical_type: str) -> pa.DataType:
@@ -208,7 +212,7 @@ def _fixed_size_list_name(dtype: pa.FixedSizeListType, where: str) -> str:
     if pa.types.is_fixed_size_list(item_type) and _innermost_is_struct(item_type):
         raise _unsupported(dtype, where, "only one fixed-size list around a struct can be stored")
     if not (pa.types.is_struct(item_type) or _is_fixed_width(item_type)):
-        raise _unsupported(dtype, where, "items of a fixed-size list must be structs or of fixed width")
+        raise _unsupported(dtype, where, "items of a fixed-size list must be structs, nulls or of fixed width")
     return f"fixed_size_list:{logical_type_of(item_type, where)}:{dtype.list_size}"
 
 
@@ -227,8 +231,11 @@ def _innermost_is_struct(dtype: pa.DataType) -> bool:
 def _is_fixed_width(dtype: pa.DataType) -> bool:
     if pa.types.is_fixed_size_list(dtype):
         return _is_fixed_width(dtype.value_type)
-    return not (pa.types.is_null(dtype) or pa.types.is_dictionary(dtype) or pa.types.is_nested(dtype)) and (
-        pa.types.is_primitive(dtype) or pa.types.is_decimal(dtype) or pa.types.is_fixed_size_binary(dtype)
+    return not (pa.types.is_dictionary(dtype) or pa.types.is_nested(dtype)) and (
+        pa.types.is_null(dtype)
+        or pa.types.is_primitive(dtype)
+        or pa.types.is_decimal(dtype)
+        or pa.types.is_fixed_size_binary(dtype)
     )
 
 

@@ -8,10 +8,12 @@ decimals, fixed-size binary, JSON                   x     x     x     x
 struct, list, dictionary, fixed-size list           x     x     x     x
 packed struct of members of fixed width             (1)   x     x     x
 dictionary of bools or floats                             x     x     x
+fixed-size list of nulls                                  x     x     x
 struct without members                                    x     x     x
 values outside the pages (``lance-encoding:blob``)        x     x     x
 the same below a list                                     x
 packed struct with strings or binaries              (1)               x
+packed struct with fixed-size lists                 (1)   x           x
 fixed-size binary of no bytes                                         x
 map                                                                   x
 fixed-size list of structs                                            x
@@ -72,6 +74,10 @@ def _is_variable_packed(field: Field, below_list: bool) -> bool:
     return field.is_packed and not field.is_blob and any(child.logical_type in _VARIABLE for child in field.children)
 
 
+def _is_packed_with_lists(field: Field, below_list: bool) -> bool:
+    return field.is_packed and not field.is_blob and any(child.is_fixed_size_list for child in field.children)
+
+
 RULES: Final = (
     StorableRule(what="a map", applies=lambda field, _: field.is_map, versions=(_V.V2_2,)),
     StorableRule(
@@ -98,6 +104,11 @@ RULES: Final = (
         versions=(_V.V0_1, _V.V2_2),
     ),
     StorableRule(
+        what="a packed struct with fixed-size lists",
+        applies=_is_packed_with_lists,
+        versions=(_V.V0_1, _V.V2_0, _V.V2_2),
+    ),
+    StorableRule(
         what="fixed-size binary of no bytes",
         applies=lambda field, _: field.logical_type == "fixed_size_binary:0",
         versions=(_V.V2_2,),
@@ -110,6 +121,11 @@ RULES: Final = (
     StorableRule(
         what="a dictionary of bools or floats",
         applies=lambda field, _: field.logical_type.startswith(_DICTIONARIES),
+        versions=(_V.V2_0, _V.V2_1, _V.V2_2),
+    ),
+    StorableRule(
+        what="a fixed-size list of nulls",
+        applies=lambda field, _: field.logical_type.startswith("fixed_size_list:") and ":null:" in field.logical_type,
         versions=(_V.V2_0, _V.V2_1, _V.V2_2),
     ),
 )

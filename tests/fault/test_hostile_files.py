@@ -80,13 +80,13 @@ def test_damaged_values_sampled(target: Target) -> None:
     sweep(target, sampled(value_bits(target), 20), range(0))
 
 
-@pytest.mark.exhaustive
+@pytest.mark.soak
 def test_damaged_metadata_many_bits_and_cuts(target: Target) -> None:
     outcomes = sweep(target, sampled(metadata_bits(target), 2000), sampled(range(len(target.data)), 1000))
     assert outcomes["corrupt"] > outcomes["other values"]
 
 
-@pytest.mark.exhaustive
+@pytest.mark.soak
 def test_damaged_values_many_bits(target: Target) -> None:
     sweep(target, sampled(value_bits(target), 1000), range(0))
 
@@ -108,7 +108,7 @@ def test_damaged_values_with_compiled_kernels(name: str, monkeypatch: pytest.Mon
     sweep(target, sampled(value_bits(target), 15), range(0))
 
 
-@pytest.mark.exhaustive
+@pytest.mark.soak
 def test_damaged_values_stay_inside_the_arrays_of_compiled_kernels(tmp_path: Path) -> None:
     # Compiled with checks of every index, so that a stray one is an exception, which no case may end with.
     names = ["nested-2.2", "encodings-2.2", "nested-2.1", "strings-2.1", "compressed-2.0"]
@@ -149,7 +149,7 @@ def test_damaged_files_of_a_table_sampled(version: str, tmp_path: Path) -> None:
     _damage_table(version, tmp_path, 40)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.soak
 @pytest.mark.parametrize("version", TABLE_VERSIONS)
 def test_damaged_files_of_a_table_many_bits(version: str, tmp_path: Path) -> None:
     _damage_table(version, tmp_path, 700)

@@ -83,7 +83,7 @@ def check(directory: Path, version: str, file_bytes: int, max_resident: int) -> 
     assert copied["peak"] < max_resident, f"reading and writing: {copied['peak']:,} bytes resident"
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.parametrize("version", ["0.1", "2.0", "2.1", "2.2"])
 def test_a_file_of_one_gigabyte(version: str, tmp_path: Path) -> None:
     check(tmp_path, version, 1 << 30, 600 << 20)

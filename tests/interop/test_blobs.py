@@ -400,3 +400,13 @@ def test_names_of_pylance_are_taken(tmp_path) -> None:
     rows = _table(lance.blob_array([b"x", lance.Blob.empty(), None]), lance.blob_field("b"))
     lance_core.write_dataset(rows, uri)
     _check_same(uri, [b"x", b"", None])
+
+
+@pytest.mark.parametrize("mode", ["reference", "ingest"])
+@pytest.mark.parametrize(("position", "size"), [(2**63, 2**63), (2**64 - 1, 1), (1, 2**64 - 1)])
+def test_an_external_range_that_overflows_is_refused(tmp_path: Path, mode: str, position: int, size: int) -> None:
+    rows = _v2([Blob.from_uri("file:///a.bin", position, size)])
+    options = {"external_blob_mode": mode, "allow_external_blob_outside_bases": mode == "reference"}
+    with pytest.raises(InvalidInputError, match="external blob range overflows"):
+        lance_core.write_dataset(rows, str(tmp_path / "t"), **options)
+    assert not list((tmp_path / "t").rglob("*.lance"))

@@ -48,7 +48,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(path)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
 @pytest.mark.parametrize("batch_rows", [1024, 8192])
 def test_streaming_is_bounded(path: str, batch_rows: int) -> None:

@@ -2,15 +2,12 @@
 
 import datetime
 import random
-import uuid
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 import lance_core
 
@@ -21,7 +18,7 @@ SINGLES = [float(np.float32(value)) for value in FLOATS if not 1e38 < abs(value)
 INTEGERS = [0, 1, -1, 7, 2**53 + 1, -(2**53) - 1, 2**63 - 1, -(2**63)]
 DAYS = [datetime.date(2024, 7, day) for day in (1, 2, 3)]
 GROUP = 3
-NUM_ROWS = 60
+NUM_ROWS = 30
 COMPARISONS = [pc.equal, pc.not_equal, pc.less, pc.less_equal, pc.greater, pc.greater_equal]
 TEXTS = [
     "f BETWEEN {0} AND {1}",
@@ -99,7 +96,7 @@ def keys(table: pa.Table) -> list[int]:
 
 
 def check(dataset: lance_core.LanceDataset, predicate: pc.Expression | str) -> None:
-    options = {"columns": ["key"], "filter": predicate, "batch_size": 1}
+    options = {"columns": ["key"], "filter": predicate}
     try:
         every = keys(dataset.to_table(**options, use_stats=False))
     except lance_core.InvalidInputError:
@@ -107,19 +104,17 @@ def check(dataset: lance_core.LanceDataset, predicate: pc.Expression | str) -> N
         with pytest.raises(lance_core.InvalidInputError):
             dataset.to_table(**options)
         return
-    assert keys(dataset.to_table(**options)) == every
-    assert dataset.count_rows(predicate) == len(every)
+    # Batches that can be left out are, however short they are.
+    assert keys(dataset.to_table(**options, batch_size=GROUP)) == every
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.integers(0, 2**32))
+@pytest.mark.parametrize("seed", range(4))
 def test_statistics_lose_no_row(tmp_path: Path, seed: int) -> None:
     choose = random.Random(seed)
-    uri = str(tmp_path / f"t{uuid.uuid4().hex}")
     table = random_table(choose)
-    dataset = lance_core.write_dataset(table, uri, data_storage_version="0.1", max_rows_per_group=GROUP)
-    for _ in range(15):
-        check(dataset, random_expression(choose, 2))
+    dataset = lance_core.write_dataset(table, str(tmp_path / "t"), data_storage_version="0.1", max_rows_per_group=GROUP)
+    for _ in range(12):
+        check(dataset, random_expression(choose, choose.randint(0, 2)))
     for text in TEXTS:
         check(dataset, text.format(choose.choice(LITERALS), choose.choice(LITERALS)))
 

@@ -1,4 +1,4 @@
-"""variable_packed_struct: structs with at least one member of variable width, the members of a row side by side.
+"""variable_packed_struct: structs with a member of variable width or a fixed-size list, row by row.
 
 ::
 
@@ -24,6 +24,7 @@ from lance_core.encodings.api import (
     Encoder,
     Encoding,
     FixedRows,
+    FixedSizeListBlock,
     PerValueForm,
     StructBlock,
     VariableWidthBlock,
@@ -79,6 +80,8 @@ def _encode_rows(
     columns: list[Segments] = []
     for member in block.members:
         arm = "variable" if isinstance(member, VariableWidthBlock) else "flat"
+        if isinstance(member, FixedSizeListBlock):
+            arm = "fixed_size_list"
         encoding, values = encoder.per_value(arm, member)
         if isinstance(values, FixedRows):
             width = values.rows.shape[1]

@@ -16,13 +16,15 @@ Key (behind ``lance-encoding:``)                Value
 ==============================================  ===================================================================
 
 A leaf takes what its own metadata say, and for other keys what those of its top-level column say. Values that name
-nothing known are ignored, as pylance does; numbers that are none are refused.
+nothing known and numbers that are none are ignored, and numbers out of range become the nearest one within, as with
+pylance; a level of 0 is zstd's own choice. Only an unknown ``compression`` is refused.
 
 Source: ``lance-encoding`` keys of pylance 14.0.2.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -43,6 +45,8 @@ COMPRESSION_KEY: Final = _PREFIX + "compression"
 COMPRESSION_LEVEL_KEY: Final = _PREFIX + "compression-level"
 """Field metadata: effort of that compression."""
 
+_COMPRESSIONS: Final = ("none", "zstd", "lz4", "fsst")
+_MAX_DIGITS: Final = 18
 _MAX_LEVEL: Final = 22
 _MIN_MINICHUNK_BYTES: Final = 64
 
@@ -92,13 +96,13 @@ def options_of(leaf: Field, top: Field) -> FieldOptions:
         top: the top-level field around it, or the leaf itself.
 
     Raises:
-        InvalidInputError: a value that should be a number of some range and is not.
+        InvalidInputError: a compression that is not known.
     """
     asked = _Asked(leaf, {**_own(top), **_own(leaf)})
     if not asked.values:
         return _NOTHING
     return FieldOptions(
-        compression=asked.choice("compression", "none", "zstd", "lz4", "fsst"),
+        compression=asked.compression(),
         compression_level=asked.integer("compression-level", 1, _MAX_LEVEL),
         rle_threshold=asked.number("rle-threshold"),
         bss={"on": True, "off": False}.get(asked.choice("bss", "on", "off", "auto") or "auto"),
@@ -126,30 +130,28 @@ class _Asked:
         text = self._text(key).lower()
         return text if text in known else None
 
+    def compression(self) -> str | None:
+        text = self._text("compression").lower()
+        if text and text not in _COMPRESSIONS:
+            raise InvalidInputError(
+                f"field {self._leaf.name!r}: {COMPRESSION_KEY} is {text!r}, expected one of {', '.join(_COMPRESSIONS)}",
+                field=self._leaf.name,
+            )
+        return text or None
+
     def integer(self, key: str, smallest: int, largest: int) -> int | None:
         text = self._text(key)
-        if not text:
+        digits = text[1:] if text[:1] in ("-", "+") else text
+        if not (digits.isascii() and digits.isdecimal()) or len(digits) > _MAX_DIGITS or int(text) == 0:
             return None
-        if not (text.isascii() and text.isdecimal() and smallest <= int(text) <= largest):
-            raise self._refused(key, text, f"{smallest} to {largest}")
-        return int(text)
+        return min(max(int(text), smallest), largest)
 
     def number(self, key: str) -> float | None:
-        text = self._text(key)
-        if not text:
-            return None
         try:
-            found = float(text)
+            found = float(self._text(key))
         except ValueError:
-            found = -1.0
-        if not 0.0 <= found <= 1.0:
-            raise self._refused(key, text, "0 to 1")
-        return found
+            return None
+        return None if math.isnan(found) else min(max(found, 0.0), 1.0)
 
     def _text(self, key: str) -> str:
         return self.values.get(key, b"").decode("utf-8", "replace").strip()
-
-    def _refused(self, key: str, text: str, expected: str) -> InvalidInputError:
-        return InvalidInputError(
-            f"field {self._leaf.name!r}: {_PREFIX}{key} is {text!r}, expected {expected}", field=self._leaf.name
-        )

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from lance_core.encodings.api import FixedSizeListBlock, FixedWidthBlock
+from lance_core.encodings.api import FixedSizeListBlock, FixedWidthBlock, NullBlock
 from lance_core.encodings.kernels.bits import UNSIGNED_DTYPES
 from lance_core.encodings.kernels.byte_planes import split_planes
 from lance_core.encodings.kernels.codecs import compress_zstd
@@ -99,13 +99,16 @@ def choose_rows(row_bytes: int, options: FieldOptions) -> MiniBlockChoice | None
 def choose_lists(block: FixedSizeListBlock, options: FieldOptions, *, has_levels: bool) -> MiniBlockChoice | None:
     """The choice for fixed-size lists of primitives; None for full zip.
 
-    Zipped lists without nulls are the column's own memory. With nulls a chunk stores them in less.
+    Zipped lists without nulls are the column's own memory. With nulls a chunk stores them in less. Lists of nothing
+    but nulls are zipped by the reference too.
     """
     num_items, items, has_nulls = block.dimension, block.items, block.validity is not None
     while isinstance(items, FixedSizeListBlock):
         num_items *= items.dimension
         has_nulls = has_nulls or items.validity is not None
         items = items.items
+    if isinstance(items, NullBlock):
+        return None
     item_bits = items.bits_per_value if isinstance(items, FixedWidthBlock) else 0
     # The validity of the items is a bitmap too.
     bits = num_items * max(item_bits, 1)

@@ -1,9 +1,10 @@
 """Fields that cannot be written in a way that readers read back; refused before a byte is written.
 
-* A fixed-size list of structs is a top-level column of flat structs: anywhere else pylance 14.0.2 fails to read it.
+* A fixed-size list of structs is a top-level column without further lists in it: anywhere else pylance 14.0.2 fails to
+  read it, or the columns beside it.
 * A struct without members stands at top level.
-* The members of a packed struct are of fixed width in whole bytes, strings or binaries; without strings its rows have
-  fewer than 256 bytes.
+* The members of a packed struct are of fixed width in whole bytes, strings, binaries or fixed-size lists; with the
+  first alone its rows have fewer than 256 bytes.
 
 What a version cannot hold at all is another matter, see :mod:`lance_core.schema.storable`.
 
@@ -15,6 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from lance_core.encodings.leaf_arrays import is_variable_width
+from lance_core.encodings.policy.field_options import options_of
 from lance_core.encodings.policy.fixed_width import MAX_FIXED_BYTES
 from lance_core.errors import NotSupportedError
 from lance_core.schema.logical_types import arrow_type
@@ -32,7 +34,10 @@ def require_writable_field(top: Field) -> None:
 
     Raises:
         NotSupportedError: a nesting or member that cannot be read back.
+        InvalidInputError: the metadata ask for an unknown compression.
     """
+    for leaf in top.leaves():
+        options_of(leaf, top)
     for node in top.walk():
         if node.is_packed and not node.is_blob:
             _check_packed(node)
@@ -48,10 +53,10 @@ def _check_packed(struct: Field) -> None:
     row_bits, is_variable = 0, False
     for member in struct.children:
         dtype = arrow_type(member)
-        if is_variable_width(dtype):
+        if is_variable_width(dtype) or (member.is_fixed_size_list and not member.children):
             is_variable = True
             continue
-        if member.children or member.is_fixed_size_list or member.is_dictionary or _width(member) % _BYTE_BITS:
+        if member.children or member.is_dictionary or _width(member) % _BYTE_BITS:
             raise NotSupportedError(
                 f"packed struct {struct.name!r}: member {member.name!r} of type {dtype} cannot be stored side by side "
                 "with others",
@@ -68,11 +73,16 @@ def _check_packed(struct: Field) -> None:
 
 def _check_lists_of_structs(field: Field, *, is_top: bool) -> None:
     struct = field.children[0]
-    if not is_top or any(child.children for child in struct.children):
+    if not is_top or _contains_list_of_structs(struct):
         raise NotSupportedError(
-            f"field {field.name!r}: a fixed-size list of structs must be a top-level column of flat structs",
+            f"field {field.name!r}: a fixed-size list of structs must be a top-level column without lists in it",
             field=field.name,
         )
+
+
+def _contains_list_of_structs(struct: Field) -> bool:
+    below = (node for child in struct.children for node in child.walk())
+    return any((node.children and not node.is_struct) or node.is_packed for node in below)
 
 
 def _width(member: Field) -> int:

@@ -31,9 +31,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FASTEST_LEVEL",
+    "SMALL_PAGE_LEVEL",
     "choose_chunks",
     "choose_compression",
     "compressed_ratio",
+    "is_small",
     "may_want_symbols",
     "plain_bytes",
     "string_bytes",
@@ -43,6 +45,9 @@ __all__ = [
 
 FASTEST_LEVEL: Final = 1
 """Effort of zstd where nothing else is asked for."""
+
+SMALL_PAGE_LEVEL: Final = 9
+"""Effort of zstd in text pages that are too small to look for symbols."""
 
 _MAX_MEAN_BYTES: Final = 4 << 10
 _MAX_PLAIN_MEAN_BYTES: Final = 256
@@ -66,6 +71,14 @@ _MIN_SYMBOL_BYTES: Final = 1 << 20
 def string_bytes(block: VariableWidthBlock) -> int:
     """Bytes of all strings."""
     return int(block.offsets[-1] - block.offsets[0])
+
+
+def is_small(block: VariableWidthBlock, ratio: float) -> bool:
+    """Whether a page of text is too small to look for symbols, and might be smaller with them.
+
+    Larger chunks and more effort of zstd then make up for most of that.
+    """
+    return ratio >= _BEST_SYMBOLS_RATIO and string_bytes(block) < _MIN_SYMBOL_BYTES
 
 
 def may_want_symbols(block: VariableWidthBlock, ratio: float, options: FieldOptions) -> bool:
@@ -118,13 +131,13 @@ def compressed_ratio(block: VariableWidthBlock, options: FieldOptions) -> float:
     return min(1.0, shrunk / (piece * _SAMPLES))
 
 
-def choose_compression(ratio: float, options: FieldOptions) -> Compression | None:
-    """The compression of strings that shrink to ``ratio``."""
+def choose_compression(ratio: float, options: FieldOptions, *, is_small: bool = False) -> Compression | None:
+    """The compression of strings that shrink to ``ratio``; with more effort in a small page, see :func:`is_small`."""
     if options.general is not None:
         return asked_compression(options)
     if options.compression is not None or ratio > _COMPRESSION_GAIN:
         return None
-    return Compression("zstd", options.compression_level or FASTEST_LEVEL)
+    return Compression("zstd", options.compression_level or (SMALL_PAGE_LEVEL if is_small else FASTEST_LEVEL))
 
 
 def zips_smaller(value: VariableWidthBlock, num_values: int, options: FieldOptions) -> bool:
@@ -153,6 +166,8 @@ def choose_chunks(
     target = TARGET_CHUNK_BYTES
     if compression is not None:
         target = _COMPRESSED_TEXT_CHUNK_BYTES if mean_bytes >= _TEXT_MEAN_BYTES else _COMPRESSED_CHUNK_BYTES
+        if compression.level == SMALL_PAGE_LEVEL and options.general is None:
+            target = rules.max_string_chunk_bytes
     if options.minichunk_bytes is not None:
         target = min(options.minichunk_bytes, rules.max_string_chunk_bytes)
     width = block.offsets.itemsize

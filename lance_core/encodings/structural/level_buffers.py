@@ -53,7 +53,10 @@ def encode_levels(
     """
     packed_bits = int(levels.max(initial=0)).bit_length()
     packed_bytes = len(levels) * packed_bits // 8
-    if allow_runs and len(levels) >= BLOCK_VALUES and _estimated_run_bytes(levels) < packed_bytes:
+    if len(levels) < BLOCK_VALUES:
+        # A short block is packed like a full one, or left as it is.
+        packed_bytes = min(len(levels) * _LEVEL_BITS // 8, BLOCK_VALUES * packed_bits // 8)
+    if allow_runs and _estimated_run_bytes(levels) < packed_bytes:
         encoding, segments = encode_runs(levels, num_levels)
         if segments.num_bytes < _RUNS_GAIN * packed_bytes:
             return encoding, segments

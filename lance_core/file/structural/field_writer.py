@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lance_core.encodings.page_encoder import EncodedPage
-    from lance_core.file.blob_placement import BlobOptions
+    from lance_core.file.blob_options import BlobOptions
     from lance_core.file.field_writer import BufferSink
     from lance_core.file.page_queue import PageQueue
     from lance_core.schema.field import Field

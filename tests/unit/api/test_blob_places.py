@@ -3,8 +3,9 @@
 import pyarrow as pa
 import pytest
 
+from lance_core.api.blob_files import BlobFile
 from lance_core.api.blob_places import BlobDescriptors
-from lance_core.errors import CorruptDataError, NotFoundError, NotSupportedError
+from lance_core.errors import CorruptDataError, LanceError, NotFoundError, NotSupportedError
 from lance_core.io.memory_store import MemoryStore
 from lance_core.table.base_paths import BasePath, FileLocator, Location
 
@@ -107,3 +108,81 @@ def test_the_first_generation_of_2_0_marks_nulls(store: MemoryStore) -> None:
     found = BlobDescriptors.of(rows, Location(store, "t/data/f.lance"), FileLocator(store, "t"))
     assert found.load().to_pylist() == [None, b"", b"234"]
     assert [place and place.size for place in found.places()] == [None, 0, 3]
+
+
+class _Counting(MemoryStore):
+    def __init__(self) -> None:
+        super().__init__()
+        self.reads: list[int] = []
+
+    def get_ranges(self, path, ranges):
+        self.reads.append(len(ranges))
+        return super().get_ranges(path, ranges)
+
+
+def test_every_object_is_read_once(tmp_path) -> None:
+    store = _Counting()
+    store.put("t/data/f.lance", b"0123456789")
+    for blob_id in (1, 2):
+        store.put(f"t/data/f/{f'{blob_id:032b}'[::-1]}.blob", b"abcdef")
+    rows = [(PACKED, row % 3, 1, 1 + row % 2, "") if row % 2 else (INLINE, row, 1, 0, "") for row in range(10)]
+    rows += [(PACKED, 0, 1, 2, "")]
+    assert _of(store, *rows).load().to_pylist() == [b"0", b"b", b"2", b"a", b"4", b"c", b"6", b"b", b"8", b"a", b"a"]
+    assert sorted(store.reads) == [5, 6]
+
+
+def test_references_to_the_same_file_are_read_together(monkeypatch, tmp_path) -> None:
+    store = _Counting()
+    store.put("a.bin", b"0123456789")
+    monkeypatch.setattr("lance_core.api.blob_places.resolve", lambda *_: (store, "a.bin"))
+    rows = [(EXTERNAL, row, 2, 0, "memory://a.bin") for row in range(5)]
+    found = _of(store, *rows, (EXTERNAL, 0, 0, 0, "memory://a.bin"))
+    assert found.load().to_pylist() == [b"01", b"12", b"23", b"34", b"45", b"0123456789"]
+    assert store.reads == [6]
+
+
+@pytest.mark.parametrize("uri", ["", "a.bin", "/etc/passwd", "../a.bin", "file:///a\0b", "file:///a%00b"])
+def test_references_without_a_base_are_absolute(store: MemoryStore, uri: str) -> None:
+    for act in (BlobDescriptors.load, BlobDescriptors.places):
+        with pytest.raises(CorruptDataError, match="not absolute"):
+            act(_of(store, (EXTERNAL, 0, 1, 0, uri)))
+
+
+@pytest.mark.parametrize("uri", ["file:///etc/passwd", "s3://bucket/a", "memory://m/a", "%2e%2e/../a"])
+def test_references_with_a_base_are_relative(store: MemoryStore, tmp_path, uri: str) -> None:
+    with pytest.raises(CorruptDataError, match="leaves base path"):
+        _of(store, (EXTERNAL, 0, 1, 1, uri), tmp_path=tmp_path).load()
+
+
+@pytest.mark.parametrize("uri", ["s3://bucket/a", "http://localhost/a", "file://host/a"])
+def test_references_to_other_places_are_typed_errors(store: MemoryStore, uri: str) -> None:
+    with pytest.raises(LanceError):
+        _of(store, (EXTERNAL, 0, 1, 0, uri)).load()
+
+
+def test_references_that_are_not_utf8(store: MemoryStore) -> None:
+    uris = pa.Array.from_buffers(pa.string(), 1, pa.array([b"\xff\xfe"]).buffers())
+    members = [pa.array([value], member.type) for value, member in zip((EXTERNAL, 0, 1, 0), V2, strict=False)]
+    array = pa.StructArray.from_arrays([*members, uris], fields=list(V2))
+    found = BlobDescriptors.of(array, Location(store, "t/data/f.lance"), FileLocator(store, "t"))
+    for act in (BlobDescriptors.load, BlobDescriptors.places, BlobDescriptors.declared):
+        with pytest.raises(CorruptDataError, match="UTF-8"):
+            act(found)
+
+
+@pytest.mark.parametrize("kind", [INLINE, PACKED, DEDICATED, EXTERNAL])
+def test_huge_sizes_are_not_allocated(store: MemoryStore, tmp_path, kind: int) -> None:
+    (tmp_path / "a.bin").write_bytes(b"outside")
+    for size in (2**40, 2**60, 2**63, MAX):
+        found = _of(store, (kind, 1, size, 1, "a.bin"), tmp_path=tmp_path)
+        with pytest.raises(CorruptDataError):
+            found.load()
+        with pytest.raises(CorruptDataError):
+            BlobFile(next(iter(found.places())), 0).read()
+
+
+def test_many_sidecars_are_told_apart(store: MemoryStore) -> None:
+    found = _of(store, *[(PACKED, row, 1, 1 + row * 7919 % 1000, "") for row in range(3000)])
+    places = found.places()
+    assert len({place.path for place in places}) == 1000
+    assert [place.start for place in places] == list(range(3000))

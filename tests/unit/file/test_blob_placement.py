@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from lance_core.errors import CorruptDataError, InvalidInputError, NotFoundError, NotSupportedError, StorageError
-from lance_core.file.blob_placement import BlobOptions
+from lance_core.file.blob_options import BlobOptions
 from lance_core.file.blob_sidecars import Sidecars, remove_sidecars, sidecar_name
 from lance_core.file.blob_values import bytes_array, load_bytes
 from lance_core.file.reader import FileReader

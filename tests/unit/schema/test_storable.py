@@ -26,8 +26,13 @@ FIELDS = {
         pa.field("x", pa.struct([pa.field("a", pa.string(), nullable=False)]), metadata=PACKED),
         ["0.1", "2.2"],
     ),
+    "a packed struct with fixed-size lists": (
+        pa.field("x", pa.struct([pa.field("a", pa.list_(pa.int8(), 2), nullable=False)]), metadata=PACKED),
+        ["0.1", "2.0", "2.2"],
+    ),
     "fixed-size binary of no bytes": (pa.field("x", pa.binary(0)), ["2.2"]),
     "a struct without members": (pa.field("x", pa.struct([])), ["2.0", "2.1", "2.2"]),
+    "a fixed-size list of nulls": (pa.field("x", pa.list_(pa.list_(pa.null(), 2), 3)), ["2.0", "2.1", "2.2"]),
     "a dictionary of bools": (pa.field("x", pa.dictionary(pa.int8(), pa.bool_())), ["2.0", "2.1", "2.2"]),
 }
 

@@ -9,7 +9,7 @@ import pytest
 from lance_core.encodings.api import FixedWidthBlock, VariableWidthBlock
 from lance_core.encodings.policy.choices import MiniBlockChoice
 from lance_core.encodings.policy.constants import common_value
-from lance_core.encodings.policy.dictionary import dictionary_fits, may_have_few_distinct
+from lance_core.encodings.policy.dictionary import dictionary_fits, dictionary_pays, may_have_few_distinct
 from lance_core.encodings.policy.field_options import FieldOptions
 from lance_core.encodings.policy.fixed_width import choose_words
 from lance_core.encodings.policy.format_rules import rules_of
@@ -102,9 +102,12 @@ def test_the_number_of_distinct_values_is_estimated():
 
 
 def test_a_dictionary_is_counted_against_the_plain_page():
-    assert dictionary_fits(50, 400, 1000, 8000, PLAIN)
-    assert not dictionary_fits(501, 400, 1000, 8000, PLAIN)
-    assert not dictionary_fits(50, 8000, 1000, 8000, PLAIN)
+    assert dictionary_fits(50, 1000, PLAIN)
+    assert not dictionary_fits(501, 1000, PLAIN)
+    assert not dictionary_fits(50, 1000, FieldOptions(dict_divisor=100))
+    assert dictionary_pays(7600, 8000, PLAIN)
+    assert not dictionary_pays(7800, 8000, PLAIN)
+    assert not dictionary_pays(7600, 8000, FieldOptions(dict_size_ratio=0.8))
 
 
 def test_one_value_is_found_by_its_bytes():

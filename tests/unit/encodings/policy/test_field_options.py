@@ -55,21 +55,28 @@ def test_a_leaf_goes_before_its_column():
 
 
 def test_unknown_names_are_ignored():
-    assert options({"compression": "brotli", "structural-encoding": "sparse", "bss": "auto"}) == FieldOptions()
+    assert options({"structural-encoding": "sparse", "bss": "auto"}) == FieldOptions()
+
+
+def test_an_unknown_compression_is_refused():
+    with pytest.raises(InvalidInputError, match="lance-encoding:compression is 'gzip'"):
+        options({"compression": "gzip"})
 
 
 @pytest.mark.parametrize(
-    ("key", "value"),
+    ("key", "value", "expected"),
     [
-        ("compression-level", "0"),
-        ("compression-level", "fast"),
-        ("dict-divisor", "0"),
-        ("dict-size-ratio", "1.5"),
-        ("rle-threshold", "nan"),
-        ("minichunk-size", "8"),
-        ("minichunk-size", "²"),
+        ("compression-level", "0", FieldOptions()),
+        ("compression-level", "fast", FieldOptions()),
+        ("compression-level", "99", FieldOptions(compression_level=22)),
+        ("compression-level", "-3", FieldOptions(compression_level=1)),
+        ("dict-divisor", "0", FieldOptions()),
+        ("dict-size-ratio", "1.5", FieldOptions(dict_size_ratio=1.0)),
+        ("rle-threshold", "nan", FieldOptions()),
+        ("rle-threshold", "2.0", FieldOptions(rle_threshold=1.0)),
+        ("minichunk-size", "8", FieldOptions(minichunk_bytes=64)),
+        ("minichunk-size", "\u00b2", FieldOptions()),
     ],
 )
-def test_numbers_are_checked(key, value):
-    with pytest.raises(InvalidInputError, match=f"lance-encoding:{key}"):
-        options({key: value})
+def test_numbers_out_of_range_are_clamped_and_others_ignored(key, value, expected):
+    assert options({key: value}) == expected
