@@ -1,1 +1,0 @@
-"""Write policy: what a page becomes. Pure decisions; the encodings do the work."""

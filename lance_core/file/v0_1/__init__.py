@@ -1,1 +1,0 @@
-"""Data files of format 0.1 ("legacy")."""
