@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from lance_core import optimize
+    from lance_core.api.blob_files import BlobColumn, BlobFile
     from lance_core.api.cleanup.records import (
         CleanupCandidateFile,
         CleanupExplanation,
@@ -62,11 +63,18 @@ if TYPE_CHECKING:
         VersionNotFoundError,
     )
     from lance_core.file.lance_file import LanceFileReader, LanceFileWriter
+    from lance_core.file.lance_session import LanceFileSession
+    from lance_core.schema.blob_types import Blob, BlobArray, BlobType, blob_array, blob_field
     from lance_core.schema.field import Field, Schema
     from lance_core.versions import LanceFileVersion
 
 __all__ = [
     "AlreadyExistsError",
+    "Blob",
+    "BlobArray",
+    "BlobColumn",
+    "BlobFile",
+    "BlobType",
     "CleanupCandidateFile",
     "CleanupExplanation",
     "CleanupReferencedBranch",
@@ -90,6 +98,7 @@ __all__ = [
     "LanceDataset",
     "LanceError",
     "LanceFileReader",
+    "LanceFileSession",
     "LanceFileVersion",
     "LanceFileWriter",
     "LanceFragment",
@@ -112,6 +121,8 @@ __all__ = [
     "UnsupportedVersionError",
     "VersionNotFoundError",
     "__version__",
+    "blob_array",
+    "blob_field",
     "dataset",
     "optimize",
     "write_dataset",
@@ -122,6 +133,11 @@ __version__: str
 
 _ERRORS: Final = "lance_core.errors"
 _HOMES: Final = {
+    "Blob": "lance_core.schema.blob_types",
+    "BlobArray": "lance_core.schema.blob_types",
+    "BlobColumn": "lance_core.api.blob_files",
+    "BlobFile": "lance_core.api.blob_files",
+    "BlobType": "lance_core.schema.blob_types",
     "CleanupCandidateFile": "lance_core.api.cleanup.records",
     "CleanupExplanation": "lance_core.api.cleanup.records",
     "CleanupReferencedBranch": "lance_core.api.cleanup.records",
@@ -132,6 +148,7 @@ _HOMES: Final = {
     "FragmentMetadata": "lance_core.api.fragment_metadata",
     "LanceDataset": "lance_core.api.dataset",
     "LanceFileReader": "lance_core.file.lance_file",
+    "LanceFileSession": "lance_core.file.lance_session",
     "LanceFileVersion": "lance_core.versions",
     "LanceFileWriter": "lance_core.file.lance_file",
     "LanceFragment": "lance_core.api.fragment",
@@ -139,6 +156,8 @@ _HOMES: Final = {
     "LanceScanner": "lance_core.api.scanner",
     "Schema": "lance_core.schema.field",
     "Transaction": "lance_core.api.operations",
+    "blob_array": "lance_core.schema.blob_types",
+    "blob_field": "lance_core.schema.blob_types",
     "dataset": "lance_core.api.open_dataset",
     "write_dataset": "lance_core.api.write_dataset",
     "write_fragments": "lance_core.api.write_dataset",

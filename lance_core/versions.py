@@ -27,7 +27,7 @@ class LanceFileVersion(Enum):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Resolve a user's version string, aliases included.
+        """Resolve a user's version string, aliases included. Case does not matter, anything else does: "2" is unknown.
 
         Raises:
             InvalidInputError: the string names no version.
@@ -35,7 +35,7 @@ class LanceFileVersion(Enum):
         """
         if not isinstance(text, str):
             raise InvalidTypeError(f"data_storage_version must be a str such as '2.2', found {text!r}")
-        name = _ALIASES.get(text.strip().lower(), text.strip().lower())
+        name = _ALIASES.get(text.lower(), text)
         for version in cls:
             if version.value == name:
                 return version
@@ -71,9 +71,23 @@ class LanceFileVersion(Enum):
         return _MANIFEST_PAIRS[self.value]
 
     @property
+    def is_legacy(self) -> bool:
+        """True for 0.1: rows in batches, no columns, no validity. Its files do not mix with those of other versions."""
+        return self is LanceFileVersion.V0_1
+
+    def mixes_with(self, other: LanceFileVersion) -> bool:
+        """Whether files of both versions may belong to one table: all but 0.1 mix."""
+        return self.is_legacy == other.is_legacy
+
+    @property
     def is_structural(self) -> bool:
         """True for 2.1 and later: pages carry repetition and definition levels."""
         return self >= LanceFileVersion.V2_1
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether this library reads files of the version."""
+        return self in _READABLE
 
     def require_readable(self) -> Self:
         """Return self, or refuse a version whose files this library does not read."""
@@ -126,8 +140,8 @@ _PAIRS: Final = {
 _FOOTER_PAIRS: Final = {"0.1": (0, 2), "2.0": (0, 3), "2.1": (2, 1), "2.2": (2, 2), "2.3": (2, 3)}
 _MANIFEST_PAIRS: Final = {"0.1": (0, 2), "2.0": (2, 0), "2.1": (2, 1), "2.2": (2, 2), "2.3": (2, 3)}
 
-_READABLE: Final = (LanceFileVersion.V2_1, LanceFileVersion.V2_2)
-_WRITABLE: Final = (LanceFileVersion.V2_2,)
+_READABLE: Final = (LanceFileVersion.V0_1, LanceFileVersion.V2_0, LanceFileVersion.V2_1, LanceFileVersion.V2_2)
+_WRITABLE: Final = _READABLE
 
 DEFAULT_VERSION: Final = LanceFileVersion.V2_2
 """What pylance 14.0.2 writes when nothing is asked for ("stable")."""

@@ -72,6 +72,7 @@ def version_metadata(dataset: lance_core.LanceDataset, policy: MaintenancePolicy
         "lance/deleted_rows": dg.MetadataValue.int(health.deleted_rows),
         "lance/deletion_ratio": dg.MetadataValue.float(health.deletion_ratio),
         "lance/manifest_bytes": dg.MetadataValue.int(health.manifest_bytes),
+        "lance/data_storage_version": dg.MetadataValue.text(dataset.data_storage_version),
         CONTENT_KEY: dg.MetadataValue.text(content_digest(dataset.manifest)),
     }
     if health.bytes_total is not None:

@@ -8,8 +8,12 @@ import uuid
 from dataclasses import dataclass
 from datetime import datetime
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from lance_core.schema.convert import schema_from_arrow
+from lance_core.schema.storable import check_storable
+from lance_core.versions import DEFAULT_VERSION, LanceFileVersion
 from lance_pipelines.ingest.declaration import DatasetDeclaration
 from lance_pipelines.ingest.planning import plan_write
 from lance_pipelines.ingest.staged_write import StagedWrite
@@ -53,15 +57,19 @@ def stage_write(
     plan = plan_write(declaration)
     frame = read_source(session, declaration.source, captured_at=captured_at)
     target = plan_target_schema(frame.schema, declaration.vector_columns, plan.schema)
+    replaces = plan.schema is None
+    storage_version = declaration.data_storage_version if replaces else None
+    _check_storable(target, storage_version or plan.data_storage_version)
     file_token = secrets.token_hex(8)
     try:
         written = write_frame(
             frame,
             dataset_uri=declaration.uri,
-            mode="overwrite" if plan.schema is None else "append",
+            mode="overwrite" if replaces else "append",
             target=target,
             max_rows_per_file=declaration.max_rows_per_file,
             max_bytes_per_file=declaration.max_bytes_per_file,
+            data_storage_version=storage_version,
             file_token=file_token,
         )
     except BaseException as error:
@@ -73,6 +81,7 @@ def stage_write(
         dataset=declaration.name,
         uri=declaration.uri,
         mode=declaration.mode,
+        data_storage_version=storage_version,
         read_version=plan.read_version,
         read_transaction=plan.read_transaction,
         schema=target,
@@ -84,3 +93,9 @@ def stage_write(
         step_key=step_key,
     )
     return Staging(staged=staged, num_tasks=written.num_tasks)
+
+
+def _check_storable(target: pa.Schema, storage_version: str | None) -> None:
+    """Refuse columns that the format version cannot hold, before any row is read."""
+    version = DEFAULT_VERSION if storage_version is None else LanceFileVersion.parse(storage_version)
+    check_storable(schema_from_arrow(target), version)

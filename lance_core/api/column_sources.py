@@ -51,12 +51,9 @@ class ColumnSources:
 
         Raises:
             CorruptDataError: a field is in two files, or one that must not be null is in none.
-            NotSupportedError: a blob is wanted, or a file holds a field as another kind of column than the schema says.
+            NotSupportedError: a file holds a field as another kind of column than the schema says.
         """
         leaves = wanted.leaves()
-        blob = next((leaf for leaf in leaves if leaf.is_blob), None)
-        if blob is not None:
-            raise NotSupportedError(f"column {blob.name!r} holds blobs, which cannot be read; name the other columns")
         leaf_ids = {leaf.id for leaf in leaves}
         inner = {node.id: node for node in wanted.walk() if node.id not in leaf_ids}
         witnesses = set() if table is None else _witnesses(wanted, table, files)

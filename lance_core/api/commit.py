@@ -13,6 +13,7 @@ from lance_core.api.commit_checks import (
     check_fields,
     check_not_part_of,
 )
+from lance_core.api.legacy_dictionaries import DictionaryAmendment
 from lance_core.errors import (
     AlreadyExistsError,
     CommitOutcomeUnknownError,
@@ -44,7 +45,7 @@ from lance_core.transactions.outcomes import (
     Unknown,
 )
 from lance_core.transactions.settings import DEFAULT_MAX_RETRIES, CommitSettings
-from lance_core.versions import DEFAULT_VERSION
+from lance_core.versions import DEFAULT_VERSION, LanceFileVersion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -53,7 +54,9 @@ if TYPE_CHECKING:
 
     from lance_core.schema.field import Schema
     from lance_core.table.fragment import Fragment
+    from lance_core.table.manifest_draft import ManifestDraft
     from lance_core.table.version_log import VersionLog
+    from lance_core.transactions.registry import Operation
     from lance_core.transactions.transaction import Transaction
 
 __all__ = ["DEFAULT_COMMIT_TIMEOUT", "CommitOptions", "commit"]
@@ -76,6 +79,7 @@ class CommitOptions:
             merged with concurrent deletes of other rows, without them it would have to be planned again.
         checks_files: look at the files that the operation brings along first: the data files of new fragments, the
             deletion files of a delete whose rows are not given. Not needed by whoever has just written them.
+        file_version: of an Overwrite that brings no data file; None for the table's.
     """
 
     max_retries: int = DEFAULT_MAX_RETRIES
@@ -86,6 +90,7 @@ class CommitOptions:
     storage_options: Mapping[str, str] | None = None
     affected_rows: Mapping[int, BitMap] | None = None
     checks_files: bool = True
+    file_version: LanceFileVersion | None = None
 
 
 def commit(
@@ -121,6 +126,7 @@ def commit(
         affected_rows=options.affected_rows,
         storage_options=options.storage_options,
         check=_checker(log, transaction, options),
+        amend=_amendment(log, transaction, options),
     )
     try:
         outcome = commit_transaction(log, transaction, settings, known=known)
@@ -141,10 +147,32 @@ def _template(transaction: Transaction, options: CommitOptions) -> Manifest:
         else []
     )
     return Manifest.empty(
-        file_version=files[0].file_version if files else DEFAULT_VERSION,
+        file_version=files[0].file_version if files else options.file_version or DEFAULT_VERSION,
         stable_row_ids=options.stable_row_ids,
         naming=options.naming,
     )
+
+
+def _amendment(log: VersionLog, transaction: Transaction, options: CommitOptions) -> Callable[[ManifestDraft], None]:
+    """What data files, or their absence, say about the table and the operation does not."""
+    operation = transaction.operation
+    dictionaries = DictionaryAmendment(
+        log,
+        operation.fragments if isinstance(operation, (Append, Overwrite)) else _rewritten(operation),
+        replaces=isinstance(operation, Overwrite),
+        storage_options=options.storage_options,
+    )
+
+    def amend(draft: ManifestDraft) -> None:
+        if isinstance(operation, Overwrite) and not operation.fragments and options.file_version is not None:
+            draft.set_file_version(options.file_version)
+        dictionaries(draft)
+
+    return amend
+
+
+def _rewritten(operation: Operation) -> tuple[Fragment, ...]:
+    return operation.new_fragments if isinstance(operation, Rewrite) else ()
 
 
 def _checker(log: VersionLog, transaction: Transaction, options: CommitOptions) -> Callable[[Manifest], None]:

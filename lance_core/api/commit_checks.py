@@ -15,14 +15,14 @@ import numpy as np
 
 from lance_core.errors import InvalidInputError, NotFoundError, SchemaMismatchError
 from lance_core.file.reader import FileReader
+from lance_core.table.data_file import DataFile, stored_fields
 from lance_core.table.deletion_file import read_deletion_offsets
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from lance_core.schema.field import Schema
+    from lance_core.schema.field import Field, Schema
     from lance_core.table.base_paths import FileLocator, Location
-    from lance_core.table.data_file import DataFile
     from lance_core.table.fragment import Fragment
     from lance_core.table.manifest import Manifest
 
@@ -41,16 +41,17 @@ def check_fields(fragments: Iterable[Fragment], schemas: Sequence[Schema]) -> No
     """
     known = {field.id for schema in schemas for field in schema.walk()}
     required = [leaf for top in schemas[0].fields if not top.nullable for leaf in top.leaves() if not leaf.nullable]
+    every = schemas[0].leaves()
     for index, fragment in enumerate(fragments):
         found = fragment.live_field_ids()
         unknown = sorted(found - known)
         if unknown:
             raise SchemaMismatchError(f"new fragment {index} holds fields {unknown}, which the table does not have")
-        missing = next((leaf for leaf in required if leaf.id not in found), None)
+        is_legacy = any(file.file_version.is_legacy for file in fragment.files)
+        missing = next((leaf for leaf in (every if is_legacy else required) if leaf.id not in found), None)
         if missing is not None:
-            raise SchemaMismatchError(
-                f"new fragment {index} lacks field {missing.name!r} (id {missing.id}), which is not nullable"
-            )
+            reason = "which files of format 0.1 cannot" if is_legacy else "which is not nullable"
+            raise SchemaMismatchError(f"new fragment {index} lacks field {missing.name!r} (id {missing.id}), {reason}")
 
 
 def check_not_part_of(fragments: Iterable[Fragment], current: Manifest) -> None:
@@ -141,7 +142,7 @@ def _check_size(file: DataFile, location: Location) -> int:
         raise NotFoundError(
             f"data file {file.path} of a new fragment does not exist at {location.path}", path=location.path
         ) from error
-    if file.num_bytes and found != file.num_bytes:
+    if file.known_num_bytes not in (None, found):
         raise InvalidInputError(
             f"data file {file.path} of a new fragment has {found} bytes, recorded are {file.num_bytes}",
             path=location.path,
@@ -154,7 +155,7 @@ def _check_size(file: DataFile, location: Location) -> int:
 def _check_content(
     file: DataFile, physical_rows: int, num_bytes: int, location: Location, schemas: Sequence[Schema]
 ) -> None:
-    reader = FileReader.open(location.store, location.path, num_bytes=num_bytes)
+    reader = FileReader.open(location.store, location.path, num_bytes=num_bytes, field_ids=file.field_ids)
     if reader.version is not file.file_version:
         raise InvalidInputError(
             f"data file {file.path} of a new fragment is of format {reader.version.value}, recorded is "
@@ -171,14 +172,15 @@ def _check_content(
             found=reader.num_rows,
         )
     columns = file.columns()
-    leaves = reader.schema.leaves()
+    owners = _column_owners(reader.schema, file)
     for field_id, column in columns.items():
-        if column >= len(leaves):
+        stored = owners.get(column)
+        if stored is None:
             raise InvalidInputError(
-                f"data file {file.path} of a new fragment has {len(leaves)} columns, field {field_id} is said to be "
-                f"column {column}"
+                f"data file {file.path} of a new fragment has {len(owners)} columns, field {field_id} is said to be "
+                f"column {column}",
+                path=location.path,
             )
-        stored = leaves[column]
         expected = [leaf for schema in schemas if (leaf := schema.find(field_id)) is not None]
         if expected and all((leaf.name, leaf.logical_type) != (stored.name, stored.logical_type) for leaf in expected):
             raise SchemaMismatchError(
@@ -187,3 +189,10 @@ def _check_content(
                 path=location.path,
                 field=field_id,
             )
+
+
+def _column_owners(stored: Schema, file: DataFile) -> dict[int, Field]:
+    """Column of a file -> the field that owns it, by the file's own schema."""
+    if file.file_version.is_legacy:
+        return {field.id - file.field_ids[0]: field for field in stored.walk()}
+    return dict(enumerate(stored_fields(stored.fields, file.file_version)))

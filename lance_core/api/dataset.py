@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 from lance_core.api.arguments import refuse_unsupported, whole_number
 from lance_core.api.commit import DEFAULT_COMMIT_TIMEOUT, CommitOptions, commit
+from lance_core.api.dataset_blobs import DatasetBlobs
 from lance_core.api.dataset_changes import DatasetChanges
 from lance_core.api.dataset_maintenance import DatasetMaintenance
 from lance_core.api.dataset_scans import DatasetScans
 from lance_core.api.dataset_settings import DatasetSettings
+from lance_core.api.early_fragments import with_row_counts
 from lance_core.api.fragment import LanceFragment
 from lance_core.api.location import open_log, uri_text
 from lance_core.api.operation_conversion import transaction_from_core, transaction_to_core
@@ -25,6 +27,7 @@ from lance_core.api.scanner import ScanSource
 from lance_core.api.validation import validate_version
 from lance_core.api.version_info import Version, version_info
 from lance_core.errors import DatasetNotFoundError, InvalidInputError, InvalidTypeError
+from lance_core.schema.json_columns import shown_json_schema
 from lance_core.table.base_paths import FileLocator
 from lance_core.table.index_metadata import parse_index_section
 from lance_core.table.paths import ManifestNaming
@@ -47,7 +50,7 @@ if TYPE_CHECKING:
 __all__ = ["LanceDataset"]
 
 
-class LanceDataset(DatasetScans, DatasetChanges, DatasetSettings, DatasetMaintenance):
+class LanceDataset(DatasetScans, DatasetBlobs, DatasetChanges, DatasetSettings, DatasetMaintenance):
     """One version of a dataset. Safe for use by several threads.
 
     Args:
@@ -88,11 +91,11 @@ class LanceDataset(DatasetScans, DatasetChanges, DatasetSettings, DatasetMainten
         manifest.check_readable()
         self._uri = uri
         self._log = log
-        self._manifest = manifest
+        self._locator = FileLocator(log.store, log.root, manifest.base_paths, storage_options)
+        self._manifest = with_row_counts(manifest, self._locator)
         self._storage_options = storage_options
         self._schema = manifest.schema
         self._fragments: tuple[Fragment, ...] | None = None
-        self._locator = FileLocator(log.store, log.root, manifest.base_paths, storage_options)
 
     def __repr__(self) -> str:
         """Place and version."""
@@ -143,7 +146,7 @@ class LanceDataset(DatasetScans, DatasetChanges, DatasetSettings, DatasetMainten
     @property
     def schema(self) -> pa.Schema:
         """The Arrow schema."""
-        return OutputSchema(self._schema).schema
+        return OutputSchema(shown_json_schema(self._schema)).schema
 
     @property
     def lance_schema(self) -> Schema:

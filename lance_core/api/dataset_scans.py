@@ -88,8 +88,11 @@ class DatasetScans(ABC):
             fragments: scan only these, in this order.
             with_row_id: append the column ``_rowid``.
             with_row_address: append the column ``_rowaddr``.
+            use_stats: leave out rows that the statistics of 0.1 files rule out; the default.
+            blob_handling: what blob columns give: "all_binary" their values, "blobs_descriptions" (the default) and
+                "all_descriptions" where the values are.
 
-        The arguments for read-ahead, buffers, statistics and indices have no effect; the others are refused.
+        The arguments for read-ahead, buffers and indices have no effect; the others are refused.
 
         Raises:
             InvalidInputError: an unknown column, a number out of range, or a filter that is none.
@@ -101,7 +104,6 @@ class DatasetScans(ABC):
             batch_size_bytes=batch_size_bytes,
             index_segments=index_segments,
             full_text_query=full_text_query,
-            blob_handling=blob_handling,
             include_deleted_rows=include_deleted_rows,
             scan_stats_callback=scan_stats_callback,
             strict_batch_size=strict_batch_size,
@@ -119,6 +121,8 @@ class DatasetScans(ABC):
             batch_size=batch_size,
             with_row_id=with_row_id,
             with_row_address=with_row_address,
+            blob_handling=blob_handling,
+            use_stats=use_stats,
         )
 
     def to_table(
@@ -159,6 +163,7 @@ class DatasetScans(ABC):
             batch_size_bytes=batch_size_bytes,
             with_row_id=with_row_id,
             with_row_address=with_row_address,
+            use_stats=use_stats,
             full_text_query=full_text_query,
             blob_handling=blob_handling,
             include_deleted_rows=include_deleted_rows,
@@ -203,6 +208,7 @@ class DatasetScans(ABC):
             batch_size_bytes=batch_size_bytes,
             with_row_id=with_row_id,
             with_row_address=with_row_address,
+            use_stats=use_stats,
             full_text_query=full_text_query,
             blob_handling=blob_handling,
             strict_batch_size=strict_batch_size,

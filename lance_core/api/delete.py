@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Final
 from lance_core.api.arguments import whole_number
 from lance_core.api.commit import CommitOptions, commit
 from lance_core.api.delete_plan import plan_rows
+from lance_core.api.early_fragments import with_row_counts
 from lance_core.errors import (
     DatasetNotFoundError,
     IncompatibleTransactionError,
@@ -217,6 +218,7 @@ def _attempt(
     manifest.check_readable()
     require_writable(manifest.message)
     locator = FileLocator(log.store, log.root, manifest.base_paths, storage_options)
+    manifest = with_row_counts(manifest, locator)
     plan = plan_rows(manifest.fragments, manifest.schema, locator, manifest.version, predicate)
     if only_if_found and not plan.rows_deleted:
         return Deleted(manifest, plan)

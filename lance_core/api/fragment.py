@@ -105,7 +105,7 @@ class LanceFragment:
         Raises:
             CorruptDataError: they differ.
         """
-        validate_fragment(self._record, self._dataset.locator)
+        validate_fragment(self._record, self._dataset.lance_schema, self._dataset.locator)
 
     def scanner(
         self,
@@ -130,7 +130,6 @@ class LanceFragment:
         """Plan a scan of this fragment; see :meth:`LanceDataset.scanner`."""
         refuse_unsupported(
             "scanner",
-            blob_handling=blob_handling,
             order_by=order_by,
             include_deleted_rows=include_deleted_rows,
             batch_size_bytes=batch_size_bytes,
@@ -145,6 +144,7 @@ class LanceFragment:
             batch_size=batch_size,
             with_row_id=with_row_id,
             with_row_address=with_row_address,
+            blob_handling=blob_handling,
         )
 
     def to_batches(

@@ -7,16 +7,19 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from lance_core.api.blob_places import BlobDescriptors
 from lance_core.api.column_sources import ColumnSources, assemble_column
 from lance_core.api.output_schema import OutputSchema, batch_without_columns
 from lance_core.api.scan_plan import live_to_physical
 from lance_core.errors import CorruptDataError, NotSupportedError
 from lance_core.file.reader import FileReader
+from lance_core.file.v0_1.metadata_reader import LegacyMetadataReader
+from lance_core.schema.blob_fields import stored_schema
 from lance_core.schema.field import Field
 from lance_core.table.deletion_file import read_deletion_offsets
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     import numpy.typing as npt
 
@@ -69,11 +72,26 @@ class FragmentReader:
             self._deleted = read_deletion_offsets(self._fragment, self._locator)
         return self._deleted
 
+    def blobs(self, descriptors: pa.StructArray, field_id: int) -> BlobDescriptors:
+        """Where the values of a blob column are.
+
+        Args:
+            descriptors: what the column gave for some rows of this fragment.
+            field_id: of the column.
+        """
+        file = next((file for file in self._fragment.files if field_id in file.columns()), None)
+        if file is None:
+            if descriptors.null_count < len(descriptors) or not self._fragment.files:
+                raise CorruptDataError(f"fragment {self.fragment_id} has no data file for blob field {field_id}")
+            # Rows from before the column was there: no value is looked for in the file.
+            file = self._fragment.files[0]
+        return BlobDescriptors.of(descriptors, self._locator.data_file(file), self._locator)
+
     def batches(self, wanted: Schema, start: int, stop: int, batch_rows: int) -> Iterator[pa.RecordBatch]:
         """Stream live rows.
 
         Args:
-            wanted: the projection, with the table's field ids.
+            wanted: the projection, with the table's field ids. Blobs come as descriptors.
             start: first live row.
             stop: live row after the last.
             batch_rows: at most so many rows in a batch.
@@ -83,6 +101,7 @@ class FragmentReader:
         """
         if start >= stop:
             return
+        wanted = stored_schema(wanted)
         deleted = self.deleted_rows()
         position, last = live_to_physical(deleted, np.array([start, stop - 1], np.int64)).tolist()
         output = OutputSchema(wanted)
@@ -101,7 +120,11 @@ class FragmentReader:
             live_rows: positions among the live rows.
             table: the whole schema.
         """
-        rows = live_to_physical(self.deleted_rows(), live_rows)
+        return self.take_physical(wanted, live_to_physical(self.deleted_rows(), live_rows), table)
+
+    def take_physical(self, wanted: Schema, rows: npt.NDArray[np.int64], table: Schema) -> pa.RecordBatch:
+        """Single rows by their positions in the data files, deleted ones included; see :meth:`take`."""
+        wanted, table = stored_schema(wanted), stored_schema(table)
         parts: _Parts = {}
         for file, here in self._plan(wanted, table).files:
             rows_here = self._reader(file).take(here.fields, rows, column_indices=file.columns())
@@ -119,9 +142,23 @@ class FragmentReader:
         self.deleted_rows()
         for file in self._fragment.files:
             reader = self._reader(file)
-            outside = [column for column in file.columns().values() if column >= len(reader.schema.leaves())]
+            if file.file_version.is_legacy:
+                unknown = [field_id for field_id in file.columns() if reader.schema.find(field_id) is None]
+                if unknown and reader.schema.fields:
+                    raise CorruptDataError(f"data file {reader.path} has no field {unknown[0]}", path=reader.path)
+                continue
+            num_columns = reader.metadata.footer.num_columns
+            outside = [column for column in file.columns().values() if column >= num_columns]
             if outside:
                 raise CorruptDataError(f"data file {reader.path} has no column {outside[0]}", path=reader.path)
+
+    def legacy_files(self, field_ids: Sequence[int]) -> Iterator[LegacyMetadataReader]:
+        """The open 0.1 files that hold any of some fields."""
+        for file in self._fragment.files:
+            if file.file_version.is_legacy and not set(field_ids).isdisjoint(file.field_ids):
+                metadata = self._reader(file).any_metadata
+                if isinstance(metadata, LegacyMetadataReader):
+                    yield metadata
 
     def _physical_batches(self, wanted: Schema, start: int, stop: int, batch_rows: int) -> Iterator[tuple[_Parts, int]]:
         """Parts of the columns, and the number of rows, for physical rows ``[start, stop)``."""
@@ -151,7 +188,17 @@ class FragmentReader:
     def _reader(self, file: DataFile) -> FileReader:
         if file.path not in self._open:
             location = self._locator.data_file(file)
-            reader = FileReader.open(location.store, location.path, num_bytes=file.num_bytes or None)
+            reader = FileReader.open(
+                location.store, location.path, num_bytes=file.known_num_bytes, field_ids=file.field_ids
+            )
+            if reader.version is not file.file_version:
+                raise CorruptDataError(
+                    f"data file {location.path} is of format {reader.version.value}, recorded is "
+                    f"{file.file_version.value}",
+                    path=location.path,
+                    expected=file.file_version.value,
+                    found=reader.version.value,
+                )
             if reader.num_rows != self._fragment.physical_rows:
                 raise CorruptDataError(
                     f"data file {location.path} has {reader.num_rows} rows, fragment {self._fragment.id} has "

@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, Final
 from lance_core.api.arguments import whole_number
 from lance_core.api.new_data_file import NewDataFile, remove_data_files
 from lance_core.errors import InvalidInputError
-from lance_core.file.writer import DEFAULT_DATA_CACHE_BYTES, DEFAULT_MAX_PAGE_BYTES
+from lance_core.file.writer import DEFAULT_DATA_CACHE_BYTES, DEFAULT_MAX_PAGE_BYTES, DEFAULT_MAX_ROWS_PER_GROUP
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from typing import Self
 
     import pyarrow as pa
 
+    from lance_core.api.new_data_file import BlobSettings
     from lance_core.io.object_store import ObjectStore
     from lance_core.schema.field import Schema
     from lance_core.table.fragment import Fragment
@@ -42,12 +43,14 @@ class FileLimits:
         max_bytes: bytes of a file; reached, then the next file is started.
         column_cache_bytes: what a column collects before it writes a page.
         max_page_bytes: upper bound of a page.
+        max_rows_per_group: rows of a batch in files of format 0.1.
     """
 
     max_rows: int
     max_bytes: int
     column_cache_bytes: int
     max_page_bytes: int
+    max_rows_per_group: int = DEFAULT_MAX_ROWS_PER_GROUP
 
     @classmethod
     def of(
@@ -58,6 +61,7 @@ class FileLimits:
         data_cache_bytes: int | None,
         max_page_bytes: int | None,
         num_columns: int,
+        max_rows_per_group: int | None = None,
     ) -> Self:
         """From the arguments of the reference, where ``data_cache_bytes`` is shared by the top-level columns.
 
@@ -72,6 +76,7 @@ class FileLimits:
             ("max_bytes_per_file", max_bytes_per_file),
             ("data_cache_bytes", data_cache_bytes),
             ("max_page_bytes", max_page_bytes),
+            ("max_rows_per_group", max_rows_per_group),
         )
         for name, value in limits:
             if value is not None and whole_number(name, value) < 1:
@@ -85,6 +90,7 @@ class FileLimits:
             max_bytes=max_bytes,
             column_cache_bytes=share,
             max_page_bytes=DEFAULT_MAX_PAGE_BYTES if max_page_bytes is None else max_page_bytes,
+            max_rows_per_group=DEFAULT_MAX_ROWS_PER_GROUP if max_rows_per_group is None else max_rows_per_group,
         )
 
 
@@ -96,7 +102,9 @@ def write_data_files(
     schema: Schema,
     file_version: LanceFileVersion,
     limits: FileLimits,
+    dictionaries: Mapping[int, pa.Array] | None = None,
     file_token: str | None = None,
+    blobs: BlobSettings | None = None,
 ) -> list[Fragment]:
     """Write batches as new fragments of a table.
 
@@ -107,7 +115,9 @@ def write_data_files(
         schema: the columns to write, with the table's field ids.
         file_version: format of the files.
         limits: when to start the next file.
+        dictionaries: field id -> values that dictionary columns start with, in format 0.1.
         file_token: 16 hex digits that end every file's stem.
+        blobs: how values of blob columns are written.
 
     Returns:
         One fragment per file, with id 0; none when there are no rows.
@@ -116,7 +126,7 @@ def write_data_files(
         SchemaMismatchError: a batch does not fit the schema.
         StorageError: the store failed.
     """
-    files = _Files(store, root, schema, file_version, limits, file_token)
+    files = _Files(store, root, schema, file_version, limits, dictionaries, file_token, blobs)
     try:
         for batch in batches:
             files.write(batch)
@@ -136,14 +146,18 @@ class _Files:
         schema: Schema,
         file_version: LanceFileVersion,
         limits: FileLimits,
+        dictionaries: Mapping[int, pa.Array] | None,
         file_token: str | None,
+        blobs: BlobSettings | None,
     ) -> None:
         self._store = store
         self._root = root
         self._schema = schema
         self._file_version = file_version
         self._limits = limits
+        self._dictionaries = dictionaries
         self._file_token = file_token
+        self._blobs = blobs
         self._finished: list[Fragment] = []
         self._names: list[str] = []
         self._current: NewDataFile | None = None
@@ -184,7 +198,10 @@ class _Files:
                 self._file_version,
                 column_cache_bytes=self._limits.column_cache_bytes,
                 max_page_bytes=self._limits.max_page_bytes,
+                max_rows_per_group=self._limits.max_rows_per_group,
+                dictionaries=self._dictionaries,
                 file_token=self._file_token,
+                blobs=self._blobs,
             )
             self._names.append(self._current.name)
         return self._current
@@ -192,4 +209,5 @@ class _Files:
     def _close(self) -> None:
         if self._current is not None:
             self._finished.append(self._current.finish())
+            self._dictionaries = self._current.dictionaries
             self._current = None

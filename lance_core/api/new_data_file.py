@@ -3,24 +3,43 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lance_core.errors import InvalidInputError, LanceError
-from lance_core.file.writer import FileWriter
+from lance_core.file.blob_options import BlobOptions
+from lance_core.file.blob_sidecars import Sidecars, remove_sidecars
+from lance_core.file.writer import DEFAULT_MAX_ROWS_PER_GROUP, FileWriter
+from lance_core.schema.storable import check_storable
 from lance_core.table.data_file import DataFile
 from lance_core.table.fragment import Fragment
 from lance_core.table.paths import DATA_DIRECTORY, data_file_name, is_plain_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     import pyarrow as pa
 
-    from lance_core.io.object_store import ObjectStore
+    from lance_core.api.external_blobs import ExternalReferences
+    from lance_core.file.v0_1.writer import LegacyFileWriter
+    from lance_core.io.object_store import ObjectStore, WriteStream
     from lance_core.schema.field import Schema
     from lance_core.versions import LanceFileVersion
 
-__all__ = ["NewDataFile", "check_data_names", "remove_data_files"]
+__all__ = ["BlobSettings", "NewDataFile", "check_data_names", "remove_data_files"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlobSettings:
+    """How values of blob columns are written.
+
+    Attributes:
+        external: what becomes of URIs; None = they are refused.
+        pack_bytes: a sidecar that several values share does not grow beyond; None for the default.
+    """
+
+    external: ExternalReferences | None = None
+    pack_bytes: int | None = None
 
 
 class NewDataFile:
@@ -33,7 +52,10 @@ class NewDataFile:
         file_version: format of the file.
         column_cache_bytes: what a column collects before it writes a page.
         max_page_bytes: upper bound of a page.
+        max_rows_per_group: rows of a batch in format 0.1.
+        dictionaries: field id -> values that dictionary columns start with, in format 0.1.
         file_token: 16 hex digits that end the file's stem.
+        blobs: what becomes of blob values that are given by their URI, and how large shared sidecars get.
 
     Attributes:
         name: below ``data/``.
@@ -48,23 +70,43 @@ class NewDataFile:
         *,
         column_cache_bytes: int,
         max_page_bytes: int,
+        max_rows_per_group: int = DEFAULT_MAX_ROWS_PER_GROUP,
+        dictionaries: Mapping[int, pa.Array] | None = None,
         file_token: str | None = None,
+        blobs: BlobSettings | None = None,
     ) -> None:
         """Create the file."""
+        check_storable(schema, file_version)
         self.name = data_file_name(file_token)
         self._file_version = file_version
-        self._stream = store.create(store.join(root, DATA_DIRECTORY, self.name))
+        path = store.join(root, DATA_DIRECTORY, self.name)
+        self._sidecars = Sidecars(store, path)
+        settings = blobs or BlobSettings()
+        self._stream = store.create(path)
+        self._writer: FileWriter | LegacyFileWriter
         try:
-            self._writer = FileWriter(
-                self._stream,
-                schema,
-                version=file_version,
-                max_page_bytes=max_page_bytes,
-                data_cache_bytes=column_cache_bytes,
-            )
+            if file_version.is_legacy:
+                self._writer = _legacy_writer(self._stream, schema, max_rows_per_group, dictionaries)
+            else:
+                self._writer = FileWriter(
+                    self._stream,
+                    schema,
+                    version=file_version,
+                    max_page_bytes=max_page_bytes,
+                    data_cache_bytes=column_cache_bytes,
+                    blobs=BlobOptions(
+                        sidecars=self._sidecars, external=settings.external, pack_bytes=settings.pack_bytes
+                    ),
+                    is_of_table=True,
+                )
         except BaseException:
             self._stream.abort()
             raise
+
+    @property
+    def dictionaries(self) -> Mapping[int, pa.Array]:
+        """Field id -> values that the dictionary columns have by now, in format 0.1: what the next file starts with."""
+        return {} if isinstance(self._writer, FileWriter) else self._writer.dictionaries
 
     @property
     def num_rows(self) -> int:
@@ -100,6 +142,17 @@ class NewDataFile:
     def abort(self) -> None:
         """Give up: nothing stays. Safe after any failure, and twice."""
         self._writer.abort()
+        self._sidecars.abort()
+
+
+def _legacy_writer(
+    stream: WriteStream, schema: Schema, max_rows_per_group: int, dictionaries: Mapping[int, pa.Array] | None
+) -> LegacyFileWriter:
+    from lance_core.file.v0_1.writer import LegacyFileWriter
+
+    return LegacyFileWriter(
+        stream, schema, max_rows_per_group=max_rows_per_group, dictionaries=dictionaries, dictionaries_grow=True
+    )
 
 
 def remove_data_files(store: ObjectStore, root: str, names: Iterable[str]) -> None:
@@ -113,6 +166,7 @@ def remove_data_files(store: ObjectStore, root: str, names: Iterable[str]) -> No
     for name in listed:
         with suppress(LanceError):
             store.delete(store.join(root, DATA_DIRECTORY, name))
+        remove_sidecars(store, store.join(root, DATA_DIRECTORY, name))
 
 
 def check_data_names(names: Iterable[str]) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_core.api.arguments import whole_number
+from lance_core.api.blob_pieces import blob_pieces
 from lance_core.api.filtering.matching import (
     RowCut,
     find_rows,
@@ -29,6 +30,7 @@ from lance_core.api.output_schema import batch_without_columns
 from lance_core.api.projection import Projection
 from lance_core.api.row_columns import RowColumns
 from lance_core.api.scan_plan import LiveRange, live_to_physical, plan_ranges
+from lance_core.api.shown_columns import BlobHandling, ShownColumns
 from lance_core.errors import InvalidInputError, NotSupportedError
 
 if TYPE_CHECKING:
@@ -46,6 +48,9 @@ DEFAULT_BATCH_ROWS: Final = 8192
 """As many as the reference."""
 
 _MAX_BATCH_ROWS: Final = 2**32 - 1
+
+_VALUES_BYTES: Final = 64 * 1024 * 1024
+"""Of blobs in a batch whose number of rows was not asked for, unless a single row has more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +77,11 @@ class LanceScanner:
         filter: which rows, as SQL text or an Arrow expression; None for all. Its columns need not be among the others.
         limit: rows to return; None for all.
         offset: rows to skip; None for 0.
-        batch_size: at most so many rows in a batch; None for 8192.
+        batch_size: at most so many rows in a batch; None for 8192, and fewer where the values of blobs are large.
         with_row_id: append the column ``_rowid``.
         with_row_address: append the column ``_rowaddr``.
+        blob_handling: "all_binary" for the values of blob columns; descriptors by default.
+        use_stats: leave out rows that the statistics of 0.1 files rule out; the default.
 
     Raises:
         InvalidInputError: an unknown column, a number out of range, or a filter that is none.
@@ -94,13 +101,19 @@ class LanceScanner:
         batch_size: int | None = None,
         with_row_id: bool | None = None,
         with_row_address: bool | None = None,
+        blob_handling: str | None = None,
+        use_stats: bool | None = None,
     ) -> None:
         """Plan the scan; nothing is read."""
         self._source = source
-        self._projection = Projection.plan(source.schema, columns)
-        self._predicate = None if filter is None else Predicate.plan(source.schema, filter)
+        table = ShownColumns.plan(source.schema, BlobHandling.parse(blob_handling))
+        self._stored = table.stored
+        self._projection = Projection.plan(table.shown, columns)
+        self._columns = table.of(self._projection.wanted)
+        self._predicate = None if filter is None else Predicate.plan(table.stored, filter)
         self._limit = None if limit is None else whole_number("limit", limit)
         self._offset = None if offset is None else whole_number("offset", offset)
+        self._whole_batches = batch_size is not None
         self._batch_rows = DEFAULT_BATCH_ROWS if batch_size is None else whole_number("batch_size", batch_size)
         if not 1 <= self._batch_rows <= _MAX_BATCH_ROWS:
             raise InvalidInputError(f"batch_size must be between 1 and {_MAX_BATCH_ROWS}, found {batch_size}")
@@ -109,6 +122,7 @@ class LanceScanner:
             raise NotSupportedError(
                 "with_row_id: the table has stable row ids, which cannot be read; see with_row_address"
             )
+        self._use_stats = use_stats is None or bool(use_stats)
         plan_ranges((), offset=self._offset, limit=self._limit)
 
     @property
@@ -123,8 +137,10 @@ class LanceScanner:
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """Stream the rows."""
-        for reader, rows, batch in self._range_batches() if self._predicate is None else self._matching_batches():
-            projected = self._projection.apply(batch)
+        for reader, rows, batch in self._bounded(
+            self._range_batches() if self._predicate is None else self._matching_batches()
+        ):
+            projected = self._projection.apply(self._columns.apply(batch, reader))
             if self._row_columns.names:
                 physical = live_to_physical(reader.deleted_rows(), rows)
                 projected = self._row_columns.append(projected, reader.fragment_id, physical)
@@ -159,32 +175,41 @@ class LanceScanner:
         shorter._limit = num_rows if self._limit is None else min(num_rows, self._limit)
         return shorter.to_table()
 
+    def _bounded(self, batches: Iterator[_Rows]) -> Iterator[_Rows]:
+        """Where values of blobs are loaded and no number of rows is asked for, batches end where values become many."""
+        if self._whole_batches or not self._columns.loads_blobs:
+            yield from batches
+            return
+        for reader, rows, batch in batches:
+            for start, stop in blob_pieces(batch, self._columns.stored, _VALUES_BYTES):
+                yield reader, rows[start:stop], batch.slice(start, stop - start)
+
     def _range_batches(self) -> Iterator[_Rows]:
         """Rows of the ranges that offset and limit leave."""
         for reader, rows in self._ranges():
             position = rows.start
-            for batch in reader.batches(self._projection.wanted, rows.start, rows.stop, self._batch_rows):
+            for batch in reader.batches(self._columns.stored, rows.start, rows.stop, self._batch_rows):
                 yield reader, np.arange(position, position + batch.num_rows, dtype=np.int64), batch
                 position += batch.num_rows
 
     def _matching_batches(self) -> Iterator[_Rows]:
         """Rows that match the filter."""
         predicate = self._predicate
-        if predicate is not None and predicate.constant is None and is_covered(self._projection.wanted, predicate):
+        if predicate is not None and predicate.constant is None and is_covered(self._columns.stored, predicate):
             yield from self._covered_batches(predicate)
             return
         for reader, rows in self._found():
-            for some, batch in read_found(reader, self._projection.wanted, self._source.schema, rows, self._batch_rows):
+            for some, batch in read_found(reader, self._columns.stored, self._stored, rows, self._batch_rows):
                 yield reader, some, batch
 
     def _covered_batches(self, predicate: Predicate) -> Iterator[_Rows]:
         """The same when the filter's columns are all that is wanted: they are read once."""
         cut = RowCut(self._offset, self._limit)
-        names = self._projection.wanted.names
+        names = self._columns.stored.names
         for reader in self._readers():
             if cut.is_done():
                 return
-            for rows, batch in matching_batches(reader, predicate, self._batch_rows):
+            for rows, batch in matching_batches(reader, predicate, self._batch_rows, use_stats=self._use_stats):
                 kept = cut.next(len(rows))
                 if kept.start < kept.stop:
                     some = batch.slice(kept.start, kept.stop - kept.start)
@@ -200,7 +225,7 @@ class LanceScanner:
         for reader in self._readers():
             if cut.is_done():
                 return
-            for rows in gathered(find_rows(reader, self._predicate, self._batch_rows), cut):
+            for rows in gathered(find_rows(reader, self._predicate, self._batch_rows, use_stats=self._use_stats), cut):
                 yield reader, rows
 
     def _readers(self) -> Iterator[FragmentReader]:

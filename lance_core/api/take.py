@@ -9,7 +9,9 @@ import pyarrow as pa
 
 from lance_core.api.fragment_reader import FragmentReader
 from lance_core.api.projection import Projection
-from lance_core.errors import InvalidInputError, InvalidTypeError, RowOutOfRangeError
+from lance_core.api.shown_columns import BlobHandling, ShownColumns
+from lance_core.errors import InvalidInputError, RowOutOfRangeError
+from lance_core.file.row_numbers import row_positions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,8 +36,10 @@ def take_rows(
         InvalidInputError: an unknown column.
         InvalidTypeError: positions that are not whole numbers, or columns that are not names.
     """
-    projection = Projection.plan_nested(source.schema, columns)
-    wanted = _positions(indices)
+    table = ShownColumns.plan(source.schema, BlobHandling.BLOBS_DESCRIPTIONS)
+    projection = Projection.plan_nested(table.shown, columns)
+    shown = table.of(projection.wanted)
+    wanted = row_positions(indices)
     readers = [FragmentReader(fragment, source.locator) for fragment in source.fragments]
     stops = np.cumsum([reader.num_live_rows for reader in readers], dtype=np.int64)
     num_rows = int(stops[-1]) if len(stops) else 0
@@ -48,23 +52,12 @@ def take_rows(
     for owner in np.unique(owners).tolist():
         start = int(stops[owner - 1]) if owner else 0
         rows = wanted[order[owners[order] == owner]] - start
-        batches.append(projection.apply(readers[owner].take(projection.wanted, rows, source.schema)))
+        reader = readers[owner]
+        batch = shown.apply(reader.take(shown.stored, rows, table.stored), reader)
+        batches.append(projection.apply(batch))
     if not projection.schema.names:
         raise InvalidInputError("take needs at least one column")
     table = pa.Table.from_batches(batches, schema=projection.schema)
     if np.array_equal(order, np.arange(len(order))):
         return table
     return table.take(pa.array(np.argsort(order)))
-
-
-def _positions(indices: Sequence[int] | pa.Array) -> np.ndarray:
-    try:
-        plain = indices.to_numpy(zero_copy_only=False) if isinstance(indices, pa.Array) else np.asarray(indices)
-        positions = plain.astype(np.int64, casting="same_kind") if plain.size else np.empty(0, np.int64)
-    except TypeError as error:
-        raise InvalidTypeError(f"row positions must be whole numbers: {error}") from error
-    except (ValueError, OverflowError) as error:
-        raise InvalidInputError(f"row positions must be whole numbers: {error}") from error
-    if positions.ndim != 1:
-        raise InvalidInputError(f"row positions must be a flat list, found {positions.ndim} dimensions")
-    return positions

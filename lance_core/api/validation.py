@@ -1,23 +1,31 @@
 """validate(): is a version what it claims to be?
 
 The manifest is checked against its own rules first, then every data file and deletion file is opened and compared
-with what the manifest records.
+with what the manifest records, and the sidecars of blob columns with what the data files say of them.
 """
 
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
 
 from lance_core.api.fragment_reader import FragmentReader
 from lance_core.errors import CorruptDataError
+from lance_core.file.blob_values import replace_leaves
+from lance_core.schema.blob_fields import bytes_schema, stored_schema
+from lance_core.schema.field import Schema
 
 if TYPE_CHECKING:
+    from lance_core.schema.field import Field
     from lance_core.table.base_paths import FileLocator
     from lance_core.table.fragment import Fragment
     from lance_core.table.manifest import Manifest
 
 __all__ = ["validate_fragment", "validate_version"]
+
+_BATCH_ROWS: Final = 8192
 
 
 def validate_version(manifest: Manifest, locator: FileLocator) -> None:
@@ -36,17 +44,38 @@ def validate_version(manifest: Manifest, locator: FileLocator) -> None:
     if ids and highest is not None and highest < ids[-1]:
         raise CorruptDataError(f"version {manifest.version}: max_fragment_id is {highest}, fragment {ids[-1]} exists")
     # Parsing checks that ids are unique and parents precede their children.
-    _ = manifest.schema
+    schema = manifest.schema
     for fragment in manifest.fragments:
-        validate_fragment(fragment, locator)
+        validate_fragment(fragment, schema, locator)
 
 
-def validate_fragment(fragment: Fragment, locator: FileLocator) -> None:
+def validate_fragment(fragment: Fragment, schema: Schema, locator: FileLocator) -> None:
     """Check a fragment; see :func:`validate_version`."""
+    # A struct whose members lie in two files is in both.
+    shared = {field.id for field in schema.walk() if not field.is_leaf}
     seen: set[int] = set()
     for file in fragment.files:
-        stored = set(file.columns())
+        stored = file.columns().keys() - shared
         if seen & stored:
             raise CorruptDataError(f"fragment {fragment.id}: field {min(seen & stored)} is stored in two data files")
         seen |= stored
-    FragmentReader(fragment, locator).check()
+    reader = FragmentReader(fragment, locator)
+    reader.check()
+    _check_blobs(reader, schema)
+
+
+def _check_blobs(reader: FragmentReader, schema: Schema) -> None:
+    """Check that what blob columns describe is there; values outside the table are not looked at."""
+    columns = tuple(top for top in schema.fields if any(leaf.is_blob for leaf in top.leaves()))
+    if not columns:
+        return
+    declared = Schema(fields=columns)
+    stored, shown = stored_schema(declared), bytes_schema(declared)
+
+    def check(descriptors: pa.Array, leaf: Field) -> pa.Array:
+        reader.blobs(descriptors, leaf.id).check()
+        return pa.nulls(len(descriptors), pa.large_binary())
+
+    for batch in reader.batches(stored, 0, reader.num_live_rows, _BATCH_ROWS):
+        for array, before, after in zip(batch.columns, stored.fields, shown.fields, strict=True):
+            replace_leaves(array, before, after, check)

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING
 
 from lance_core.api.commit import CommitOptions, commit
 from lance_core.api.data_input import to_reader
+from lance_core.api.external_blobs import REFERENCE, ExternalReferences
 from lance_core.api.fragment_writer import FileLimits, write_data_files
+from lance_core.api.legacy_dictionaries import known_dictionaries
+from lance_core.api.new_data_file import BlobSettings
 from lance_core.api.references import read_manifest
 from lance_core.api.write_target import Mode, WriteTarget
 from lance_core.errors import AlreadyExistsError, RetryableCommitConflictError
@@ -16,6 +19,7 @@ from lance_core.schema.projection import check_compatible, has_same_columns
 from lance_core.transactions.operations.append import Append
 from lance_core.transactions.operations.overwrite import Overwrite
 from lance_core.transactions.transaction import Transaction
+from lance_core.versions import LanceFileVersion
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,7 +43,11 @@ class WriteOptions:
     data_cache_bytes: int | None
     max_page_bytes: int | None
     data_storage_version: str | None
+    max_rows_per_group: int | None = None
     file_token: str | None = None
+    external_blob_mode: str = REFERENCE
+    allow_external_blob_outside_bases: bool = False
+    blob_pack_file_size_threshold: int | None = None
 
 
 def stage_rows(
@@ -49,6 +57,7 @@ def stage_rows(
     schema: pa.Schema | None,
     options: WriteOptions,
     properties: Mapping[str, str] | None = None,
+    storage_options: Mapping[str, str] | None = None,
 ) -> Transaction:
     """Write rows as fragments and return the transaction that would commit them.
 
@@ -59,12 +68,13 @@ def stage_rows(
         schema: how to convert them.
         options: how to write them.
         properties: of the transaction.
+        storage_options: of the stores that blob URIs name.
     """
     mode = Mode.parse(options.mode)
     reader = to_reader(data, schema)
     target = WriteTarget.plan(manifest, mode, reader.schema, options.data_storage_version)
     fragments = write_data_files(
-        reader,
+        target.prepared.reader(reader),
         store=log.store,
         root=log.root,
         schema=target.file_schema,
@@ -75,8 +85,19 @@ def stage_rows(
             data_cache_bytes=options.data_cache_bytes,
             max_page_bytes=options.max_page_bytes,
             num_columns=len(target.file_schema.fields),
+            max_rows_per_group=options.max_rows_per_group,
         ),
+        dictionaries=known_dictionaries(manifest) if manifest is not None and target.appends else None,
         file_token=options.file_token,
+        blobs=BlobSettings(
+            external=ExternalReferences.of(
+                () if manifest is None else manifest.base_paths,
+                options.external_blob_mode,
+                options.allow_external_blob_outside_bases,
+                storage_options,
+            ),
+            pack_bytes=options.blob_pack_file_size_threshold,
+        ),
     )
     operation = (
         Append(fragments=tuple(fragments))
@@ -107,7 +128,8 @@ def write_rows(
         AlreadyExistsError: mode "create", and there is a dataset.
         SchemaMismatchError: mode "append", and the rows do not fit.
         RetryableCommitConflictError: mode "append", and the dataset that another writer created meanwhile has the same
-            columns under other field ids, or refuses nulls in one of them; write the rows again.
+            columns under other field ids, refuses nulls in one of them, or is of another data file version; write the
+            rows again.
     """
     mode = Mode.parse(options.mode)
     if mode is Mode.CREATE and manifest is not None:
@@ -115,9 +137,15 @@ def write_rows(
             f"a dataset exists at {log.root}, at version {manifest.version}; choose mode 'append' or 'overwrite'",
             path=log.root,
         )
-    transaction = stage_rows(log, manifest, data, schema, options, properties)
+    transaction = stage_rows(log, manifest, data, schema, options, properties, commit_options.storage_options)
     creates = isinstance(transaction.operation, Overwrite) and mode is not Mode.OVERWRITE
-    here = replace(commit_options, create_only=creates, checks_files=False)
+    asked = options.data_storage_version
+    here = replace(
+        commit_options,
+        create_only=creates,
+        checks_files=False,
+        file_version=None if asked is None else LanceFileVersion.parse(asked),
+    )
     try:
         return commit(log, transaction, here, known=manifest)
     except AlreadyExistsError:
@@ -131,10 +159,11 @@ def _append_to_new(log: VersionLog, planned: Transaction, options: CommitOptions
     operation: Overwrite = planned.operation  # type: ignore[assignment]  # only an Overwrite creates
     latest = read_manifest(log, None)
     check_compatible(latest.schema, schema_to_arrow(operation.schema))
-    if not has_same_columns(latest.schema, operation.schema):
+    versions = {file.file_version for fragment in operation.fragments for file in fragment.files}
+    if not has_same_columns(latest.schema, operation.schema) or versions - {latest.file_version}:
         raise RetryableCommitConflictError(
-            f"{log.root}: another writer created the dataset, at version {latest.version}, with other field ids or "
-            "stricter columns than these rows were written for; write them again",
+            f"{log.root}: another writer created the dataset, at version {latest.version}, with other field ids, "
+            "stricter columns or another data file version than these rows were written for; write them again",
             path=log.root,
             version=latest.version,
         )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
+from warnings import warn
 
 from lance_core.api.arguments import refuse_unsupported
 from lance_core.api.commit import CommitOptions
 from lance_core.api.dataset import LanceDataset
+from lance_core.api.external_blobs import REFERENCE
 from lance_core.api.fragment_conversion import fragment_from_record
 from lance_core.api.fragment_writer import DEFAULT_MAX_BYTES_PER_FILE, DEFAULT_MAX_ROWS_PER_FILE
 from lance_core.api.location import open_log, uri_text
@@ -30,8 +32,6 @@ if TYPE_CHECKING:
     from lance_core.transactions.operations.overwrite import Overwrite
 
 __all__ = ["DEFAULT_MAX_BYTES_PER_FILE", "DEFAULT_MAX_ROWS_PER_FILE", "write_dataset", "write_fragments"]
-
-_REFERENCE: Final = "reference"
 
 
 def write_dataset(  # noqa: D417  # the reference's signature; arguments without effect are summed up
@@ -59,7 +59,7 @@ def write_dataset(  # noqa: D417  # the reference's signature; arguments without
     target_bases: list[str] | None = None,
     target_all_bases: bool | None = None,
     base_store_params: dict[str, dict[str, str]] | None = None,
-    external_blob_mode: str = _REFERENCE,
+    external_blob_mode: str = REFERENCE,
     allow_external_blob_outside_bases: bool = False,
     blob_pack_file_size_threshold: int | None = None,
     namespace_client: Any = None,
@@ -78,13 +78,17 @@ def write_dataset(  # noqa: D417  # the reference's signature; arguments without
         data_cache_bytes: collected before pages are written, shared by the columns; 8 MiB per column by default.
         max_page_bytes: upper bound of a page.
         storage_options: credentials and settings of the store.
-        data_storage_version: format of the data files; None for the dataset's.
+        max_rows_per_group: rows of a batch in data files of version 0.1; without effect in others.
+        data_storage_version: version of the data files: "0.1" ("legacy"), "2.0" ("0.3"), "2.1" or "2.2" ("stable").
+            None for the dataset's, or "2.2" when there is none. Rows that are appended in another version than the
+            dataset's make it one of several versions, which 0.1 cannot be part of.
+        use_legacy_format: deprecated; True for "legacy", False for "stable", whatever the version says.
         enable_v2_manifest_paths: how manifests are named when the dataset is created.
         enable_stable_row_ids: whether rows get stable ids when the dataset is created.
         commit_message: kept in the transaction's properties.
         transaction_properties: free-form.
 
-    ``max_rows_per_group`` has no effect; the other arguments are refused.
+    The other arguments are refused.
 
     Returns:
         The new version.
@@ -103,15 +107,11 @@ def write_dataset(  # noqa: D417  # the reference's signature; arguments without
         "write_dataset",
         commit_lock=commit_lock,
         progress=progress,
-        use_legacy_format=None if use_legacy_format is None else True,
         auto_cleanup_options=auto_cleanup_options,
         initial_bases=initial_bases,
         target_bases=target_bases,
         target_all_bases=target_all_bases,
         base_store_params=base_store_params,
-        external_blob_mode=external_blob_mode != _REFERENCE,
-        allow_external_blob_outside_bases=allow_external_blob_outside_bases,
-        blob_pack_file_size_threshold=blob_pack_file_size_threshold,
         namespace_client=namespace_client,
         table_id=table_id,
         session=session,
@@ -126,7 +126,11 @@ def write_dataset(  # noqa: D417  # the reference's signature; arguments without
         max_bytes_per_file=max_bytes_per_file,
         data_cache_bytes=data_cache_bytes,
         max_page_bytes=max_page_bytes,
-        data_storage_version=data_storage_version,
+        data_storage_version=_storage_version(data_storage_version, use_legacy_format),
+        max_rows_per_group=max_rows_per_group,
+        external_blob_mode=external_blob_mode,
+        allow_external_blob_outside_bases=allow_external_blob_outside_bases,
+        blob_pack_file_size_threshold=blob_pack_file_size_threshold,
     )
     commit_options = CommitOptions(
         naming=ManifestNaming.V2 if enable_v2_manifest_paths else ManifestNaming.V1,
@@ -158,7 +162,7 @@ def write_fragments(  # noqa: D417  # the reference's signature; arguments witho
     target_all_bases: bool | None = None,
     initial_bases: Any = None,
     base_store_params: dict[str, dict[str, str]] | None = None,
-    external_blob_mode: str = _REFERENCE,
+    external_blob_mode: str = REFERENCE,
     allow_external_blob_outside_bases: bool = False,
     namespace_client: Any = None,
     table_id: list[str] | None = None,
@@ -179,12 +183,14 @@ def write_fragments(  # noqa: D417  # the reference's signature; arguments witho
         max_bytes_per_file: as for :func:`write_dataset`.
         data_cache_bytes: as for :func:`write_dataset`.
         max_page_bytes: as for :func:`write_dataset`.
+        max_rows_per_group: as for :func:`write_dataset`.
         data_storage_version: as for :func:`write_dataset`.
+        use_legacy_format: as for :func:`write_dataset`.
         storage_options: credentials and settings of the store.
         file_token: 16 lower-case hex digits that end the stem of every data file, so that the files of a job that
             failed can be found; not an argument of the reference.
 
-    ``max_rows_per_group`` and ``enable_stable_row_ids`` have no effect; the other arguments are refused.
+    ``enable_stable_row_ids`` has no effect; the other arguments are refused.
 
     Returns:
         The fragments, with id 0, one per data file; none when there are no rows. Or the transaction.
@@ -197,13 +203,10 @@ def write_fragments(  # noqa: D417  # the reference's signature; arguments witho
     refuse_unsupported(
         "write_fragments",
         progress=progress,
-        use_legacy_format=None if use_legacy_format is None else True,
         target_bases=target_bases,
         target_all_bases=target_all_bases,
         initial_bases=initial_bases,
         base_store_params=base_store_params,
-        external_blob_mode=external_blob_mode != _REFERENCE,
-        allow_external_blob_outside_bases=allow_external_blob_outside_bases,
         namespace_client=namespace_client,
         table_id=table_id,
         session=session,
@@ -215,14 +218,25 @@ def write_fragments(  # noqa: D417  # the reference's signature; arguments witho
         max_bytes_per_file=max_bytes_per_file,
         data_cache_bytes=data_cache_bytes,
         max_page_bytes=max_page_bytes,
-        data_storage_version=data_storage_version,
+        data_storage_version=_storage_version(data_storage_version, use_legacy_format),
+        max_rows_per_group=max_rows_per_group,
         file_token=file_token,
+        external_blob_mode=external_blob_mode,
+        allow_external_blob_outside_bases=allow_external_blob_outside_bases,
     )
-    transaction = stage_rows(log, manifest, data, schema, options)
+    transaction = stage_rows(log, manifest, data, schema, options, storage_options=storage_options)
     if return_transaction:
         return transaction_from_core(transaction)
     operation: Append | Overwrite = transaction.operation  # type: ignore[assignment]  # stage_rows makes no other
     return [fragment_from_record(fragment) for fragment in operation.fragments]
+
+
+def _storage_version(version: str | None, use_legacy_format: bool | None) -> str | None:
+    """The version that both arguments together ask for, as the reference has it."""
+    if use_legacy_format is None:
+        return version
+    warn("use_legacy_format is deprecated, use data_storage_version instead", DeprecationWarning, stacklevel=3)
+    return "legacy" if use_legacy_format else "stable"
 
 
 def _destination(

@@ -1,7 +1,9 @@
 """What new rows are written for: a table that exists, or one that is to be made.
 
-Appended rows take the table's field ids and format; columns are matched by name, and nullable ones may be missing. A
-new table, or one whose content is replaced, gets ids depth first from 0.
+Appended rows take the table's field ids, and its format unless another is asked for; columns are matched by name, and
+nullable ones may be missing. Files of format 0.1 do not mix with others, and leave no column out. A new table, or one
+whose content is replaced, gets ids depth first from 0; replaced content keeps the table's format unless another is
+asked for.
 
 Source: behaviour of pylance 14.0.2.
 """
@@ -13,9 +15,12 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Self
 
 from lance_core.errors import InvalidInputError, InvalidTypeError, NotSupportedError, SchemaMismatchError
-from lance_core.schema.convert import schema_from_arrow
+from lance_core.file.prepared_input import PreparedInput
+from lance_core.schema.blob_fields import complete_schema
+from lance_core.schema.convert import schema_from_arrow, schema_to_arrow
 from lance_core.schema.field import Schema
 from lance_core.schema.projection import check_compatible
+from lance_core.schema.storable import check_storable
 from lance_core.table.feature_flags import require_writable
 from lance_core.versions import DEFAULT_VERSION, LanceFileVersion
 
@@ -55,6 +60,7 @@ class WriteTarget:
         table_schema: the schema of the table afterwards.
         file_schema: the part of it that the data has, in table order.
         file_version: format of the files.
+        prepared: brings the rows into the form that the table declares.
     """
 
     manifest: Manifest | None
@@ -62,6 +68,7 @@ class WriteTarget:
     table_schema: Schema
     file_schema: Schema
     file_version: LanceFileVersion
+    prepared: PreparedInput
 
     @classmethod
     def plan(
@@ -77,8 +84,9 @@ class WriteTarget:
 
         Raises:
             SchemaMismatchError: rows to append do not fit the table.
-            UnsupportedVersionError: files of that format are not written here.
-            NotSupportedError: a type cannot be stored, or the format is not the table's.
+            UnsupportedVersionError: files of that format are not written here, or do not hold one of the types; the
+                message names a format that does.
+            NotSupportedError: a type cannot be stored, or files of the format do not mix with the table's.
         """
         asked = None if data_storage_version is None else LanceFileVersion.parse(data_storage_version)
         file_version = asked or DEFAULT_VERSION
@@ -88,19 +96,26 @@ class WriteTarget:
         file_version.require_writable()
         if manifest is not None and mode is Mode.APPEND:
             table_schema = manifest.schema
-            check_compatible(table_schema, data_schema)
+            prepared = PreparedInput(data_schema, table=table_schema)
+            data_schema = prepared.schema
+            check_compatible(complete_schema(table_schema), data_schema)
+            if file_version.is_legacy:
+                _check_complete(table_schema, data_schema)
             present = [top for top in table_schema.fields if top.name in data_schema.names]
             if not present:
                 raise SchemaMismatchError("the rows to append have no columns")
             file_schema = Schema(fields=tuple(present), metadata=table_schema.metadata)
         else:
-            table_schema = file_schema = schema_from_arrow(data_schema)
+            prepared = PreparedInput(data_schema, upgrades_blobs=file_version >= LanceFileVersion.V2_2)
+            table_schema = file_schema = schema_from_arrow(prepared.schema)
+        check_storable(file_schema, file_version)
         return cls(
             manifest=manifest,
             appends=manifest is not None and mode is Mode.APPEND,
             table_schema=table_schema,
             file_schema=file_schema,
             file_version=file_version,
+            prepared=prepared,
         )
 
     @property
@@ -110,13 +125,40 @@ class WriteTarget:
 
 
 def _version_for(manifest: Manifest, mode: Mode, asked: LanceFileVersion | None) -> LanceFileVersion:
+    own = manifest.file_version
     if asked is None:
-        return manifest.file_version
-    if mode is Mode.APPEND and asked is not manifest.file_version:
+        return own
+    if mode is Mode.APPEND and not asked.mixes_with(own):
         raise NotSupportedError(
-            f"data_storage_version {asked.value} differs from the table's {manifest.file_version.value}; "
-            "files of several versions in one table are not written here",
-            expected=manifest.file_version.value,
+            f"data files of version {asked.value} cannot be added to a table of version {own.value}: files of 0.1 do "
+            "not mix with those of other versions; overwrite the table to change its version",
+            expected=own.value,
+            found=asked.value,
+        )
+    if mode is not Mode.APPEND and asked.is_legacy and manifest.mixes_file_versions:
+        raise NotSupportedError(
+            f"a table that has held data files of several versions cannot become one of version {asked.value}",
             found=asked.value,
         )
     return asked
+
+
+def _check_complete(table_schema: Schema, data_schema: pa.Schema) -> None:
+    """Format 0.1 has no way to tell a column that a file lacks from one that it holds."""
+    expected = schema_to_arrow(table_schema)
+    for field in expected:
+        if field.name not in data_schema.names:
+            raise SchemaMismatchError(
+                f"column {field.name!r} is missing; rows that are appended to a table of format 0.1 have every column",
+                column=field.name,
+            )
+        if _num_fields(field.type) != _num_fields(data_schema.field(field.name).type):
+            raise SchemaMismatchError(
+                f"column {field.name!r} lacks members; rows that are appended to a table of format 0.1 have every one",
+                column=field.name,
+            )
+
+
+def _num_fields(data_type: pa.DataType) -> int:
+    """Fields below a type, at any depth."""
+    return sum(1 + _num_fields(data_type.field(index).type) for index in range(data_type.num_fields))

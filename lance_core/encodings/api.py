@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lance_core.encodings.levels.build import Levels
+    from lance_core.encodings.picks import Picks
     from lance_core.proto import pb21
     from lance_core.schema.field import Field
 
@@ -316,6 +317,12 @@ class Decoder(Protocol):
     def block(self, encoding: pb21.CompressiveEncoding, blocks: Chunks) -> DataBlock:
         """Decode opaque blocks, each of one buffer."""
 
+    def pick(self, encoding: pb21.CompressiveEncoding, chunks: Chunks, picks: Picks) -> DataBlock:
+        """Decode single values of the chunks of a mini-block page."""
+
+    def pick_blocks(self, encoding: pb21.CompressiveEncoding, blocks: Chunks, picks: Picks) -> DataBlock:
+        """Decode single values of opaque blocks."""
+
 
 class Encoder(Protocol):
     """Encodes with an encoding chosen by name: the way an encoding reaches its children."""
@@ -337,10 +344,17 @@ D = TypeVar("D", bound="Message")
 
 @dataclass(frozen=True, slots=True)
 class MiniBlockForm(Generic[D]):
-    """Chunked form of an encoding; ``encode`` is None where this library only reads it."""
+    """Chunked form of an encoding.
+
+    Attributes:
+        decode: all values of some chunks.
+        encode: None where this library only reads it.
+        pick: single values of some chunks; None where a chunk can only be decoded whole.
+    """
 
     decode: Callable[[D, Chunks, Decoder], DataBlock]
     encode: Callable[[Any, int, Encoder], EncodedChunks] | None = None
+    pick: Callable[[D, Chunks, Picks, Decoder], DataBlock] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,10 +367,11 @@ class PerValueForm(Generic[D]):
 
 @dataclass(frozen=True, slots=True)
 class BlockForm(Generic[D]):
-    """Opaque form of an encoding, one buffer per block; ``encode`` is None where this library only reads it."""
+    """Opaque form of an encoding, one buffer per block; attributes as in :class:`MiniBlockForm`."""
 
     decode: Callable[[D, Chunks, Decoder], DataBlock]
     encode: Callable[[Any], tuple[pb21.CompressiveEncoding, NDArray[np.uint8]]] | None = None
+    pick: Callable[[D, Chunks, Picks, Decoder], DataBlock] | None = None
 
 
 @dataclass(frozen=True, slots=True)

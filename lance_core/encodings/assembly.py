@@ -67,8 +67,6 @@ def _build(field: Field, leaves: Iterator[LeafPage]) -> tuple[pa.Array, list[Unr
 
 def _leaf_array(field: Field, leaf: LeafPage, validity: NDArray[np.bool_] | None) -> pa.Array:
     dtype = arrow_type(field)
-    if field.is_blob:
-        raise NotSupportedError(f"field {field.name!r}: blobs cannot be read", field=field.name)
     if not field.is_struct:
         return array_from_block(dtype, leaf.block, validity)
     num_values = leaf.block.num_values
@@ -110,10 +108,9 @@ def _build_list(field: Field, leaves: Iterator[LeafPage]) -> tuple[pa.Array, lis
     if int(offsets[-1]) != len(items):
         raise CorruptDataError(f"list {field.name!r}: offsets end at {int(offsets[-1])}, there are {len(items)} items")
     dtype = arrow_type(field)
-    if not pa.types.is_large_list(dtype):
-        if len(items) > _MAX_INT32:
-            raise NotSupportedError(f"list {field.name!r}: {len(items)} items in one array: read fewer rows at once")
-        offsets = offsets.astype(np.int32)
+    if not pa.types.is_large_list(dtype) and len(items) > _MAX_INT32:
+        raise NotSupportedError(f"list {field.name!r}: {len(items)} items in one array: read fewer rows at once")
+    offsets = offsets.astype(np.int64 if pa.types.is_large_list(dtype) else np.int32, copy=False)
     return _from_buffers(dtype, len(offsets) - 1, validity, offsets, [items]), unravelers
 
 

@@ -2,7 +2,7 @@
 
 ::
 
-    layout and buffers  →  levels and block of values   structural/, for one leaf and a range of its rows
+    layout and buffers  →  levels and block of values   structural/, for one leaf and some of its rows
     leaves of a column  →  array                        assembly.py
 
 Source: ``lance.encodings21.PageLayout``; behaviour of pylance 14.0.2.
@@ -10,6 +10,7 @@ Source: ``lance.encodings21.PageLayout``; behaviour of pylance 14.0.2.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,33 +21,82 @@ from lance_core.encodings.assembly import assemble
 from lance_core.encodings.leaf_arrays import bytes_of
 from lance_core.encodings.levels.build import Levels
 from lance_core.encodings.registry import DECODER, selected_arm
-from lance_core.encodings.structural import constant, full_zip, mini_block
+from lance_core.encodings.structural import blob, constant, full_zip_pages, mini_block_pages
+from lance_core.encodings.structural.page_steps import run_in_memory
 from lance_core.errors import CorruptDataError, InvalidInputError, NotSupportedError, UnsupportedEncodingError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from lance_core.encodings.api import DataBlock
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from lance_core.encodings.structural.page_steps import PageState, PageSteps, Rows
     from lance_core.proto import pb21
     from lance_core.schema.field import Field
 
-__all__ = ["STRUCTURAL", "STRUCTURAL_NOT_YET", "assemble", "decode_leaf"]
+__all__ = ["STRUCTURAL", "STRUCTURAL_NOT_YET", "assemble", "decode_leaf", "open_page", "read_leaf"]
 
-STRUCTURAL: Final[Mapping[str, Callable[..., tuple[Levels, DataBlock]]]] = MappingProxyType(
+STRUCTURAL: Final[Mapping[str, Callable[..., PageSteps[PageState]]]] = MappingProxyType(
     {
-        "mini_block": mini_block.decode,
-        "constant": constant.decode,
-        "full_zip": full_zip.decode,
+        "mini_block": mini_block_pages.open_page,
+        "constant": constant.open_page,
+        "full_zip": full_zip_pages.open_page,
+        "blob": blob.open_page,
     }
 )
-"""Decoders by the arm of ``PageLayout.layout``."""
+"""What opens a page, by the arm of ``PageLayout.layout``."""
 
-STRUCTURAL_NOT_YET: Final[Mapping[str, str]] = MappingProxyType(
-    {"blob": "values outside the pages, of columns with metadata lance-encoding:blob"}
-)
+STRUCTURAL_NOT_YET: Final[Mapping[str, str]] = MappingProxyType({})
 """Arms that are known and refused, and what they are."""
 
 _MAX_ROWS_AT_ONCE: Final = (1 << 31) - 1
+
+
+def open_page(field: Field, layout: pb21.PageLayout, sizes: Sequence[int], num_rows: int) -> PageSteps[PageState]:
+    """Read what is known of a page of a leaf column before any of its rows.
+
+    Args:
+        field: the leaf.
+        layout: description of the page.
+        sizes: bytes of each buffer of the page.
+        num_rows: value of ``Page.length``. Below a fixed-size list of structs it counts the slots of the lists: rows
+            times dimension.
+
+    Raises:
+        CorruptDataError: the bytes contradict the layout or themselves.
+        UnsupportedEncodingError: an encoding that this library does not decode.
+    """
+    where = f"field {field.name!r}"
+    if num_rows == 0:
+        raise CorruptDataError(f"{where}: a page without rows")
+    arm = selected_arm(layout, "layout", f"{where}: a page layout")
+    if arm in STRUCTURAL_NOT_YET:
+        raise UnsupportedEncodingError(f"{where}: page layout {arm!r} is not supported: {STRUCTURAL_NOT_YET[arm]}")
+    with _located(where):
+        return (yield from STRUCTURAL[arm](getattr(layout, arm), sizes, num_rows, DECODER))
+
+
+def read_leaf(field: Field, state: PageState, rows: Rows) -> PageSteps[LeafPage]:
+    """Decode rows of a page of a leaf column.
+
+    Args:
+        field: the leaf.
+        state: the open page.
+        rows: rows of the page, in the unit of its ``num_rows``; the caller has checked that the page has them.
+
+    Raises:
+        CorruptDataError: the bytes contradict the layout or themselves.
+        NotSupportedError: an encoding that this library does not decode (``UnsupportedEncodingError``), or more rows at
+            once than an array can hold.
+    """
+    where = f"field {field.name!r}"
+    num_rows = rows[1] - rows[0] if isinstance(rows, tuple) else len(rows)
+    if num_rows > _MAX_ROWS_AT_ONCE:
+        raise NotSupportedError(f"{where}: {num_rows} rows at once, at most {_MAX_ROWS_AT_ONCE} can be read")
+    with _located(where):
+        levels, block = yield from state.read(rows)
+    return LeafPage(field, levels, block, num_rows)
 
 
 def decode_leaf(
@@ -55,52 +105,45 @@ def decode_leaf(
     buffers: Sequence[pa.Buffer],
     num_rows: int,
     *,
-    rows: tuple[int, int] | None = None,
+    rows: tuple[int, int] | NDArray[np.int64] | None = None,
 ) -> LeafPage:
-    """Decode rows of one page of a leaf column.
+    """Decode rows of one page of which all buffers are in memory; see :func:`open_page` and :func:`read_leaf`.
 
     Args:
         field: the leaf.
         layout: description of the page.
         buffers: all buffers of the page, in order; the result may share their memory.
-        num_rows: value of ``Page.length``. Below a fixed-size list of structs it counts the slots of the lists: rows
-            times dimension.
-        rows: half-open range in the unit of ``num_rows``; None = all.
+        num_rows: value of ``Page.length``.
+        rows: half-open range, or ascending numbers without repetition; None = all.
 
     Raises:
         InvalidInputError: the range is not within the page.
-        CorruptDataError: the bytes contradict the layout or themselves.
-        NotSupportedError: an encoding that this library does not decode (``UnsupportedEncodingError``), or more rows at
-            once than an array can hold.
     """
-    start, stop = rows if rows is not None else (0, num_rows)
+    if rows is None:
+        rows = (0, num_rows)
+    start, stop = rows if isinstance(rows, tuple) else (int(rows[0]), int(rows[-1]) + 1)
     if not 0 <= start <= stop <= num_rows:
         raise InvalidInputError(f"rows [{start}, {stop}) are not within the {num_rows} rows of the page")
-    where = f"field {field.name!r}"
-    if num_rows == 0:
-        raise CorruptDataError(f"{where}: a page without rows")
-    if stop - start > _MAX_ROWS_AT_ONCE:
-        raise NotSupportedError(f"{where}: {stop - start} rows at once, at most {_MAX_ROWS_AT_ONCE} can be read")
-    arm = selected_arm(layout, "layout", f"{where}: a page layout")
-    if arm in STRUCTURAL_NOT_YET:
-        raise UnsupportedEncodingError(f"{where}: page layout {arm!r} is not supported: {STRUCTURAL_NOT_YET[arm]}")
-    # An empty range is the empty front of one row.
-    first, last = (start, stop) if start < stop else (min(start, num_rows - 1), min(start, num_rows - 1) + 1)
     views = [bytes_of(buffer) for buffer in buffers]
+    state = run_in_memory(open_page(field, layout, [buffer.size for buffer in buffers], num_rows), views)
+    if start < stop:
+        return run_in_memory(read_leaf(field, state, rows), views)
+    # An empty range is the empty front of one row.
+    first = min(start, num_rows - 1)
+    page = run_in_memory(read_leaf(field, state, (first, first + 1)), views)
+    return LeafPage(field, _emptied(page.levels), page.block.slice(0, 0), 0)
+
+
+@contextmanager
+def _located(where: str) -> Iterator[None]:
+    """Say where an error is, and make damage of what decoding stumbles over."""
     try:
-        levels, block = STRUCTURAL[arm](getattr(layout, arm), views, num_rows, (first, last), DECODER)
+        yield
     except (CorruptDataError, NotSupportedError) as error:
-        raise _located(error, where) from error
+        context: dict[str, Any] = dict(error.context)
+        raise type(error)(f"{where}: {error.message}", **context) from error
     except (ValueError, IndexError, OverflowError, MemoryError, pa.ArrowException) as error:
         raise CorruptDataError(f"{where}: the page cannot be decoded: {error}") from error
-    if start == stop:
-        levels, block = _emptied(levels), block.slice(0, 0)
-    return LeafPage(field, levels, block, stop - start)
-
-
-def _located(error: CorruptDataError | NotSupportedError, where: str) -> CorruptDataError | NotSupportedError:
-    context: dict[str, Any] = dict(error.context)
-    return type(error)(f"{where}: {error}", **context)
 
 
 def _emptied(levels: Levels) -> Levels:

@@ -5,7 +5,7 @@
     array  →  leaves with their layers   levels/nesting.py
            →  levels                     levels/build.py
            →  block of values            leaf_arrays.py
-           →  which layout               selection.py
+           →  which layout               policy/
            →  layout and buffers         structural/
 
 Source: ``lance.encodings21.PageLayout``; behaviour of pylance 14.0.2.
@@ -13,45 +13,47 @@ Source: ``lance.encodings21.PageLayout``; behaviour of pylance 14.0.2.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
 
 from lance_core.encodings.api import (
-    DataBlock,
     EncodedPage,
     FixedSizeListBlock,
     FixedWidthBlock,
+    NullBlock,
+    StructBlock,
     VariableWidthBlock,
 )
-from lance_core.encodings.compressive.general import compress_chunks, compress_values
-from lance_core.encodings.kernels.bits import unpack_bitmap
-from lance_core.encodings.leaf_arrays import block_from_array, with_nulls
+from lance_core.encodings.dictionary_pages import encode_arrow_dictionary, encode_few_distinct
+from lance_core.encodings.kernels.bits import pack_mask, unpack_bitmap
+from lance_core.encodings.leaf_arrays import block_from_array, is_variable_width
 from lance_core.encodings.levels.build import shred
+from lance_core.encodings.levels.dropping import keep_slots
 from lance_core.encodings.levels.nesting import NestedLeaf, leaves_of
+from lance_core.encodings.page_layouts import PagePlan, encode_mini_block, encode_zipped
+from lance_core.encodings.policy.constants import common_value
+from lance_core.encodings.policy.field_options import options_of
+from lance_core.encodings.policy.fixed_width import choose_lists, choose_rows, choose_words, plain_bytes
+from lance_core.encodings.policy.format_rules import rules_of
 from lance_core.encodings.registry import ENCODER
-from lance_core.encodings.selection import (
-    MiniBlockChoice,
-    choose_mini_block,
-    common_value,
-    dictionary_pays,
-    may_have_few_distinct,
-    requested_compression,
-    value_level,
-    zipping_pays,
-)
-from lance_core.encodings.structural import constant, full_zip, mini_block
+from lance_core.encodings.string_pages import encode_strings
+from lance_core.encodings.structural import blob, constant
 from lance_core.errors import InvalidInputError, NotSupportedError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from lance_core.encodings.levels.build import Levels
+    from lance_core.encodings.api import DataBlock
+    from lance_core.encodings.policy.choices import MiniBlockChoice
     from lance_core.schema.field import Field
     from lance_core.versions import LanceFileVersion
 
 __all__ = ["EncodedPage", "encode_pages"]
+
+_DESCRIPTOR_MEMBERS: Final = 2
+"""Position and size of a value outside the pages (v1); those of v2 are packed structs."""
 
 
 def encode_pages(
@@ -70,108 +72,137 @@ def encode_pages(
         NotSupportedError: a type or nesting that cannot be written.
         UnsupportedVersionError: a version that this library does not write.
     """
-    version.require_writable()
+    rules = rules_of(version)
     if len(array) == 0:
         raise InvalidInputError(f"column {field.name!r}: a page needs at least one row", column=field.name)
-    return [_encode_leaf(leaf) for leaf in leaves_of(field, array, keep_nullable=multi_page)]
+    pages = []
+    for leaf in leaves_of(field, array, keep_nullable=multi_page):
+        levels = shred(leaf.slots)
+        plan = PagePlan(levels, leaf.num_page_rows, options_of(leaf.field, field), rules)
+        pages.append(_encode_leaf(leaf, plan))
+    return pages
 
 
-def _encode_leaf(leaf: NestedLeaf) -> EncodedPage:
-    levels, array, num_rows = shred(leaf.slots), leaf.array, leaf.num_page_rows
-    validity = leaf.slots[-1].validity
+def _encode_leaf(leaf: NestedLeaf, plan: PagePlan) -> EncodedPage:
+    array, validity = leaf.array, leaf.slots[-1].validity
+    if leaf.field.is_blob and pa.types.is_struct(array.type) and array.type.num_fields == _DESCRIPTOR_MEMBERS:
+        # Null ones too: pylance 14.0.2 has no descriptors for a page of another layout.
+        descriptors = StructBlock(
+            len(array),
+            tuple(block_from_array(array.field(index), None) for index in range(_DESCRIPTOR_MEMBERS)),
+        )
+        return blob.encode(
+            plan.levels, descriptors, num_rows=plan.num_rows, encoder=ENCODER, version=plan.rules.version
+        )
     if len(array) == 0 or (validity is not None and not bool(validity.any())):
-        return constant.encode_all_null(levels, num_rows=num_rows)
+        return plan.all_null_page()
     if pa.types.is_dictionary(array.type):
-        return _encode_dictionary(array, validity, levels, num_rows)
+        return encode_arrow_dictionary(array, validity, plan)
+    if pa.types.is_struct(array.type):
+        return _encode_packed(array, validity, leaf.field, plan)
     block = block_from_array(array, validity)
-    value = common_value(block, validity)
     if isinstance(block, VariableWidthBlock):
-        num_valid = len(array) if validity is None else int(np.count_nonzero(validity))
-        if isinstance(value, VariableWidthBlock) and zipping_pays(leaf.field, value, num_valid):
-            value = None
-        if value is None:
-            return _encode_strings(leaf, block, validity, levels)
+        return encode_strings(array, block, validity, plan)
+    if isinstance(block, FixedWidthBlock):
+        return _encode_words(array, block, validity, plan)
+    if isinstance(block, FixedSizeListBlock):
+        return _encode_lists(block, validity, plan)
+    raise NotSupportedError(f"values of type {array.type} cannot be written", arrow_type=str(array.type))
+
+
+def _encode_words(
+    array: pa.Array, block: FixedWidthBlock, validity: NDArray[np.bool_] | None, plan: PagePlan
+) -> EncodedPage:
+    value = common_value(block, validity) if plan.rules.scalar_pages else None
     if value is not None:
-        return constant.encode_scalar(levels, value, num_rows=num_rows)
-    choice = choose_mini_block(block, levels)
-    if choice is not None:
-        return _encode_mini_block(leaf, block, choice, levels)
-    block = _in_whole_bytes(block)
-    encoding, values = ENCODER.per_value(_arm(block), block)
-    return full_zip.encode(levels, encoding, values, num_rows=num_rows)
-
-
-def _encode_mini_block(leaf: NestedLeaf, block: DataBlock, choice: MiniBlockChoice, levels: Levels) -> EncodedPage:
-    chunks = ENCODER.mini_block(choice.arm, block, choice.values_per_chunk)
-    compression = requested_compression(leaf.field, choice.arm)
-    if compression is not None:
-        chunks = compress_chunks(chunks, *compression) or chunks
-    return mini_block.encode(levels, chunks, num_rows=leaf.num_page_rows)
-
-
-def _encode_strings(
-    leaf: NestedLeaf, block: VariableWidthBlock, validity: NDArray[np.bool_] | None, levels: Levels
-) -> EncodedPage:
-    choice = choose_mini_block(block, levels)
-    encoding, values = ENCODER.per_value(_arm(block), block)
-    level = value_level(leaf.field, block) if choice is None else None
-    values_bytes = None
-    if level is not None and isinstance(values, VariableWidthBlock):
-        encoding, values = compress_values(encoding, values, level) or (encoding, values)
-        values_bytes = int(values.offsets[-1] - values.offsets[0])
-    page = _encode_few_distinct(leaf.array, block, validity, levels, leaf.num_page_rows)
-    if page is not None and (values_bytes is None or page.num_bytes <= values_bytes):
+        return constant.encode_scalar(plan.levels, value, num_rows=plan.num_rows)
+    choice = choose_words(block, plan.options)
+    without = float(len(block.data)) if choice is None else plain_bytes(block, choice)
+    page = encode_few_distinct(array, block, validity, without, plan)
+    if page is None and choice is not None:
+        page = encode_mini_block(choice, block, plan)
+    if page is not None:
         return page
-    if choice is not None:
-        return _encode_mini_block(leaf, block, choice, levels)
-    return full_zip.encode(levels, encoding, values, num_rows=leaf.num_page_rows)
+    return encode_zipped(_in_whole_bytes(block), plan)
 
 
-def _encode_few_distinct(
-    array: pa.Array,
-    block: VariableWidthBlock,
-    validity: NDArray[np.bool_] | None,
-    levels: Levels,
-    num_rows: int,
-) -> EncodedPage | None:
-    """A dictionary page, or None if the strings repeat too little."""
-    if not may_have_few_distinct(array):
-        return None
-    encoded = with_nulls(array, validity).dictionary_encode()
-    items = block_from_array(encoded.dictionary, None)
-    if not isinstance(items, VariableWidthBlock) or not dictionary_pays(items, block):
-        return None
-    return _dictionary_page(block_from_array(encoded.indices, validity), items, levels, num_rows)
+def _encode_lists(block: FixedSizeListBlock, validity: NDArray[np.bool_] | None, plan: PagePlan) -> EncodedPage:
+    has_levels = plan.levels.definition is not None or plan.levels.repetition is not None
+    choice = choose_lists(block, plan.options, has_levels=has_levels)
+    page = None if choice is None else encode_mini_block(choice, _blanked(block, validity), plan)
+    return page or encode_zipped(_in_whole_bytes(_without_null_items(block)), plan)
 
 
-def _encode_dictionary(
-    array: pa.DictionaryArray, validity: NDArray[np.bool_] | None, levels: Levels, num_rows: int
+def _encode_packed(
+    array: pa.StructArray, validity: NDArray[np.bool_] | None, field: Field, plan: PagePlan
 ) -> EncodedPage:
-    """An Arrow dictionary keeps its items and the width of its indices."""
-    indices, items = block_from_array(array.indices, validity), block_from_array(array.dictionary, None)
-    page = _dictionary_page(indices, items, levels, num_rows)
+    """A struct that is stored row by row; its members have no nulls of their own."""
+    present: NDArray[np.bool_] | None = None
+    if validity is not None and any(_is_packed_in_rows(member.type) for member in array.type):
+        # A null row has no bytes at all.
+        array, present, validity = keep_slots(array, validity), validity, None
+    members: list[DataBlock] = []
+    for index, child in enumerate(field.children):
+        member = array.field(index)
+        if member.null_count and (validity is None or bool((~np.asarray(member.is_valid()) & validity).any())):
+            raise NotSupportedError(
+                f"packed struct {field.name!r}: member {child.name!r} has a null, which it cannot store",
+                field=field.name,
+            )
+        block = block_from_array(member, validity)
+        if _has_null_item(block):
+            raise NotSupportedError(
+                f"packed struct {field.name!r}: member {child.name!r} has a null item, which it cannot store",
+                field=field.name,
+            )
+        members.append(_in_whole_bytes(block) if isinstance(block, FixedSizeListBlock) else block)
+    block = StructBlock(len(array), tuple(members))
+    if any(isinstance(member, (VariableWidthBlock, FixedSizeListBlock)) for member in members):
+        return encode_zipped(block, plan, present=present)
+    widths = [member.bits_per_value // 8 for member in members if isinstance(member, FixedWidthBlock)]
+    choice: MiniBlockChoice | None = choose_rows(sum(widths), plan.options)
+    page = None if choice is None else encode_mini_block(choice, block, plan)
     if page is None:
-        raise NotSupportedError(f"a column of type {array.type} with so many empty lists cannot be written; decode it")
+        raise NotSupportedError(
+            f"packed struct {field.name!r}: rows of {sum(widths)} bytes cannot be written", field=field.name
+        )
     return page
 
 
-def _dictionary_page(indices: DataBlock, items: DataBlock, levels: Levels, num_rows: int) -> EncodedPage | None:
-    choice = choose_mini_block(indices, levels)
-    if choice is None:
-        return None
-    encoding, data = ENCODER.block(_arm(items), items)
-    return mini_block.encode(
-        levels,
-        ENCODER.mini_block(choice.arm, indices, choice.values_per_chunk),
-        num_rows=num_rows,
-        dictionary=(encoding, pa.py_buffer(data), items.num_values),
-    )
+def _is_packed_in_rows(dtype: pa.DataType) -> bool:
+    """Whether a struct with a member of this type has rows that are zipped, not in chunks."""
+    return is_variable_width(dtype) or pa.types.is_fixed_size_list(dtype)
 
 
-def _arm(block: DataBlock) -> str:
-    if isinstance(block, FixedSizeListBlock):
-        return "fixed_size_list"
-    return "variable" if isinstance(block, VariableWidthBlock) else "flat"
+def _has_null_item(block: DataBlock) -> bool:
+    return isinstance(block, FixedSizeListBlock) and (block.validity is not None or _has_null_item(block.items))
+
+
+def _blanked(block: FixedSizeListBlock, validity: NDArray[np.bool_] | None) -> FixedSizeListBlock:
+    """The lists with zeros under null ones; zipping does the same where it copies values anyway."""
+    if validity is None or bool(validity.all()):
+        return block
+    items, valid_items = block.items, np.repeat(validity, block.dimension)
+    if isinstance(items, FixedSizeListBlock):
+        items = _blanked(items, valid_items)
+    elif isinstance(items, FixedWidthBlock) and items.bits_per_value == 1:
+        bits = unpack_bitmap(items.data, 0, items.num_values) & valid_items
+        items = FixedWidthBlock(items.num_values, 1, pack_mask(bits))
+    elif isinstance(items, FixedWidthBlock):
+        rows = np.where(validity[:, None], items.data.reshape(block.num_values, -1), np.uint8(0))
+        items = FixedWidthBlock(items.num_values, items.bits_per_value, rows.reshape(-1))
+    return FixedSizeListBlock(block.num_values, block.dimension, items, block.validity)
+
+
+def _without_null_items(block: FixedSizeListBlock) -> FixedSizeListBlock:
+    """Items that are null throughout take no bytes but their validity."""
+    if isinstance(block.items, FixedSizeListBlock):
+        items: DataBlock = _without_null_items(block.items)
+    elif block.validity is not None and not bool(block.validity.any()):
+        items = NullBlock(block.items.num_values)
+    else:
+        return block
+    return FixedSizeListBlock(block.num_values, block.dimension, items, block.validity)
 
 
 def _in_whole_bytes(block: DataBlock) -> DataBlock:

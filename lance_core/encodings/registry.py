@@ -26,6 +26,7 @@ from lance_core.encodings.compressive import (
     variable,
     variable_packed_struct,
 )
+from lance_core.encodings.picks import take_values
 from lance_core.errors import CorruptDataError, InternalError, UnsupportedEncodingError
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
         FixedRows,
         VariableWidthBlock,
     )
+    from lance_core.encodings.picks import Picks
     from lance_core.proto import pb21
 
 __all__ = ["COMPRESSIVE", "COMPRESSIVE_NOT_YET", "DECODER", "ENCODER", "describe", "selected_arm"]
@@ -130,6 +132,18 @@ class _Decoder:
         if found.block is None:
             raise _missing_form(found.arm, "block")
         return found.block.decode(getattr(encoding, found.arm), blocks, self._deeper())
+
+    def pick(self, encoding: pb21.CompressiveEncoding, chunks: Chunks, picks: Picks) -> DataBlock:
+        found = _resolve(encoding)
+        if found.mini_block is None or found.mini_block.pick is None:
+            return take_values(self.mini_block(encoding, chunks), picks.indices(chunks.num_values))
+        return found.mini_block.pick(getattr(encoding, found.arm), chunks, picks, self._deeper())
+
+    def pick_blocks(self, encoding: pb21.CompressiveEncoding, blocks: Chunks, picks: Picks) -> DataBlock:
+        found = _resolve(encoding)
+        if found.block is None or found.block.pick is None:
+            return take_values(self.block(encoding, blocks), picks.indices(blocks.num_values))
+        return found.block.pick(getattr(encoding, found.arm), blocks, picks, self._deeper())
 
     def _deeper(self) -> _Decoder:
         if self._depth >= _MAX_DEPTH:

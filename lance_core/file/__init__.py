@@ -1,1 +1,1 @@
-"""One ``.lance`` data file of format 2.1+: its container, and reading and writing rows."""
+"""One ``.lance`` data file: its container, and reading and writing rows."""

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from lance_core.encodings.nested_arrays import with_members
 from lance_core.errors import NotSupportedError, SchemaMismatchError
+from lance_core.file.valid_input import require_valid
 from lance_core.schema.extension_types import storage_array
 from lance_core.schema.logical_types import arrow_type
 from lance_core.schema.projection import check_compatible
@@ -46,13 +47,16 @@ class BatchAlignment:
 
         Raises:
             SchemaMismatchError: a column is missing, unknown or of another type, or holds a null it must not hold.
+            InvalidInputError: an array that contradicts itself: offsets or indices lead outside, or text is not UTF-8.
             NotSupportedError: a nested view type that Arrow cannot convert.
         """
         if self._accepted is None or not batch.schema.equals(self._accepted):
             self._accept(batch.schema)
         aligned = []
         for index, top in enumerate(self._schema.fields):
-            array = _stored(batch.column(self._order[index]), self._types[index], top.name)
+            given = batch.column(self._order[index])
+            require_valid(given, top.name)
+            array = _stored(given, self._types[index], top.name)
             if self._has_required[index]:
                 _refuse_nulls(top, array, None, top.name)
             aligned.append(array)

@@ -1,9 +1,11 @@
 """ColumnMetadata and Page: where the pages of one column are and how they are encoded.
 
-Messages are parsed once, checked against the file, and kept as small records. Descriptions stored elsewhere in the
-file (``indirect``) are defined by the format but no writer produces them and the reference refuses them: so do we.
+Messages are parsed once, checked against the file, and kept as small records. A page of 2.0 is described by an
+``ArrayEncoding``, one of later versions by a ``PageLayout``. Descriptions stored elsewhere in the file (``indirect``)
+are defined by the format but no writer produces them and the reference refuses them: so do we.
 
-**Source:** ``lance.file.v2.ColumnMetadata``; ``lance.encodings.ColumnEncoding``; ``lance.encodings21.PageLayout``.
+**Source:** ``lance.file.v2.ColumnMetadata``; ``lance.encodings.ColumnEncoding`` and ``ArrayEncoding``;
+``lance.encodings21.PageLayout``.
 """
 
 from __future__ import annotations
@@ -17,18 +19,26 @@ from google.protobuf.message import DecodeError
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from lance_core.buffers.alignment import BUFFER_ALIGNMENT
-from lance_core.errors import CorruptDataError, UnsupportedEncodingError
-from lance_core.file.layout import COLUMN_ENCODING_URL, PAGE_LAYOUT_URL
+from lance_core.errors import CorruptDataError, InternalError, UnsupportedEncodingError
+from lance_core.file.layout import ARRAY_ENCODING_URL, COLUMN_ENCODING_URL, PAGE_LAYOUT_URL
 from lance_core.io.byte_range import ByteRange
 from lance_core.proto import pb20, pb21, pb_file2
+from lance_core.versions import LanceFileVersion
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pyarrow as pa
 
 __all__ = ["ColumnMetadata", "Page"]
 
 _COLUMN_ENCODING: Final = Any(type_url=COLUMN_ENCODING_URL, value=b"\x0a\x00").SerializeToString()
 """``ColumnEncoding{values {}}``: the only column encoding of 2.1+ files."""
+
+_BLOB_ENCODING: Final = Any(type_url=COLUMN_ENCODING_URL, value=b"\x1a\x04\x0a\x02\x0a\x00").SerializeToString()
+"""``ColumnEncoding{blob {inner {values {}}}}``: the values lie outside the pages, which hold (position, size)."""
+
+_MAX_WRAPPERS: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,14 +48,28 @@ class Page:
     Attributes:
         buffers: where its buffers are, in the order in which the layout numbers them.
         length: rows of the page; times the dimension under a fixed-size list of structs.
-        first_row: number of the file row the page starts with, as recorded; readers count instead.
-        layout: how the page is encoded.
+        first_row: number of the file row the page starts with, as recorded; readers count instead. Always 0 in 2.0.
+        encoding: how the page is encoded; see :attr:`layout` and :attr:`array_encoding`.
     """
 
     buffers: tuple[ByteRange, ...]
     length: int
     first_row: int
-    layout: pb21.PageLayout
+    encoding: pb21.PageLayout | pb20.ArrayEncoding
+
+    @property
+    def layout(self) -> pb21.PageLayout:
+        """How a page of format 2.1 or later is encoded."""
+        if not isinstance(self.encoding, pb21.PageLayout):
+            raise InternalError("a page of format 2.0 has no layout")
+        return self.encoding
+
+    @property
+    def array_encoding(self) -> pb20.ArrayEncoding:
+        """How a page of format 2.0 is encoded."""
+        if not isinstance(self.encoding, pb20.ArrayEncoding):
+            raise InternalError("a page of format 2.1 or later has a layout")
+        return self.encoding
 
     @property
     def num_bytes(self) -> int:
@@ -53,63 +77,75 @@ class Page:
         return sum(buffer.num_bytes for buffer in self.buffers)
 
     @classmethod
-    def from_proto(cls, message: pb_file2.ColumnMetadata.Page, data_bytes: int, where: str) -> Self:
+    def from_proto(
+        cls, message: pb_file2.ColumnMetadata.Page, data_bytes: int, where: str, version: LanceFileVersion
+    ) -> Self:
         """Check one message.
 
         Args:
             message: the page.
             data_bytes: end of the file's data region.
             where: file, column and page, for messages.
+            version: the file's format; since 2.1 buffers are aligned.
 
         Raises:
             CorruptDataError: a buffer is misplaced or the layout is malformed.
             UnsupportedEncodingError: a newer kind of layout.
         """
-        if len(message.buffer_offsets) != len(message.buffer_sizes):
-            raise _corrupt(
-                where, f"{len(message.buffer_offsets)} buffer offsets, {len(message.buffer_sizes)} buffer sizes"
-            )
-        buffers = []
-        for index, (offset, size) in enumerate(zip(message.buffer_offsets, message.buffer_sizes, strict=True)):
-            if offset % BUFFER_ALIGNMENT:
-                raise _corrupt(where, f"buffer {index} starts at {offset}, not at a multiple of {BUFFER_ALIGNMENT}")
-            if offset + size > data_bytes:
-                raise _corrupt(where, f"buffer {index} is [{offset}, {offset + size}), data ends at {data_bytes}")
-            buffers.append(ByteRange(offset, offset + size))
+        is_structural = version.is_structural
+        alignment = BUFFER_ALIGNMENT if is_structural else 1
         return cls(
-            buffers=tuple(buffers),
+            buffers=_ranges(message.buffer_offsets, message.buffer_sizes, data_bytes, alignment, where),
             length=message.length,
-            first_row=message.priority,
-            layout=_page_layout(message.encoding, where),
+            first_row=message.priority if is_structural else 0,
+            encoding=_page_layout(message.encoding, where)
+            if is_structural
+            else _array_encoding(message.encoding, where),
         )
 
     def to_proto(self) -> pb_file2.ColumnMetadata.Page:
         """The message."""
-        layout = Any(type_url=PAGE_LAYOUT_URL, value=self.layout.SerializeToString(deterministic=True))
+        url = PAGE_LAYOUT_URL if isinstance(self.encoding, pb21.PageLayout) else ARRAY_ENCODING_URL
+        encoding = Any(type_url=url, value=self.encoding.SerializeToString(deterministic=True))
         message = pb_file2.ColumnMetadata.Page(
             buffer_offsets=[buffer.start for buffer in self.buffers],
             buffer_sizes=[buffer.num_bytes for buffer in self.buffers],
             length=self.length,
             priority=self.first_row,
         )
-        message.encoding.direct.encoding = layout.SerializeToString()
+        message.encoding.direct.encoding = encoding.SerializeToString()
         return message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnMetadata:
-    """The pages of one column, in row order."""
+    """The pages of one column, in row order.
+
+    Attributes:
+        pages: every page, empty ones included.
+        buffers: buffers that belong to the column, not to a page; 2.0 only.
+        is_blob: the values lie outside the pages; 2.0 only.
+    """
 
     pages: tuple[Page, ...]
+    buffers: tuple[ByteRange, ...] = ()
+    is_blob: bool = False
 
     @classmethod
-    def parse(cls, data: pa.Buffer | bytes, data_bytes: int, where: str) -> Self:
+    def parse(
+        cls,
+        data: pa.Buffer | bytes,
+        data_bytes: int,
+        where: str,
+        version: LanceFileVersion = LanceFileVersion.V2_2,
+    ) -> Self:
         """Parse one column's message.
 
         Args:
             data: exactly the message.
             data_bytes: end of the file's data region: buffers end at or before it.
             where: file and column, for messages.
+            version: the file's format.
 
         Raises:
             CorruptDataError: malformed bytes, or pages that contradict the file.
@@ -119,24 +155,45 @@ class ColumnMetadata:
             message = pb_file2.ColumnMetadata.FromString(bytes(data))
         except DecodeError as error:
             raise _corrupt(where, f"not a ColumnMetadata message: {error}") from error
-        _check_column_encoding(message.encoding, where)
-        if message.buffer_offsets or message.buffer_sizes:
+        is_blob = _column_encoding_is_blob(message.encoding, where, version)
+        if version.is_structural and (message.buffer_offsets or message.buffer_sizes):
             raise UnsupportedEncodingError(f"{where}: column-level buffers are not read here")
         pages = tuple(
-            Page.from_proto(page, data_bytes, f"{where}, page {index}") for index, page in enumerate(message.pages)
+            Page.from_proto(page, data_bytes, f"{where}, page {index}", version)
+            for index, page in enumerate(message.pages)
         )
-        return cls(pages=pages)
+        buffers = _ranges(message.buffer_offsets, message.buffer_sizes, data_bytes, 1, f"{where}, column buffers")
+        return cls(pages=pages, buffers=buffers, is_blob=is_blob)
 
     def serialize(self) -> bytes:
         """The message's bytes."""
-        message = pb_file2.ColumnMetadata(pages=[page.to_proto() for page in self.pages])
-        message.encoding.direct.encoding = _COLUMN_ENCODING
+        message = pb_file2.ColumnMetadata(
+            pages=[page.to_proto() for page in self.pages],
+            buffer_offsets=[buffer.start for buffer in self.buffers],
+            buffer_sizes=[buffer.num_bytes for buffer in self.buffers],
+        )
+        message.encoding.direct.encoding = _BLOB_ENCODING if self.is_blob else _COLUMN_ENCODING
         return message.SerializeToString(deterministic=True)
 
     @property
     def length(self) -> int:
         """Sum of the pages' lengths."""
         return sum(page.length for page in self.pages)
+
+
+def _ranges(
+    offsets: Sequence[int], sizes: Sequence[int], data_bytes: int, alignment: int, where: str
+) -> tuple[ByteRange, ...]:
+    if len(offsets) != len(sizes):
+        raise _corrupt(where, f"{len(offsets)} buffer offsets, {len(sizes)} buffer sizes")
+    buffers = []
+    for index, (offset, size) in enumerate(zip(offsets, sizes, strict=True)):
+        if offset % alignment:
+            raise _corrupt(where, f"buffer {index} starts at {offset}, not at a multiple of {alignment}")
+        if offset + size > data_bytes:
+            raise _corrupt(where, f"buffer {index} is [{offset}, {offset + size}), data ends at {data_bytes}")
+        buffers.append(ByteRange(offset, offset + size))
+    return tuple(buffers)
 
 
 def _page_layout(encoding: pb_file2.Encoding, where: str) -> pb21.PageLayout:
@@ -152,25 +209,56 @@ def _page_layout(encoding: pb_file2.Encoding, where: str) -> pb21.PageLayout:
     return layout
 
 
+def _array_encoding(encoding: pb_file2.Encoding, where: str) -> pb20.ArrayEncoding:
+    value = _described(encoding, ARRAY_ENCODING_URL, where)
+    try:
+        return _parsed_array_encoding(value)
+    except DecodeError as error:
+        raise _corrupt(where, f"not an ArrayEncoding message: {error}") from error
+
+
 @lru_cache(maxsize=256)
 def _parsed_layout(data: bytes) -> pb21.PageLayout:
     # The pages of small files often look alike.
     return pb21.PageLayout.FromString(data)
 
 
-def _check_column_encoding(encoding: pb_file2.Encoding, where: str) -> None:
+@lru_cache(maxsize=256)
+def _parsed_array_encoding(data: bytes) -> pb20.ArrayEncoding:
+    return pb20.ArrayEncoding.FromString(data)
+
+
+def _column_encoding_is_blob(encoding: pb_file2.Encoding, where: str, version: LanceFileVersion) -> bool:
+    """Whether the values lie outside the pages.
+
+    Raises:
+        CorruptDataError: no column encoding.
+        UnsupportedEncodingError: one that this version of the format does not have.
+    """
     if encoding.HasField("direct") and encoding.direct.encoding == _COLUMN_ENCODING:
-        return
+        return False
     value = _described(encoding, COLUMN_ENCODING_URL, where)
     try:
         column = pb20.ColumnEncoding.FromString(value)
     except DecodeError as error:
         raise _corrupt(where, f"not a ColumnEncoding message: {error}") from error
-    arm = column.WhichOneof("column_encoding")
-    if arm is None and not len(UnknownFieldSet(column)):
-        raise _corrupt(where, "the column encoding is empty")
-    if arm != "values":
-        raise UnsupportedEncodingError(f"{where}: column encoding {arm or 'of a newer kind'} is not read here", arm=arm)
+    is_blob = False
+    for _ in range(_MAX_WRAPPERS):
+        arm = column.WhichOneof("column_encoding")
+        if arm == "values":
+            return is_blob
+        if arm is None and not len(UnknownFieldSet(column)):
+            raise _corrupt(where, "the column encoding is empty")
+        if arm is None or version.is_structural:
+            raise UnsupportedEncodingError(
+                f"{where}: column encoding {arm or 'of a newer kind'} is not read here", arm=arm
+            )
+        if arm == "blob":
+            is_blob, column = True, column.blob.inner
+        else:
+            # Statistics of zones: the values are described inside.
+            column = column.zone_index.inner
+    raise UnsupportedEncodingError(f"{where}: column encodings are nested more than {_MAX_WRAPPERS} deep")
 
 
 def _described(encoding: pb_file2.Encoding, type_url: str, where: str) -> bytes:

@@ -1,55 +1,68 @@
 """A data file as text: the same file always gives the same lines, for golden tests and the command line.
 
-**Source:** byte map in :mod:`lance_core.file.layout`; names of the messages' own fields.
+**Source:** byte maps in :mod:`lance_core.file.layout` and :mod:`lance_core.file.v0_1.layout`; names of the messages'
+own fields.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from google.protobuf.descriptor import FieldDescriptor
+from lance_core.file.describe_messages import describe_bytes, describe_message
+from lance_core.file.metadata_reader import MetadataReader
+from lance_core.file.v2_0.assignment import assigned_columns
+from lance_core.proto import pb21
+from lance_core.versions import LanceFileVersion
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from google.protobuf.message import Message
-
     from lance_core.file.column_metadata import ColumnMetadata
     from lance_core.file.reader import FileReader
     from lance_core.io.byte_range import ByteRange
-    from lance_core.proto import pb21
-    from lance_core.schema.field import Field
+    from lance_core.proto import pb20
+    from lance_core.schema.field import Field, Schema
 
-__all__ = ["describe_file", "describe_layout"]
-
-_MAX_TEXT_BYTES: Final = 40
-_ENUM_PREFIX: Final = {"RepDefLayer": "REPDEF_", "CompressionScheme": "COMPRESSION_ALGORITHM_"}
+__all__ = ["describe_fields", "describe_file", "describe_layout"]
 
 
 def describe_file(reader: FileReader) -> str:
-    """The whole file, one fact per line, ending with a newline."""
+    """The whole file, one fact per line, ending with a newline.
+
+    Raises:
+        CorruptDataError: metadata that only this looks at is damaged.
+        UnsupportedEncodingError: a page is described in a way that is not known here.
+    """
     return "\n".join(_lines(reader)) + "\n"
 
 
-def describe_layout(layout: pb21.PageLayout) -> str:
-    """One page layout on one line: ``mini_block(value_compression=flat(bits_per_value=32), layers=[…], …)``."""
-    return _message(layout)
+def describe_layout(layout: pb21.PageLayout | pb20.ArrayEncoding) -> str:
+    """How one page is encoded, on one line.
+
+    ``mini_block(value_compression=flat(bits_per_value=32), layers=[…], …)``, or for a page of format 2.0
+    ``nullable(no_nulls=(values=flat(…)))``.
+    """
+    return describe_message(layout)
+
+
+def describe_fields(schema: Schema) -> Iterator[str]:
+    """A line per field and per entry of metadata, indented by their depth."""
+    for top in schema.fields:
+        yield from _field_lines(top, 1)
+    yield from _metadata_lines(schema.metadata, 1)
 
 
 def _lines(reader: FileReader) -> Iterator[str]:
-    metadata = reader.metadata
+    metadata = reader.any_metadata
     yield f"data file {reader.version.value}, {reader.num_rows} rows, {metadata.num_bytes} bytes"
     yield "schema"
-    for top in reader.schema.fields:
-        yield from _field_lines(top, 1)
-    yield from _metadata_lines(reader.schema.metadata, 1)
-    yield "global buffers"
-    for index, buffer in enumerate(metadata.global_buffer_ranges):
-        yield f"  {index} {_range(buffer)}"
-    yield "columns"
-    for index, (leaf, column) in enumerate(zip(reader.schema.leaves(), reader.column_metadatas, strict=True)):
-        yield f"  {index} field {leaf.id} {leaf.name!r}: {len(column.pages)} pages"
-        yield from _page_lines(column)
+    yield from describe_fields(reader.schema)
+    if isinstance(metadata, MetadataReader):
+        yield from _container_lines(metadata)
+    else:
+        from lance_core.file.v0_1.describe import legacy_lines  # a family is imported when a file of it is there
+
+        yield from legacy_lines(metadata)
 
 
 def _field_lines(field: Field, depth: int) -> Iterator[str]:
@@ -63,53 +76,45 @@ def _field_lines(field: Field, depth: int) -> Iterator[str]:
 
 def _metadata_lines(metadata: Mapping[str, bytes], depth: int) -> Iterator[str]:
     for key in sorted(metadata):
-        yield f"{'  ' * depth}metadata {key!r} = {_bytes(metadata[key])}"
+        yield f"{'  ' * depth}metadata {key!r} = {describe_bytes(metadata[key])}"
+
+
+def _container_lines(metadata: MetadataReader) -> Iterator[str]:
+    """What 2.0 and later files have in common."""
+    yield "global buffers"
+    for index, buffer in enumerate(metadata.global_buffer_ranges):
+        yield f"  {index} {_range(buffer)}"
+    yield "columns"
+    owners = _owners(metadata)
+    for index, column in enumerate(metadata.columns(range(metadata.footer.num_columns))):
+        kind = ", blob" if column.is_blob else ""
+        yield f"  {index} {owners.get(index, 'without a field of its own')}: {len(column.pages)} pages{kind}"
+        for number, buffer in enumerate(column.buffers):
+            yield f"    column buffer {number} {_range(buffer)}"
+        yield from _page_lines(column)
+
+
+def _owners(metadata: MetadataReader) -> dict[int, str]:
+    """What to call each column: by the leaves of a structural file, by the walk of a 2.0 file."""
+    if metadata.version is LanceFileVersion.V2_0:
+        fields = {field.id: field for top in metadata.schema.fields for field in top.walk()}
+        assigned = assigned_columns(metadata, None)
+        return {column: _title(fields[field_id]) for field_id, column in assigned.items()}
+    return {column: _title(leaf) for column, leaf in enumerate(metadata.schema.leaves())}
+
+
+def _title(field: Field) -> str:
+    return f"field {field.id} {field.name!r}"
 
 
 def _page_lines(column: ColumnMetadata) -> Iterator[str]:
     for index, page in enumerate(column.pages):
-        yield f"    page {index} from row {page.first_row}, length {page.length}: {describe_layout(page.layout)}"
+        # Pages of 2.0 do not record it.
+        first = f" from row {page.first_row}" if isinstance(page.encoding, pb21.PageLayout) else ""
+        yield f"    page {index}{first}, length {page.length}: {describe_layout(page.encoding)}"
         for number, buffer in enumerate(page.buffers):
             yield f"      buffer {number} {_range(buffer)}"
 
 
 def _range(buffer: ByteRange) -> str:
     return f"[{buffer.start}, {buffer.stop})"
-
-
-def _message(message: Message) -> str:
-    """``name=value`` of every field that is set; a message that is only a choice shows what was chosen."""
-    descriptor = message.DESCRIPTOR
-    if len(descriptor.oneofs) == 1 and len(descriptor.oneofs[0].fields) == len(descriptor.fields) > 1:
-        arm = message.WhichOneof(descriptor.oneofs[0].name)
-        if arm is None:
-            return "unset"
-        return f"{arm}({_members(getattr(message, arm))})"
-    return f"({_members(message)})"
-
-
-def _members(message: Message) -> str:
-    # ListFields() goes by field number.
-    return ", ".join(f"{field.name}={_values(field, value)}" for field, value in message.ListFields())
-
-
-def _values(field: FieldDescriptor, value: object) -> str:
-    if isinstance(value, int | bytes | bool | str | float) or hasattr(value, "DESCRIPTOR"):
-        return _value(field, value)
-    return "[" + ", ".join(_value(field, item) for item in value) + "]"  # type: ignore[attr-defined]  # repeated field
-
-
-def _value(field: FieldDescriptor, value: object) -> str:
-    if field.type == FieldDescriptor.TYPE_MESSAGE:
-        return _message(value)  # type: ignore[arg-type]  # the descriptor says what it is
-    if field.enum_type is not None and isinstance(value, int):
-        known = field.enum_type.values_by_number.get(value)
-        name = str(value) if known is None else known.name
-        return name.removeprefix(_ENUM_PREFIX.get(field.enum_type.name, "")).lower()
-    if isinstance(value, bytes):
-        return _bytes(value)
-    return str(value)
-
-
-def _bytes(value: bytes) -> str:
-    return repr(value)[1:] if len(value) <= _MAX_TEXT_BYTES else f"<{len(value)} bytes>"

@@ -1,7 +1,8 @@
 """Footer: the last 40 bytes of a data file.
 
 A file of which only this is damaged must be recognised from this, so every number is checked against its neighbours:
-the sections lie in order, and both tables have exactly the size that their counts announce.
+the sections lie in order, and both tables have exactly the size that their counts announce. In 2.0 the sections may
+lie anywhere in front of the footer, so only that is checked.
 
 **Source:** byte map in :mod:`lance_core.file.layout`.
 """
@@ -86,6 +87,9 @@ class Footer:
     def _check(self, file_bytes: int, path: str) -> None:
         if self.num_global_buffers < 1:
             raise _corrupt(path, "there is no global buffer, so there is no schema")
+        if not self.version.is_structural:
+            self._check_inside(file_bytes - FOOTER_BYTES, path)
+            return
         if self.column_metadata_offset > self.column_table_offset:
             raise _corrupt(
                 path,
@@ -102,6 +106,17 @@ class Footer:
             file_bytes - FOOTER_BYTES,
             path,
         )
+
+    def _check_inside(self, stop: int, path: str) -> None:
+        """Sections of a 2.0 file."""
+        for what, start, num_entries in (
+            ("column metadata section", self.column_metadata_offset, 0),
+            ("column metadata table", self.column_table_offset, self.num_columns),
+            ("global buffer table", self.global_buffer_table_offset, self.num_global_buffers),
+        ):
+            end = start + num_entries * TABLE_ENTRY_BYTES
+            if end > stop:
+                raise _corrupt(path, f"the {what} lies at [{start}, {end}), the footer starts at {stop}")
 
     @staticmethod
     def _check_table(what: str, start: int, num_entries: int, stop: int, path: str) -> None:

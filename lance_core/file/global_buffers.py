@@ -64,27 +64,37 @@ class FileDescriptor:
             raise _corrupt(path, f"the file claims {message.length} rows, at most {MAX_ROWS} are possible")
         return cls(schema=_parsed_schema(message.schema.SerializeToString()), num_rows=message.length)
 
-    def serialize(self) -> bytes:
-        """The message's bytes."""
+    def serialize(self, *, marks_dictionaries: bool = False) -> bytes:
+        """The message's bytes.
+
+        Args:
+            marks_dictionaries: whether dictionary fields get an empty ``dictionary``, as in data files of tables.
+        """
         message = pb_file.FileDescriptor(schema=schema_to_proto(self.schema), length=self.num_rows)
+        if marks_dictionaries:
+            for field in message.schema.fields:
+                if field.logical_type.startswith("dict:"):
+                    field.dictionary.SetInParent()
         return message.SerializeToString(deterministic=True)
 
 
-def parse_global_buffer_table(data: pa.Buffer, footer: Footer, path: str) -> list[ByteRange]:
+def parse_global_buffer_table(data: pa.Buffer, footer: Footer, path: str, data_stop: int) -> list[ByteRange]:
     """Ranges of the global buffers, by index.
 
+    Args:
+        data: the table.
+        footer: of the file.
+        path: for messages.
+        data_stop: end of the region in which buffers lie.
+
     Raises:
-        CorruptDataError: a buffer does not lie in front of the column metadata, or is not aligned.
+        CorruptDataError: a buffer does not lie in front of ``data_stop``, or, in 2.1 and later, is not aligned.
     """
     ranges = parse_table(data, footer.num_global_buffers, path, "global buffer")
     for index, buffer in enumerate(ranges):
-        if buffer.stop > footer.column_metadata_offset:
-            raise _corrupt(
-                path,
-                f"global buffer {index} is [{buffer.start}, {buffer.stop}), "
-                f"column metadata starts at {footer.column_metadata_offset}",
-            )
-        if buffer.start % BUFFER_ALIGNMENT:
+        if buffer.stop > data_stop:
+            raise _corrupt(path, f"global buffer {index} is [{buffer.start}, {buffer.stop}), data ends at {data_stop}")
+        if footer.version.is_structural and buffer.start % BUFFER_ALIGNMENT:
             raise _corrupt(
                 path, f"global buffer {index} starts at {buffer.start}, not at a multiple of {BUFFER_ALIGNMENT}"
             )

@@ -9,7 +9,8 @@ that was written for the reference library. Datasets are made of such files, but
 
 from __future__ import annotations
 
-import itertools
+import os
+import weakref
 from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
@@ -25,18 +26,24 @@ from lance_core.file.lance_file_metadata import (
     file_metadata,
     file_statistics,
 )
+from lance_core.file.prepared_input import PreparedInput
 from lance_core.file.reader import FileReader
-from lance_core.file.writer import DEFAULT_DATA_CACHE_BYTES, DEFAULT_MAX_PAGE_BYTES, FileWriter
+from lance_core.file.row_numbers import row_number, row_positions
+from lance_core.file.writer import DEFAULT_DATA_CACHE_BYTES, DEFAULT_MAX_PAGE_BYTES, open_file_writer
 from lance_core.io.uri import resolve
 from lance_core.schema.convert import schema_from_arrow, schema_to_arrow
 from lance_core.schema.field import Schema
 from lance_core.schema.projection import project
+from lance_core.schema.storable import check_storable
 from lance_core.versions import DEFAULT_VERSION, LanceFileVersion
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Sequence
     from types import TracebackType
+
+    from lance_core.file.v0_1.writer import LegacyFileWriter
+    from lance_core.file.writer import FileWriter
+    from lance_core.io.object_store import ObjectStore
 
 __all__ = [
     "LanceBufferDescriptor",
@@ -48,6 +55,7 @@ __all__ = [
     "LanceFileWriter",
     "LancePageMetadata",
     "ReaderResults",
+    "refuse_namespace",
     "stable_version",
 ]
 
@@ -93,10 +101,11 @@ class LanceFileReader:
         *,
         namespace_client: object | None = None,
         table_id: list[str] | None = None,
+        _place: tuple[ObjectStore, str] | None = None,
     ) -> None:
-        """See the class."""
-        _refuse_namespace(namespace_client, table_id)
-        store, location = resolve(path, storage_options)
+        """See the class; a session passes ``_place`` instead of a path."""
+        refuse_namespace(namespace_client, table_id)
+        store, location = _place or resolve(path, storage_options)
         self._reader = FileReader.open(store, location)
         whole = self._reader.schema
         self._schema = whole if columns is None else project(whole, columns)
@@ -116,13 +125,16 @@ class LanceFileReader:
         self, start: int, num_rows: int, *, batch_size: int = 1024, batch_readahead: int = 16
     ) -> ReaderResults:
         """The rows ``[start, start + num_rows)``; see :meth:`read_all`."""
-        return self._read((start, start + num_rows), batch_size)
+        first = row_number("start", start)
+        return self._read((first, first + row_number("num_rows", num_rows)), batch_size)
 
     def take_rows(self, indices: Sequence[int], *, batch_size: int = 1024, batch_readahead: int = 16) -> ReaderResults:
         """Single rows, whose numbers must be strictly ascending; see :meth:`read_all`."""
-        if any(left >= right for left, right in itertools.pairwise(indices)):
+        rows = row_positions(indices)
+        row_number("batch_size", batch_size)
+        if bool((rows[1:] <= rows[:-1]).any()):
             raise InvalidInputError("row indices must be strictly ascending")
-        table = self._reader.take(self._schema.fields, indices)
+        table = self._reader.take(self._schema.fields, rows)
         return ReaderResults(pa.RecordBatchReader.from_batches(self._arrow, table.to_batches(batch_size)))
 
     def metadata(self) -> LanceFileMetadata:
@@ -149,7 +161,8 @@ class LanceFileReader:
 class LanceFileWriter:
     """Writes one data file.
 
-    Leaving the ``with`` block closes the file, or removes it when the block failed.
+    Leaving the ``with`` block closes the file, or removes it when the block failed. A writer that is dropped without
+    being closed removes what it has written.
 
     Args:
         path: local path or URI.
@@ -177,14 +190,16 @@ class LanceFileWriter:
         namespace_client: object | None = None,
         table_id: list[str] | None = None,
         max_page_bytes: int | None = None,
+        _place: tuple[ObjectStore, str] | None = None,
     ) -> None:
-        """See the class."""
-        _refuse_namespace(namespace_client, table_id)
-        self._store, self._location = resolve(path, storage_options)
+        """See the class; a session passes ``_place`` instead of a path."""
+        refuse_namespace(namespace_client, table_id)
+        self._store, self._location = _place or resolve(path, storage_options)
         self._version = DEFAULT_VERSION if version is None else LanceFileVersion.parse(version)
         self._data_cache_bytes = data_cache_bytes
         self._max_page_bytes = DEFAULT_MAX_PAGE_BYTES if max_page_bytes is None else max_page_bytes
         self._writer = None if schema is None else self._open(schema)
+        self._input: tuple[pa.Schema, PreparedInput] | None = None
         self.closed = False
         self.size_bytes: int | None = None
 
@@ -197,7 +212,12 @@ class LanceFileWriter:
         if self._writer is None:
             self._writer = self._open(batch.schema)
         for part in batch.to_batches() if isinstance(batch, pa.Table) else [batch]:
-            self._writer.write_batch(part)
+            self._writer.write_batch(self._prepared(part.schema).batch(part))
+
+    def _prepared(self, schema: pa.Schema) -> PreparedInput:
+        if self._input is None or (self._input[0] is not schema and not self._input[0].equals(schema)):
+            self._input = (schema, PreparedInput(schema))
+        return self._input[1]
 
     def close(self) -> int | None:
         """Finish the file.
@@ -237,23 +257,32 @@ class LanceFileWriter:
             self.closed = True
             self._writer.abort()
 
-    def _open(self, arrow: pa.Schema) -> FileWriter:
-        schema = schema_from_arrow(arrow)
+    def _open(self, arrow: pa.Schema) -> FileWriter | LegacyFileWriter:
+        schema = schema_from_arrow(PreparedInput(arrow).schema)
+        check_storable(schema, self._version)
         cache_bytes = DEFAULT_DATA_CACHE_BYTES
         if self._data_cache_bytes is not None:
             cache_bytes = self._data_cache_bytes // max(1, len(schema.fields))
-        return FileWriter(
+        writer = open_file_writer(
             self._store.create(self._location),
             schema,
             version=self._version,
             max_page_bytes=self._max_page_bytes,
             data_cache_bytes=cache_bytes,
         )
+        weakref.finalize(self, _give_up, writer, os.getpid())
+        return writer
 
-    def _opened(self) -> FileWriter:
+    def _opened(self) -> FileWriter | LegacyFileWriter:
         if self._writer is None:
             raise InvalidInputError("the file has no schema: none was given and no batch was written")
         return self._writer
+
+
+def _give_up(writer: FileWriter | LegacyFileWriter, process: int) -> None:
+    """Remove what a dropped writer leaves; a forked process leaves its parent's file alone."""
+    if process == os.getpid():
+        writer.abort()
 
 
 def stable_version() -> str:
@@ -261,6 +290,7 @@ def stable_version() -> str:
     return DEFAULT_VERSION.value
 
 
-def _refuse_namespace(namespace_client: object | None, table_id: list[str] | None) -> None:
+def refuse_namespace(namespace_client: object | None, table_id: list[str] | None) -> None:
+    """Raise ``NotSupportedError`` if any of the two is given."""
     if namespace_client is not None or table_id is not None:
         raise NotSupportedError("namespaces are not supported: namespace_client and table_id must be None")

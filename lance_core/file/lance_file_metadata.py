@@ -46,7 +46,7 @@ class LancePageMetadata:
 
 @dataclass(frozen=True, slots=True)
 class LanceColumnMetadata:
-    """Pages of one column; files of version 2.1+ have no column buffers."""
+    """Pages of one column; only blob columns of files of version 2.0 may have column buffers."""
 
     column_buffers: list[LanceBufferDescriptor]
     pages: list[LancePageMetadata]
@@ -95,7 +95,11 @@ class LanceFileStatistics:
 
 
 def file_metadata(reader: FileReader) -> LanceFileMetadata:
-    """Everything but the rows."""
+    """Everything but the rows.
+
+    Raises:
+        NotSupportedError: a file of version 0.1, which has neither columns nor global buffers.
+    """
     file = reader.metadata
     buffers = [LanceBufferDescriptor(buffer.start, buffer.num_bytes) for buffer in file.global_buffer_ranges]
     columns = []
@@ -103,11 +107,12 @@ def file_metadata(reader: FileReader) -> LanceFileMetadata:
         pages = [
             LancePageMetadata(
                 [LanceBufferDescriptor(buffer.start, buffer.num_bytes) for buffer in page.buffers],
-                describe_layout(page.layout),
+                describe_layout(page.encoding),
             )
             for page in column.pages
         ]
-        columns.append(LanceColumnMetadata([], pages))
+        column_buffers = [LanceBufferDescriptor(buffer.start, buffer.num_bytes) for buffer in column.buffers]
+        columns.append(LanceColumnMetadata(column_buffers, pages))
     major, minor = reader.version.footer_pair
     global_bytes = sum(buffer.size for buffer in buffers)
     return LanceFileMetadata(
@@ -124,7 +129,11 @@ def file_metadata(reader: FileReader) -> LanceFileMetadata:
 
 
 def file_statistics(reader: FileReader) -> LanceFileStatistics:
-    """Sizes of the columns."""
+    """Sizes of the columns.
+
+    Raises:
+        NotSupportedError: a file of version 0.1, which has no columns.
+    """
     return LanceFileStatistics(
         [
             LanceColumnStatistics(len(column.pages), sum(page.num_bytes for page in column.pages))

@@ -1,4 +1,4 @@
-"""Layout of a 2.1+ data file: the byte map and its constants.
+"""Layout of a data file of format 2.0 or later: the byte map and its constants.
 
 ::
 
@@ -10,6 +10,8 @@
     C        global buffer table     num_global_buffers x (u64 position, u64 size)
     end-40   footer                  u64 A, u64 B, u64 C, u32 num_global_buffers, u32 num_columns,
                                      u16 major, u16 minor, "LANC"
+
+In format 2.0 sections may lie in any order, and early releases did not pad.
 
 All numbers are little-endian, all positions absolute. A file is read from its end: footer, tables, global buffer 0,
 then the metadata of the wanted columns, then the pages of the wanted rows.
@@ -23,6 +25,7 @@ import struct
 from typing import Final
 
 __all__ = [
+    "ARRAY_ENCODING_URL",
     "COLUMN_ENCODING_URL",
     "FOOTER",
     "FOOTER_BYTES",
@@ -47,6 +50,7 @@ TAIL_BYTES: Final = 64 * 1024
 MAX_ROWS: Final = 2**32
 """Row addresses have 32 bits for the position in a fragment, so no file holds more rows."""
 
+ARRAY_ENCODING_URL: Final = "/lance.encodings.ArrayEncoding"
 COLUMN_ENCODING_URL: Final = "/lance.encodings.ColumnEncoding"
 PAGE_LAYOUT_URL: Final = "/lance.encodings21.PageLayout"
 """Type URLs are compared from the last slash on, which must be there."""

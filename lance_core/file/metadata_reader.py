@@ -1,4 +1,4 @@
-"""MetadataReader: everything in a data file that is not rows.
+"""MetadataReader: everything in a data file of version 2.0 or later that is not rows.
 
 Opening takes one read of the file's tail (two or three when the metadata is larger than that); the metadata of a column
 is parsed when it is first asked for.
@@ -8,13 +8,14 @@ is parsed when it is first asked for.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lance_core.errors import CorruptDataError, InvalidInputError
 from lance_core.file.column_metadata import ColumnMetadata
 from lance_core.file.footer import Footer
 from lance_core.file.global_buffers import FileDescriptor, parse_global_buffer_table, parse_table
-from lance_core.file.layout import FOOTER_BYTES, TAIL_BYTES
+from lance_core.file.layout import FOOTER_BYTES, TABLE_ENTRY_BYTES
+from lance_core.file.page_cache import PageCache
 from lance_core.io.byte_range import ByteRange
 
 if TYPE_CHECKING:
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from lance_core.io.object_store import ObjectStore
+    from lance_core.file.tail import FileTail
+    from lance_core.schema.field import Schema
+    from lance_core.versions import LanceFileVersion
 
 __all__ = ["MetadataReader"]
 
@@ -31,9 +34,7 @@ class MetadataReader:
     """The metadata of one file, read as it is needed. Safe for use by several threads.
 
     Args:
-        store: where the file is.
-        path: its path in the store.
-        num_bytes: its size when known (manifests record it): saves a request.
+        tail: the open file; its version is 2.0 or later.
 
     Attributes:
         path: the file's path in its store.
@@ -42,32 +43,51 @@ class MetadataReader:
         descriptor: schema and number of rows.
         global_buffer_ranges: where the global buffers are, by index.
         column_ranges: where the metadata of each column is.
+        page_states: what has been found out about pages while their rows were read; its kind depends on the version.
 
     Raises:
-        NotFoundError: there is no such file.
         CorruptDataError: the file is not a data file, or is damaged.
         UnsupportedVersionError: a version that is not read here.
         NotSupportedError: the schema has a field that is not handled here.
     """
 
-    def __init__(self, store: ObjectStore, path: str, num_bytes: int | None = None) -> None:
+    def __init__(self, tail: FileTail) -> None:
         """See the class."""
-        self.path = path
-        self.num_bytes = store.head(path).num_bytes if num_bytes is None else num_bytes
-        self._store = store
+        self.path = tail.path
+        self.num_bytes = tail.num_bytes
+        self._tail = tail
         self._columns: dict[int, ColumnMetadata] = {}
-        self._fetch_tail(max(0, self.num_bytes - TAIL_BYTES))
+        self.page_states: PageCache[Any] = PageCache()
         footer_start = max(0, self.num_bytes - FOOTER_BYTES)
         [footer] = self.read([ByteRange(footer_start, self.num_bytes)])
-        self.footer = Footer.parse(footer, self.num_bytes, path)
-        if self.footer.column_table_offset < self._tail_start:
-            self._fetch_tail(self.footer.column_table_offset)
-        self.global_buffer_ranges = self._read_global_buffer_table(footer_start)
+        self.footer = Footer.parse(footer, self.num_bytes, self.path)
+        tail.extend(min(self.footer.column_table_offset, self.footer.global_buffer_table_offset))
+        self.global_buffer_ranges = self._read_global_buffer_table()
         self.column_ranges = self._read_column_table()
-        self.descriptor = FileDescriptor.parse(self.global_buffer(0), path)
+        self.descriptor = FileDescriptor.parse(self.global_buffer(0), self.path)
         num_leaves = len(self.descriptor.schema.leaves())
-        if num_leaves != self.footer.num_columns:
+        if self.version.is_structural and num_leaves != self.footer.num_columns:
             raise self._corrupt(f"the schema has {num_leaves} leaves, the file has {self.footer.num_columns} columns")
+
+    @property
+    def version(self) -> LanceFileVersion:
+        """Format version of the file."""
+        return self.footer.version
+
+    @property
+    def schema(self) -> Schema:
+        """The fields stored in the file, with their table-wide ids, and the schema metadata."""
+        return self.descriptor.schema
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of the file."""
+        return self.descriptor.num_rows
+
+    @property
+    def is_mapped(self) -> bool:
+        """Whether ranges of the file cost nothing until their bytes are looked at."""
+        return self._tail.is_mapped
 
     def columns(self, indices: Sequence[int]) -> list[ColumnMetadata]:
         """Pages of some columns.
@@ -81,12 +101,18 @@ class MetadataReader:
         if wrong:
             raise InvalidInputError(f"{self.path}: column {wrong[0]} of {self.footer.num_columns} does not exist")
         missing = [index for index in indices if index not in self._columns]
-        messages = self.read([self.column_ranges[index] for index in missing])
-        for index, message in zip(missing, messages, strict=True):
-            self._columns[index] = ColumnMetadata.parse(
-                message, self.footer.column_metadata_offset, f"{self.path}: column {index}"
-            )
+        if missing:
+            messages = self.read([self.column_ranges[index] for index in missing])
+            for index, message in zip(missing, messages, strict=True):
+                where = f"{self.path}: column {index}"
+                self._columns[index] = ColumnMetadata.parse(message, self.data_stop, where, self.version)
         return [self._columns[index] for index in indices]
+
+    @property
+    def data_stop(self) -> int:
+        """End of the region in which page buffers and global buffers lie."""
+        # spec: the sections of a 2.0 file may lie in any order.
+        return self.footer.column_metadata_offset if self.version.is_structural else self.num_bytes
 
     def global_buffer(self, index: int) -> pa.Buffer:
         """Content of a global buffer; index 0 is the file descriptor.
@@ -102,32 +128,36 @@ class MetadataReader:
 
     def read(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
         """Bytes of the file; no request when the tail that was read on opening has them all."""
-        if all(wanted.start >= self._tail_start for wanted in ranges):
-            return [self._tail.slice(wanted.start - self._tail_start, wanted.num_bytes) for wanted in ranges]
-        return self._store.get_ranges(self.path, ranges)
+        return self._tail.read(ranges)
 
-    def _fetch_tail(self, start: int) -> None:
-        self._tail_start = start
-        [self._tail] = self._store.get_ranges(self.path, [ByteRange(start, self.num_bytes)])
-
-    def _read_global_buffer_table(self, footer_start: int) -> list[ByteRange]:
-        [table] = self.read([ByteRange(self.footer.global_buffer_table_offset, footer_start)])
-        return parse_global_buffer_table(table, self.footer, self.path)
+    def _read_global_buffer_table(self) -> list[ByteRange]:
+        start = self.footer.global_buffer_table_offset
+        [table] = self.read([ByteRange(start, start + self.footer.num_global_buffers * TABLE_ENTRY_BYTES)])
+        return parse_global_buffer_table(table, self.footer, self.path, self.data_stop)
 
     def _read_column_table(self) -> list[ByteRange]:
         footer = self.footer
-        [table] = self.read([ByteRange(footer.column_table_offset, footer.global_buffer_table_offset)])
+        start = footer.column_table_offset
+        [table] = self.read([ByteRange(start, start + footer.num_columns * TABLE_ENTRY_BYTES)])
         ranges = parse_table(table, footer.num_columns, self.path, "column metadata")
-        position = footer.column_metadata_offset
+        if self.version.is_structural:
+            self._check_adjacent(ranges)
+        elif ranges and max(column.stop for column in ranges) > self.num_bytes:
+            raise self._corrupt(f"metadata of a column ends behind the file's {self.num_bytes} bytes")
+        return ranges
+
+    def _check_adjacent(self, ranges: list[ByteRange]) -> None:
+        """The messages fill the place between data and their table."""
+        position = self.footer.column_metadata_offset
         for index, column in enumerate(ranges):
             if column.start != position:
                 raise self._corrupt(
                     f"metadata of column {index} starts at {column.start}, the one before it ends at {position}"
                 )
             position = column.stop
-        if position != footer.column_table_offset:
-            raise self._corrupt(f"column metadata ends at {position}, its table starts at {footer.column_table_offset}")
-        return ranges
+        if position != self.footer.column_table_offset:
+            table = self.footer.column_table_offset
+            raise self._corrupt(f"column metadata ends at {position}, its table starts at {table}")
 
     def _corrupt(self, reason: str) -> CorruptDataError:
         return CorruptDataError(f"{self.path}: {reason}", path=self.path, section="column metadata table")

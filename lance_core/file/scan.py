@@ -10,29 +10,27 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import wait
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
 import pyarrow as pa
 
-from lance_core.encodings.page_decoder import assemble, decode_leaf
-from lance_core.errors import InvalidInputError, LanceError
-from lance_core.file.page_fetch import PageFetcher
+from lance_core.errors import InvalidInputError
+from lance_core.file.decode_pool import decode_pool
 from lance_core.schema.logical_types import arrow_type
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from concurrent.futures import Future
 
-    from lance_core.encodings.api import LeafPage
-    from lance_core.file.page_fetch import Fetch
-    from lance_core.file.page_plan import PageSlice, Segment
+    from lance_core.file.field_source import FieldSource, Read, Segment
+    from lance_core.io.byte_range import ByteRange
     from lance_core.schema.field import Field
 
-__all__ = ["FieldPlan", "decode_segment", "scan_arrays", "scan_batches"]
+__all__ = ["FieldPlan", "scan_arrays", "scan_batches"]
 
-_READ_AHEAD_BYTES: Final = 64 * 1024 * 1024
+_READ_AHEAD_BYTES: Final = 32 * 1024 * 1024
 """Encoded bytes of segments that may be fetched and decoded before the consumer asks for them."""
 
 _SEGMENTS_AHEAD: Final = 8
@@ -41,75 +39,72 @@ _SEGMENTS_AHEAD: Final = 8
 _INLINE_BYTES: Final = 1024 * 1024
 """Encoded bytes up to which threads cost more than they save, and one request is better than several."""
 
-_MAX_THREADS: Final = 4
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class FieldPlan:
     """What is to be read of one top-level field.
 
     Attributes:
-        field: the field, possibly pruned.
+        source: the field.
         segments: in row order, covering the wanted rows.
     """
 
-    field: Field
+    source: FieldSource
     segments: Sequence[Segment]
 
 
-def scan_batches(plans: Sequence[FieldPlan], num_rows: int, batch_rows: int, fetch: Fetch) -> Iterator[list[pa.Array]]:
-    """Columns of one batch after the other.
+def scan_batches(
+    plans: Sequence[FieldPlan],
+    schema: pa.Schema,
+    num_rows: int,
+    batch_rows: int,
+    read: Read,
+    finish: Callable[[pa.RecordBatch], pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    """One batch after the other.
 
     Args:
-        plans: one per column; all cover the same rows.
+        plans: one per column, at least one; all cover the same rows.
+        schema: of the arrays that the plans' sources decode.
         num_rows: number of those rows.
         batch_rows: rows of every batch but the last.
-        fetch: reads ranges of the file; called from several threads.
-
-    Yields:
-        One array per plan, all of the same length.
+        read: reads ranges of the file; called from several threads.
+        finish: what is done to a batch, row by row the same; several batches may be slices of what it returns.
     """
-    with _decoder_of(plans, fetch) as segments:
-        cursors = [_Cursor(segments, index, plan.field) for index, plan in enumerate(plans)]
-        for start in range(0, num_rows, batch_rows):
+    with _decoder_of(plans, read) as segments:
+        cursors = [_Cursor(segments, index, plan.source.field) for index, plan in enumerate(plans)]
+        start = 0
+        while start < num_rows:
             wanted = min(batch_rows, num_rows - start)
-            yield [cursor.take(wanted) for cursor in cursors]
+            # Where every column has several batches in one array, a batch for all of them is made once.
+            at_hand = min(cursor.num_at_hand() for cursor in cursors)
+            run_rows = max(wanted, at_hand - at_hand % batch_rows)
+            run = finish(pa.RecordBatch.from_arrays([cursor.take(run_rows) for cursor in cursors], schema=schema))
+            start += run_rows
+            if run_rows == wanted:
+                yield run
+            else:
+                for at in range(0, run_rows, batch_rows):
+                    yield run.slice(at, batch_rows)
+            # Before the next pages are decoded these may go.
+            del run
 
 
-def scan_arrays(plans: Sequence[FieldPlan], fetch: Fetch) -> list[list[pa.Array]]:
+def scan_arrays(plans: Sequence[FieldPlan], read: Read) -> list[list[pa.Array]]:
     """All segments of every plan, decoded; see :func:`scan_batches`."""
-    with _decoder_of(plans, fetch) as segments:
+    with _decoder_of(plans, read) as segments:
         return [[segments.next(index) for _ in plan.segments] for index, plan in enumerate(plans)]
 
 
-def decode_segment(field: Field, segment: Segment, fetcher: PageFetcher) -> pa.Array:
-    """Fetch and decode the rows of one segment.
-
-    Raises:
-        CorruptDataError: the pages contradict themselves.
-        UnsupportedEncodingError: a page uses an encoding that is not read here.
-    """
-    buffers = fetcher.buffers(segment.slices)
-    leaves = [_decode_slice(part, each) for part, each in zip(segment.slices, buffers, strict=True)]
-    return assemble(field, leaves)
-
-
-def _decode_slice(part: PageSlice, buffers: list[pa.Buffer]) -> LeafPage:
-    page = part.page
-    try:
-        return decode_leaf(part.column.field, page.layout, buffers, page.length, rows=(part.start, part.stop))
-    except LanceError as error:
-        where = f"{part.column.where}, page {part.page_index}"
-        raise type(error)(f"{where}: {error.message}", **error.context) from error
-
-
 class _Inline:
-    """Decodes the segments of a small scan when they are asked for; all of its bytes come with one request."""
+    """Decodes the segments of a small scan when they are asked for; what they read first comes with one request."""
 
-    def __init__(self, plans: Sequence[FieldPlan], fetch: Fetch) -> None:
-        self._fetcher = PageFetcher(fetch)
-        self._fetcher.prefetch([part for plan in plans for segment in plan.segments for part in segment.slices])
-        self._jobs = [(plan.field, iter(plan.segments)) for plan in plans]
+    def __init__(self, plans: Sequence[FieldPlan], read: Read) -> None:
+        self._read = _Prefetched(
+            read,
+            [extent for plan in plans for segment in plan.segments for extent in plan.source.first_ranges(segment)],
+        )
+        self._jobs = [(plan.source, iter(plan.segments)) for plan in plans]
 
     def __enter__(self) -> Self:
         return self
@@ -119,16 +114,30 @@ class _Inline:
 
     def next(self, index: int) -> pa.Array:
         """The next segment of a plan."""
-        field, segments = self._jobs[index]
-        return decode_segment(field, next(segments), self._fetcher)
+        source, segments = self._jobs[index]
+        return source.decode(next(segments), self._read)
+
+
+class _Prefetched:
+    """A ``Read`` that has some ranges already."""
+
+    def __init__(self, read: Read, ranges: Sequence[ByteRange]) -> None:
+        self._read = read
+        wanted = list(dict.fromkeys(ranges))
+        self._known = dict(zip(wanted, read(wanted) if wanted else [], strict=True))
+
+    def __call__(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
+        if all(extent in self._known for extent in ranges):
+            return [self._known[extent] for extent in ranges]
+        return self._read(ranges)
 
 
 class _ReadAhead:
-    """Decodes the segments of several plans in the order of their first rows, in threads of its own."""
+    """Decodes the segments of several plans in the order of their first rows, in the threads of the process."""
 
-    def __init__(self, plans: Sequence[FieldPlan], fetch: Fetch) -> None:
+    def __init__(self, plans: Sequence[FieldPlan], read: Read) -> None:
         self._plans = plans
-        self._fetcher = PageFetcher(fetch)
+        self._read = read
         self._jobs = sorted(
             ((index, segment) for index, plan in enumerate(plans) for segment in plan.segments),
             key=lambda job: job[1].start,
@@ -136,25 +145,45 @@ class _ReadAhead:
         self._next_job = 0
         self._ahead_bytes = 0
         self._ahead_segments = 0
-        self._pending: list[deque[tuple[int, Future[pa.Array]]]] = [deque() for _ in plans]
-        self._executor = ThreadPoolExecutor(max_workers=min(_MAX_THREADS, os.cpu_count() or 1))
+        self._pending: list[deque[tuple[Segment, Future[pa.Array]]]] = [deque() for _ in plans]
+        self._pool = decode_pool()
+        self._process = os.getpid()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._executor.shutdown(wait=True, cancel_futures=True)
+        if self._process != os.getpid():
+            return
+        waiting = [future for pending in self._pending for _, future in pending if not future.cancel()]
+        # What has started goes on reading the file: who closes a scan may remove it next.
+        wait(waiting)
 
     def next(self, index: int) -> pa.Array:
         """The next segment of a plan."""
+        if self._process != os.getpid():
+            self._restart()
         while not self._pending[index]:
             self._submit()
-        num_bytes, future = self._pending[index].popleft()
-        self._ahead_bytes -= num_bytes
+        segment, future = self._pending[index][0]
+        self._ahead_bytes -= segment.num_bytes
         self._ahead_segments -= 1
         while self._may_submit():
             self._submit()
-        return future.result()
+        # If no thread has come to it yet: rather than wait for one, do it here.
+        inline = future.cancel()
+        array = self._plans[index].source.decode(segment, self._read) if inline else future.result()
+        # Not before: when an interrupt ends the waiting, __exit__ waits for it.
+        self._pending[index].popleft()
+        return array
+
+    def _restart(self) -> None:
+        """In a forked process the threads that work on what is pending do not exist."""
+        self._process, self._pool = os.getpid(), decode_pool()
+        self._pending = [
+            deque((segment, self._pool.submit(plan.source.decode, segment, self._read)) for segment, _ in pending)
+            for plan, pending in zip(self._plans, self._pending, strict=True)
+        ]
 
     def _may_submit(self) -> bool:
         return (
@@ -166,16 +195,15 @@ class _ReadAhead:
     def _submit(self) -> None:
         index, segment = self._jobs[self._next_job]
         self._next_job += 1
-        num_bytes = segment.num_bytes
-        self._ahead_bytes += num_bytes
+        self._ahead_bytes += segment.num_bytes
         self._ahead_segments += 1
-        future = self._executor.submit(decode_segment, self._plans[index].field, segment, self._fetcher)
-        self._pending[index].append((num_bytes, future))
+        future = self._pool.submit(self._plans[index].source.decode, segment, self._read)
+        self._pending[index].append((segment, future))
 
 
-def _decoder_of(plans: Sequence[FieldPlan], fetch: Fetch) -> _Inline | _ReadAhead:
-    num_bytes = sum(part.page.num_bytes for plan in plans for segment in plan.segments for part in segment.slices)
-    return _Inline(plans, fetch) if num_bytes <= _INLINE_BYTES else _ReadAhead(plans, fetch)
+def _decoder_of(plans: Sequence[FieldPlan], read: Read) -> _Inline | _ReadAhead:
+    num_bytes = sum(segment.num_bytes for plan in plans for segment in plan.segments)
+    return _Inline(plans, read) if num_bytes <= _INLINE_BYTES else _ReadAhead(plans, read)
 
 
 class _Cursor:
@@ -190,15 +218,18 @@ class _Cursor:
         self._array: pa.Array | None = None
         self._position = 0
 
+    def num_at_hand(self) -> int:
+        """Rows that are left of the current segment, and may be handed out as slices of one array."""
+        self._load()
+        return 0 if self._must_copy or self._array is None else len(self._array) - self._position
+
     def take(self, num_rows: int) -> pa.Array:
         """The next ``num_rows`` rows; a copy only when they lie in several segments."""
         pieces = []
         missing = num_rows
         while missing:
-            if self._array is None or self._position == len(self._array):
-                self._array = self._segments.next(self._index)
-                self._position = 0
-            piece = self._array.slice(self._position, missing)
+            array = self._load()
+            piece = array.slice(self._position, missing)
             self._position += len(piece)
             missing -= len(piece)
             pieces.append(piece)
@@ -212,6 +243,14 @@ class _Cursor:
             raise InvalidInputError(
                 f"a batch of {num_rows} rows does not fit into one array; ask for fewer rows per batch: {error}"
             ) from error
+
+    def _load(self) -> pa.Array:
+        """The current segment; the next one where no row of it is left."""
+        if self._array is None or self._position == len(self._array):
+            self._array = None
+            self._array = self._segments.next(self._index)
+            self._position = 0
+        return self._array
 
 
 def _has_nested_fixed_size_list(dtype: pa.DataType) -> bool:

@@ -1,13 +1,13 @@
-"""FileWriter: record batches → pages → one data file.
+"""FileWriter: record batches → columns → one data file of format 2.0, 2.1 or 2.2.
 
-Arrays of a column are collected until they hold ``data_cache_bytes``, then become one page per leaf. A single array
-that is larger than that is not copied together with others: it is cut on row boundaries into pages of at most
-``max_page_bytes``. Page buffers go to the stream as the encoder hands them out. Nothing but the current collections
-and the page descriptions stays in memory; sizes are those of the referenced slices, whatever lies behind them.
+The container is the same for all of them: page buffers, global buffers, column metadata, tables, footer, in the order
+of the byte map in :mod:`lance_core.file.layout`. What a column looks like is up to the format: every top-level field
+has a :class:`~lance_core.file.field_writer.FieldWriter` of its version. Nothing but what these collect, a few pages
+that are being encoded on other threads, and the page descriptions stays in memory.
 
-The parts are written in the order of the byte map in :mod:`lance_core.file.layout`.
+:func:`open_file_writer` picks the writer for any version, 0.1 included.
 
-**Source:** ``lance.file.v2.ColumnMetadata``; page sizes as pylance 14.0.2 cuts them.
+**Source:** ``lance.file.v2.ColumnMetadata``.
 """
 
 from __future__ import annotations
@@ -18,36 +18,46 @@ from typing import TYPE_CHECKING, Final, Self
 import pyarrow as pa
 
 from lance_core.buffers.alignment import BUFFER_ALIGNMENT, BUFFER_PAD_BYTE, padding_bytes
-from lance_core.encodings.page_encoder import encode_pages
 from lance_core.errors import InvalidInputError
 from lance_core.file.batch_alignment import BatchAlignment
-from lance_core.file.column_metadata import ColumnMetadata, Page
-from lance_core.file.footer import Footer
-from lance_core.file.global_buffers import FileDescriptor, serialize_table
+from lance_core.file.container_tail import container_tail
+from lance_core.file.global_buffers import FileDescriptor
+from lance_core.file.page_queue import PageQueue
+from lance_core.file.structural.field_writer import StructuralFieldWriter
 from lance_core.io.byte_range import ByteRange
+from lance_core.schema.blob_fields import complete_schema, file_schema
+from lance_core.schema.storable import check_storable
 from lance_core.versions import DEFAULT_VERSION, LanceFileVersion
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from types import TracebackType
 
-    from lance_core.encodings.page_encoder import EncodedPage
+    from lance_core.file.blob_options import BlobOptions
+    from lance_core.file.field_writer import FieldWriter, FinishedColumn
+    from lance_core.file.v0_1.writer import LegacyFileWriter
     from lance_core.io.object_store import WriteStream
     from lance_core.schema.field import Field, Schema
 
-__all__ = ["DEFAULT_DATA_CACHE_BYTES", "DEFAULT_MAX_PAGE_BYTES", "FileWriter", "WrittenFile"]
+__all__ = [
+    "DEFAULT_DATA_CACHE_BYTES",
+    "DEFAULT_MAX_PAGE_BYTES",
+    "DEFAULT_MAX_ROWS_PER_GROUP",
+    "FileWriter",
+    "WrittenFile",
+    "open_file_writer",
+]
 
 DEFAULT_DATA_CACHE_BYTES: Final = 8 * 1024 * 1024
-"""Collected per leaf column before a page is written."""
+"""Collected per leaf column before a page is written; less in files of more than 24 leaf columns."""
+
+_MAX_COLLECTED_BYTES: Final = 192 * 1024 * 1024
+"""Collected by all columns together, if nothing else is asked for: files of many columns get smaller pages."""
 
 DEFAULT_MAX_PAGE_BYTES: Final = 32 * 1024 * 1024
 """A larger array is cut into several pages."""
 
-_MAX_PAGE_ROWS: Final = 4 * 1024 * 1024
-"""Bounds the levels of columns whose values need few or no bytes."""
-
-_MAX_SMALL_ARRAYS: Final = 1024
-"""Batches of a few rows are joined early, as an array object costs more memory than they do."""
+DEFAULT_MAX_ROWS_PER_GROUP: Final = 1024
+"""Rows of a batch in a file of format 0.1."""
 
 _PADDING: Final = bytes([BUFFER_PAD_BYTE]) * BUFFER_ALIGNMENT
 
@@ -72,17 +82,19 @@ class WrittenFile:
 class FileWriter:
     """Writes one data file. Not safe for use by several threads at once.
 
-    Leaving the ``with`` block without :meth:`finish` aborts.
+    Leaving the ``with`` block without :meth:`finish` aborts, and so does a constructor or :meth:`finish` that fails.
 
     Args:
         stream: where the bytes go; committed by :meth:`finish`, aborted by :meth:`abort`.
         schema: the fields of the file, with their table-wide ids.
         version: format version.
         max_page_bytes: upper bound of a page's values in memory, unless a single row is larger.
-        data_cache_bytes: what a leaf column collects before it writes a page.
+        data_cache_bytes: what a column collects before it writes a page.
+        blobs: where values of ``lance.blob.v2`` columns go; None = such columns are refused.
+        is_of_table: the file is one of a table: its schema marks dictionary fields, as the reference does there.
 
     Raises:
-        UnsupportedVersionError: the version is not written here.
+        UnsupportedVersionError: the version is not written here, or cannot hold a type of the schema.
         InvalidInputError: a size is not positive.
         NotSupportedError: the schema has a type that cannot be stored.
     """
@@ -95,18 +107,29 @@ class FileWriter:
         version: LanceFileVersion = DEFAULT_VERSION,
         max_page_bytes: int = DEFAULT_MAX_PAGE_BYTES,
         data_cache_bytes: int = DEFAULT_DATA_CACHE_BYTES,
+        blobs: BlobOptions | None = None,
+        is_of_table: bool = False,
     ) -> None:
         """See the class."""
-        if max_page_bytes < 1 or data_cache_bytes < 0:
-            raise InvalidInputError(f"page sizes must be positive: {max_page_bytes=}, {data_cache_bytes=}")
-        self._version = version.require_writable()
         self._stream = stream
-        self._schema = schema
-        self._alignment = BatchAlignment(schema)
-        self._max_page_bytes = max_page_bytes
-        self._columns = [
-            _TopLevelColumn(top, min(data_cache_bytes * len(top.leaves()), max_page_bytes)) for top in schema.fields
-        ]
+        self._is_of_table = is_of_table
+        try:
+            if max_page_bytes < 1 or data_cache_bytes < 0:
+                raise InvalidInputError(f"page sizes must be positive: {max_page_bytes=}, {data_cache_bytes=}")
+            self._version = version.require_writable()
+            check_storable(schema, version)
+            self._schema = schema
+            self._alignment = BatchAlignment(complete_schema(schema))
+            self._queue = PageQueue()
+            if data_cache_bytes == DEFAULT_DATA_CACHE_BYTES:
+                data_cache_bytes = min(data_cache_bytes, _MAX_COLLECTED_BYTES // max(1, len(schema.leaves())))
+            self._columns = [
+                _field_writer(top, self._version, data_cache_bytes, max_page_bytes, self._queue, blobs)
+                for top in schema.fields
+            ]
+        except BaseException:
+            stream.abort()
+            raise
         self._global_buffers: list[ByteRange] = []
         self._num_rows = 0
         self._is_open = True
@@ -119,7 +142,8 @@ class FileWriter:
     @property
     def num_bytes(self) -> int:
         """Bytes written so far and bytes (in memory) still collected: an estimate of the file's size."""
-        return self._stream.position + sum(column.num_bytes for column in self._columns)
+        collected = sum(column.num_bytes for column in self._columns)
+        return self._stream.position + self._queue.num_bytes + collected
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
         """Add rows. The batch's memory is referenced until its pages are written.
@@ -134,8 +158,9 @@ class FileWriter:
             return
         self._is_open = False
         for column, array in zip(self._columns, arrays, strict=True):
-            for start, part in column.add(array, self._max_page_bytes):
-                self._write_pages(column, start, part)
+            column.write_blobs(array, self)
+        for column, array in zip(self._columns, arrays, strict=True):
+            column.write(array, self)
         self._num_rows += batch.num_rows
         self._is_open = True
 
@@ -146,7 +171,7 @@ class FileWriter:
             The buffer's index; the first is 1, as index 0 is the file's own descriptor.
         """
         self._require_open()
-        self._global_buffers.append(self._write_aligned(pa.py_buffer(data)))
+        self._global_buffers.append(self.write_aligned(pa.py_buffer(data)))
         return len(self._global_buffers)
 
     def add_schema_metadata(self, key: str, value: bytes) -> None:
@@ -163,24 +188,42 @@ class FileWriter:
         """
         self._require_open()
         self._is_open = False
+        try:
+            return self._finished()
+        except BaseException:
+            self.abort()
+            raise
+
+    def _finished(self) -> WrittenFile:
         for column in self._columns:
-            for start, part in column.drain(self._max_page_bytes):
-                self._write_pages(column, start, part)
-        self._write_tail()
+            column.flush(self)
+        self._queue.drain()
+        self._queue.close()
+        finished = [done for column in self._columns for done in column.finish(self)]
+        self._write_tail(finished)
         num_bytes = self._stream.position
         self._stream.commit()
-        leaves = self._schema.leaves()
         return WrittenFile(
             num_rows=self._num_rows,
             num_bytes=num_bytes,
-            field_ids=tuple(leaf.id for leaf in leaves),
-            column_indices=tuple(range(len(leaves))),
+            field_ids=tuple(column.field_id for column in finished),
+            column_indices=tuple(range(len(finished))),
         )
+
+    def write_aligned(self, buffer: pa.Buffer) -> ByteRange:
+        """Write a buffer and the padding behind it: for the field writers, see ``BufferSink``."""
+        start = self._stream.position
+        if buffer.size:
+            self._stream.write(buffer)
+            if padding := padding_bytes(buffer.size, BUFFER_ALIGNMENT):
+                self._stream.write(_PADDING[:padding])
+        return ByteRange(start, start + buffer.size)
 
     def abort(self) -> None:
         """Give up: remove what was written. Safe after any failure, and twice."""
         self._is_open = False
         self._columns = []
+        self._queue.close()
         self._stream.abort()
 
     def __enter__(self) -> Self:
@@ -197,117 +240,69 @@ class FileWriter:
         if not self._is_open:
             raise InvalidInputError("the file writer is finished, aborted, or failed before")
 
-    def _write_pages(self, column: _TopLevelColumn, first_row: int, array: pa.Array) -> None:
-        """Encode rows of one top-level field and write one page of every leaf."""
-        encoded = encode_pages(column.field, array, version=self._version, multi_page=True)
-        for pages, page in zip(column.pages, encoded, strict=True):
-            pages.append(self._write_page(page, first_row))
-
-    def _write_page(self, page: EncodedPage, first_row: int) -> Page:
-        return Page(
-            buffers=tuple(self._write_aligned(buffer) for buffer in page.buffers),
-            length=page.num_rows,
-            first_row=first_row,
-            layout=page.layout,
+    def _write_tail(self, finished: list[FinishedColumn]) -> None:
+        descriptor = FileDescriptor(schema=file_schema(self._schema), num_rows=self._num_rows)
+        parts = (
+            descriptor.serialize(marks_dictionaries=self._is_of_table),
+            [column.metadata for column in finished],
+            self._global_buffers,
+            self._version,
         )
-
-    def _write_aligned(self, buffer: pa.Buffer) -> ByteRange:
-        start = self._stream.position
-        if buffer.size:
-            self._stream.write(buffer)
-            padding = padding_bytes(buffer.size, BUFFER_ALIGNMENT)
-            if padding:
-                self._stream.write(_PADDING[:padding])
-        return ByteRange(start, start + buffer.size)
-
-    def _write_tail(self) -> None:
-        descriptor = FileDescriptor(schema=self._schema, num_rows=self._num_rows).serialize()
-        metadata = [
-            ColumnMetadata(pages=tuple(pages)).serialize() for column in self._columns for pages in column.pages
-        ]
-        descriptor_start = self._stream.position
-        metadata_start = descriptor_start + len(descriptor)
-        columns = list(_back_to_back(metadata_start, metadata))
-        column_table_start = columns[-1].stop if columns else metadata_start
-        column_table = serialize_table(columns)
-        buffer_table = serialize_table([ByteRange(descriptor_start, metadata_start), *self._global_buffers])
-        footer = Footer(
-            column_metadata_offset=metadata_start,
-            column_table_offset=column_table_start,
-            global_buffer_table_offset=column_table_start + len(column_table),
-            num_global_buffers=1 + len(self._global_buffers),
-            num_columns=len(columns),
-            version=self._version,
-        )
-        self._stream.write(b"".join([descriptor, *metadata, column_table, buffer_table, footer.serialize()]))
+        self._stream.write(container_tail(self._stream.position, *parts))
 
 
-class _TopLevelColumn:
-    """Collected arrays of one top-level field and the pages its leaves have so far."""
+def open_file_writer(
+    stream: WriteStream,
+    schema: Schema,
+    *,
+    version: LanceFileVersion = DEFAULT_VERSION,
+    max_page_bytes: int = DEFAULT_MAX_PAGE_BYTES,
+    data_cache_bytes: int = DEFAULT_DATA_CACHE_BYTES,
+    max_rows_per_group: int = DEFAULT_MAX_ROWS_PER_GROUP,
+    blobs: BlobOptions | None = None,
+) -> FileWriter | LegacyFileWriter:
+    """The writer of a data file of any version.
 
-    __slots__ = ("_arrays", "_limit", "_next_row", "_num_small", "field", "num_bytes", "num_rows", "pages")
+    Args:
+        stream: as for :class:`FileWriter`.
+        schema: as for :class:`FileWriter`.
+        version: format version.
+        max_page_bytes: as for :class:`FileWriter`; without effect in 0.1.
+        data_cache_bytes: as for :class:`FileWriter`; without effect in 0.1.
+        max_rows_per_group: rows of a batch in 0.1; without effect in other versions.
+        blobs: as for :class:`FileWriter`.
 
-    def __init__(self, field: Field, limit: int) -> None:
-        self.field = field
-        self.pages: list[list[Page]] = [[] for _ in field.leaves()]
-        self.num_bytes = 0
-        self.num_rows = 0
-        self._limit = limit
-        self._arrays: list[pa.Array] = []
-        self._num_small = 0
-        self._next_row = 0
+    Raises:
+        UnsupportedVersionError: the version is not written here, or cannot hold a type of the schema.
+        InvalidInputError: a size is not positive.
+        NotSupportedError: the schema has a type that the version cannot hold.
+    """
+    if version is LanceFileVersion.V0_1:
+        from lance_core.file.v0_1.writer import LegacyFileWriter
 
-    def add(self, array: pa.Array, max_page_bytes: int) -> Iterator[tuple[int, pa.Array]]:
-        """Take an array; yield (first row, array) for every page that is now due."""
-        array_bytes = array.nbytes
-        if array_bytes >= self._limit:
-            yield from self.drain(max_page_bytes)
-        self._arrays.append(array)
-        self.num_bytes += array_bytes
-        self.num_rows += len(array)
-        if self.num_bytes >= self._limit or self.num_rows >= _MAX_PAGE_ROWS:
-            yield from self.drain(max_page_bytes)
-            return
-        self._num_small += 1
-        if self._num_small == _MAX_SMALL_ARRAYS:
-            self._arrays[-_MAX_SMALL_ARRAYS:] = _joined(self._arrays[-_MAX_SMALL_ARRAYS:])
-            self._num_small = 0
-
-    def drain(self, max_page_bytes: int) -> Iterator[tuple[int, pa.Array]]:
-        """Yield (first row, array) for every page of what is collected, which is then empty."""
-        arrays, self._arrays = self._arrays, []
-        self.num_bytes = self.num_rows = self._num_small = 0
-        for whole in _joined(arrays):
-            for part in _cut(whole, max_page_bytes):
-                yield self._next_row, part
-                self._next_row += len(part)
-
-
-def _joined(arrays: list[pa.Array]) -> list[pa.Array]:
-    """One array of all of them; the arrays themselves where Arrow cannot join them."""
-    if len(arrays) < 2:
-        return arrays
-    try:
-        return [pa.concat_arrays(arrays)]
-    except pa.ArrowInvalid:
-        # Dictionaries whose union has more values than the index type can number.
-        return arrays
+        check_storable(schema, version)
+        return LegacyFileWriter(stream, schema, max_rows_per_group=max_rows_per_group)
+    return FileWriter(
+        stream,
+        schema,
+        version=version,
+        max_page_bytes=max_page_bytes,
+        data_cache_bytes=data_cache_bytes,
+        blobs=blobs,
+    )
 
 
-def _cut(array: pa.Array, max_bytes: int) -> Iterator[pa.Array]:
-    """Cut on row boundaries so that every part holds at most ``max_bytes``, single rows excepted."""
-    num_bytes = array.nbytes
-    num_parts = max(-(-num_bytes // max_bytes), -(-len(array) // _MAX_PAGE_ROWS))
-    if num_parts <= 1 or len(array) <= 1:
-        yield array
-        return
-    step = -(-len(array) // num_parts)
-    for start in range(0, len(array), step):
-        # Rows differ in size: a part may still be too large.
-        yield from _cut(array.slice(start, step), max_bytes)
+def _field_writer(
+    field: Field,
+    version: LanceFileVersion,
+    cache_bytes: int,
+    max_page_bytes: int,
+    queue: PageQueue,
+    blobs: BlobOptions | None,
+) -> FieldWriter:
+    if version is LanceFileVersion.V2_0:
+        from lance_core.file.v2_0.field_writer import V20FieldWriter
 
-
-def _back_to_back(start: int, parts: list[bytes]) -> Iterator[ByteRange]:
-    for part in parts:
-        yield ByteRange(start, start + len(part))
-        start += len(part)
+        return V20FieldWriter(field, cache_bytes=cache_bytes, max_page_bytes=max_page_bytes)
+    limit = min(cache_bytes * len(field.leaves()), max_page_bytes)
+    return StructuralFieldWriter(field, version, limit=limit, max_page_bytes=max_page_bytes, queue=queue, blobs=blobs)

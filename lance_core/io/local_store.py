@@ -13,7 +13,7 @@ Every object appears whole or not at all:
 
 Symbolic links to files count as the files: a table may be a farm of links to another copy of it.
 
-Reads map the file into memory and hand out slices of the map, so nothing is copied.
+How ranges are read: :mod:`lance_core.io.file_ranges`.
 
 Source: local commit primitive of pylance 14.0.2 as recorded from its system calls; the fsyncs are ours.
 """
@@ -26,14 +26,15 @@ import secrets
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final, Self
 
-import pyarrow as pa
-
-from lance_core.errors import CorruptDataError, InvalidInputError, LanceError, NotFoundError, StorageError
+from lance_core.errors import InvalidInputError, LanceError, NotFoundError, StorageError
+from lance_core.io.file_ranges import read_file_ranges, read_whole_file
 from lance_core.io.object_store import ObjectInfo, PutOutcome, StoreCapabilities
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from types import TracebackType
+
+    import pyarrow as pa
 
     from lance_core.io.byte_range import ByteRange
 
@@ -51,7 +52,7 @@ class LocalStore:
 
     @property
     def capabilities(self) -> StoreCapabilities:
-        return StoreCapabilities(atomic_create=True, lexical_listing=False, version_hint=True)
+        return StoreCapabilities(atomic_create=True, lexical_listing=False, version_hint=True, maps_files=True)
 
     def join(self, *segments: str) -> str:
         return os.path.join(*segments)
@@ -63,21 +64,11 @@ class LocalStore:
 
     def get(self, path: str) -> pa.Buffer:
         with _translated(path, "read"):
-            return _map(path)
+            return read_whole_file(path)
 
     def get_ranges(self, path: str, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
         with _translated(path, "read"):
-            whole = _map(path)
-        for wanted in ranges:
-            if wanted.stop > whole.size:
-                raise CorruptDataError(
-                    f"{path}: bytes [{wanted.start}, {wanted.stop}) are wanted, the file has {whole.size}",
-                    path=path,
-                    offset=wanted.start,
-                    expected=wanted.stop,
-                    found=whole.size,
-                )
-        return [whole.slice(wanted.start, wanted.num_bytes) for wanted in ranges]
+            return read_file_ranges(path, ranges)
 
     def put(self, path: str, data: pa.Buffer | bytes) -> None:
         with self.create(path) as stream:
@@ -196,14 +187,6 @@ class LocalWriteStream:
     ) -> None:
         # After a commit the temporary name is gone and this does nothing.
         self.abort()
-
-
-def _map(path: str) -> pa.Buffer:
-    # An empty file cannot be mapped.
-    if os.stat(path).st_size == 0:
-        return pa.py_buffer(b"")
-    with pa.memory_map(path) as source:
-        return source.read_buffer()
 
 
 def _write_all(descriptor: int, view: memoryview) -> int:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 import pyarrow as pa
 
+from lance_core.buffers.fork_lock import fork_lock
 from lance_core.errors import CorruptDataError, NotFoundError, StorageError
 from lance_core.io.object_store import ObjectInfo, PutOutcome, StoreCapabilities
 
@@ -19,13 +19,14 @@ if TYPE_CHECKING:
 
 __all__ = ["MemoryStore"]
 
+_lock: Final = fork_lock()
+
 
 class MemoryStore:
     """A dictionary of immutable byte strings, safe for threads."""
 
     def __init__(self) -> None:
         self._objects: dict[str, tuple[pa.Buffer, float]] = {}
-        self._lock = threading.Lock()
 
     @property
     def capabilities(self) -> StoreCapabilities:
@@ -55,11 +56,11 @@ class MemoryStore:
         return [whole.slice(wanted.start, wanted.num_bytes) for wanted in ranges]
 
     def put(self, path: str, data: pa.Buffer | bytes) -> None:
-        with self._lock:
+        with _lock:
             self._objects[path] = (_frozen(data), time.time())
 
     def put_if_absent(self, path: str, data: pa.Buffer | bytes) -> PutOutcome:
-        with self._lock:
+        with _lock:
             if path in self._objects:
                 return PutOutcome.EXISTS
             self._objects[path] = (_frozen(data), time.time())
@@ -69,7 +70,7 @@ class MemoryStore:
         return MemoryWriteStream(self, path)
 
     def delete(self, path: str) -> None:
-        with self._lock:
+        with _lock:
             self._objects.pop(path, None)
 
     def remove_empty_directory(self, path: str) -> None:
@@ -84,14 +85,14 @@ class MemoryStore:
 
     def list_recursive(self, prefix: str) -> Iterator[ObjectInfo]:
         start = prefix.rstrip("/") + "/"
-        with self._lock:
+        with _lock:
             found = sorted((path, *entry) for path, entry in self._objects.items() if path.startswith(start))
         return (
             ObjectInfo(path=path, num_bytes=buffer.size, modified_at=modified_at) for path, buffer, modified_at in found
         )
 
     def _find(self, path: str) -> tuple[pa.Buffer, float]:
-        with self._lock:
+        with _lock:
             entry = self._objects.get(path)
         if entry is None:
             raise NotFoundError(f"cannot read {path}: it does not exist", path=path)

@@ -40,11 +40,13 @@ class StoreCapabilities:
         atomic_create: ``put_if_absent`` has exactly one winner among concurrent callers.
         lexical_listing: listings arrive in lexical order, so that the first manifest of the V2 scheme is the latest.
         version_hint: keep ``latest_version_hint.json`` beside the manifests (stores that do not list in order).
+        maps_files: ``get_ranges`` hands out views of the file; bytes that nobody looks at are not read.
     """
 
     atomic_create: bool
     lexical_listing: bool
     version_hint: bool
+    maps_files: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

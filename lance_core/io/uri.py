@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import threading
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
+from lance_core.buffers.fork_lock import fork_lock
 from lance_core.errors import InvalidInputError, UnsupportedSchemeError
 from lance_core.io.local_store import LocalStore
 from lance_core.io.memory_store import MemoryStore
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["resolve"]
 
 _memory_stores: dict[str, MemoryStore] = {}
-_memory_lock: Final = threading.Lock()
+_memory_lock: Final = fork_lock()
 
 
 def resolve(uri: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None) -> tuple[ObjectStore, str]:

@@ -15,16 +15,15 @@ import pyarrow as pa
 
 from lance_core.errors import CorruptDataError, InvalidInputError, InvalidSchemaError, NotSupportedError
 from lance_core.proto import pb_file
-from lance_core.schema.extension_types import has_extension, restore_schema
+from lance_core.schema.extension_types import extension_metadata, has_extension, restore_schema
 from lance_core.schema.field import (
-    BLOB_V2,
-    EXTENSION_METADATA_KEY,
     EXTENSION_NAME_KEY,
     UNASSIGNED_ID,
     Field,
     Schema,
     is_true,
 )
+from lance_core.schema.json_columns import LANCE_JSON, is_json_text, json_field
 from lance_core.schema.logical_types import arrow_field, logical_type_of, plain_type
 
 if TYPE_CHECKING:
@@ -51,9 +50,6 @@ _MAX_DEPTH: Final = 64
 
 _PRIMARY_KEY: Final = "lance-schema:unenforced-primary-key"
 _CLUSTERING_KEY: Final = "lance-schema:unenforced-clustering-key"
-
-# Extension types that Arrow itself defines do not offer their serialized form to Python; these have none.
-_WITHOUT_PARAMETERS: Final = frozenset({"arrow.uuid", "arrow.bool8", "arrow.json"})
 
 _VAR_BINARY: Final = frozenset({"string", "large_string", "binary", "large_binary", "json"})
 _NO_ENCODING: Final = frozenset({"struct", "null"})
@@ -157,19 +153,18 @@ def schema_from_proto(message: pb_file.Schema) -> Schema:
 def _from_arrow_field(column: pa.Field, where: str) -> Field:
     if where.count(".") >= _MAX_DEPTH:
         raise NotSupportedError(f"column {where!r} is nested more than {_MAX_DEPTH} deep")
+    if is_json_text(column):
+        column = json_field(column)
     metadata = _text_keys(column.metadata)
     if isinstance(column.type, pa.BaseExtensionType):
-        metadata = _extension_metadata(column, where) | metadata
+        metadata = extension_metadata(column.type) | metadata
     extension_name = metadata.get(EXTENSION_NAME_KEY, b"")
-    if extension_name in (b"arrow.json", BLOB_V2.encode()):
-        raise NotSupportedError(
-            f"column {where!r} of extension type {extension_name.decode()} is not supported", column=where
-        )
     dtype = plain_type(column.type)
+    is_json = extension_name == LANCE_JSON.encode() and pa.types.is_large_binary(dtype)
     key_position = _position(metadata, f"{_PRIMARY_KEY}:position", where)
     return Field(
         name=column.name,
-        logical_type=logical_type_of(dtype, where),
+        logical_type="json" if is_json else logical_type_of(dtype, where),
         nullable=column.nullable,
         children=tuple(_from_arrow_field(child, f"{where}.{child.name}") for child in _arrow_children(dtype)),
         metadata=metadata,
@@ -197,18 +192,6 @@ def _arrow_children(dtype: pa.DataType) -> Sequence[pa.Field]:
     if pa.types.is_fixed_size_list(dtype) and pa.types.is_struct(plain_type(dtype.value_type)):
         return [dtype.value_field]
     return ()
-
-
-def _extension_metadata(column: pa.Field, where: str) -> dict[str, bytes]:
-    name = column.type.extension_name
-    serialize = getattr(column.type, "__arrow_ext_serialize__", None)
-    if serialize is None and name not in _WITHOUT_PARAMETERS:
-        raise NotSupportedError(
-            f"column {where!r}: the parameters of extension type {column.type} are out of reach; "
-            f"cast the column to its storage type {column.type.storage_type}",
-            column=where,
-        )
-    return {EXTENSION_NAME_KEY: name.encode(), EXTENSION_METADATA_KEY: bytes(serialize()) if serialize else b""}
 
 
 def _position(metadata: Mapping[str, bytes], key: str, where: str) -> int:

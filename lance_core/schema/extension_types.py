@@ -8,23 +8,40 @@ or its C interface; both are used here, so that nested fields are found too and 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import ctypes
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
+
+from lance_core.schema.field import EXTENSION_METADATA_KEY, EXTENSION_NAME_KEY
+from lance_core.schema.logical_types import BFLOAT16
 
 if TYPE_CHECKING:
     from lance_core.schema.field import Field
 
-__all__ = ["contains_extension", "has_extension", "restore_batch", "restore_schema", "storage_array", "storage_type"]
+__all__ = [
+    "contains_extension",
+    "extension_metadata",
+    "has_extension",
+    "restore_batch",
+    "restore_schema",
+    "storage_array",
+    "storage_type",
+]
+
+_LENGTH_BYTES: Final = 4
 
 
 def has_extension(field: Field) -> bool:
     """Whether the field or one below it names an extension type."""
-    return any(node.extension_name for node in field.walk())
+    return any(node.extension_name or BFLOAT16 in node.logical_type for node in field.walk())
 
 
 def restore_schema(schema: pa.Schema) -> pa.Schema:
     """The schema with registered extension types in place; unknown names, and bad parameters, stay as they are."""
+    # Ours is registered when it is first needed, unless another library has done so.
+    import_module("lance_core.schema.blob_types")
     try:
         return pa.ipc.read_schema(schema.serialize())
     except (pa.ArrowException, ValueError, TypeError, KeyError):
@@ -37,6 +54,32 @@ def restore_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     if batch.schema.equals(schema):
         return batch
     return pa.RecordBatch._import_from_c_capsule(*batch.__arrow_c_array__())
+
+
+def extension_metadata(dtype: pa.BaseExtensionType) -> dict[str, bytes]:
+    """The field metadata that names an extension type and its parameters.
+
+    Types that Arrow itself defines do not offer their serialized form to Python; the C data interface does: its
+    metadata is ``i32 n | n x (i32 length | key | i32 length | value)`` in the machine's byte order.
+    """
+    serialize = getattr(dtype, "__arrow_ext_serialize__", None)
+    if serialize is not None:
+        name = dtype.extension_name.encode()
+        return {EXTENSION_NAME_KEY: name, EXTENSION_METADATA_KEY: bytes(serialize())}
+    capsule = pa.field("", dtype).__arrow_c_schema__()
+    pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    # The third pointer of ArrowSchema, behind format and name.
+    at = ctypes.cast(pointer_of(capsule, b"arrow_schema"), ctypes.POINTER(ctypes.c_void_p))[2]
+    texts = []
+    if at:
+        num_texts = 2 * ctypes.c_int32.from_address(at).value
+        at += _LENGTH_BYTES
+        for _ in range(num_texts):
+            length = ctypes.c_int32.from_address(at).value
+            texts.append(ctypes.string_at(at + _LENGTH_BYTES, length))
+            at += _LENGTH_BYTES + length
+    return {key.decode(): value for key, value in zip(texts[::2], texts[1::2], strict=True)}
 
 
 def contains_extension(dtype: pa.DataType) -> bool:

@@ -35,7 +35,7 @@ from lance_core.schema.field import EXTENSION_METADATA_KEY, EXTENSION_NAME_KEY
 if TYPE_CHECKING:
     from lance_core.schema.field import Field
 
-__all__ = ["arrow_field", "arrow_type", "leaf_type", "logical_type_of", "plain_type"]
+__all__ = ["BFLOAT16", "arrow_field", "arrow_type", "leaf_type", "logical_type_of", "plain_type"]
 
 _UNITS: Final = ("s", "ms", "us", "ns")
 
@@ -68,9 +68,11 @@ _PLAIN: Final = (
 _TYPE_OF: Final = MappingProxyType(dict(_PLAIN) | {"json": pa.large_binary()})
 _NAME_OF: Final = MappingProxyType({dtype: name for name, dtype in _PLAIN})
 
-_BFLOAT16: Final = "lance.bfloat16"
+BFLOAT16: Final = "lance.bfloat16"
+"""Extension type of the items that a logical type can name."""
+
 _BFLOAT16_ITEM: Final = pa.field(
-    "item", pa.binary(2), metadata={EXTENSION_NAME_KEY: _BFLOAT16, EXTENSION_METADATA_KEY: ""}
+    "item", pa.binary(2), metadata={EXTENSION_NAME_KEY: BFLOAT16, EXTENSION_METADATA_KEY: ""}
 )
 _MAX_INT32: Final = 2**31 - 1
 
@@ -138,6 +140,10 @@ def arrow_type(field: Field) -> pa.DataType:
         if not entries.is_struct or len(entries.children) != 2:
             raise CorruptDataError(f"map field {field.name!r} needs a struct of key and value, found {entries}")
         key, value = entries.children
+        if key.logical_type == "null":
+            raise NotSupportedError(
+                f"map field {field.name!r} has keys of type null, which Arrow has not", field=field.name
+            )
         return pa.map_(arrow_field(key).with_nullable(False), arrow_field(value))
     if field.is_structural_fixed_size_list:
         item_name, dimension = _split_fixed_size_list(field.logical_type)
@@ -156,7 +162,9 @@ def arrow_field(field: Field) -> pa.Field:
     metadata = dict(field.metadata)
     if field.extension_name:
         metadata.setdefault(EXTENSION_NAME_KEY, field.extension_name.encode())
-    return pa.field(field.name, arrow_type(field), nullable=field.nullable, metadata=metadata or None)
+    # Arrow has no other: whatever the flag says, there are nulls in it only.
+    nullable = field.nullable or field.logical_type == "null"
+    return pa.field(field.name, arrow_type(field), nullable=nullable, metadata=metadata or None)
 
 
 def leaf_type(logical_type: str) -> pa.DataType:
@@ -180,7 +188,7 @@ def leaf_type(logical_type: str) -> pa.DataType:
             return pa.binary(_number(rest, 0, _MAX_INT32))
         if family == "fixed_size_list":
             item, dimension = _split_fixed_size_list(logical_type)
-            return pa.list_(_BFLOAT16_ITEM if item == _BFLOAT16 else leaf_type(item), dimension)
+            return pa.list_(_BFLOAT16_ITEM if item == BFLOAT16 else leaf_type(item), dimension)
         if family == "dict":
             return _dictionary_type(rest)
     except (ValueError, TypeError) as error:
@@ -198,14 +206,20 @@ def _fixed_size_list_name(dtype: pa.FixedSizeListType, where: str) -> str:
     if dtype.list_size < 1:
         raise _unsupported(dtype, where, "the dimension must be at least 1")
     item = dtype.value_field
-    if (item.metadata or {}).get(EXTENSION_NAME_KEY.encode()) == _BFLOAT16.encode():
-        return f"fixed_size_list:{_BFLOAT16}:{dtype.list_size}"
+    if _is_bfloat16(item):
+        return f"fixed_size_list:{BFLOAT16}:{dtype.list_size}"
     item_type = plain_type(item.type)
     if pa.types.is_fixed_size_list(item_type) and _innermost_is_struct(item_type):
         raise _unsupported(dtype, where, "only one fixed-size list around a struct can be stored")
     if not (pa.types.is_struct(item_type) or _is_fixed_width(item_type)):
-        raise _unsupported(dtype, where, "items of a fixed-size list must be structs or of fixed width")
+        raise _unsupported(dtype, where, "items of a fixed-size list must be structs, nulls or of fixed width")
     return f"fixed_size_list:{logical_type_of(item_type, where)}:{dtype.list_size}"
+
+
+def _is_bfloat16(item: pa.Field) -> bool:
+    if isinstance(item.type, pa.BaseExtensionType):
+        return bool(item.type.extension_name == BFLOAT16)
+    return bool((item.metadata or {}).get(EXTENSION_NAME_KEY.encode()) == BFLOAT16.encode())
 
 
 def _innermost_is_struct(dtype: pa.DataType) -> bool:
@@ -217,8 +231,11 @@ def _innermost_is_struct(dtype: pa.DataType) -> bool:
 def _is_fixed_width(dtype: pa.DataType) -> bool:
     if pa.types.is_fixed_size_list(dtype):
         return _is_fixed_width(dtype.value_type)
-    return not (pa.types.is_null(dtype) or pa.types.is_dictionary(dtype) or pa.types.is_nested(dtype)) and (
-        pa.types.is_primitive(dtype) or pa.types.is_decimal(dtype) or pa.types.is_fixed_size_binary(dtype)
+    return not (pa.types.is_dictionary(dtype) or pa.types.is_nested(dtype)) and (
+        pa.types.is_null(dtype)
+        or pa.types.is_primitive(dtype)
+        or pa.types.is_decimal(dtype)
+        or pa.types.is_fixed_size_binary(dtype)
     )
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Self
 
 from lance_core.errors import CorruptDataError
 from lance_core.io.uri import resolve
-from lance_core.table.paths import DATA_DIRECTORY, DELETIONS_DIRECTORY
+from lance_core.table.paths import DATA_DIRECTORY, DELETIONS_DIRECTORY, is_plain_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lance_core.table.data_file import DataFile
     from lance_core.table.deletion_file import DeletionFile
 
-__all__ = ["BasePath", "FileLocator", "Location"]
+__all__ = ["BasePath", "FileLocator", "Location", "directory_uri"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +64,12 @@ class Location:
     path: str
 
 
+def directory_uri(path: str) -> str:
+    """The URI of a directory, with a slash at its end; local paths get a scheme."""
+    text = path if "://" in path else f"file://{path}"
+    return text.rstrip("/") + "/"
+
+
 class FileLocator:
     """Finds the files of one table version.
 
@@ -95,15 +101,45 @@ class FileLocator:
         """Where a deletion file lies. Raises ``CorruptDataError`` when its base path is not listed."""
         return self._find(file.base_id, DELETIONS_DIRECTORY, file.name(fragment_id))
 
-    def _find(self, base_id: int | None, directory: str, name: str) -> Location:
-        if base_id is None:
-            return Location(self._store, self._store.join(self._root, directory, name))
+    @property
+    def storage_options(self) -> Mapping[str, str] | None:
+        """What the stores of base paths are given."""
+        return self._storage_options
+
+    @property
+    def base_paths(self) -> tuple[BasePath, ...]:
+        """The version's base paths."""
+        return tuple(self._bases.values())
+
+    def uri_below_base(self, base_id: int, path: str) -> str:
+        """The URI of a file below a base path; raises as :meth:`below_base`."""
+        self.below_base(base_id, path)
+        return directory_uri(self._bases[base_id].path) + path
+
+    def below_base(self, base_id: int, path: str) -> Location:
+        """A file below a base path itself, such as a value that a table refers to.
+
+        Raises:
+            CorruptDataError: the base path is not listed, or the path leaves it.
+        """
+        base = self._base(base_id, path)
+        if not is_plain_path(path):
+            raise CorruptDataError(f"path {path!r:.200} leaves base path {base_id}", base_id=base_id)
+        store, root = resolve(base.path, self._storage_options)
+        return Location(store, store.join(root, path))
+
+    def _base(self, base_id: int, what: str) -> BasePath:
         base = self._bases.get(base_id)
         if base is None:
             raise CorruptDataError(
-                f"file {directory}/{name} lies in base path {base_id}, the version lists {sorted(self._bases)}",
-                base_id=base_id,
+                f"file {what} lies in base path {base_id}, the version lists {sorted(self._bases)}", base_id=base_id
             )
+        return base
+
+    def _find(self, base_id: int | None, directory: str, name: str) -> Location:
+        if base_id is None:
+            return Location(self._store, self._store.join(self._root, directory, name))
+        base = self._base(base_id, f"{directory}/{name}")
         store, root = resolve(base.path, self._storage_options)
         segments = (root, directory, name) if base.is_table_root else (root, name)
         return Location(store, store.join(*segments))

@@ -2,8 +2,10 @@
 
 ``field_ids`` and ``column_indices`` run in parallel: entry ``i`` says that the values of field ``field_ids[i]`` are
 column ``column_indices[i]`` of the file. Files of format 2.1 and later list only the fields that own a column
-(leaves); 2.0 lists containers too, with column index -1 for those without a column. Ids below zero have meanings of
-their own: -2 is a column that a later file replaced, -3 to -5 are hidden row lineage columns.
+(leaves); 2.0 lists structs and lists too, which own a column there, but not the members of a packed struct, or these
+with column index -1; 0.1 lists every field and no column: its page table is laid out by field id, from the first listed
+on. Ids below zero have meanings of their own: -2 is a column that a later file replaced, -3 to -5 are hidden row
+lineage columns.
 
 Source: ``lance.table.DataFile``.
 """
@@ -13,17 +15,38 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
-from lance_core.errors import CorruptDataError
+from lance_core.errors import CorruptDataError, UnsupportedVersionError
 from lance_core.proto import pb_table
 from lance_core.versions import LanceFileVersion
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
-__all__ = ["DEAD_FIELD_ID", "DataFile"]
+    from lance_core.schema.field import Field
+
+__all__ = ["DEAD_FIELD_ID", "DataFile", "stored_fields"]
 
 DEAD_FIELD_ID: Final = -2
 """Entry of ``field_ids`` whose column is no longer read."""
+
+
+def stored_fields(fields: Iterable[Field], version: LanceFileVersion) -> Iterator[Field]:
+    """The fields that a new data file lists, in this order: those that own a column; in 0.1 all, by ascending id.
+
+    Args:
+        fields: siblings; all that is below them is in the file.
+        version: of the file.
+    """
+    if version.is_legacy:
+        yield from sorted((node for field in fields for node in field.walk()), key=lambda node: node.id)
+        return
+    for field in fields:
+        if version.is_structural:
+            yield from field.leaves()
+        else:
+            yield field
+            if not field.is_leaf:
+                yield from stored_fields(field.children, version)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +56,7 @@ class DataFile:
     Attributes:
         path: relative to ``data/`` of its base.
         field_ids: the table's ids of the stored fields.
-        column_indices: column of the file for each entry of ``field_ids``.
+        column_indices: column of the file for each entry of ``field_ids``; empty in format 0.1.
         file_version: format version of the file.
         num_bytes: size of the file; 0 when it was not recorded.
         base_id: the base path it lies in; None for the table's own root (0 is a legal id).
@@ -47,16 +70,23 @@ class DataFile:
     base_id: int | None = None
 
     @property
+    def known_num_bytes(self) -> int | None:
+        """The recorded size; None when there is none to rely on: some releases record a wrong one for files of 0.1."""
+        return None if self.file_version.is_legacy else self.num_bytes or None
+
+    @property
     def live_field_ids(self) -> tuple[int, ...]:
         """The ids of fields that are read from this file; hidden columns and dead ones left out."""
         return tuple(field_id for field_id in self.field_ids if field_id >= 0)
 
     def columns(self) -> Mapping[int, int]:
-        """Field id -> column of the file, for the live fields that own a column.
+        """Field id -> column of the file, for the live fields that own a column; in 0.1, its row of the page table.
 
         Raises:
-            CorruptDataError: the two lists differ in length, or a field occurs twice.
+            CorruptDataError: the two lists differ in length, a field occurs twice, or one lies before the first.
         """
+        if self.file_version.is_legacy:
+            return self._page_table_rows()
         if len(self.field_ids) != len(self.column_indices):
             raise CorruptDataError(
                 f"data file {self.path}: {len(self.field_ids)} field ids but {len(self.column_indices)} column indices",
@@ -68,23 +98,42 @@ class DataFile:
             raise CorruptDataError(f"data file {self.path}: a field occurs twice in {self.field_ids}", path=self.path)
         return {field_id: column for field_id, column in columns.items() if column >= 0}
 
+    def _page_table_rows(self) -> Mapping[int, int]:
+        live = self.live_field_ids
+        rows = {field_id: field_id - self.field_ids[0] for field_id in live}
+        if len(rows) != len(live):
+            raise CorruptDataError(f"data file {self.path}: a field occurs twice in {self.field_ids}", path=self.path)
+        if min(rows.values(), default=0) < 0:
+            raise CorruptDataError(
+                f"data file {self.path}: the page table starts at field {self.field_ids[0]}, the first that is listed, "
+                f"so that field {min(live)} has no row in it",
+                path=self.path,
+            )
+        return rows
+
     @classmethod
     def from_proto(cls, message: pb_table.DataFile) -> Self:
         """Parse the message.
 
         Raises:
             CorruptDataError: the path is empty or has a NUL, or the version pair was never written.
-            UnsupportedVersionError: the file is of a version newer than any known.
+            UnsupportedVersionError: the file is of a version newer than any known; names both.
         """
         if not message.path:
             raise CorruptDataError("a data file has an empty path")
         if "\0" in message.path:
             raise CorruptDataError(f"the path of a data file has a NUL: {message.path!r}", path=message.path)
+        try:
+            file_version = LanceFileVersion.from_pair(message.file_major_version, message.file_minor_version)
+        except (CorruptDataError, UnsupportedVersionError) as error:
+            raise type(error)(
+                f"data file {message.path}: {error}", **{**error.context, "path": message.path}
+            ) from error
         return cls(
             path=message.path,
             field_ids=tuple(message.fields),
             column_indices=tuple(message.column_indices),
-            file_version=LanceFileVersion.from_pair(message.file_major_version, message.file_minor_version),
+            file_version=file_version,
             num_bytes=message.file_size_bytes,
             base_id=message.base_id if message.HasField("base_id") else None,
         )

@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING, Final
 
 from lance_core.errors import CorruptDataError, UnsupportedFeatureFlagError
 from lance_core.table.index_metadata import parse_index_section
+from lance_core.versions import LanceFileVersion
 
 if TYPE_CHECKING:
     from lance_core.proto import pb_table
@@ -121,6 +122,8 @@ def derive_flags(
         both |= FeatureFlag.BASE_PATHS
     if any(index.covering_field_ids for index in parse_index_section(index_section)):
         both |= FeatureFlag.COVERING_INDICES
+    if _mixes_file_versions(message):
+        both |= FeatureFlag.MIXED_FILE_VERSIONS
     # Only a table that has spilled before can hold such a fragment: this library never spills.
     if previous.reader_feature_flags & FeatureFlag.SPILLED_ROW_LINEAGE and _has_spilled_lineage(message):
         both |= FeatureFlag.SPILLED_ROW_LINEAGE
@@ -136,6 +139,14 @@ def derive_flags(
 def _has_spilled_lineage(message: pb_table.Manifest) -> bool:
     hidden = ("column_row_ids", "column_last_updated_at_versions", "column_created_at_versions")
     return any(fragment.HasField(name) for fragment in message.fragments for name in hidden)
+
+
+def _mixes_file_versions(message: pb_table.Manifest) -> bool:
+    """Whether a data file is of another version than the table's."""
+    if not message.HasField("data_format"):
+        return False
+    pairs = {(file.file_major_version, file.file_minor_version) for each in message.fragments for file in each.files}
+    return any(LanceFileVersion.from_pair(*pair).value != message.data_format.version for pair in pairs)
 
 
 def _check_pairs(message: pb_table.Manifest) -> None:

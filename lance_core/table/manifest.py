@@ -9,13 +9,14 @@ Source: ``lance.table.Manifest``; files of pylance 14.0.2.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Self
 
 from lance_core.errors import CorruptDataError, NotSupportedError, UnsupportedVersionError
 from lance_core.proto import pb_table
 from lance_core.schema.convert import fields_from_proto
 from lance_core.table.base_paths import BasePath
+from lance_core.table.data_file import DataFile
 from lance_core.table.feature_flags import FeatureFlag, require_readable
 from lance_core.table.fragment import Fragment
 from lance_core.table.manifest_file import parse_manifest_file
@@ -23,6 +24,8 @@ from lance_core.table.paths import ManifestName, ManifestNaming
 from lance_core.versions import DEFAULT_VERSION, LanceFileVersion
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import pyarrow as pa
 
     from lance_core.schema.field import Schema
@@ -44,12 +47,14 @@ class Manifest:
         naming: how the table names its manifests.
         index_section: serialized ``IndexSection``; None when there is no index.
         transaction: serialized ``Transaction`` kept inline; None when it is only a file, or missing.
+        dictionaries: field id -> values of the dictionary columns of a 0.1 table.
     """
 
     message: pb_table.Manifest
     naming: ManifestNaming
     index_section: bytes | None = None
     transaction: bytes | None = None
+    dictionaries: Mapping[int, pa.Array] = field(default_factory=dict, compare=False)
 
     @classmethod
     def parse(cls, buffer: pa.Buffer | bytes, *, path: str, name: ManifestName) -> Self:
@@ -75,7 +80,11 @@ class Manifest:
         if file.message.HasField("fragment_tree"):
             raise NotSupportedError(f"manifest {path}: fragments outside the manifest are not supported", path=path)
         return cls(
-            message=file.message, naming=name.naming, index_section=file.index_section, transaction=file.transaction
+            message=file.message,
+            naming=name.naming,
+            index_section=file.index_section,
+            transaction=file.transaction,
+            dictionaries=file.dictionaries,
         )
 
     @classmethod
@@ -119,18 +128,28 @@ class Manifest:
     def file_version(self) -> LanceFileVersion:
         """The data file version that writes use when none is asked for.
 
+        Early manifests do not record it; their data files, all of one version, tell it.
+
         Raises:
-            UnsupportedVersionError: the table's format is not Lance's.
+            UnsupportedVersionError: the table's format is not Lance's, or of a version that is not known.
+            CorruptDataError: it is not recorded, and the first data file is of a version that was never written.
         """
         if not self.message.HasField("data_format"):
-            early = self.message.writer_feature_flags & FeatureFlag.EARLY_V2_FORMAT
-            return LanceFileVersion.V2_0 if early else LanceFileVersion.V0_1
+            return self._version_by_files()
         data_format = self.message.data_format
         if data_format.file_format != FILE_FORMAT:
             raise UnsupportedVersionError(
                 f"version {self.version}: data files are of format {data_format.file_format!r}, not {FILE_FORMAT!r}"
             )
-        return LanceFileVersion.parse(data_format.version)
+        # The names only: an alias would mean another version with every release.
+        found = next((each for each in LanceFileVersion if each.value == data_format.version), None)
+        if found is None:
+            raise UnsupportedVersionError(
+                f"version {self.version}: the table's data files are of version {data_format.version!r}, which is not "
+                f"known; known: {', '.join(each.value for each in LanceFileVersion)}",
+                version=data_format.version,
+            )
+        return found
 
     @property
     def has_stable_row_ids(self) -> bool:
@@ -148,26 +167,45 @@ class Manifest:
         return self.message.timestamp.seconds * _NANOSECONDS + self.message.timestamp.nanos
 
     def check_readable(self) -> None:
-        """Check the feature flags and that every data file has the format version of the table.
+        """Check the feature flags and the format version of every data file.
 
         Raises:
             UnsupportedFeatureFlagError: a flag that this library does not know.
-            CorruptDataError: flags that contradict each other, or a data file of another format version.
+            UnsupportedVersionError: the table, or a data file, is of a format version that is not read here; the
+                message names both.
+            CorruptDataError: flags that contradict each other, or a data file of another version than the table's
+                that must not be there.
         """
         require_readable(self.message)
-        if self.mixes_file_versions:
-            return
-        pairs = {
-            (file.file_major_version, file.file_minor_version)
+        own = self.file_version.require_readable()
+        if self.mixes_file_versions and own.is_legacy:
+            raise CorruptDataError(f"version {self.version}: a table of format {own.value} holds files of one version")
+        one_of_each = {
+            (file.file_major_version, file.file_minor_version): file
             for fragment in self.message.fragments
             for file in fragment.files
         }
-        for pair in sorted(pairs):
-            found = LanceFileVersion.from_pair(*pair)
-            if found is not self.file_version:
+        for pair in sorted(one_of_each):
+            file = DataFile.from_proto(one_of_each[pair])
+            found = file.file_version
+            if found is not own and not (self.mixes_file_versions and found.mixes_with(own)):
                 raise CorruptDataError(
-                    f"version {self.version}: a data file is of format {found.value}, the table of "
-                    f"{self.file_version.value}",
-                    expected=self.file_version.value,
+                    f"version {self.version}: data file {file.path} is of format {found.value}, the table of "
+                    f"{own.value}",
+                    path=file.path,
+                    expected=own.value,
                     found=found.value,
                 )
+            if not found.is_readable:
+                raise UnsupportedVersionError(
+                    f"version {self.version}: data file {file.path} is of format {found.value}, which is not read here",
+                    path=file.path,
+                    version=found.value,
+                )
+
+    def _version_by_files(self) -> LanceFileVersion:
+        for fragment in self.message.fragments:
+            for file in fragment.files:
+                return DataFile.from_proto(file).file_version
+        early = self.message.writer_feature_flags & FeatureFlag.EARLY_V2_FORMAT
+        return LanceFileVersion.V2_0 if early else LanceFileVersion.V0_1

@@ -28,6 +28,8 @@ from lance_core.versions import LanceFileVersion
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
+    import pyarrow as pa
+
     from lance_core.proto import pb_file
     from lance_core.table.fragment import Fragment
 
@@ -72,7 +74,10 @@ class ManifestDraft:
         self._message = pb_table.Manifest()
         self._message.CopyFrom(self._content.message)
         self._message.version = previous.version + 1
+        # Early manifests do not record it. From now on it is there.
+        self.set_file_version(self._content.file_version)
         self._index_section = self._content.index_section
+        self._dictionaries = dict(self._content.dictionaries)
         if content is not None:
             self._catch_up(previous.message)
         self._next_fragment_id = self._sort_fragments()
@@ -143,6 +148,9 @@ class ManifestDraft:
             update = deleted.get(fragment.id)
             if update is None:
                 continue
+            if fragment.physical_rows == 0:
+                # Early releases did not record the number.
+                fragment.physical_rows = update.physical_rows
             if update.physical_rows != fragment.physical_rows:
                 raise InvalidInputError(
                     f"fragment {fragment.id} has {fragment.physical_rows} rows in version {self._previous.version}, "
@@ -161,7 +169,8 @@ class ManifestDraft:
         self._index_section = None
 
     def replace_schema(self, fields: Sequence[pb_file.Field], metadata: Mapping[str, bytes]) -> None:
-        """Set the schema and the schema metadata."""
+        """Set the schema and the schema metadata. Dictionaries of 0.1 columns go with the old one."""
+        self._dictionaries = {}
         del self._message.fields[:]
         self._message.fields.extend(fields)
         self._message.schema_metadata.clear()
@@ -170,12 +179,21 @@ class ManifestDraft:
     @property
     def file_version(self) -> LanceFileVersion:
         """The data file version that later writes use."""
-        return LanceFileVersion.parse(self._message.data_format.version)
+        return LanceFileVersion(self._message.data_format.version)
 
     def set_file_version(self, version: LanceFileVersion) -> None:
         """Set the data file version that later writes use."""
         self._message.data_format.file_format = FILE_FORMAT
         self._message.data_format.version = version.value
+
+    @property
+    def dictionaries(self) -> Mapping[int, pa.Array]:
+        """Field id -> values of the dictionary columns of a 0.1 table."""
+        return self._dictionaries
+
+    def set_dictionaries(self, dictionaries: Mapping[int, pa.Array]) -> None:
+        """Set the values of dictionary columns, by field id."""
+        self._dictionaries = dict(dictionaries)
 
     def update_config(self, values: Mapping[str, str]) -> None:
         """Set entries of the table config; other entries stay."""
@@ -238,9 +256,15 @@ class ManifestDraft:
             previous=message,
         )
         inline = transaction if len(transaction) <= MAX_INLINE_TRANSACTION_BYTES else None
-        data = serialize_manifest_file(message, index_section=self._index_section, transaction=inline)
+        data = serialize_manifest_file(
+            message, index_section=self._index_section, transaction=inline, dictionaries=self._dictionaries
+        )
         manifest = Manifest(
-            message=message, naming=self._previous.naming, index_section=self._index_section, transaction=inline
+            message=message,
+            naming=self._previous.naming,
+            index_section=self._index_section,
+            transaction=inline,
+            dictionaries=self._dictionaries,
         )
         return SealedManifest(manifest, data)
 

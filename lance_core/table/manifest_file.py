@@ -2,7 +2,8 @@
 
 ::
 
-    offset 0   [IndexSection]   u32 length | message     position in Manifest.index_section
+    offset 0   [dictionaries]   values of 0.1 tables     positions in Field.dictionary, see manifest_dictionaries.py
+               [IndexSection]   u32 length | message     position in Manifest.index_section
                [Transaction]    u32 length | message     position in Manifest.transaction_section
     P          Manifest         u32 length | message
     end - 16   i64 P
@@ -18,7 +19,7 @@ Source: ``lance.table.Manifest``; files of pylance 14.0.2.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from google.protobuf.message import DecodeError
@@ -26,8 +27,11 @@ from google.protobuf.message import DecodeError
 from lance_core.buffers.byte_reader import ByteReader
 from lance_core.errors import CorruptDataError
 from lance_core.proto import pb_table
+from lance_core.table.manifest_dictionaries import parse_dictionaries, place_dictionaries
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import pyarrow as pa
 
 __all__ = ["MAX_INLINE_TRANSACTION_BYTES", "ManifestFile", "parse_manifest_file", "serialize_manifest_file"]
@@ -50,11 +54,13 @@ class ManifestFile:
         message: the manifest; never changed after parsing.
         index_section: serialized ``IndexSection``; None when the version has no index.
         transaction: serialized ``Transaction``; None when it is not inline.
+        dictionaries: field id -> values of the dictionary columns of a 0.1 table.
     """
 
     message: pb_table.Manifest
     index_section: bytes | None = None
     transaction: bytes | None = None
+    dictionaries: Mapping[int, pa.Array] = field(default_factory=dict)
 
 
 def parse_manifest_file(buffer: pa.Buffer | bytes, path: str) -> ManifestFile:
@@ -66,6 +72,7 @@ def parse_manifest_file(buffer: pa.Buffer | bytes, path: str) -> ManifestFile:
 
     Raises:
         CorruptDataError: the bytes are not a manifest file.
+        NotSupportedError: a dictionary of a 0.1 table has values of a type that the format does not have.
     """
     reader = ByteReader(buffer, f"manifest {path}")
     position = _manifest_position(reader, path)
@@ -87,24 +94,30 @@ def parse_manifest_file(buffer: pa.Buffer | bytes, path: str) -> ManifestFile:
             if transaction_position is not None
             else None
         ),
+        dictionaries=parse_dictionaries(message, buffer, path),
     )
 
 
 def serialize_manifest_file(
-    message: pb_table.Manifest, *, index_section: bytes | None, transaction: bytes | None
+    message: pb_table.Manifest,
+    *,
+    index_section: bytes | None,
+    transaction: bytes | None,
+    dictionaries: Mapping[int, pa.Array] | None = None,
 ) -> bytes:
     """Lay out a manifest file.
 
     Args:
-        message: the manifest; its two section positions are set here.
+        message: the manifest; its two section positions, and those of dictionaries, are set here.
         index_section: serialized ``IndexSection``, or None.
         transaction: serialized ``Transaction`` to keep inline, or None.
+        dictionaries: field id -> values of the dictionary columns of a 0.1 table.
     """
     message.ClearField("index_section")
     message.ClearField("transaction_section")
     message.ClearField("transaction_section_deprecated")
-    parts: list[bytes] = []
-    position = 0
+    parts = [place_dictionaries(message, dictionaries or {})]
+    position = len(parts[0])
     if index_section is not None:
         message.index_section = position
         parts += [_LENGTH.pack(len(index_section)), index_section]

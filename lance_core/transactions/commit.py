@@ -169,6 +169,7 @@ class _Commit:
         if not self._checked:
             self._settings.check(self._basis.manifest)
             self._checked = True
+        self._settings.amend(draft)
         self._record(transaction)
         sealed = draft.seal(
             transaction=self._serialized, transaction_file=transaction.file_name, timestamp_ns=time.time_ns()

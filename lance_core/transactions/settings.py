@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from pyroaring import BitMap
 
+    from lance_core.table.manifest_draft import ManifestDraft
+
 __all__ = ["DEFAULT_MAX_RETRIES", "CommitSettings"]
 
 DEFAULT_MAX_RETRIES: Final = 20
@@ -22,6 +24,10 @@ DEFAULT_MAX_RETRIES: Final = 20
 
 def _no_check(manifest: Manifest) -> None:
     """Accept everything."""
+
+
+def _no_amendment(draft: ManifestDraft) -> None:
+    """Leave the draft as it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +43,7 @@ class CommitSettings:
         affected_rows: the rows that a delete hides, by fragment id; with them it can be merged with other deletes.
         storage_options: handed to the stores of base paths.
         check: called once with the manifest to build on, before anything is written; refuses by raising.
+        amend: called with every draft before it is sealed; adds what data files say and operations do not.
         wait: sleeps that many seconds.
         rng: the source of randomness for waiting times.
     """
@@ -48,5 +55,6 @@ class CommitSettings:
     affected_rows: Mapping[int, BitMap] | None = None
     storage_options: Mapping[str, str] | None = None
     check: Callable[[Manifest], None] = _no_check
+    amend: Callable[[ManifestDraft], None] = _no_amendment
     wait: Callable[[float], None] = time.sleep
     rng: random.Random = field(default_factory=random.Random)

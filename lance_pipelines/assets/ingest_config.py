@@ -65,6 +65,11 @@ class IngestConfig(dg.Config):
     max_bytes_per_file: int | None = Field(
         default=None, description="Bytes at which a task starts its next data file, about."
     )
+    data_storage_version: str | None = Field(
+        default=None,
+        description="Format version of the data files when this run creates or overwrites the dataset: 2.2 (stable), "
+        "2.1, 2.0 or 0.1 (legacy). Appended rows take the dataset's version.",
+    )
     vector_columns: dict[str, int] | None = Field(
         default=None,
         description="Column of float lists -> length of every list; stored as fixed-size lists.",
@@ -86,6 +91,7 @@ def apply_config(declaration: DatasetDeclaration, config: IngestConfig) -> Datas
                 mode=WriteMode(config.mode.value) if config.mode else None,
                 max_rows_per_file=config.max_rows_per_file,
                 max_bytes_per_file=config.max_bytes_per_file,
+                data_storage_version=config.data_storage_version,
                 vector_columns=config.vector_columns,
             ),
         )

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from lance_core.errors import InvalidInputError
+from lance_core.errors import InvalidInputError, UnsupportedVersionError
+from lance_core.versions import LanceFileVersion
 from lance_pipelines.maintenance.policy import MaintenancePolicy
 
 __all__ = [
@@ -94,6 +95,9 @@ class DatasetDeclaration:
         mode: what a run does with the rows that are there.
         max_rows_per_file: a task starts a new fragment at this many rows.
         max_bytes_per_file: a task starts a new fragment at about this many bytes.
+        data_storage_version: format version of the data files when a run creates the dataset or replaces its content:
+            "2.2" ("stable"), "2.1", "2.0", or "0.1" ("legacy"). None for the dataset's own, or "2.2" when there is
+            none. Rows that are appended take the dataset's version.
         vector_columns: column of float lists -> length that every list must have; stored as fixed-size lists.
         description: shown beside the asset.
         maintenance: when its fragments are merged and its old versions go.
@@ -105,6 +109,7 @@ class DatasetDeclaration:
     mode: WriteMode = WriteMode.APPEND
     max_rows_per_file: int = DEFAULT_MAX_ROWS_PER_FILE
     max_bytes_per_file: int = DEFAULT_MAX_BYTES_PER_FILE
+    data_storage_version: str | None = None
     vector_columns: Mapping[str, int] = field(default_factory=dict)
     description: str | None = None
     maintenance: MaintenancePolicy = field(default_factory=MaintenancePolicy)
@@ -123,3 +128,8 @@ class DatasetDeclaration:
         ):
             if number < 1:
                 raise InvalidInputError(f"dataset {self.name}: {what} must be at least 1, found {number}")
+        if self.data_storage_version is not None:
+            try:
+                LanceFileVersion.parse(self.data_storage_version).require_writable()
+            except (InvalidInputError, UnsupportedVersionError) as error:
+                raise InvalidInputError(f"dataset {self.name}: {error}") from error

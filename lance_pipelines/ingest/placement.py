@@ -31,6 +31,7 @@ from lance_core.errors import (
     RetryableCommitConflictError,
     SchemaMismatchError,
 )
+from lance_core.versions import LanceFileVersion
 from lance_pipelines.ingest.declaration import WriteMode
 from lance_pipelines.ingest.verify import verify_read_version, verify_schema
 
@@ -69,7 +70,8 @@ def place(staged: StagedWrite, dataset: lance_core.LanceDataset | None, *, is_fi
         )
     if staged.mode is WriteMode.OVERWRITE:
         transaction = _transaction(staged, _overwrite(staged), dataset.version)
-        return lance_core.LanceDataset.commit(dataset, transaction).version
+        options = CommitOptions(file_version=_file_version(staged))
+        return commit(dataset.log, transaction_to_core(transaction), options, known=dataset.manifest).version
     # From the planned version on, so that everything committed since is judged. 0, where there was no dataset, means
     # the latest version; the same number in every attempt lets them recognise each other.
     read_version = staged.read_version
@@ -107,10 +109,15 @@ def _create(staged: StagedWrite) -> int:
     transaction = _transaction(staged, _overwrite(staged), 0)
     try:
         # An Overwrite alone would also land on top of a dataset that somebody else creates in this moment.
-        options = CommitOptions(create_only=True)
+        options = CommitOptions(create_only=True, file_version=_file_version(staged))
         return commit(open_log(staged.uri, None), transaction_to_core(transaction), options).version
     except AlreadyExistsError as error:
         raise RetryableCommitConflictError(f"{staged.uri}: another writer created it first", uri=staged.uri) from error
+
+
+def _file_version(staged: StagedWrite) -> LanceFileVersion | None:
+    """What a dataset without rows is marked with; where there are data files they tell."""
+    return None if staged.data_storage_version is None else LanceFileVersion.parse(staged.data_storage_version)
 
 
 def _transaction(

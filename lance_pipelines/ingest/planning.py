@@ -29,11 +29,13 @@ class WritePlan:
         read_transaction: UUID of the transaction that made it; None when there is no dataset, or it records none.
         schema: the schema that new fragments must have; None when the write brings its own, because there is no
             dataset or because it replaces everything.
+        data_storage_version: format version of the dataset's data files; None when there is no dataset.
     """
 
     read_version: int
     read_transaction: str | None
     schema: pa.Schema | None
+    data_storage_version: str | None = None
 
 
 def open_dataset(uri: str) -> lance_core.LanceDataset | None:
@@ -65,4 +67,5 @@ def plan_write(declaration: DatasetDeclaration) -> WritePlan:
         read_version=dataset.version,
         read_transaction=None if transaction is None else transaction.uuid,
         schema=dataset.schema if declaration.mode is WriteMode.APPEND else None,
+        data_storage_version=dataset.data_storage_version,
     )

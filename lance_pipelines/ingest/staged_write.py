@@ -39,6 +39,7 @@ class StagedWrite:
         bytes_written: bytes of the data files.
         run_id: the run that wrote them.
         step_key: the step of that run.
+        data_storage_version: format version of the dataset that the commit creates or replaces; None for the default.
     """
 
     write_id: str
@@ -55,6 +56,7 @@ class StagedWrite:
     bytes_written: int
     run_id: str
     step_key: str
+    data_storage_version: str | None = None
 
     def to_json(self) -> str:
         """The message as one JSON document; the schema as base64 of its Arrow IPC form."""

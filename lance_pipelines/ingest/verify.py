@@ -22,6 +22,8 @@ from lance_core.errors import (
 )
 from lance_core.io.uri import resolve
 from lance_core.schema.projection import check_compatible
+from lance_core.table.data_file import stored_fields
+from lance_core.versions import LanceFileVersion
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,14 +91,14 @@ def verify_schema(staged: StagedWrite, schema: Schema) -> None:
     """The fragments may be added to a dataset of this schema.
 
     Names and types must be the dataset's, and so must the field ids: files that were written for another schema hold
-    the same columns under other ids, and would be read without an error, as wrong values. A file lists its ids in
-    column order.
+    the same columns under other ids, and would be read without an error, as wrong values. Which ids a file lists, and
+    in which order, follows from its format version.
 
     Raises:
         SchemaMismatchError: naming the first column that differs.
     """
     check_compatible(schema, staged.schema)
-    expected_ids: list[int] = []
+    columns = []
     for column in staged.schema:
         stored = schema.field(column.name)
         if column.nullable and not stored.nullable:
@@ -105,8 +107,10 @@ def verify_schema(staged: StagedWrite, schema: Schema) -> None:
                 uri=staged.uri,
                 column=column.name,
             )
-        expected_ids.extend(leaf.id for leaf in stored.leaves())
+        columns.append(stored)
     for data_file in _data_files(staged):
+        version = LanceFileVersion.from_pair(data_file["file_major_version"], data_file["file_minor_version"])
+        expected_ids = [field.id for field in stored_fields(columns, version)]
         if data_file["fields"] != expected_ids:
             raise SchemaMismatchError(
                 f"{staged.uri}: data file {data_file['path']} stores field ids {data_file['fields']}, but the "

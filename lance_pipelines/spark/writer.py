@@ -88,6 +88,7 @@ class _TaskSettings:
     target: pa.Schema
     max_rows_per_file: int
     max_bytes_per_file: int
+    data_storage_version: str | None
     file_token: str
     storage_options: dict[str, str] | None
 
@@ -101,6 +102,7 @@ def write_frame(
     max_rows_per_file: int,
     max_bytes_per_file: int,
     file_token: str,
+    data_storage_version: str | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> FrameWrite:
     """Write every row of a frame as fragments of a dataset. Nothing is committed.
@@ -115,6 +117,7 @@ def write_frame(
         max_rows_per_file: a task starts its next file at this many rows.
         max_bytes_per_file: a task starts its next file at about this many bytes.
         file_token: 16 hex digits, unique to this write.
+        data_storage_version: format version of the data files; None for the dataset's, or the newest stable one.
         storage_options: credentials and settings of the dataset's store.
 
     Raises:
@@ -131,6 +134,7 @@ def write_frame(
         target=target,
         max_rows_per_file=max_rows_per_file,
         max_bytes_per_file=max_bytes_per_file,
+        data_storage_version=data_storage_version,
         file_token=file_token,
         storage_options=None if storage_options is None else dict(storage_options),
     )
@@ -209,6 +213,7 @@ def _write_partition(settings: _TaskSettings, batches: Iterator[pa.RecordBatch])
             mode=settings.mode,
             max_rows_per_file=settings.max_rows_per_file,
             max_bytes_per_file=settings.max_bytes_per_file,
+            data_storage_version=settings.data_storage_version,
             storage_options=settings.storage_options,
             file_token=settings.file_token,
         )

@@ -74,6 +74,7 @@ def test_an_event_shows_the_figures_of_its_version(uri) -> None:
         "lance/deletion_ratio": pytest.approx(1 / 6),
         "lance/bytes_total": figures["lance/bytes_total"],
         "lance/manifest_bytes": figures["lance/manifest_bytes"],
+        "lance/data_storage_version": "2.2",
         "lance/content": figures["lance/content"],
     }
     plotted = {key for key, value in figures.items() if isinstance(value, (int, float))}

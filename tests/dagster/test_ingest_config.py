@@ -29,8 +29,14 @@ def test_nothing_given_changes_nothing() -> None:
 
 def test_single_values_replace_the_declared_ones() -> None:
     changed = applied(
-        uri="/other.lance", mode="overwrite", max_rows_per_file=7, max_bytes_per_file=9, vector_columns={"v": 3}
+        uri="/other.lance",
+        mode="overwrite",
+        max_rows_per_file=7,
+        max_bytes_per_file=9,
+        data_storage_version="2.0",
+        vector_columns={"v": 3},
     )
+    assert changed.data_storage_version == "2.0"
     assert (changed.uri, changed.mode) == ("/other.lance", WriteMode.OVERWRITE)
     assert (changed.max_rows_per_file, changed.max_bytes_per_file, changed.vector_columns) == (7, 9, {"v": 3})
     assert (changed.name, changed.source) == (TRIPS.name, TRIPS.source)
@@ -68,6 +74,8 @@ def test_another_format_starts_from_nothing() -> None:
         ({"source": {"format": "environment", "paths": ["/x"]}}, "takes no paths"),
         ({"max_rows_per_file": 0}, "max_rows_per_file must be at least 1, found 0"),
         ({"vector_columns": {"v": 0}}, r"vector_columns\['v'\] must be at least 1"),
+        ({"data_storage_version": "2"}, "trips: dataset trips: unknown data storage version '2'"),
+        ({"data_storage_version": "2.3"}, r"trips: writing data files of version 2\.3 is not supported"),
     ],
 )
 def test_what_makes_no_sense_is_named(config, message) -> None:
@@ -85,7 +93,12 @@ def resolve(config: dict[str, object]) -> dict[str, object]:
 def test_the_jobs_configuration_is_flat() -> None:
     source = {"format": "json", "paths": ["/a", "/b"], "options": {"mode": "FAILFAST"}, "schema": "id BIGINT"}
     given = {"source": source, "uri": "/x.lance", "mode": "create", "max_rows_per_file": 5, "vector_columns": {"v": 8}}
-    assert resolve(given) == {**given, "source": {**source, "sql": None}, "max_bytes_per_file": None}
+    assert resolve(given) == {
+        **given,
+        "source": {**source, "sql": None},
+        "max_bytes_per_file": None,
+        "data_storage_version": None,
+    }
 
 
 @pytest.mark.parametrize(

@@ -1,104 +1,56 @@
-"""Damaged and hostile data files: every bit of the metadata flipped, every truncation, samples of the pages.
+"""Damaged and hostile data files of every format: bits of the metadata flipped, truncations, samples of the values.
 
-Whatever the bytes, reading ends with a table of the wanted schema that Arrow finds valid, or with a ``LanceError``: no
-other exception, no hang, and no allocation that the size of the file does not justify.
+What may come of it: see ``tests/support/hostile.py``. The default run samples; ``-m exhaustive`` takes thousands of
+bits per file, ``-m soak`` every bit of the metadata and every truncation.
 """
 
 from __future__ import annotations
 
-import resource
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+import os
+import random
+import subprocess
+import sys
+from functools import cache
 from pathlib import Path
 
-import numpy as np
-import pyarrow as pa
 import pytest
 
-from lance_core.errors import CorruptDataError, LanceError, NotSupportedError
+import lance_core
+from lance_core.errors import LanceError
 from lance_core.file.describe import describe_file
 from lance_core.file.reader import FileReader
-from lance_core.file.writer import FileWriter
 from lance_core.io.memory_store import MemoryStore
-from lance_core.schema.convert import schema_from_arrow, schema_to_arrow
-from lance_core.schema.field import Schema
+from tests.support.hostile import (
+    NUM_ROWS,
+    PATH,
+    TABLES,
+    Target,
+    bounded_memory,
+    metadata_bits,
+    sampled,
+    sweep,
+    target_of,
+    time_limit,
+    value_bits,
+    version_of,
+    written_by_us,
+)
 
-NUM_ROWS = 40
-ALLOWANCE_BYTES = 1 << 30
-PATH = "hostile.lance"
-
-PERSON = pa.struct([("name", pa.string()), ("tags", pa.list_(pa.int16()))])
-TABLES = {
-    "nested": pa.table(
-        {
-            "p": pa.array(
-                [
-                    None if i % 7 == 0 else {"name": None if i % 5 == 0 else f"n{i}", "tags": [i, None][: i % 3]}
-                    for i in range(NUM_ROWS)
-                ],
-                PERSON,
-            ),
-            "m": pa.array(
-                [[("k", i), ("l", None)][: i % 3] for i in range(NUM_ROWS)], pa.map_(pa.string(), pa.int32())
-            ),
-        }
-    ),
-    "strings": pa.table(
-        {
-            "short": pa.array([None if i % 4 == 0 else "ab" * (i % 6) for i in range(NUM_ROWS)]),
-            "long": pa.array([f"{i}" * 300 for i in range(NUM_ROWS)], pa.large_string()),
-            "dictionary": pa.array(["x", "y", None, "x"] * (NUM_ROWS // 4)).dictionary_encode(),
-            "same": pa.array(["constant"] * NUM_ROWS),
-        }
-    ),
-    "encodings": pa.Table.from_arrays(
-        [
-            pa.array([f"https://example.com/{i * 7919 % 10007}" for i in range(2000)]),
-            pa.array(["red", "green", "blue", None] * 500),
-            pa.array(np.arange(2000) // 100, pa.int64()),
-            pa.array(np.arange(2000) % 50, pa.int32()),
-            pa.array(np.sqrt(np.arange(2000)), pa.float32()),
-            pa.array([[i] * (i % 3) if i % 7 else None for i in range(2000)], pa.list_(pa.int32())),
-        ],
-        schema=pa.schema(
-            [
-                pa.field("fsst", pa.string()),
-                pa.field("dictionary", pa.string()),
-                pa.field("runs", pa.int64()),
-                pa.field("zstd", pa.int32(), metadata={"lance-encoding:compression": "zstd"}),
-                pa.field(
-                    "planes", pa.float32(), metadata={"lance-encoding:compression": "lz4", "lance-encoding:bss": "on"}
-                ),
-                pa.field("lists", pa.list_(pa.int32())),
-            ]
-        ),
-    ),
-    "fixed_size_lists": pa.table(
-        {
-            "vector": pa.array([[i, i + 1.5] for i in range(NUM_ROWS)], pa.list_(pa.float32(), 2)),
-            "items": pa.array([None if i % 3 == 0 else [i, None, 3] for i in range(NUM_ROWS)], pa.list_(pa.int16(), 3)),
-            "wide": pa.array([[i] * 100 for i in range(NUM_ROWS)], pa.list_(pa.float64(), 100)),
-            "number": pa.array(range(NUM_ROWS), pa.int64()),
-            "flag": pa.array([i % 3 == 0 for i in range(NUM_ROWS)]),
-        }
-    ),
-}
+ROOT = Path(__file__).resolve().parents[2]
+TABLE_VERSIONS = ["0.1", "2.0", "2.1", "2.2"]
 
 
-def _by_us(table: pa.Table) -> bytes:
-    store = MemoryStore()
-    writer = FileWriter(store.create(PATH), schema_from_arrow(table.schema), data_cache_bytes=0)
-    for batch in table.to_batches(max_chunksize=table.num_rows // 2):
-        writer.write_batch(batch)
-    writer.finish()
-    return bytes(store.get(PATH))
-
-
-def _by_pylance(table: pa.Table, directory: Path) -> bytes:
+@cache
+def _written_by_pylance(name: str, directory: Path) -> bytes:
+    table, version = TABLES[name], version_of(name)
+    if version == "0.1":
+        lance = pytest.importorskip("lance", reason="pylance is the other implementation")
+        lance.write_dataset(table, str(directory / "t"), data_storage_version="0.1", max_rows_per_group=NUM_ROWS // 2)
+        [path] = (directory / "t" / "data").iterdir()
+        return path.read_bytes()
     reference = pytest.importorskip("lance.file", reason="pylance is the other implementation")
     path = directory / PATH
-    with reference.LanceFileWriter(str(path), table.schema) as writer:
+    with reference.LanceFileWriter(str(path), table.schema, version=version) as writer:
         writer.write_batch(table)
     return path.read_bytes()
 
@@ -109,127 +61,129 @@ def written_by(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(params=TABLES)
-def table(request: pytest.FixtureRequest) -> pa.Table:
-    return TABLES[request.param]
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
 
 @pytest.fixture
-def data(written_by: str, table: pa.Table, tmp_path: Path) -> bytes:
-    return _by_us(table) if written_by == "ours" else _by_pylance(table, tmp_path)
+def target(written_by: str, name: str, tmp_path: Path) -> Target:
+    data = written_by_us(name) if written_by == "ours" else _written_by_pylance(name, tmp_path)
+    return target_of(data, TABLES[name])
 
 
-@contextmanager
-def _limited_memory() -> Iterator[None]:
-    """Make allocations beyond the allowance fail, so that they show as a foreign exception."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    in_use = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (in_use + ALLOWANCE_BYTES, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+def test_damaged_metadata_sampled(target: Target) -> None:
+    outcomes = sweep(target, sampled(metadata_bits(target), 50), sampled(range(len(target.data)), 10))
+    assert outcomes["corrupt"] > 0
 
 
-def _read(data: bytes, schema: Schema) -> pa.Table:
-    """Read as a dataset does: by the table's own fields and column numbers."""
-    store = MemoryStore()
-    store.put(PATH, data)
-    reader = FileReader.open(store, PATH)
-    indices = {leaf.id: index for index, leaf in enumerate(schema.leaves())}
-    found = reader.read_table(schema.fields, column_indices=indices)
-    assert sum(batch.num_rows for batch in reader.read_batches(schema.fields, column_indices=indices)) == found.num_rows
-    return found
+def test_damaged_values_sampled(target: Target) -> None:
+    sweep(target, sampled(value_bits(target), 20), range(0))
 
 
-def _outcome(data: bytes, schema: Schema, expected: pa.Table) -> str:
-    try:
-        found = _read(data, schema)
-    except CorruptDataError:
-        return "corrupt"
-    except NotSupportedError:
-        return "not supported"
-    except LanceError as error:
-        return type(error).__name__
-    assert found.schema.equals(schema_to_arrow(schema))
-    found.validate(full=False)
-    # The only thing that is not checked on reading: bytes of strings are handed on as they are.
-    complaint = _complaint(found)
-    assert complaint is None or "UTF8" in complaint or "UTF-8" in complaint, complaint
-    return "equal" if found.equals(expected) else "other values"
+@pytest.mark.soak
+def test_damaged_metadata_many_bits_and_cuts(target: Target) -> None:
+    outcomes = sweep(target, sampled(metadata_bits(target), 2000), sampled(range(len(target.data)), 1000))
+    assert outcomes["corrupt"] > outcomes["other values"]
 
 
-def _complaint(table: pa.Table) -> str | None:
-    try:
-        table.validate(full=True)
-    except pa.ArrowInvalid as error:
-        return str(error)
-    return None
+@pytest.mark.soak
+def test_damaged_values_many_bits(target: Target) -> None:
+    sweep(target, sampled(value_bits(target), 1000), range(0))
 
 
-def _metadata_start(data: bytes) -> int:
-    store = MemoryStore()
-    store.put(PATH, data)
-    return FileReader.open(store, PATH).metadata.global_buffer_ranges[0].start
+@pytest.mark.soak
+def test_damaged_metadata_every_bit_and_every_cut(target: Target) -> None:
+    outcomes = sweep(target, metadata_bits(target), range(len(target.data)))
+    assert outcomes["corrupt"] > outcomes["other values"]
 
 
-def _sweep(data: bytes, table: pa.Table, bits: range, cuts: range) -> Counter[str]:
-    schema = schema_from_arrow(table.schema)
-    expected = _read(data, schema)
-    outcomes: Counter[str] = Counter()
-    with _limited_memory():
-        for bit in bits:
+@pytest.mark.soak
+def test_damaged_values_twenty_thousand_bits(target: Target) -> None:
+    sweep(target, sampled(value_bits(target), 20_000), range(0))
+
+
+def test_damaged_values_with_compiled_kernels(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LANCE_CORE_COMPILED", "1")
+    target = target_of(written_by_us(name), TABLES[name])  # Loads the kernels, which take memory of their own.
+    sweep(target, sampled(value_bits(target), 15), range(0))
+
+
+@pytest.mark.soak
+def test_damaged_values_stay_inside_the_arrays_of_compiled_kernels(tmp_path: Path) -> None:
+    # Compiled with checks of every index, so that a stray one is an exception, which no case may end with.
+    names = ["nested-2.2", "encodings-2.2", "nested-2.1", "strings-2.1", "compressed-2.0"]
+    environment = {
+        **os.environ,
+        "LANCE_CORE_COMPILED": "1",
+        "NUMBA_BOUNDSCHECK": "1",
+        "NUMBA_CACHE_DIR": str(tmp_path),
+    }
+    script = f"from tests.support.hostile import main; main({names!r}, 100)"
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=500
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert len(done.stdout.splitlines()) == len(names)
+
+
+def test_describing_a_damaged_file_is_safe_too(target: Target) -> None:
+    described = 0
+    with bounded_memory(len(target.data)):
+        for bit in sampled(metadata_bits(target), 25):
+            changed = bytearray(target.data)
+            changed[bit // 8] ^= 1 << bit % 8
+            store = MemoryStore()
+            store.put(PATH, bytes(changed))
+            try:
+                with time_limit():
+                    text = describe_file(FileReader.open(store, PATH))
+            except LanceError:
+                continue
+            assert text.startswith("data file ")
+            described += 1
+    assert described > 0
+
+
+@pytest.mark.parametrize("version", TABLE_VERSIONS)
+def test_damaged_files_of_a_table_sampled(version: str, tmp_path: Path) -> None:
+    _damage_table(version, tmp_path, 40)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("version", TABLE_VERSIONS)
+def test_damaged_files_of_a_table_many_bits(version: str, tmp_path: Path) -> None:
+    _damage_table(version, tmp_path, 700)
+
+
+def _damage_table(version: str, directory: Path, num_bits: int) -> None:
+    """Through a table: scan, filter (which prunes by the statistics of 0.1) and single rows."""
+    table = TABLES[f"strings-{version}"]
+    table = table if "number" in table.column_names else table.append_column("number", [list(range(NUM_ROWS))])
+    uri = str(directory / "table")
+    lance_core.write_dataset(table, uri, data_storage_version=version, max_rows_per_group=NUM_ROWS // 2)
+    [path] = (directory / "table" / "data").iterdir()
+    data = path.read_bytes()
+    chooser = random.Random(version)
+    read = refused = 0
+    with bounded_memory(len(data)):
+        for _ in range(num_bits):
+            # Half of the bits in the last quarter, where the metadata is.
+            first = len(data) * 6 if chooser.random() < 0.5 else 0
+            bit = chooser.randrange(first, len(data) * 8)
             changed = bytearray(data)
             changed[bit // 8] ^= 1 << bit % 8
-            outcomes[_checked(bytes(changed), schema, expected, f"bit {bit}")] += 1
-        for stop in cuts:
-            outcome = _checked(data[:stop], schema, expected, f"cut at {stop}")
-            assert outcome == "corrupt", f"cut at {stop}: {outcome}"
-    return outcomes
-
-
-def _checked(data: bytes, schema: Schema, expected: pa.Table, what: str) -> str:
-    try:
-        return _outcome(data, schema, expected)
-    except BaseException as error:
-        raise AssertionError(f"{what}: {type(error).__name__}: {error}") from error
-
-
-def _sample(whole: range, num_samples: int) -> range:
-    # An odd step visits all eight bits of bytes.
-    return whole[:: len(whole) // num_samples | 1]
-
-
-def test_damaged_metadata_sampled(data: bytes, table: pa.Table) -> None:
-    bits = _sample(range(_metadata_start(data) * 8, len(data) * 8), 200)
-    outcomes = _sweep(data, table, bits, _sample(range(len(data)), 60))
-    assert outcomes["corrupt"] > outcomes["other values"]
-
-
-def test_damaged_pages_sampled(data: bytes, table: pa.Table) -> None:
-    _sweep(data, table, _sample(range(_metadata_start(data) * 8), 100), range(0))
-
-
-@pytest.mark.exhaustive
-def test_damaged_metadata_every_bit_and_every_cut(data: bytes, table: pa.Table) -> None:
-    # Every bit of the small files; the descriptions in "encodings" carry a symbol table, of which a third must do.
-    bits = _sample(range(_metadata_start(data) * 8, len(data) * 8), 12_000)
-    outcomes = _sweep(data, table, bits, _sample(range(len(data)), 24_000))
-    assert outcomes["corrupt"] > outcomes["other values"]
-
-
-@pytest.mark.exhaustive
-def test_damaged_pages_many_bits(data: bytes, table: pa.Table) -> None:
-    _sweep(data, table, _sample(range(_metadata_start(data) * 8), 3_000), range(0))
-
-
-def test_describing_a_damaged_file_is_safe_too(data: bytes) -> None:
-    for bit in range(_metadata_start(data) * 8, len(data) * 8, 101):
-        changed = bytearray(data)
-        changed[bit // 8] ^= 1 << bit % 8
-        store = MemoryStore()
-        store.put(PATH, bytes(changed))
-        try:
-            text = describe_file(FileReader.open(store, PATH))
-        except LanceError:
-            continue
-        assert text.startswith("data file 2.")
+            path.write_bytes(changed)
+            try:
+                with time_limit():
+                    dataset = lance_core.dataset(uri)
+                    assert dataset.to_table().num_rows == NUM_ROWS
+                    assert dataset.to_table(filter="number > 25").num_rows <= NUM_ROWS
+                    assert dataset.take([3, NUM_ROWS - 1]).num_rows == 2
+            except LanceError:
+                refused += 1
+            except BaseException as error:
+                raise AssertionError(f"version {version}, bit {bit}: {type(error).__name__}: {error}") from error
+            else:
+                read += 1
+    assert read
+    assert refused

@@ -5,7 +5,6 @@ import pyarrow as pa
 import pytest
 
 import lance_core
-from lance_core.errors import NotSupportedError
 
 STRUCTS = pa.array([{"a": i, "b": -i} for i in range(50)], pa.struct([("a", pa.int32()), ("b", pa.int32())]))
 
@@ -31,28 +30,29 @@ def test_packed_structs_are_read(uri: str, key: str, value: str) -> None:
 
 
 @pytest.mark.parametrize("key", ["packed", "lance-encoding:packed"])
-def test_packed_structs_are_not_written(uri: str, key: str) -> None:
-    with pytest.raises(NotSupportedError, match="packed structs"):
-        lance_core.write_dataset(_structs({key: "true"}), uri)
-    lance_core.write_dataset(_structs({key: "false"}), uri)
-    assert lance.dataset(uri).to_table()["s"].to_pylist() == STRUCTS.to_pylist()
-
-
-@pytest.mark.parametrize("version", ["2.1", "2.2"])
 @pytest.mark.parametrize("value", ["true", "false"])
-def test_tables_with_blobs_are_read_without_them(uri: str, version: str, value: str) -> None:
+def test_packed_structs_are_written(uri: str, key: str, value: str) -> None:
+    fields = [pa.field(name, pa.int32(), nullable=False) for name in ("a", "b")]
+    rows = _structs({key: value}).cast(pa.schema([pa.field("s", pa.struct(fields), metadata={key: value})]))
+    lance_core.write_dataset(rows, uri)
+    assert lance.dataset(uri).to_table()["s"].to_pylist() == STRUCTS.to_pylist()
+    [file] = lance_core.dataset(uri).get_fragments()[0].metadata.files
+    assert len(file.fields) == (1 if value == "true" else 2)
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+@pytest.mark.parametrize("value", ["true", "false"])
+def test_any_value_of_the_key_makes_a_blob(uri: str, version: str, value: str) -> None:
     fields = [pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": value}), pa.field("i", pa.int64())]
     rows = pa.table([[b"xx", None, b""], [1, 2, 3]], schema=pa.schema(fields))
     lance.write_dataset(rows, uri, data_storage_version=version)
-    ours = lance_core.dataset(uri)
+    ours, theirs = lance_core.dataset(uri), lance.dataset(uri)
     ours.validate()
     assert ours.to_table(columns=["i"])["i"].to_pylist() == [1, 2, 3]
-    assert ours.take([2], columns=["i"])["i"].to_pylist() == [3]
-    for columns in (None, ["b"], ["i", "b"], *([["b.data"]] if version == "2.2" else [])):
-        with pytest.raises(NotSupportedError, match="column 'b' holds blobs"):
-            ours.to_table(columns=columns)
-        with pytest.raises(NotSupportedError, match="column 'b' holds blobs"):
-            ours.take([0], columns=columns)
+    for columns in (None, ["b"], ["i", "b"], *([["b.kind"]] if version == "2.2" else [])):
+        assert ours.to_table(columns=columns).equals(theirs.to_table(columns=columns))
+        if columns != ["b.kind"]:
+            assert ours.take([2, 0], columns=columns).equals(theirs.take([2, 0], columns=columns))
 
 
 def test_rows_without_the_blob_are_appended(uri: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 from lance import LanceOperation as TheirOperation
 
 import lance_core
-from lance_core.errors import IncompatibleTransactionError, RetryableCommitConflictError, UnsupportedVersionError
+from lance_core.errors import IncompatibleTransactionError, RetryableCommitConflictError
 from lance_core.schema.convert import fields_to_proto
 from lance_core.table.index_metadata import parse_index_section
 
@@ -358,13 +358,13 @@ def test_the_reference_continues_after_a_stale_handle_of_its_own(uri: str) -> No
     assert _same(uri).num_rows == 299
 
 
-def test_tables_with_old_data_files_are_opened_and_only_overwritten(uri: str) -> None:
+def test_tables_with_old_data_files_are_continued_and_replaced(uri: str) -> None:
     lance.write_dataset(ROWS, uri, data_storage_version="2.1")
     ours = lance_core.dataset(uri)
     assert ours.data_storage_version == "2.1"
     assert ours.to_table().equals(ROWS)
-    with pytest.raises(UnsupportedVersionError, match=r"2\.1"):
-        lance_core.write_dataset(ROWS, uri, mode="append")
+    assert lance_core.write_dataset(ROWS, uri, mode="append").data_storage_version == "2.1"
+    assert _same(uri).num_rows == 200
     lance_core.write_dataset(ROWS, uri, mode="overwrite", data_storage_version="2.2")
     assert lance.dataset(uri).data_storage_version == "2.2"
     _same(uri)

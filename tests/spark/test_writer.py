@@ -90,6 +90,16 @@ EVERY_TYPE = """
 """
 
 
+@pytest.mark.parametrize("version", ["0.1", "2.0"])
+def test_the_format_version_reaches_the_tasks(spark: SparkSession, uri: str, token: str, version: str) -> None:
+    frame = spark.range(0, 20, 1, 2).selectExpr("id", "concat('row ', id) AS text", "struct(id AS x) AS pair")
+    target = plan_target_schema(frame.schema, {}, None)
+    dataset = commit(uri, target, write(frame, uri, token, target=target, data_storage_version=version))
+    assert dataset.data_storage_version == version
+    assert lance.dataset(uri).to_table().sort_by("id").equals(dataset.to_table().sort_by("id"))
+    assert sorted(dataset.to_table()["text"].to_pylist()) == sorted(f"row {i}" for i in range(20))
+
+
 def test_every_type_arrives(spark: SparkSession, uri: str, token: str) -> None:
     spark.range(0, 100, 1, 3).createOrReplaceTempView("ids")
     frame = spark.sql(EVERY_TYPE)

@@ -65,6 +65,7 @@ class FaultyStore:
         return self.run("get", path, lambda: self.inner.get(path))
 
     def get_ranges(self, path: str, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
+        self.note_ranges(path, ranges)
         return self.run("get_ranges", path, lambda: self.inner.get_ranges(path, ranges))
 
     def put(self, path: str, data: pa.Buffer | bytes) -> None:
@@ -90,6 +91,9 @@ class FaultyStore:
 
     def list_recursive(self, prefix: str) -> Iterator[ObjectInfo]:
         return iter(self.run("list_recursive", prefix, lambda: list(self.inner.list_recursive(prefix))))
+
+    def note_ranges(self, path: str, ranges: Sequence[ByteRange]) -> None:
+        """Called with the ranges of every read; for those who count them."""
 
     def run(self, method: str, path: str, action: Callable[[], object]):
         call = Call(len(self.calls), method, path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from lance_core.errors import NotSupportedError
+from lance_core.schema.storable import check_storable
 from lance_core.table.feature_flags import require_writable
 from lance_core.table.index_metadata import FRAGMENT_REUSE_INDEX, parse_index_section
 from lance_core.versions import LanceFileVersion
@@ -20,19 +21,19 @@ _LINEAGE_COLUMNS: Final = ("column_row_ids", "column_created_at_versions", "colu
 
 
 def output_version(manifest: Manifest, settings: CompactionSettings) -> LanceFileVersion:
-    """The format of the new files.
+    """The format of the new files: what is asked for, else the table's, whatever the old files are.
 
     Raises:
-        NotSupportedError: another one than the table's is asked for, and the table has files of one version only.
+        NotSupportedError: files of the format that is asked for do not mix with the table's.
     """
     own = manifest.file_version
     if settings.data_storage_version is None:
         return own
     asked = LanceFileVersion.parse(settings.data_storage_version)
-    if asked is not own and not manifest.mixes_file_versions:
+    if not asked.mixes_with(own):
         raise NotSupportedError(
-            f"data_storage_version {asked.value} differs from the table's {own.value}; files of several versions in "
-            "one table are not written here",
+            f"data_storage_version is {asked.value}, the table's {own.value}: files of 0.1 do not mix with those of "
+            "other versions",
             expected=own.value,
             found=asked.value,
         )
@@ -44,15 +45,12 @@ def check_rewritable(manifest: Manifest, settings: CompactionSettings) -> None:
 
     Raises:
         UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
-        UnsupportedVersionError: files of the table's format are not written here.
-        NotSupportedError: the table has blobs, defers the remapping of its indices, or keeps row ids in data files.
+        UnsupportedVersionError: new files would be of a format that is not written here, or does not hold a column.
+        NotSupportedError: the table defers the remapping of its indices, or keeps row ids in data files.
     """
     require_writable(manifest.message)
-    output_version(manifest, settings).require_writable()
+    check_storable(manifest.schema, output_version(manifest, settings).require_writable())
     where = f"version {manifest.version} cannot be compacted"
-    blob = next((leaf for leaf in manifest.schema.leaves() if leaf.is_blob), None)
-    if blob is not None:
-        raise NotSupportedError(f"{where}: column {blob.name!r} holds blobs, which are not supported", column=blob.name)
     names = {index.name for index in parse_index_section(manifest.index_section)}
     if FRAGMENT_REUSE_INDEX in names and len(names) > 1:
         raise NotSupportedError(

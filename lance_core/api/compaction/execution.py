@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from lance_core.api.compaction.blob_rows import with_values
 from lance_core.api.compaction.checks import check_rewritable, output_version
 from lance_core.api.compaction.identity import content_key
 from lance_core.api.compaction.output_files import OutputFiles
 from lance_core.api.compaction.read_ahead import read_ahead
 from lance_core.api.compaction.result import CompactionMetrics, RewriteResult
 from lance_core.api.compaction.row_addresses import needs_row_addresses, serialize_row_addresses
+from lance_core.api.external_blobs import ExternalReferences
 from lance_core.api.fragment_conversion import fragment_from_record
 from lance_core.api.fragment_reader import FragmentReader
+from lance_core.api.legacy_dictionaries import known_dictionaries
 from lance_core.errors import InvalidInputError
 from lance_core.table.row_ids import carry_row_ids
 
@@ -68,7 +71,9 @@ def execute_task(
         output_version(manifest, settings),
         settings,
         rows.num_rows,
+        known_dictionaries(manifest),
         file_token,
+        ExternalReferences(manifest.base_paths, allow_outside=True),
     )
     try:
         for batch in rows.batches():
@@ -131,7 +136,8 @@ class _Rows:
         stop, batch_rows = reader.num_live_rows, self._batch_rows or _batch_rows(row_bytes)
         if is_first and self._batch_rows is None:
             stop = min(stop, next((rows for rows in _PROBES if position < rows), stop))
-        return reader.batches(self._source.lance_schema, position, stop, batch_rows)
+        schema = self._source.lance_schema
+        return with_values(reader.batches(schema, position, stop, batch_rows), reader, schema)
 
     def sources(self) -> list[tuple[Fragment, npt.NDArray[np.uint32]]]:
         """Every fragment that was read, with its deleted positions."""

@@ -105,7 +105,7 @@ class DatasetOptimizer:
 
         Args:
             target_rows_per_fragment: fragments of fewer rows are joined. 1024 * 1024 by default.
-            max_rows_per_group: without effect.
+            max_rows_per_group: rows of a batch in data files of version 0.1; without effect in others. 1024 by default.
             max_bytes_per_file: a new file is closed when it has about so many bytes.
             materialize_deletions: whether fragments with many deleted rows are rewritten. True by default.
             materialize_deletions_threshold: more than this fraction of the rows is many. 0.1 by default.
@@ -118,7 +118,8 @@ class DatasetOptimizer:
             max_source_rows: at most so many live rows are rewritten.
             max_source_bytes: at most so many bytes of data files are rewritten.
             excluded_fragment_ids: these stay as they are.
-            data_storage_version: of the new files; the table's.
+            data_storage_version: of the new files; the table's own by default. Another one makes it a table of several
+                versions, which 0.1 cannot be part of.
             target_bytes_per_fragment: fragments of as many bytes are large enough whatever their rows, and new files
                 are closed there. Not an argument of the reference.
             transaction_properties: kept with the transaction. Not an argument of the reference.

@@ -69,9 +69,10 @@ class CompactionOptions(TypedDict, total=False):
         num_threads: tasks that run at the same time.
         batch_size: rows that are read at a time.
         compaction_mode: "reencode" or "try_binary_copy", which does the same here.
-        data_storage_version: of the new files; must be the table's, unless the table has files of several versions.
+        data_storage_version: of the new files; the table's own by default. Another one makes it a table of several
+            versions, which 0.1 cannot be part of.
         defer_index_remap: not supported.
-        max_rows_per_group: without effect.
+        max_rows_per_group: rows of a batch in data files of version 0.1. 1024.
         io_buffer_size: without effect.
         binary_copy_read_batch_bytes: without effect.
     """

@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from lance_core.api.compaction.sizing import next_file_rows
-from lance_core.api.new_data_file import NewDataFile, remove_data_files
+from lance_core.api.new_data_file import BlobSettings, NewDataFile, remove_data_files
 from lance_core.errors import CorruptDataError
 from lance_core.file.writer import DEFAULT_DATA_CACHE_BYTES, DEFAULT_MAX_PAGE_BYTES
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import pyarrow as pa
 
     from lance_core.api.compaction.options import CompactionSettings
+    from lance_core.api.external_blobs import ExternalReferences
     from lance_core.io.object_store import ObjectStore
     from lance_core.schema.field import Schema
     from lance_core.table.fragment import Fragment
@@ -37,7 +40,9 @@ class OutputFiles:
         file_version: format of the files.
         settings: targets and limits.
         num_rows: rows that the task has.
+        dictionaries: field id -> the table's values of dictionary columns, in format 0.1.
         file_token: 16 hex digits that end every file's stem.
+        external: keeps references to blob values outside the table.
     """
 
     def __init__(
@@ -48,7 +53,9 @@ class OutputFiles:
         file_version: LanceFileVersion,
         settings: CompactionSettings,
         num_rows: int,
+        dictionaries: Mapping[int, pa.Array],
         file_token: str | None,
+        external: ExternalReferences | None = None,
     ) -> None:
         """Nothing is written yet."""
         self._store = store
@@ -57,7 +64,9 @@ class OutputFiles:
         self._file_version = file_version
         self._settings = settings
         self._rows_left = num_rows
+        self._dictionaries = dictionaries
         self._file_token = file_token
+        self._blobs = BlobSettings(external=external)
         self._cache_bytes = _cache_bytes(len(schema.leaves()), settings)
         self._finished: list[Fragment] = []
         self._names: list[str] = []
@@ -117,7 +126,10 @@ class OutputFiles:
                 self._file_version,
                 column_cache_bytes=self._cache_bytes,
                 max_page_bytes=DEFAULT_MAX_PAGE_BYTES,
+                max_rows_per_group=self._settings.max_rows_per_group,
+                dictionaries=self._dictionaries,
                 file_token=self._file_token,
+                blobs=self._blobs,
             )
             self._names.append(self._current.name)
         return self._current

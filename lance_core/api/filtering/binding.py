@@ -24,6 +24,7 @@ from lance_core.api.filtering.coercion import (
     convert,
     evaluated_type,
 )
+from lance_core.api.filtering.conditions import comparison_of, condition_of, joined
 from lance_core.api.filtering.expressions import Column, Constant, Expression, computed
 from lance_core.api.filtering.kernels import (
     ARITHMETIC,
@@ -64,6 +65,9 @@ if TYPE_CHECKING:
 __all__ = ["Binder"]
 
 _BOOL: Final = pa.bool_()
+
+_FEW_ITEMS: Final = 256
+"""A longer list of constants is not compared with the bounds of columns one by one."""
 
 
 class Binder:
@@ -109,7 +113,9 @@ class Binder:
     @bind.register
     def _(self, node: Logical, adapts: bool = False) -> Expression:
         operands = [self._condition(operand, adapts) for operand in node.operands]
-        return computed(all_of if node.operator == "AND" else any_of, _BOOL, *operands)
+        is_and = node.operator == "AND"
+        condition = joined([condition_of(operand) for operand in operands], all_needed=is_and)
+        return computed(all_of if is_and else any_of, _BOOL, *operands, condition=condition)
 
     @bind.register
     def _(self, node: Not, adapts: bool = False) -> Expression:
@@ -208,7 +214,7 @@ class Binder:
         operators: Sequence[str],
         operand: Expression,
         others: Sequence[Expression],
-        joined: Callable[..., Values],
+        combine: Callable[..., Values],
     ) -> Expression:
         """An operand compared with each of the others. It is evaluated once, so that nesting costs nothing."""
         tests: list[Callable[[Values, Values], Values]] = []
@@ -224,9 +230,11 @@ class Binder:
             sides.append(converted(other, dtype))
 
         def compare(value: Values, *values: Values) -> Values:
-            return joined(*(test(value, each) for test, each in zip(tests, values, strict=True)))
+            return combine(*(test(value, each) for test, each in zip(tests, values, strict=True)))
 
-        return computed(compare, _BOOL, operand, *sides)
+        known = [comparison_of(operand, operator, side) for operator, side in zip(operators, sides, strict=True)]
+        condition = joined(known, all_needed=combine is all_of)
+        return computed(compare, _BOOL, operand, *sides, condition=condition)
 
     def _constant_list(self, node: Membership, operand: Expression, items: list[Expression]) -> Expression:
         dtype = operand.dtype
@@ -237,7 +245,10 @@ class Binder:
             dtype = common
         scalars = [converted(item, dtype) for item in items]
         values = pa.array([item.scalar for item in scalars if isinstance(item, Constant)], dtype)
-        return computed(is_member(values, negated=node.negated), _BOOL, converted(operand, dtype))
+        found = None
+        if not node.negated and len(items) <= _FEW_ITEMS:
+            found = joined([comparison_of(operand, "=", item) for item in scalars], all_needed=False)
+        return computed(is_member(values, negated=node.negated), _BOOL, converted(operand, dtype), condition=found)
 
     def _arithmetic(self, node: Infix, left: Expression, right: Expression) -> Expression:
         if pa.types.is_null(left.dtype) or pa.types.is_null(right.dtype):

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from lance_core.api.filtering.conditions import Condition
+
 __all__ = ["Column", "Computed", "Constant", "Expression", "Values", "computed"]
 
 Values: TypeAlias = Any
@@ -66,11 +68,13 @@ class Computed:
         kernel: takes as many values as there are operands.
         operands: evaluated first, from left to right.
         dtype: of the result.
+        condition: what it says of columns alone; None when nothing is known.
     """
 
     kernel: Callable[..., Values]
     operands: tuple[Expression, ...]
     dtype: pa.DataType
+    condition: Condition | None = None
 
     def evaluate(self, columns: Sequence[pa.Array]) -> Values:
         """Compute."""
@@ -80,9 +84,11 @@ class Computed:
 Expression: TypeAlias = Column | Constant | Computed
 
 
-def computed(kernel: Callable[..., Values], dtype: pa.DataType, *operands: Expression) -> Expression:
+def computed(
+    kernel: Callable[..., Values], dtype: pa.DataType, *operands: Expression, condition: Condition | None = None
+) -> Expression:
     """A kernel over operands, or its result when all of them are constants."""
-    node = Computed(kernel, operands, dtype)
+    node = Computed(kernel, operands, dtype, condition)
     if all(isinstance(operand, Constant) for operand in operands):
         return Constant(node.evaluate(()))
     return node

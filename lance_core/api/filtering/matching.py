@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from lance_core.api.filtering.candidates import candidate_ranges
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -56,32 +58,43 @@ class RowCut:
         return slice(start, stop)
 
 
-def find_rows(reader: FragmentReader, predicate: Predicate, batch_rows: int) -> Iterator[npt.NDArray[np.int64]]:
+def find_rows(
+    reader: FragmentReader, predicate: Predicate, batch_rows: int, *, use_stats: bool = True
+) -> Iterator[npt.NDArray[np.int64]]:
     """Live rows that satisfy a predicate, ascending, in pieces; none is empty."""
     if predicate.constant is not None:
         if predicate.constant and reader.num_live_rows:
             yield np.arange(reader.num_live_rows, dtype=np.int64)
         return
-    for rows, _ in matching_batches(reader, predicate, batch_rows):
+    for rows, _ in matching_batches(reader, predicate, batch_rows, use_stats=use_stats):
         yield rows
 
 
 def matching_batches(
-    reader: FragmentReader, predicate: Predicate, batch_rows: int
+    reader: FragmentReader, predicate: Predicate, batch_rows: int, *, use_stats: bool = True
 ) -> Iterator[tuple[npt.NDArray[np.int64], pa.RecordBatch]]:
     """Live rows that satisfy a predicate, with the columns that it needs; no piece is empty.
+
+    Args:
+        reader: of the fragment.
+        predicate: which rows.
+        batch_rows: at most so many rows in a batch.
+        use_stats: leave out what the statistics of 0.1 files rule out.
 
     Raises:
         InvalidInputError: the predicate has no value for a row.
     """
-    start = 0
-    for batch in reader.batches(predicate.wanted, 0, reader.num_live_rows, batch_rows):
-        found = np.flatnonzero(predicate.matches(batch))
-        if found.size == batch.num_rows:
-            yield start + found, batch
-        elif found.size:
-            yield start + found, batch.take(found)
-        start += batch.num_rows
+    ranges = [(0, reader.num_live_rows)]
+    if use_stats and predicate.condition is not None:
+        ranges = candidate_ranges(reader, predicate, batch_rows)
+    for start, stop in ranges:
+        for batch in reader.batches(predicate.wanted, start, stop, batch_rows):
+            found = np.flatnonzero(predicate.matches(batch))
+            if found.size == batch.num_rows:
+                yield start + found, batch
+            elif found.size:
+                yield start + found, batch.take(found)
+            start += batch.num_rows
 
 
 def is_covered(wanted: Schema, predicate: Predicate) -> bool:

@@ -12,14 +12,16 @@ import pyarrow.compute as pc
 from lance_core.api.filtering.arrow_expressions import read_arrow_expression
 from lance_core.api.filtering.binding import Binder
 from lance_core.api.filtering.coercion import evaluated_type
+from lance_core.api.filtering.conditions import condition_of
 from lance_core.api.filtering.expressions import Constant, Expression
-from lance_core.errors import InvalidInputError, InvalidTypeError
+from lance_core.errors import InternalError, InvalidInputError, InvalidTypeError
 from lance_core.schema.extension_types import storage_array
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from lance_core.schema.field import Schema
+    from lance_core.api.filtering.conditions import Condition
+    from lance_core.schema.field import Field, Schema
 
 __all__ = ["Predicate"]
 
@@ -79,6 +81,25 @@ class Predicate:
     def constant(self) -> bool | None:
         """What it says of every row, when it looks at none; else None."""
         return bool(self._expression.scalar.as_py()) if isinstance(self._expression, Constant) else None
+
+    @property
+    def condition(self) -> Condition | None:
+        """What it says of columns alone, by their place in :attr:`field_ids`; None when nothing is known."""
+        return condition_of(self._expression)
+
+    @property
+    def field_ids(self) -> list[int]:
+        """Ids of the fields that it names, in the order in which conditions count them."""
+        return [self._field(path).id for path in self._paths]
+
+    def _field(self, path: tuple[str, ...]) -> Field:
+        siblings, found = self.wanted.fields, None
+        for name in path:
+            found = next(node for node in siblings if node.name == name)
+            siblings = found.children
+        if found is None:
+            raise InternalError(f"the predicate {_shown(self.text)} names nothing")
+        return found
 
     def matches(self, batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
         """Which rows satisfy it; a row of which it is unknown does not.

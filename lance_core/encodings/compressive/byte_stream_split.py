@@ -7,18 +7,26 @@ Source: ``lance.encodings21.ByteStreamSplit``; checked against pylance 14.0.2.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from lance_core.encodings.api import Chunks, Decoder, Encoding, FixedWidthBlock, MiniBlockForm
-from lance_core.encodings.kernels.byte_planes import merge_planes
-from lance_core.errors import UnsupportedEncodingError
+from lance_core.encodings.api import (
+    Chunks,
+    Decoder,
+    EncodedChunks,
+    Encoder,
+    Encoding,
+    FixedWidthBlock,
+    MiniBlockForm,
+)
+from lance_core.encodings.kernels.byte_planes import merge_planes, split_planes
+from lance_core.encodings.kernels.segments import Segments
+from lance_core.errors import InternalError, UnsupportedEncodingError
+from lance_core.proto import pb21
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from lance_core.proto import pb21
 
 __all__ = ["ENCODING"]
 
@@ -45,6 +53,21 @@ def _decode_chunks(message: pb21.ByteStreamSplit, chunks: Chunks, _decoder: Deco
     return FixedWidthBlock(chunks.total_values, bits, data)
 
 
+def _encode_chunks(block: Any, values_per_chunk: int, _encoder: Encoder) -> EncodedChunks:
+    if not isinstance(block, FixedWidthBlock) or block.bits_per_value not in _SUPPORTED_BITS:
+        raise InternalError("byte_stream_split: only values of 16, 32 or 64 bits are split")
+    width = block.bits_per_value // 8
+    num_full, num_rest = divmod(block.num_values, values_per_chunk)
+    full_bytes = num_full * values_per_chunk * width
+    full = split_planes(block.data[:full_bytes].reshape(num_full, values_per_chunk * width), width)
+    rest = split_planes(block.data[full_bytes:].reshape(1 if num_rest else 0, num_rest * width), width)
+    num_values = np.array([values_per_chunk] * num_full + [num_rest] * bool(num_rest), np.int64)
+    planes = Segments.back_to_back(np.concatenate([full.reshape(-1), rest.reshape(-1)]), num_values * width)
+    flat = pb21.CompressiveEncoding(flat=pb21.Flat(bits_per_value=block.bits_per_value))
+    encoding = pb21.CompressiveEncoding(byte_stream_split=pb21.ByteStreamSplit(values=flat))
+    return EncodedChunks(encoding, num_values, ((planes,),))
+
+
 def _equal_neighbours(sizes: list[int]) -> list[tuple[int, int, int]]:
     """Runs of equal sizes as (start, stop, size)."""
     if not sizes:
@@ -57,5 +80,5 @@ def _equal_neighbours(sizes: list[int]) -> list[tuple[int, int, int]]:
 ENCODING: Final = Encoding(
     arm="byte_stream_split",
     describe=_describe,
-    mini_block=MiniBlockForm(_decode_chunks),
+    mini_block=MiniBlockForm(_decode_chunks, _encode_chunks),
 )

@@ -8,11 +8,15 @@ Source: ``lance.encodings21.Constant``; checked against pylance 14.0.2.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
+
+import numpy as np
 
 from lance_core.encodings.api import (
     Chunks,
     Decoder,
+    EncodedChunks,
+    Encoder,
     Encoding,
     FixedRows,
     MiniBlockForm,
@@ -20,10 +24,8 @@ from lance_core.encodings.api import (
     PerValueForm,
     VariableWidthBlock,
 )
-from lance_core.errors import CorruptDataError, UnsupportedEncodingError
-
-if TYPE_CHECKING:
-    from lance_core.proto import pb21
+from lance_core.errors import CorruptDataError, InternalError, UnsupportedEncodingError
+from lance_core.proto import pb21
 
 __all__ = ["ENCODING"]
 
@@ -44,6 +46,23 @@ def _decode_rows(message: pb21.Constant, rows: FixedRows | VariableWidthBlock, _
     return NullBlock(rows.num_values)
 
 
+def _encode_chunks(block: Any, values_per_chunk: int, _encoder: Encoder) -> EncodedChunks:
+    if not isinstance(block, NullBlock):
+        raise InternalError("constant: only nulls need no bytes")
+    num_values = np.full(-(-block.num_values // values_per_chunk), values_per_chunk, np.int64)
+    num_values[-1:] = block.num_values - (len(num_values) - 1) * values_per_chunk
+    return EncodedChunks(pb21.CompressiveEncoding(constant=pb21.Constant()), num_values, ())
+
+
+def _encode_rows(
+    block: Any, values_per_row: int, _encoder: Encoder
+) -> tuple[pb21.CompressiveEncoding, FixedRows | VariableWidthBlock]:
+    if not isinstance(block, NullBlock):
+        raise InternalError("constant: only nulls need no bytes")
+    rows = np.empty((block.num_values // values_per_row, 0), np.uint8)
+    return pb21.CompressiveEncoding(constant=pb21.Constant()), FixedRows(rows, values_per_row)
+
+
 def _require_null(message: pb21.Constant) -> None:
     if message.HasField("value"):
         raise UnsupportedEncodingError("constant: scalars inside another encoding are not supported", arm="constant")
@@ -52,6 +71,6 @@ def _require_null(message: pb21.Constant) -> None:
 ENCODING: Final = Encoding(
     arm="constant",
     describe=_describe,
-    mini_block=MiniBlockForm(_decode_chunks),
-    per_value=PerValueForm(_decode_rows),
+    mini_block=MiniBlockForm(_decode_chunks, _encode_chunks),
+    per_value=PerValueForm(_decode_rows, _encode_rows),
 )

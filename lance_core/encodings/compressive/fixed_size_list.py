@@ -26,11 +26,13 @@ from lance_core.encodings.api import (
     FixedRows,
     FixedSizeListBlock,
     MiniBlockForm,
+    NullBlock,
     PerValueForm,
     VariableWidthBlock,
 )
 from lance_core.encodings.kernels.bits import bitmap_bytes, pack_mask
 from lance_core.encodings.kernels.segments import Segments
+from lance_core.encodings.picks import Picks
 from lance_core.errors import CorruptDataError, InternalError
 from lance_core.proto import pb21
 
@@ -60,6 +62,22 @@ def _decode_chunks(message: pb21.FixedSizeList, chunks: Chunks, decoder: Decoder
         buffers, validity = buffers[1:], _join_bitmaps(bitmaps, num_items)
     items = decoder.mini_block(message.values, Chunks(num_items, buffers))
     return FixedSizeListBlock(chunks.total_values, dimension, items, validity)
+
+
+def _pick(message: pb21.FixedSizeList, chunks: Chunks, picks: Picks, decoder: Decoder) -> FixedSizeListBlock:
+    dimension = _checked_dimension(message)
+    if int(chunks.num_values.max(initial=0)) * dimension >= 1 << 40:
+        raise CorruptDataError(f"fixed_size_list: chunks of too many items, lists hold {dimension} each")
+    num_items, num_lists = chunks.num_values * dimension, len(picks.slots)
+    slots = (picks.slots[:, None] * dimension + np.arange(dimension)).reshape(-1)
+    item_picks = Picks(np.repeat(picks.chunks, dimension), slots)
+    buffers, validity = chunks.buffers, None
+    if message.has_validity:
+        bitmaps = Chunks(num_items, buffers[:1]).exact_buffer("fixed_size_list validity", 1)
+        found = bitmaps.data[bitmaps.starts[item_picks.chunks] + slots // 8] >> (slots % 8).astype(np.uint8) & 1
+        buffers, validity = buffers[1:], found.view(np.bool_)
+    items = decoder.pick(message.values, Chunks(num_items, buffers), item_picks)
+    return FixedSizeListBlock(num_lists, dimension, items, validity)
 
 
 def _decode_rows(
@@ -109,6 +127,8 @@ def _encode_rows(block: Any, values_per_row: int, encoder: Encoder) -> tuple[pb2
 
 
 def _item_arm(block: FixedSizeListBlock) -> str:
+    if isinstance(block.items, NullBlock):
+        return "constant"
     return "fixed_size_list" if isinstance(block.items, FixedSizeListBlock) else "flat"
 
 
@@ -137,6 +157,6 @@ def _join_bitmaps(bitmaps: Segments, num_items: NDArray[np.int64]) -> NDArray[np
 ENCODING: Final = Encoding(
     arm="fixed_size_list",
     describe=_describe,
-    mini_block=MiniBlockForm(_decode_chunks, _encode_chunks),
+    mini_block=MiniBlockForm(_decode_chunks, _encode_chunks, _pick),
     per_value=PerValueForm(_decode_rows, _encode_rows),
 )

@@ -35,6 +35,8 @@ from lance_core.proto import pb21
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from lance_core.encodings.picks import Picks
+
 __all__ = ["ENCODING"]
 
 _MAX_BITS_PER_VALUE: Final = 1 << 34
@@ -52,6 +54,18 @@ def _decode_chunks(message: pb21.Flat, chunks: Chunks, _decoder: Decoder) -> Fix
     else:
         data = buffer.gather()
     return FixedWidthBlock(chunks.total_values, bits, data)
+
+
+def _pick(message: pb21.Flat, chunks: Chunks, picks: Picks, _decoder: Decoder) -> FixedWidthBlock:
+    bits = _checked_bits(message)
+    buffer = chunks.exact_buffer("flat", bits)
+    starts, num_picks = buffer.starts[picks.chunks], len(picks.slots)
+    if bits == 1:
+        found = buffer.data[starts + picks.slots // 8] >> (picks.slots % 8).astype(np.uint8) & 1
+        return FixedWidthBlock(num_picks, 1, pack_mask(found.view(np.bool_)))
+    width = bits // 8
+    values = Segments(buffer.data, starts + picks.slots * width, np.full(num_picks, width, np.int64))
+    return FixedWidthBlock(num_picks, bits, np.ascontiguousarray(values.rows(width)).reshape(-1))
 
 
 def _decode_rows(message: pb21.Flat, rows: FixedRows | VariableWidthBlock, _decoder: Decoder) -> FixedWidthBlock:
@@ -116,7 +130,7 @@ def _join_ragged_bitmaps(buffer: Segments, num_values: NDArray[np.int64]) -> NDA
 ENCODING: Final = Encoding(
     arm="flat",
     describe=_describe,
-    mini_block=MiniBlockForm(_decode_chunks, _encode_chunks),
+    mini_block=MiniBlockForm(_decode_chunks, _encode_chunks, _pick),
     per_value=PerValueForm(_decode_rows, _encode_rows),
-    block=BlockForm(_decode_chunks, _encode_block),
+    block=BlockForm(_decode_chunks, _encode_block, _pick),
 )

@@ -7,27 +7,99 @@ Source: ``lance.encodings21.Fsst``; checked against pylance 14.0.2.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 from lance_core.encodings.api import (
     Chunks,
     DataBlock,
     Decoder,
+    EncodedChunks,
+    Encoder,
     Encoding,
     FixedRows,
     MiniBlockForm,
     PerValueForm,
     VariableWidthBlock,
 )
-from lance_core.encodings.kernels.fsst_symbols import MAX_CODES, expand_codes, parse_symbols
-from lance_core.errors import CorruptDataError, NotSupportedError
+from lance_core.encodings.kernels.fsst_symbols import (
+    MAX_CODES,
+    SymbolTable,
+    expand_codes,
+    parse_symbols,
+    serialize_symbols,
+    train_symbols,
+)
+from lance_core.encodings.kernels.fsst_symbols import compress_strings as compress_with
+from lance_core.errors import CorruptDataError, InternalError, NotSupportedError
+from lance_core.proto import pb21
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lance_core.proto import pb21
+    from lance_core.encodings.picks import Picks
 
-__all__ = ["ENCODING"]
+__all__ = ["ENCODING", "CompressedStrings", "compress_strings", "symbols_ratio", "train", "wrapped", "wrapped_rows"]
+
+_SAMPLE_BYTES: Final = 1 << 15
+_SAMPLE_RUNS: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class CompressedStrings:
+    """Strings as codes, and what they stand for.
+
+    Attributes:
+        symbol_table: as it is stored.
+        strings: one string of codes per string.
+    """
+
+    symbol_table: bytes
+    strings: VariableWidthBlock
+
+
+def train(block: VariableWidthBlock) -> SymbolTable | None:
+    """Symbols for the strings of a page; None where the compiled kernel does not work."""
+    return train_symbols(block.data, block.offsets)
+
+
+def symbols_ratio(table: SymbolTable, block: VariableWidthBlock) -> float:
+    """Estimate of the compressed size by the plain one, from runs of strings at even distances."""
+    num_values = block.num_values
+    mean_bytes = max(1.0, float(block.offsets[-1] - block.offsets[0]) / num_values)
+    run = max(1, int(_SAMPLE_BYTES / mean_bytes / _SAMPLE_RUNS))
+    raw = packed = 0
+    for first in range(0, num_values, max(run, num_values // _SAMPLE_RUNS)):
+        offsets = block.offsets[first : first + run + 1]
+        found = compress_with(table, block.data, offsets)
+        if found is None:
+            return 1.0
+        raw += int(offsets[-1] - offsets[0])
+        packed += len(found[0])
+    return packed / raw if raw else 1.0
+
+
+def compress_strings(block: VariableWidthBlock, table: SymbolTable | None = None) -> CompressedStrings | None:
+    """Compress the strings of a page; None where the compiled kernel does not work.
+
+    Args:
+        block: the strings.
+        table: from :func:`train`; None = find it.
+    """
+    table = table or train(block)
+    found = None if table is None else compress_with(table, block.data, block.offsets)
+    if table is None or found is None:
+        return None
+    codes, offsets = found
+    return CompressedStrings(
+        serialize_symbols(table), VariableWidthBlock(offsets.astype(block.offsets.dtype, copy=False), codes)
+    )
+
+
+def wrapped(compressed: CompressedStrings, chunks: EncodedChunks) -> EncodedChunks:
+    """Chunks of the codes as chunks of the strings."""
+    encoding = _message(compressed, chunks.encoding)
+    return EncodedChunks(encoding, chunks.num_values, chunks.buffers, chunks.alignment)
 
 
 def _describe(message: pb21.Fsst, child: Callable[[pb21.CompressiveEncoding], str]) -> str:
@@ -36,6 +108,10 @@ def _describe(message: pb21.Fsst, child: Callable[[pb21.CompressiveEncoding], st
 
 def _decode_chunks(message: pb21.Fsst, chunks: Chunks, decoder: Decoder) -> VariableWidthBlock:
     return _expand(message, decoder.mini_block(message.values, chunks))
+
+
+def _pick(message: pb21.Fsst, chunks: Chunks, picks: Picks, decoder: Decoder) -> VariableWidthBlock:
+    return _expand(message, decoder.pick(message.values, chunks, picks))
 
 
 def _decode_rows(message: pb21.Fsst, rows: FixedRows | VariableWidthBlock, decoder: Decoder) -> VariableWidthBlock:
@@ -53,16 +129,46 @@ def _expand(message: pb21.Fsst, block: DataBlock) -> VariableWidthBlock:
     first, last = int(block.offsets[0]), int(block.offsets[-1])
     if last - first > MAX_CODES:
         raise NotSupportedError(f"fsst: {last - first} compressed bytes at once, at most {MAX_CODES} are supported")
-    expanded = expand_codes(table, block.data[first:last], block.offsets - block.offsets[0])
+    offsets_from_0 = block.offsets - block.offsets[0] if first else block.offsets
+    expanded = expand_codes(table, block.data[first:last], offsets_from_0)
     if expanded is None:
         raise CorruptDataError("fsst: the compressed bytes end inside an escape")
     data, offsets = expanded
     return VariableWidthBlock(offsets, data)
 
 
+def wrapped_rows(compressed: CompressedStrings, encoding: pb21.CompressiveEncoding) -> pb21.CompressiveEncoding:
+    """The encoding of codes in a full-zip page as that of the strings."""
+    return _message(compressed, encoding)
+
+
+def _encode_chunks(block: Any, values_per_chunk: int, encoder: Encoder) -> EncodedChunks:
+    compressed = _compressed(block)
+    return wrapped(compressed, encoder.mini_block("variable", compressed.strings, values_per_chunk))
+
+
+def _encode_rows(
+    block: Any, values_per_row: int, encoder: Encoder
+) -> tuple[pb21.CompressiveEncoding, FixedRows | VariableWidthBlock]:
+    compressed = _compressed(block)
+    encoding, rows = encoder.per_value("variable", compressed.strings, values_per_row)
+    return _message(compressed, encoding), rows
+
+
+def _compressed(block: Any) -> CompressedStrings:
+    """Codes, or where they cannot be found the strings as they are, under a table that says so."""
+    if not isinstance(block, VariableWidthBlock):
+        raise InternalError(f"fsst: cannot encode {type(block).__name__}")
+    return compress_strings(block) or CompressedStrings(serialize_symbols(SymbolTable(False, ())), block)
+
+
+def _message(compressed: CompressedStrings, values: pb21.CompressiveEncoding) -> pb21.CompressiveEncoding:
+    return pb21.CompressiveEncoding(fsst=pb21.Fsst(symbol_table=compressed.symbol_table, values=values))
+
+
 ENCODING: Final = Encoding(
     arm="fsst",
     describe=_describe,
-    mini_block=MiniBlockForm(_decode_chunks),
-    per_value=PerValueForm(_decode_rows),
+    mini_block=MiniBlockForm(_decode_chunks, _encode_chunks, _pick),
+    per_value=PerValueForm(_decode_rows, _encode_rows),
 )

@@ -13,7 +13,6 @@ Source: ``lance.encodings21.General``; checked against pylance 14.0.2.
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -30,7 +29,7 @@ from lance_core.encodings.api import (
     PerValueForm,
     VariableWidthBlock,
 )
-from lance_core.encodings.kernels.codecs import compress_lz4, compress_zstd, decompress_lz4, decompress_zstd
+from lance_core.encodings.kernels.codecs import compress_lz4, compress_zstd_many, decompress_lz4, decompress_zstd
 from lance_core.encodings.kernels.segments import Segments, interleave
 from lance_core.errors import CorruptDataError, UnsupportedEncodingError
 from lance_core.proto import pb21
@@ -38,7 +37,11 @@ from lance_core.proto import pb21
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["ENCODING", "compress_chunks", "compress_values"]
+    from numpy.typing import NDArray
+
+    from lance_core.encodings.picks import Picks
+
+__all__ = ["ENCODING", "compress_block", "compress_chunks", "compress_values"]
 
 _DECOMPRESS: Final = {
     pb21.COMPRESSION_ALGORITHM_LZ4: decompress_lz4,
@@ -66,19 +69,31 @@ def compress_chunks(
     data, bounds = interleave(pieces) if len(pieces) > 1 else (pieces[0].data, None)
     raw = pieces[0] if bounds is None else Segments(data, bounds[:-1], np.diff(bounds))
     padding = -raw.sizes % chunks.alignment
-    parts = []
-    for index, num_padding in enumerate(padding.tolist()):
-        plain = raw.segment(index).tobytes() + bytes(num_padding)
-        parts.append(
-            compress_lz4(plain) if scheme == pb21.COMPRESSION_ALGORITHM_LZ4 else compress_zstd(plain, level or 1)
-        )
-    sizes = np.fromiter((len(part) for part in parts), np.int64, len(parts))
-    if int(sizes.sum()) >= raw.num_bytes:
+    if bool(padding.any()):
+        data, bounds = interleave([raw, Segments.back_to_back(np.zeros(int(padding.sum()), np.uint8), padding)])
+        raw = Segments(data, bounds[:-1], np.diff(bounds))
+    first = _compressed(raw, scheme, level)
+    if first.num_bytes >= raw.num_bytes:
         return None
-    first = Segments.back_to_back(np.frombuffer(b"".join(parts), np.uint8), sizes)
     compression = pb21.BufferCompression(scheme=scheme, level=level)
     message = pb21.General(compression=compression, values=chunks.encoding)
     return EncodedChunks(pb21.CompressiveEncoding(general=message), chunks.num_values, ((first,), *others))
+
+
+def compress_block(
+    encoding: pb21.CompressiveEncoding,
+    data: NDArray[np.uint8],
+    scheme: pb21.CompressionScheme,
+    level: int | None = None,
+) -> tuple[pb21.CompressiveEncoding, NDArray[np.uint8]] | None:
+    """Compress an opaque block, such as a dictionary, or None if that does not make it smaller."""
+    whole = Segments.back_to_back(data, np.array([len(data)], np.int64))
+    compressed = _compressed(whole, scheme, level)
+    if compressed.num_bytes >= len(data):
+        return None
+    compression = pb21.BufferCompression(scheme=scheme, level=level)
+    message = pb21.General(compression=compression, values=encoding)
+    return pb21.CompressiveEncoding(general=message), compressed.segment(0)
 
 
 def compress_values(
@@ -91,17 +106,25 @@ def compress_values(
         values: rows of a full-zip page.
         level: of ZSTD.
     """
-    bounds = values.offsets.tolist()
-    view = values.data.data
-    parts = [compress_zstd(view[start:stop], level) for start, stop in pairwise(bounds)]
-    offsets = np.zeros(len(bounds), values.offsets.dtype)
-    np.cumsum([len(part) for part in parts], out=offsets[1:])
-    if int(offsets[-1]) >= bounds[-1] - bounds[0]:
+    starts = values.offsets[:-1].astype(np.int64)
+    raw = Segments(values.data, starts, values.offsets[1:] - starts)
+    packed = _compressed(raw, pb21.COMPRESSION_ALGORITHM_ZSTD, level)
+    if packed.num_bytes >= raw.num_bytes:
         return None
+    offsets = np.zeros(len(values.offsets), values.offsets.dtype)
+    np.cumsum(packed.sizes, out=offsets[1:])
     compression = pb21.BufferCompression(scheme=pb21.COMPRESSION_ALGORITHM_ZSTD, level=level)
     message = pb21.General(compression=compression, values=encoding)
-    data = np.frombuffer(b"".join(parts), np.uint8)
-    return pb21.CompressiveEncoding(general=message), VariableWidthBlock(offsets, data)
+    return pb21.CompressiveEncoding(general=message), VariableWidthBlock(offsets, packed.gather())
+
+
+def _compressed(raw: Segments, scheme: pb21.CompressionScheme, level: int | None) -> Segments:
+    if scheme == pb21.COMPRESSION_ALGORITHM_ZSTD:
+        data, sizes = compress_zstd_many(raw.data, raw.starts, raw.sizes, level or 1)
+        return Segments.back_to_back(data, sizes)
+    parts = [compress_lz4(raw.segment(index)) for index in range(raw.num_segments)]
+    sizes = np.fromiter((len(part) for part in parts), np.int64, len(parts))
+    return Segments.back_to_back(np.frombuffer(b"".join(parts), np.uint8), sizes)
 
 
 def _decode_chunks(message: pb21.General, chunks: Chunks, decoder: Decoder) -> DataBlock:
@@ -109,6 +132,13 @@ def _decode_chunks(message: pb21.General, chunks: Chunks, decoder: Decoder) -> D
         raise CorruptDataError("general: a chunk has no buffer to decompress")
     first = _decompress(message, chunks.buffers[0])
     return decoder.mini_block(message.values, Chunks(chunks.num_values, (first, *chunks.buffers[1:])))
+
+
+def _pick(message: pb21.General, chunks: Chunks, picks: Picks, decoder: Decoder) -> DataBlock:
+    if not chunks.buffers:
+        raise CorruptDataError("general: a chunk has no buffer to decompress")
+    first = _decompress(message, chunks.buffers[0])
+    return decoder.pick(message.values, Chunks(chunks.num_values, (first, *chunks.buffers[1:])), picks)
 
 
 def _decode_blocks(message: pb21.General, blocks: Chunks, decoder: Decoder) -> DataBlock:
@@ -145,7 +175,7 @@ def _decompress(message: pb21.General, compressed: Segments) -> Segments:
 ENCODING: Final = Encoding(
     arm="general",
     describe=_describe,
-    mini_block=MiniBlockForm(_decode_chunks),
+    mini_block=MiniBlockForm(_decode_chunks, pick=_pick),
     per_value=PerValueForm(_decode_rows),
     block=BlockForm(_decode_blocks),
 )

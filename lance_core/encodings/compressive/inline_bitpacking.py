@@ -26,13 +26,15 @@ from lance_core.encodings.api import (
     MiniBlockForm,
 )
 from lance_core.encodings.kernels.bits import UNSIGNED_DTYPES, bit_lengths
-from lance_core.encodings.kernels.fastlanes import BLOCK_VALUES, block_bytes, pack_blocks, unpack_blocks
+from lance_core.encodings.kernels.fastlanes import BLOCK_VALUES, block_bytes, pack_blocks, pick_words, unpack_pieces
 from lance_core.encodings.kernels.segments import Segments
 from lance_core.errors import CorruptDataError, InternalError, UnsupportedEncodingError
 from lance_core.proto import pb21
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from lance_core.encodings.picks import Picks
 
 __all__ = ["ENCODING"]
 
@@ -41,7 +43,8 @@ def _describe(message: pb21.InlineBitpacking, _child: object) -> str:
     return f"inline_bitpacking[{message.uncompressed_bits_per_value}]"
 
 
-def _decode_chunks(message: pb21.InlineBitpacking, chunks: Chunks, _decoder: Decoder) -> FixedWidthBlock:
+def _packed_chunks(message: pb21.InlineBitpacking, chunks: Chunks) -> tuple[NDArray[Any], Segments]:
+    """The width of each chunk, as words of the values' type, and its packed block."""
     value_bits = message.uncompressed_bits_per_value
     if message.HasField("values"):
         raise UnsupportedEncodingError(
@@ -57,26 +60,22 @@ def _decode_chunks(message: pb21.InlineBitpacking, chunks: Chunks, _decoder: Dec
     blocks = buffer.skip(dtype.itemsize)
     if bool((widths > value_bits).any() or (blocks.sizes < block_bytes(1) * widths.astype(np.int64)).any()):
         raise CorruptDataError("inline_bitpacking: a chunk is too short for its width")
-    words = np.empty((len(widths), BLOCK_VALUES), dtype)
-    for width in np.unique(widths).tolist():
-        _unpack_chunks_of_width(words, np.flatnonzero(widths == width), blocks, value_bits, width)
-    row_starts = np.arange(len(words)) * words.strides[0]
-    values = Segments(words.reshape(-1).view(np.uint8), row_starts, chunks.num_values * dtype.itemsize)
-    return FixedWidthBlock(chunks.total_values, value_bits, values.gather())
+    return widths, blocks
 
 
-def _unpack_chunks_of_width(
-    words: NDArray[Any], chosen: NDArray[np.int64], blocks: Segments, value_bits: int, width: int
-) -> None:
-    of_width = blocks.select(chosen)
-    packed = of_width.rows(block_bytes(width)).view(words.dtype) if width else words[:, :0]
-    first, last = int(chosen[0]), int(chosen[-1])
-    if last - first + 1 == len(chosen):
-        unpack_blocks(packed, value_bits, width, words[first : last + 1])
-    else:
-        unpacked = np.empty((len(chosen), BLOCK_VALUES), words.dtype)
-        unpack_blocks(packed, value_bits, width, unpacked)
-        words[chosen] = unpacked
+def _pick(message: pb21.InlineBitpacking, chunks: Chunks, picks: Picks, _decoder: Decoder) -> FixedWidthBlock:
+    value_bits = message.uncompressed_bits_per_value
+    widths, blocks = _packed_chunks(message, chunks)
+    widths_of_picks = widths[picks.chunks].astype(np.int64)
+    words = pick_words(blocks.data, blocks.starts[picks.chunks], picks.slots, value_bits, widths_of_picks)
+    return FixedWidthBlock(len(words), value_bits, words.view(np.uint8))
+
+
+def _decode_chunks(message: pb21.InlineBitpacking, chunks: Chunks, _decoder: Decoder) -> FixedWidthBlock:
+    value_bits = message.uncompressed_bits_per_value
+    widths, blocks = _packed_chunks(message, chunks)
+    words = unpack_pieces(blocks.data, blocks.starts, widths.astype(np.int64), chunks.num_values, value_bits)
+    return FixedWidthBlock(len(words), value_bits, words.view(np.uint8))
 
 
 def _encode_chunks(block: Any, values_per_chunk: int, _encoder: Encoder) -> EncodedChunks:
@@ -99,6 +98,19 @@ def _encode_chunks(block: Any, values_per_chunk: int, _encoder: Encoder) -> Enco
     num_values[num_full:] = num_rest
     message = pb21.InlineBitpacking(uncompressed_bits_per_value=value_bits)
     return EncodedChunks(pb21.CompressiveEncoding(inline_bitpacking=message), num_values, (pieces,))
+
+
+def _encode_block(block: Any) -> tuple[pb21.CompressiveEncoding, NDArray[np.uint8]]:
+    """One block of up to 1024 values."""
+    if not isinstance(block, FixedWidthBlock) or not 1 <= block.num_values <= BLOCK_VALUES:
+        raise InternalError("inline_bitpacking: a block holds 1 to 1024 values of fixed width")
+    values = np.zeros((1, BLOCK_VALUES), UNSIGNED_DTYPES[block.bits_per_value])
+    values[0, : block.num_values] = block.data.view(values.dtype)
+    width = int(values.max()).bit_length()
+    packed = pack_blocks(values, block.bits_per_value, width).reshape(-1).view(np.uint8)
+    message = pb21.InlineBitpacking(uncompressed_bits_per_value=block.bits_per_value)
+    header = np.array([width], values.dtype).view(np.uint8)
+    return pb21.CompressiveEncoding(inline_bitpacking=message), np.concatenate([header, packed])
 
 
 def _evened_out(widths: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -126,6 +138,6 @@ def _pack(blocks: NDArray[Any], widths: NDArray[np.int64], value_bits: int) -> N
 ENCODING: Final = Encoding(
     arm="inline_bitpacking",
     describe=_describe,
-    mini_block=MiniBlockForm(_decode_chunks, _encode_chunks),
-    block=BlockForm(_decode_chunks),
+    mini_block=MiniBlockForm(_decode_chunks, _encode_chunks, _pick),
+    block=BlockForm(_decode_chunks, _encode_block, _pick),
 )

@@ -20,15 +20,24 @@ import numpy as np
 
 from lance_core.encodings.api import BlockForm, Chunks, Decoder, Encoding, FixedWidthBlock
 from lance_core.encodings.kernels.bits import UNSIGNED_DTYPES
-from lance_core.encodings.kernels.fastlanes import BLOCK_VALUES, block_bytes, pack_blocks, unpack_blocks
+from lance_core.encodings.kernels.fastlanes import (
+    BLOCK_VALUES,
+    RAW,
+    block_bytes,
+    pack_blocks,
+    pick_words,
+    unpack_pieces,
+)
 from lance_core.encodings.kernels.segments import Segments, interleave
-from lance_core.errors import CorruptDataError, UnsupportedEncodingError
+from lance_core.errors import CorruptDataError, InternalError, UnsupportedEncodingError
 from lance_core.proto import pb21
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
+
+    from lance_core.encodings.picks import Picks
 
 __all__ = ["ENCODING", "encode_blocks"]
 
@@ -73,6 +82,15 @@ def encode_blocks(
     return pb21.CompressiveEncoding(out_of_line_bitpacking=message), segments
 
 
+def _encode_block(block: Any) -> tuple[pb21.CompressiveEncoding, NDArray[np.uint8]]:
+    if not isinstance(block, FixedWidthBlock) or block.bits_per_value not in UNSIGNED_DTYPES:
+        raise InternalError("out_of_line_bitpacking: only words of 8, 16, 32 or 64 bits are packed")
+    words: NDArray[Any] = block.data.view(UNSIGNED_DTYPES[block.bits_per_value])
+    packed_bits = int(words.max(initial=0)).bit_length()
+    encoding, segments = encode_blocks(words, np.array([len(words)], np.int64), packed_bits)
+    return encoding, segments.segment(0)
+
+
 def _pack(values: NDArray[Any], num_values: NDArray[np.int64], packed_bits: int) -> NDArray[np.uint8]:
     """Packed blocks of many sequences; the last block of each is filled up with zeros."""
     lengths = _block_lengths(num_values, -(-num_values // BLOCK_VALUES))
@@ -107,52 +125,50 @@ def _fill_rows(rows: NDArray[Any], lengths: NDArray[np.int64], values: NDArray[A
     rows.reshape(-1)[np.arange(len(values)) + np.repeat(shifts, lengths)] = values
 
 
-def _decode_blocks(message: pb21.OutOfLineBitpacking, chunks: Chunks, _decoder: Decoder) -> FixedWidthBlock:
-    value_bits, packed_bits = _checked_widths(message)
+def _tail_kinds(
+    buffer: Segments, num_values: NDArray[np.int64], value_bits: int, packed_bits: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+    """Of each chunk: whole blocks, values behind them, and whether these are raw words."""
     word_bytes = value_bits // 8
-    buffer = chunks.only_buffer("out_of_line_bitpacking")
-    whole, tails = np.divmod(chunks.num_values, BLOCK_VALUES)
+    whole, tails = np.divmod(num_values, BLOCK_VALUES)
     left = buffer.sizes - whole * block_bytes(packed_bits)
     is_raw = (tails > 0) & (left == tails * word_bytes)
     if bool((left < np.where((tails > 0) & ~is_raw, block_bytes(packed_bits), 0)).any()):
         raise CorruptDataError(f"out_of_line_bitpacking: a chunk is too short for its values of {packed_bits} bits")
-    num_packed = whole + ((tails > 0) & ~is_raw)
-    num_rows = num_packed + is_raw
-    words = np.empty((int(num_rows.sum()), BLOCK_VALUES), UNSIGNED_DTYPES[value_bits])
-    raw_rows = (np.cumsum(num_rows) - 1)[is_raw]
-    packed_rows = np.ones(len(words), np.bool_)
-    packed_rows[raw_rows] = False
-    _unpack_rows(words, packed_rows, _packed_segments(buffer, num_packed, packed_bits), value_bits, packed_bits)
-    raw_starts = (buffer.starts + whole * block_bytes(packed_bits))[is_raw]
-    raw = Segments(buffer.data, raw_starts, tails[is_raw] * word_bytes)
-    if raw.num_segments:
-        targets = words[raw_rows]
-        _fill_rows(targets, tails[is_raw], raw.gather().view(words.dtype))
-        words[raw_rows] = targets
-    lengths = _block_lengths(chunks.num_values, num_rows)
-    row_bytes = BLOCK_VALUES * word_bytes
-    rows = Segments(words.reshape(-1).view(np.uint8), np.arange(len(words)) * row_bytes, lengths * word_bytes)
-    return FixedWidthBlock(chunks.total_values, value_bits, rows.gather())
+    return whole, tails, is_raw
 
 
-def _packed_segments(buffer: Segments, num_packed: NDArray[np.int64], packed_bits: int) -> Segments:
-    """One segment per packed block of all chunks."""
-    size = block_bytes(packed_bits)
-    in_chunk = np.arange(int(num_packed.sum())) - np.repeat(np.cumsum(num_packed) - num_packed, num_packed)
-    starts = np.repeat(buffer.starts, num_packed) + in_chunk * size
-    return Segments(buffer.data, starts, np.full(len(starts), size, np.int64))
+def _pick(message: pb21.OutOfLineBitpacking, chunks: Chunks, picks: Picks, _decoder: Decoder) -> FixedWidthBlock:
+    value_bits, packed_bits = _checked_widths(message)
+    buffer = chunks.only_buffer("out_of_line_bitpacking")
+    whole, _, is_raw = _tail_kinds(buffer, chunks.num_values, value_bits, packed_bits)
+    block, slots = np.divmod(picks.slots, BLOCK_VALUES)
+    starts = buffer.starts[picks.chunks] + block * block_bytes(packed_bits)
+    in_tail = is_raw[picks.chunks] & (block == whole[picks.chunks])
+    words = np.empty(len(slots), UNSIGNED_DTYPES[value_bits])
+    if bool(in_tail.any()):
+        places = starts[in_tail] + slots[in_tail] * words.itemsize
+        raw = Segments(buffer.data, places, np.full(len(places), words.itemsize, np.int64)).rows(words.itemsize)
+        words[in_tail] = np.ascontiguousarray(raw).view(words.dtype).reshape(-1)
+    packed = ~in_tail
+    widths = np.full(len(slots) - int(in_tail.sum()), packed_bits, np.int64)
+    words[packed] = pick_words(buffer.data, starts[packed], slots[packed], value_bits, widths)
+    return FixedWidthBlock(len(words), value_bits, words.view(np.uint8))
 
 
-def _unpack_rows(
-    words: NDArray[Any], chosen: NDArray[np.bool_], packed: Segments, value_bits: int, packed_bits: int
-) -> None:
-    source = packed.rows(block_bytes(packed_bits)).view(words.dtype) if packed_bits else words[:, :0]
-    if bool(chosen.all()):
-        unpack_blocks(source, value_bits, packed_bits, words)
-    else:
-        unpacked = np.empty((packed.num_segments, BLOCK_VALUES), words.dtype)
-        unpack_blocks(source, value_bits, packed_bits, unpacked)
-        words[chosen] = unpacked
+def _decode_blocks(message: pb21.OutOfLineBitpacking, chunks: Chunks, _decoder: Decoder) -> FixedWidthBlock:
+    value_bits, packed_bits = _checked_widths(message)
+    buffer = chunks.only_buffer("out_of_line_bitpacking")
+    whole, tails, is_raw = _tail_kinds(buffer, chunks.num_values, value_bits, packed_bits)
+    num_pieces = whole + (tails > 0)
+    first_pieces = np.cumsum(num_pieces) - num_pieces
+    in_chunk = np.arange(int(num_pieces.sum())) - np.repeat(first_pieces, num_pieces)
+    starts = np.repeat(buffer.starts, num_pieces) + in_chunk * block_bytes(packed_bits)
+    widths = np.full(len(starts), packed_bits, np.int64)
+    widths[(first_pieces + whole)[is_raw]] = RAW
+    lengths = _block_lengths(chunks.num_values, num_pieces)
+    words = unpack_pieces(buffer.data, starts, widths, lengths, value_bits)
+    return FixedWidthBlock(len(words), value_bits, words.view(np.uint8))
 
 
 def _checked_widths(message: pb21.OutOfLineBitpacking) -> tuple[int, int]:
@@ -169,5 +185,5 @@ def _checked_widths(message: pb21.OutOfLineBitpacking) -> tuple[int, int]:
 ENCODING: Final = Encoding(
     arm="out_of_line_bitpacking",
     describe=_describe,
-    block=BlockForm(_decode_blocks),
+    block=BlockForm(_decode_blocks, _encode_block, _pick),
 )

@@ -11,7 +11,7 @@ Source: ``lance.encodings21.PackedStruct``; checked against pylance 14.0.2.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -19,6 +19,8 @@ from lance_core.encodings.api import (
     Chunks,
     DataBlock,
     Decoder,
+    EncodedChunks,
+    Encoder,
     Encoding,
     FixedRows,
     FixedWidthBlock,
@@ -27,12 +29,13 @@ from lance_core.encodings.api import (
     StructBlock,
     VariableWidthBlock,
 )
-from lance_core.errors import CorruptDataError, UnsupportedEncodingError
+from lance_core.errors import CorruptDataError, InternalError, UnsupportedEncodingError
+from lance_core.proto import pb21
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lance_core.proto import pb21
+    from lance_core.encodings.picks import Picks
 
 __all__ = ["ENCODING"]
 
@@ -43,6 +46,10 @@ def _describe(message: pb21.PackedStruct, child: Callable[[pb21.CompressiveEncod
 
 def _decode_chunks(message: pb21.PackedStruct, chunks: Chunks, decoder: Decoder) -> StructBlock:
     return _split(message, decoder.mini_block(message.values, chunks))
+
+
+def _pick(message: pb21.PackedStruct, chunks: Chunks, picks: Picks, decoder: Decoder) -> StructBlock:
+    return _split(message, decoder.pick(message.values, chunks, picks))
 
 
 def _decode_rows(message: pb21.PackedStruct, rows: FixedRows | VariableWidthBlock, decoder: Decoder) -> StructBlock:
@@ -65,9 +72,40 @@ def _split(message: pb21.PackedStruct, block: DataBlock) -> StructBlock:
     return StructBlock(block.num_values, tuple(members))
 
 
+def _encode_chunks(block: Any, values_per_chunk: int, encoder: Encoder) -> EncodedChunks:
+    bits, rows = _joined(block)
+    chunks = encoder.mini_block("flat", rows, values_per_chunk)
+    return EncodedChunks(_message(bits, chunks.encoding), chunks.num_values, chunks.buffers, chunks.alignment)
+
+
+def _encode_rows(
+    block: Any, values_per_row: int, encoder: Encoder
+) -> tuple[pb21.CompressiveEncoding, FixedRows | VariableWidthBlock]:
+    bits, rows = _joined(block)
+    encoding, values = encoder.per_value("flat", rows, values_per_row)
+    return _message(bits, encoding), values
+
+
+def _joined(block: Any) -> tuple[list[int], FixedWidthBlock]:
+    """The members side by side, and the width of each."""
+    if not isinstance(block, StructBlock):
+        raise InternalError(f"packed_struct: cannot encode {type(block).__name__}")
+    columns, bits = [], []
+    for member in block.members:
+        if not isinstance(member, FixedWidthBlock) or member.bits_per_value % 8 or not member.bits_per_value:
+            raise InternalError("packed_struct: members are of fixed width, in whole bytes")
+        bits.append(member.bits_per_value)
+        columns.append(member.data.reshape(block.num_values, member.bits_per_value // 8))
+    return bits, FixedWidthBlock(block.num_values, sum(bits), np.hstack(columns).reshape(-1))
+
+
+def _message(bits: list[int], values: pb21.CompressiveEncoding) -> pb21.CompressiveEncoding:
+    return pb21.CompressiveEncoding(packed_struct=pb21.PackedStruct(bits_per_value=bits, values=values))
+
+
 ENCODING: Final = Encoding(
     arm="packed_struct",
     describe=_describe,
-    mini_block=MiniBlockForm(_decode_chunks),
-    per_value=PerValueForm(_decode_rows),
+    mini_block=MiniBlockForm(_decode_chunks, _encode_chunks, _pick),
+    per_value=PerValueForm(_decode_rows, _encode_rows),
 )

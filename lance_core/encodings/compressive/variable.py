@@ -30,6 +30,7 @@ from lance_core.encodings.api import (
     VariableWidthBlock,
 )
 from lance_core.encodings.kernels.bits import UNSIGNED_DTYPES
+from lance_core.encodings.kernels.chunked_strings import join_chunks
 from lance_core.encodings.kernels.segments import Segments
 from lance_core.errors import CorruptDataError, InternalError, UnsupportedEncodingError
 from lance_core.proto import pb21
@@ -39,9 +40,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from lance_core.encodings.picks import Picks
+
 __all__ = ["ENCODING"]
 
-_MAX_INT32: Final = (1 << 31) - 1
 _BLOCK_HEADER_BYTES: Final = {32: 8, 64: 16}
 
 
@@ -52,27 +54,35 @@ def _describe(message: pb21.Variable, child: Callable[[pb21.CompressiveEncoding]
 def _decode_chunks(message: pb21.Variable, chunks: Chunks, _decoder: Decoder) -> VariableWidthBlock:
     dtype = UNSIGNED_DTYPES[_checked_offset_bits(message)]
     buffer = chunks.only_buffer("variable")
-    num_offsets = chunks.num_values + 1
-    offsets_bytes = num_offsets * dtype.itemsize
+    offsets_bytes = (chunks.num_values + 1) * dtype.itemsize
     if bool((offsets_bytes > buffer.sizes).any()):
         raise CorruptDataError("variable: a chunk is shorter than the offsets of its values")
-    offsets = Segments(buffer.data, buffer.starts, offsets_bytes).gather().view(dtype)
-    last = np.cumsum(num_offsets) - 1
-    first = last - chunks.num_values
-    ends_chunk = np.zeros(len(offsets), np.bool_)
-    ends_chunk[last] = True
-    falling = offsets[1:] < offsets[:-1]
-    falling[last[:-1]] = False
-    if bool(falling.any() or (offsets[first] < offsets_bytes).any() or (offsets[last] > buffer.sizes).any()):
+    joined = join_chunks(buffer, chunks.num_values, dtype.itemsize)
+    if joined is None:
         raise CorruptDataError("variable: the offsets of a chunk fall or leave the chunk")
-    starts, stops = offsets[first].astype(np.int64), offsets[last].astype(np.int64)
-    data = Segments(buffer.data, buffer.starts + starts, stops - starts).gather()
-    # Offsets into the joined bytes: move every chunk's by one number, and keep only the very last end.
-    shifts = np.cumsum(stops - starts) - stops
-    out = np.empty(chunks.total_values + 1, np.int32 if len(data) <= _MAX_INT32 else np.int64)
-    out[:-1] = (offsets.astype(out.dtype) + np.repeat(shifts.astype(out.dtype), num_offsets))[~ends_chunk]
-    out[-1] = len(data)
-    return VariableWidthBlock(out, data)
+    return VariableWidthBlock(*joined)
+
+
+def _pick(message: pb21.Variable, chunks: Chunks, picks: Picks, _decoder: Decoder) -> VariableWidthBlock:
+    dtype = UNSIGNED_DTYPES[_checked_offset_bits(message)]
+    buffer = chunks.only_buffer("variable")
+    offsets_bytes = (chunks.num_values + 1) * dtype.itemsize
+    if bool((offsets_bytes > buffer.sizes).any()):
+        raise CorruptDataError("variable: a chunk is shorter than the offsets of its values")
+    chunk_starts = buffer.starts[picks.chunks]
+    places = chunk_starts + picks.slots * dtype.itemsize
+    pairs = buffer.data[places[:, None] + np.arange(2 * dtype.itemsize)].view(dtype)
+    first, last = pairs[:, 0], pairs[:, 1]
+    if bool(
+        (last < first).any() or (first < offsets_bytes[picks.chunks]).any() or (last > buffer.sizes[picks.chunks]).any()
+    ):
+        raise CorruptDataError("variable: the offsets of a chunk fall or leave the chunk")
+    starts, sizes = chunk_starts + first.astype(np.int64), (last - first).astype(np.int64)
+    if bool((starts[1:] < (starts + sizes)[:-1]).any()):
+        raise CorruptDataError("variable: the offsets of a chunk fall or leave the chunk")
+    out = np.zeros(len(starts) + 1, np.int64)
+    np.cumsum(sizes, out=out[1:])
+    return VariableWidthBlock(out, Segments(buffer.data, starts, sizes).gather())
 
 
 def _decode_block(message: pb21.Variable, blocks: Chunks, _decoder: Decoder) -> VariableWidthBlock:
@@ -173,7 +183,7 @@ def _checked_offset_bits(message: pb21.Variable) -> int:
 ENCODING: Final = Encoding(
     arm="variable",
     describe=_describe,
-    mini_block=MiniBlockForm(_decode_chunks, _encode_chunks),
+    mini_block=MiniBlockForm(_decode_chunks, _encode_chunks, _pick),
     per_value=PerValueForm(_decode_rows, _encode_rows),
     block=BlockForm(_decode_block, _encode_block),
 )

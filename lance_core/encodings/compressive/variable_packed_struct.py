@@ -1,4 +1,4 @@
-"""variable_packed_struct: structs with at least one member of variable width, the members of a row side by side.
+"""variable_packed_struct: structs with a member of variable width or a fixed-size list, row by row.
 
 ::
 
@@ -14,33 +14,35 @@ Source: ``lance.encodings21.VariablePackedStruct``; checked against pylance 14.0
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from lance_core.encodings.api import (
     DataBlock,
     Decoder,
+    Encoder,
     Encoding,
     FixedRows,
+    FixedSizeListBlock,
     PerValueForm,
     StructBlock,
     VariableWidthBlock,
 )
-from lance_core.encodings.kernels.segments import Segments
-from lance_core.errors import CorruptDataError, UnsupportedEncodingError
+from lance_core.encodings.kernels.segments import Segments, interleave
+from lance_core.errors import CorruptDataError, InternalError, UnsupportedEncodingError
+from lance_core.proto import pb21
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from lance_core.proto import pb21
-
 __all__ = ["ENCODING"]
 
 _LENGTH_BITS: Final = (8, 16, 32, 64)
 _MAX_MEMBER_BITS: Final = 1 << 23
+_MAX_INT32: Final = (1 << 31) - 1
 
 
 def _describe(message: pb21.VariablePackedStruct, child: Callable[[pb21.CompressiveEncoding], str]) -> str:
@@ -67,6 +69,35 @@ def _decode_member(member: pb21.VariablePackedStruct.FieldEncoding, cursor: _Row
     raise UnsupportedEncodingError(
         f"variable_packed_struct: a member with layout {layout} is not supported", arm="variable_packed_struct"
     )
+
+
+def _encode_rows(
+    block: Any, _values_per_row: int, encoder: Encoder
+) -> tuple[pb21.CompressiveEncoding, VariableWidthBlock]:
+    if not isinstance(block, StructBlock):
+        raise InternalError(f"variable_packed_struct: cannot encode {type(block).__name__}")
+    message = pb21.VariablePackedStruct()
+    columns: list[Segments] = []
+    for member in block.members:
+        arm = "variable" if isinstance(member, VariableWidthBlock) else "flat"
+        if isinstance(member, FixedSizeListBlock):
+            arm = "fixed_size_list"
+        encoding, values = encoder.per_value(arm, member)
+        if isinstance(values, FixedRows):
+            width = values.rows.shape[1]
+            message.fields.add(value=encoding, bits_per_value=width * 8)
+            data = np.ascontiguousarray(values.rows).reshape(-1)
+            columns.append(Segments.evenly(data, block.num_values, width))
+        else:
+            width = values.offsets.itemsize
+            message.fields.add(value=encoding, bits_per_length=width * 8)
+            starts = values.offsets[:-1].astype(np.int64)
+            sizes = values.offsets[1:] - starts
+            columns.append(Segments.evenly(sizes.astype(f"<u{width}").view(np.uint8), block.num_values, width))
+            columns.append(Segments(values.data, starts, sizes))
+    data, bounds = interleave(columns)
+    encoding = pb21.CompressiveEncoding(variable_packed_struct=message)
+    return encoding, VariableWidthBlock(bounds if len(data) > _MAX_INT32 else bounds.astype(np.int32), data)
 
 
 class _RowCursor:
@@ -115,5 +146,5 @@ class _RowCursor:
 ENCODING: Final = Encoding(
     arm="variable_packed_struct",
     describe=_describe,
-    per_value=PerValueForm(_decode_rows),
+    per_value=PerValueForm(_decode_rows, _encode_rows),
 )

@@ -13,13 +13,19 @@ Source: RFC 8878 (zstd), the LZ4 block format; checked against pylance 14.0.2.
 
 from __future__ import annotations
 
-from typing import Final
+import threading
+from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import pyarrow as pa
 import zstandard
 
-__all__ = ["compress_lz4", "compress_zstd", "decompress_lz4", "decompress_zstd"]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
+__all__ = ["compress_lz4", "compress_zstd", "compress_zstd_many", "decompress_lz4", "decompress_zstd"]
+
+_OF_THREAD: Final = threading.local()
 _MAX_RAW_BYTES: Final = (1 << 31) - 1
 _ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _ZSTD_UNUSED_BIT: Final = 0x10
@@ -35,9 +41,32 @@ def compress_zstd(raw: bytes | memoryview, level: int) -> bytes:
     return len(raw).to_bytes(_ZSTD_PREFIX_BYTES, "little") + zstandard.ZstdCompressor(level=level).compress(raw)
 
 
-def compress_lz4(raw: bytes) -> bytes:
+def compress_zstd_many(
+    data: NDArray[np.uint8], starts: NDArray[np.int64], sizes: NDArray[np.int64], level: int
+) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Pack the pieces ``data[starts[i] : starts[i] + sizes[i]]``, each alone; empty ones stay empty.
+
+    Returns:
+        The packed pieces back to back, and the size of each.
+    """
+    filled = np.flatnonzero(sizes)
+    packed_sizes = np.zeros(len(sizes), np.int64)
+    if len(filled) == 0:
+        return data[:0], packed_sizes
+    segments = np.stack([starts[filled], sizes[filled]], axis=1).astype("<u8")
+    source = zstandard.BufferWithSegments(np.ascontiguousarray(data).data, segments.tobytes())
+    frames = zstandard.ZstdCompressor(level=level).multi_compress_to_buffer(source)
+    raw_sizes = sizes[filled].astype("<u8").tobytes()
+    parts: list[Any] = []
+    for index in range(len(frames)):
+        parts += [raw_sizes[index * _ZSTD_PREFIX_BYTES : (index + 1) * _ZSTD_PREFIX_BYTES], frames[index]]
+    packed_sizes[filled] = np.fromiter((len(part) for part in parts[1::2]), np.int64, len(filled)) + _ZSTD_PREFIX_BYTES
+    return np.frombuffer(b"".join(parts), np.uint8), packed_sizes
+
+
+def compress_lz4(raw: bytes | NDArray[np.uint8]) -> bytes:
     """Pack one buffer; empty stays empty."""
-    if not raw:
+    if not len(raw):
         return b""
     block: bytes = pa.Codec("lz4_raw").compress(raw, asbytes=True)
     return len(raw).to_bytes(_LZ4_PREFIX_BYTES, "little") + block
@@ -69,6 +98,14 @@ def decompress_lz4(compressed: bytes) -> bytes | None:
         return None
 
 
+def _decompressor() -> zstandard.ZstdDecompressor:
+    """The thread's own: making one costs more than unpacking a small frame, and two threads cannot share it."""
+    found: zstandard.ZstdDecompressor | None = getattr(_OF_THREAD, "decompressor", None)
+    if found is None:
+        found = _OF_THREAD.decompressor = zstandard.ZstdDecompressor()
+    return found
+
+
 def _unpack_frame(frame: bytes, raw_bytes: int | None) -> bytes | None:
     limit = _MAX_RAW_BYTES if raw_bytes is None else raw_bytes
     if limit > _MAX_RAW_BYTES:
@@ -78,10 +115,10 @@ def _unpack_frame(frame: bytes, raw_bytes: int | None) -> bytes | None:
         if promised > limit:
             return None
         if promised >= 0:
-            raw = zstandard.ZstdDecompressor().decompress(frame)
+            raw = _decompressor().decompress(frame)
         else:
             # No size in the frame: never take more than one byte beyond the limit.
-            with zstandard.ZstdDecompressor().stream_reader(frame) as reader:
+            with _decompressor().stream_reader(frame) as reader:
                 raw = reader.read(limit + 1)
     except zstandard.ZstdError:
         return None

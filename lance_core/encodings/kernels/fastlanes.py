@@ -21,18 +21,28 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from lance_core.encodings.kernels.bits import UNSIGNED_DTYPES
+from lance_core.encodings.kernels.loading import compiled_kernels
+from lance_core.encodings.kernels.segments import Segments
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-__all__ = ["BLOCK_VALUES", "block_bytes", "pack_blocks", "unpack_blocks"]
+__all__ = ["BLOCK_VALUES", "RAW", "block_bytes", "pack_blocks", "pick_words", "unpack_blocks", "unpack_pieces"]
 
 BLOCK_VALUES: Final = 1024
 """Values of one block."""
 
+RAW: Final = -1
+"""Width of a piece whose values are not packed."""
+
 _ORDER: Final = (0, 4, 2, 6, 1, 5, 3, 7)
+_ROW_GROUPS: Final = {
+    bits: np.argsort([position * bits // 64 for position in _ORDER[: bits // 8]]) for bits in (8, 16, 32, 64)
+}
+"""Of each width of words: which eight rows hold the values of each of the ``bits / 8`` parts of 128 neighbours."""
+
 _BATCH_BYTES: Final = 1 << 21
 """Unpacked bytes worked on at a time: few enough for the caches, enough to hide what a call to numpy costs."""
 
@@ -40,6 +50,56 @@ _BATCH_BYTES: Final = 1 << 21
 def block_bytes(packed_bits: int) -> int:
     """Bytes of one block packed to ``packed_bits`` bits, whatever the type's width."""
     return BLOCK_VALUES // 8 * packed_bits
+
+
+def unpack_pieces(
+    data: NDArray[np.uint8],
+    starts: NDArray[np.int64],
+    widths: NDArray[np.int64],
+    num_values: NDArray[np.int64],
+    value_bits: int,
+) -> NDArray[Any]:
+    """The first values of many blocks of different widths, one piece behind the other.
+
+    The caller has checked that every block lies within the data: ``128 * width`` bytes, or for width :data:`RAW` the
+    bytes of its values.
+
+    Args:
+        data: holds the blocks.
+        starts: (num_pieces,) ascending, where each block starts, in bytes.
+        widths: (num_pieces,) 0 to ``value_bits``, or :data:`RAW`: the values follow each other as they are.
+        num_values: (num_pieces,) 0 to 1024: so many values of the block are wanted.
+        value_bits: 8, 16, 32 or 64.
+
+    Returns:
+        Fresh (sum of num_values,) words.
+    """
+    dtype = UNSIGNED_DTYPES[value_bits]
+    out = np.empty(int(num_values.sum()), dtype)
+    compiled = compiled_kernels("fastlanes", out.nbytes)
+    if compiled is not None and bool((starts % 8 == starts[:1] % 8).all()):
+        compiled.unpack(data, starts, widths, num_values, value_bits, out.view(np.uint8))
+        return out
+    blocks = np.empty((len(starts), BLOCK_VALUES), dtype)
+    for width in np.unique(widths).tolist():
+        chosen = np.flatnonzero(widths == width)
+        if width == RAW:
+            lengths = num_values[chosen]
+            raw = Segments(data, starts[chosen], lengths * dtype.itemsize).gather()
+            columns = np.arange(len(raw) // dtype.itemsize) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+            blocks[np.repeat(chosen, lengths), columns] = raw.view(dtype)
+            continue
+        size = block_bytes(width)
+        segments = Segments(data, starts[chosen], np.full(len(chosen), size, np.int64))
+        packed = segments.rows(size).view(dtype) if width else blocks[chosen, :0]
+        if len(chosen) == len(blocks):
+            unpack_blocks(packed, value_bits, width, blocks)
+        else:
+            unpacked = np.empty((len(chosen), BLOCK_VALUES), dtype)
+            unpack_blocks(packed, value_bits, width, unpacked)
+            blocks[chosen] = unpacked
+    row_starts = np.arange(len(blocks)) * blocks.strides[0]
+    return Segments(blocks.reshape(-1).view(np.uint8), row_starts, num_values * dtype.itemsize).gather().view(dtype)
 
 
 def unpack_blocks(words: NDArray[Any], value_bits: int, packed_bits: int, out: NDArray[Any]) -> None:
@@ -86,6 +146,10 @@ def pack_blocks(values: NDArray[Any], value_bits: int, packed_bits: int) -> NDAr
     word = dtype.type
     lanes = BLOCK_VALUES // value_bits
     out = np.empty((len(values), lanes * packed_bits), dtype)
+    compiled = compiled_kernels("fastlanes", values.nbytes) if packed_bits and values.flags.c_contiguous else None
+    if compiled is not None:
+        compiled.pack(values.reshape(-1).view(np.uint64), value_bits, packed_bits, out.reshape(-1).view(np.uint64))
+        return out
     for batch in _batches(len(values) if packed_bits else 0, value_bits):
         source, packed = values[batch], out[batch]
         shifted = np.empty((len(source), lanes), dtype)
@@ -100,6 +164,52 @@ def pack_blocks(values: NDArray[Any], value_bits: int, packed_bits: int) -> NDAr
             if shift + packed_bits > value_bits:
                 np.right_shift(bits, word(value_bits - shift), out=_word(packed, at + 1, lanes))
     return out
+
+
+def pick_words(
+    data: NDArray[np.uint8],
+    starts: NDArray[np.int64],
+    slots: NDArray[np.int64],
+    value_bits: int,
+    packed_bits: NDArray[np.int64],
+) -> NDArray[Any]:
+    """Unpack single values of many blocks.
+
+    Args:
+        data: bytes that hold the blocks.
+        starts: (num_picks,) where the block of each value starts; the caller has checked that blocks lie inside.
+        slots: (num_picks,) number of each value in its block, 0 to 1023.
+        value_bits: 8, 16, 32 or 64.
+        packed_bits: (num_picks,) width of each value's block, 0 to ``value_bits``.
+
+    Returns:
+        (num_picks,) words.
+    """
+    dtype = UNSIGNED_DTYPES[value_bits]
+    lanes = BLOCK_VALUES // value_bits
+    group, lane = np.divmod(slots % 128, lanes)
+    rows = _ROW_GROUPS[value_bits][group] * 8 + slots // 128
+    at, shift = np.divmod(rows * packed_bits, value_bits)
+    has_words = packed_bits > 0
+    if not bool(has_words.any()):
+        return np.zeros(len(slots), dtype)
+    # A block of width 0 has no words: the start of the data stands in, and is masked away.
+    places = np.where(has_words, starts + (at * lanes + lane) * dtype.itemsize, 0)
+    shifts = shift.astype(dtype)
+    found = _words_at(data, places, dtype) >> shifts
+    spills = shift + packed_bits > value_bits
+    if bool(spills.any()):
+        above = _words_at(data, places[spills] + lanes * dtype.itemsize, dtype)
+        found[spills] |= above << (dtype.type(value_bits) - shifts[spills])
+    masks = (np.iinfo(dtype).max >> (value_bits - np.maximum(packed_bits, 1)).astype(dtype)).astype(dtype)
+    picked: NDArray[Any] = np.where(has_words, found & masks, dtype.type(0))
+    return picked
+
+
+def _words_at(data: NDArray[np.uint8], places: NDArray[np.int64], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Words at any bytes."""
+    words: NDArray[Any] = data[places[:, None] + np.arange(dtype.itemsize)].view(dtype).reshape(-1)
+    return words
 
 
 def _word(packed: NDArray[Any], at: int, lanes: int) -> NDArray[Any]:

@@ -11,7 +11,11 @@
 A string never ends inside an escape, so a run of 255s alternates between escape and literal from its start.
 
 Expanding is one Arrow ``take`` from a list of all words that a code can stand for: symbol, nothing (for an escape), or
-one byte (behind an escape). No formulation in numpy alone was faster.
+one byte (behind an escape). No formulation in numpy alone was faster. Large inputs go to the compiled kernel; finding
+symbols and compressing exist only there.
+
+Symbols are found on a sample, in rounds: compress it with the symbols so far, count codes and pairs of neighbours, and
+keep those symbols and pairs that cover the most bytes.
 
 Source: Boncz, Neumann and Leis, "FSST: Fast Random Access String Compression", VLDB 2020; checked against pylance
 14.0.2.
@@ -25,10 +29,20 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
+from lance_core.encodings.kernels.loading import compiled_kernels, load_now
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["MAX_CODES", "SymbolTable", "expand_codes", "parse_symbols"]
+__all__ = [
+    "MAX_CODES",
+    "SymbolTable",
+    "compress_strings",
+    "expand_codes",
+    "parse_symbols",
+    "serialize_symbols",
+    "train_symbols",
+]
 
 MAX_CODES: Final = (1 << 28) - 1
 """Compressed bytes that can be expanded at once: the result stays below 2 GiB."""
@@ -36,6 +50,21 @@ MAX_CODES: Final = (1 << 28) - 1
 _MAGIC: Final = 0x46535354
 _ESCAPE: Final = 255
 _SYMBOL_BYTES: Final = 8
+_TABLE_BYTES: Final = 2312
+_MAX_INT32: Final = (1 << 31) - 1
+
+_SAMPLE_BYTES: Final = 1 << 15
+_MAX_PIECE_BYTES: Final = 512
+_ROUNDS: Final = 8
+_CANDIDATE_SLOTS: Final = 1 << 16
+_MAX_CANDIDATES: Final = 1024
+"""More than fit a table: some collide with better ones."""
+_MANY_STRINGS: Final = 1024
+_MEASURED_PART: Final = 32
+_ROOM: Final = 1.03
+_SLACK_BYTES: Final = 64
+_FULL_COUNT: Final = 5
+"""A candidate of the last round was seen so often in the sample; of an earlier round in proportion to its share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +104,155 @@ def expand_codes(
         offsets: (num_strings + 1,) positions in ``codes``.
 
     Returns:
-        The bytes and the (num_strings + 1,) int32 offsets into them; None if the codes end inside an escape.
+        The bytes and the (num_strings + 1,) int32 offsets into them; None if a string ends inside an escape.
     """
     if len(codes) == 0:
         return codes, offsets.astype(np.int32)
+    compiled = compiled_kernels("fsst_expand", len(codes))
+    if compiled is not None:
+        return _expand_compiled(compiled, table, codes, offsets)
+    return _expand_with_take(table, codes, offsets)
+
+
+def serialize_symbols(table: SymbolTable) -> bytes:
+    """The bytes of a table, 2312 whatever the number of symbols."""
+    header = _MAGIC << 32 | int(table.is_compressed) << 24 | len(table.symbols)
+    symbols = b"".join(symbol.ljust(_SYMBOL_BYTES, b"\0") for symbol in table.symbols)
+    packed = header.to_bytes(_SYMBOL_BYTES, "little") + symbols + bytes(len(symbol) for symbol in table.symbols)
+    return packed.ljust(_TABLE_BYTES, b"\0")
+
+
+def train_symbols(data: NDArray[np.uint8], offsets: NDArray[Any]) -> SymbolTable | None:
+    """Find symbols for strings like these; the same strings always give the same symbols.
+
+    Args:
+        data: (num_bytes,) uint8.
+        offsets: (num_strings + 1,) ascending positions in ``data``.
+
+    Returns:
+        The table; None where numba does not work.
+    """
+    compiled = load_now("fsst")
+    if compiled is None:
+        return None
+    words, lengths = np.zeros(256, np.uint64), np.zeros(256, np.int64)
+    matcher = _matcher(compiled, (), words, lengths)
+    num_symbols = 0
+    starts, stops = _sample(offsets)
+    for number in range(1, _ROUNDS + 1):
+        # The first symbols are crude: a part of the sample is enough for them.
+        chosen = slice(number, None, _ROUNDS // number) if number < _ROUNDS else slice(None)
+        codes, bounds = _compress(compiled, matcher, data, starts[chosen], stops[chosen], np.dtype(np.int64))
+        singles = np.zeros(compiled.PSEUDO_CODES, np.int32)
+        doubles = np.zeros((compiled.PSEUDO_CODES, compiled.PSEUDO_CODES), np.int32)
+        compiled.count_codes(codes, bounds, words, lengths, singles, doubles)
+        found_words = np.zeros(_CANDIDATE_SLOTS, np.uint64)
+        found_lengths, gains = np.zeros(_CANDIDATE_SLOTS, np.int64), np.zeros(_CANDIDATE_SLOTS, np.int64)
+        least = max(1, _FULL_COUNT * number // _ROUNDS)
+        compiled.candidates(singles, doubles, words, lengths, num_symbols, least, found_words, found_lengths, gains)
+        filled = np.flatnonzero(found_lengths)
+        best = filled[np.argsort(-gains[filled], kind="stable")[:_MAX_CANDIDATES]]
+        words, lengths = np.zeros(256, np.uint64), np.zeros(256, np.int64)
+        num_symbols = compiled.build(found_words[best], found_lengths[best], False, words, lengths, *matcher)
+    pairs = zip(words[:num_symbols].tolist(), lengths[:num_symbols].tolist(), strict=True)
+    return SymbolTable(True, tuple(word.to_bytes(_SYMBOL_BYTES, "little")[:length] for word, length in pairs))
+
+
+def compress_strings(
+    table: SymbolTable, data: NDArray[np.uint8], offsets: NDArray[Any]
+) -> tuple[NDArray[np.uint8], NDArray[Any]] | None:
+    """Compress many strings.
+
+    Args:
+        table: from :func:`train_symbols`, or any other.
+        data: (num_bytes,) uint8.
+        offsets: (num_strings + 1,) ascending positions in ``data``; the first need not be 0.
+
+    Returns:
+        The codes and the (num_strings + 1,) offsets into them, which start at 0; None where numba does not work.
+    """
+    compiled = load_now("fsst")
+    if compiled is None:
+        return None
+    matcher = _matcher(compiled, table.symbols, np.zeros(256, np.uint64), np.zeros(256, np.int64))
+    is_small = 2 * (int(offsets[-1]) - int(offsets[0])) <= _MAX_INT32
+    return _compress(compiled, matcher, data, offsets[:-1], offsets[1:], np.dtype(np.int32 if is_small else np.int64))
+
+
+def _sample(offsets: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Starts and stops of pieces of strings at even distances in the data."""
+    first, last = int(offsets[0]), int(offsets[-1])
+    mean_bytes = (last - first) / max(1, len(offsets) - 1)
+    num_pieces = int(_SAMPLE_BYTES / min(max(mean_bytes, 1), _MAX_PIECE_BYTES)) + 1
+    positions = first + np.arange(num_pieces) * (last - first) // num_pieces
+    chosen = np.searchsorted(offsets, positions.astype(offsets.dtype), side="right") - 1
+    chosen = np.minimum(chosen, len(offsets) - 2)
+    starts, stops = offsets[chosen].astype(np.int64), offsets[chosen + 1].astype(np.int64)
+    starts = np.where(stops - starts > _MAX_PIECE_BYTES, positions, starts)
+    stops = np.minimum(stops, starts + _MAX_PIECE_BYTES)
+    starts, indices = np.unique(starts, return_index=True)
+    return starts, stops[indices]
+
+
+def _matcher(
+    compiled: Any, symbols: tuple[bytes, ...], words: NDArray[np.uint64], lengths: NDArray[np.int64]
+) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
+    """The tables that find symbols; ``words`` and ``lengths`` are (256,) and filled."""
+    hashes, pairs = np.empty(compiled.HASHES, np.uint64), np.empty(compiled.PAIRS, np.int32)
+    given = np.array([int.from_bytes(symbol, "little") for symbol in symbols], np.uint64)
+    given_lengths = np.array([len(symbol) for symbol in symbols], np.int64)
+    compiled.build(given, given_lengths, True, words, lengths, hashes, pairs)
+    return hashes, pairs
+
+
+def _compress(
+    compiled: Any,
+    matcher: tuple[NDArray[np.uint64], NDArray[np.int32]],
+    data: NDArray[np.uint8],
+    starts: NDArray[Any],
+    stops: NDArray[Any],
+    dtype: np.dtype[Any],
+) -> tuple[NDArray[np.uint8], NDArray[Any]]:
+    num_bytes = int((stops - starts).sum(dtype=np.int64))
+    codes, offsets = np.empty(2 * num_bytes + 1, np.uint8), np.empty(len(starts) + 1, dtype)
+    compiled.compress(data, starts, stops, *matcher, codes, offsets)
+    return codes[: int(offsets[-1])], offsets
+
+
+def _expand_compiled(
+    compiled: Any, table: SymbolTable, codes: NDArray[np.uint8], offsets: NDArray[Any]
+) -> tuple[NDArray[np.uint8], NDArray[np.int32]] | None:
+    words, lengths = np.zeros(256, np.uint64), np.zeros(256, np.int64)
+    for code, symbol in enumerate(table.symbols):
+        words[code], lengths[code] = int.from_bytes(symbol, "little"), len(symbol)
+    num_strings = len(offsets) - 1
+    # How much room is needed, a part at each end shows; only if that deceives the rest is measured.
+    part = num_strings // _MEASURED_PART
+    ends = [offsets[: part + 1], offsets[-part - 1 :]] if num_strings >= _MANY_STRINGS else [offsets]
+    sizes = [compiled.measure(codes, end, lengths) for end in ends]
+    if min(sizes) < 0:
+        return None
+    num_bytes = sum(sizes)
+    if len(ends) > 1:
+        codes_measured = max(1, sum(int(end[-1]) - int(end[0]) for end in ends))
+        num_bytes = int(num_bytes * _ROOM * ((int(offsets[-1]) - int(offsets[0])) / codes_measured))
+    expanded_offsets = np.zeros(len(offsets), np.int32)
+    room = np.empty(num_bytes + _SLACK_BYTES, np.uint8)
+    reached = compiled.expand(codes, offsets, 0, words, lengths, room, expanded_offsets)
+    if 0 <= reached < num_strings:
+        left = compiled.measure(codes, offsets[reached:], lengths)
+        done = room[: int(expanded_offsets[reached])]
+        # Behind the last string a whole one of its codes might still follow, as far as the kernel knows.
+        longest = _SYMBOL_BYTES * int((offsets[reached + 1 :] - offsets[reached:-1]).max())
+        room = np.empty(len(done) + max(left, 0) + longest + _SLACK_BYTES, np.uint8)
+        room[: len(done)] = done
+        reached = compiled.expand(codes, offsets, reached, words, lengths, room, expanded_offsets)
+    return None if reached < num_strings else (room[: int(expanded_offsets[-1])], expanded_offsets)
+
+
+def _expand_with_take(
+    table: SymbolTable, codes: NDArray[np.uint8], offsets: NDArray[Any]
+) -> tuple[NDArray[np.uint8], NDArray[np.int32]] | None:
     words = [*table.symbols, *[b""] * (256 - len(table.symbols)), *(bytes([literal]) for literal in range(256))]
     indices = codes.astype(np.uint16)
     in_escape_run = np.flatnonzero(codes == _ESCAPE)
@@ -87,7 +261,9 @@ def expand_codes(
         starts_run = np.append(True, np.diff(in_escape_run) != 1)
         run_start = np.maximum.accumulate(np.where(starts_run, position, 0))
         escapes = in_escape_run[(position - run_start) % 2 == 0]
-        if int(escapes[-1]) + 1 == len(codes):
+        ends_open = np.zeros(len(codes) + 1, np.bool_)
+        ends_open[escapes + 1] = True
+        if bool(ends_open[offsets[1:]][offsets[1:] > offsets[:-1]].any()):
             return None
         indices[escapes + 1] += 256
     expanded = pa.array(words, pa.binary()).take(pa.array(indices))

@@ -15,7 +15,35 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["expand_runs"]
+__all__ = ["expand_runs", "find_runs"]
+
+_MAX_RUN = 255
+
+
+def find_runs(
+    values: NDArray[Any], chunk_bounds: NDArray[np.int64]
+) -> tuple[NDArray[Any], NDArray[np.uint8], NDArray[np.int64]]:
+    """The runs of many chunks; the inverse of :func:`expand_runs`.
+
+    Args:
+        values: (num_values,) words.
+        chunk_bounds: (num_chunks + 1,) value at which each chunk starts, the end included; chunks may be empty.
+
+    Returns:
+        One value per run, the length of each run, and the number of runs of each chunk.
+    """
+    if len(values) == 0:
+        return values, np.empty(0, np.uint8), np.zeros(len(chunk_bounds) - 1, np.int64)
+    changes = np.flatnonzero(values[1:] != values[:-1]) + 1
+    starts = np.union1d(changes, chunk_bounds[:-1][np.diff(chunk_bounds) > 0])
+    lengths = np.diff(np.append(starts, len(values)))
+    pieces = -(-lengths // _MAX_RUN)
+    piece_lengths = np.full(int(pieces.sum()), _MAX_RUN, np.uint8)
+    last = np.cumsum(pieces) - 1
+    piece_lengths[last] = lengths - (pieces - 1) * _MAX_RUN
+    first_runs = np.searchsorted(starts, chunk_bounds)
+    runs_before = np.append(0, last + 1)[first_runs]
+    return np.repeat(values[starts], pieces), piece_lengths, np.diff(runs_before)
 
 
 def expand_runs(

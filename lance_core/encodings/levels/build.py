@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from lance_core.encodings.kernels.level_runs import replace_by_items
 from lance_core.encodings.levels.layers import (
     ALL_VALID_ITEM,
     ALL_VALID_LIST,
@@ -178,7 +179,8 @@ class _Shredding:
         else:
             opens = self.repetition == 0 if self.closed is None else (self.repetition == 0) & ~self.closed
             self.repetition[opens] = repetition_level
-        self._replace_by_items(lengths, filled)
+        self.repetition, self.definition, self.closed = replace_by_items(lengths, self.repetition, self.definition)
+        self.num_levels = len(self.repetition)
 
     def repeat_slots(self, dimension: int) -> None:
         """Replace every slot by ``dimension`` of them; only at top level, where no list has been opened."""
@@ -191,17 +193,6 @@ class _Shredding:
         empty = hollow if self.closed is None else hollow & ~self.closed
         marks = np.multiply(empty, np.uint16(level), dtype=np.uint16)
         self.definition = marks if self.definition is None else np.where(self.definition == 0, marks, self.definition)
-
-    def _replace_by_items(self, lengths: NDArray[np.int64], filled: NDArray[np.bool_]) -> None:
-        num_entries = np.maximum(lengths, 1)
-        stops = np.cumsum(num_entries)
-        self.num_levels = int(stops[-1]) if len(stops) else 0
-        repetition = np.zeros(self.num_levels, np.uint16)
-        repetition[stops - num_entries] = 0 if self.repetition is None else self.repetition
-        self.repetition = repetition
-        if self.definition is not None:
-            self.definition = np.repeat(self.definition, num_entries)
-        self.closed = None if bool(filled.all()) else np.repeat(~filled, num_entries)
 
     def _spread(self, slots: NDArray[Any], fill: np.generic) -> NDArray[Any]:
         """One entry per slot to one entry per level, closed levels getting ``fill``."""

@@ -110,7 +110,9 @@ def _walk(field: Field, array: pa.Array, place: _Place) -> list[NestedLeaf]:
         array = array.storage
     validity = _both(validity_of(array), place.validity)
     if field.is_packed or field.is_blob:
-        raise NotSupportedError(f"field {field.name!r}: packed structs and blobs cannot be written", field=field.name)
+        # Stored row by row in one column; of values outside the pages these are the descriptors.
+        _require(pa.types.is_struct(array.type), field, array)
+        return [NestedLeaf(field, (*place.slots, ItemSlots(validity, len(array))), array)]
     if field.is_struct:
         _require(pa.types.is_struct(array.type), field, array)
         return _walk_struct(field, array, validity, place)
@@ -177,10 +179,10 @@ def _walk_fixed_size_list(
     field: Field, array: pa.FixedSizeListArray, validity: NDArray[np.bool_] | None, place: _Place
 ) -> list[NestedLeaf]:
     struct = field.children[0]
-    if place.slots or any(child.children for child in struct.children):
+    if place.slots or any(node.children and not node.is_struct for child in struct.children for node in child.walk()):
         # pylance 14.0.2 fails on these when writing or reading, see docs/concepts/levels.md.
         raise NotSupportedError(
-            f"field {field.name!r}: a fixed-size list of structs must be a top-level column of flat structs",
+            f"field {field.name!r}: a fixed-size list of structs must be a top-level column without lists in it",
             field=field.name,
         )
     dimension = array.type.list_size

@@ -9,10 +9,9 @@ Source: ``lance.encodings21.RepDefLayer``; behaviour of pylance 14.0.2.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from lance_core.encodings.kernels.list_levels import ListRules, peel_full_lists, peel_lists
 from lance_core.encodings.levels.layers import (
     ALL_VALID_ITEM,
     DEFINITION_LEVELS,
@@ -25,6 +24,7 @@ from lance_core.encodings.levels.layers import (
 from lance_core.errors import CorruptDataError
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
     from lance_core.encodings.levels.build import Levels
@@ -92,11 +92,12 @@ class Unraveler:
             return None
         return self._current_definition(self._definition) <= passed
 
-    def offsets(self) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
+    def offsets(self) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
         """Peel a list layer.
 
         Returns:
-            (num_slots + 1,) offsets from 0 into the slots of the layer inside, and the validity as in :meth:`validity`.
+            (num_slots + 1,) int32 or int64 offsets from 0 into the slots of the layer inside, and the validity as in
+            :meth:`validity`.
 
         Raises:
             CorruptDataError: the page has no list layer here, or its repetition levels are missing.
@@ -110,13 +111,13 @@ class Unraveler:
         self._num_definition_passed += DEFINITION_LEVELS[code]
         empty_level = self._num_definition_passed if code in (EMPTYABLE_LIST, NULL_AND_EMPTY_LIST) else 0
         self._num_lists_passed += 1
-        starts = np.flatnonzero(self._repetition != 0)
-        num_levels = len(self._repetition)
-        self._repetition = self._repetition[starts] - np.uint16(1)
         if self._definition is None:
-            return np.append(starts, num_levels), None
-        self._definition = self._definition[starts]
-        return self._lists_with_holes(starts, num_levels, null_level, empty_level)
+            peeled = peel_full_lists(self._repetition)
+        else:
+            rules = ListRules(null_level, empty_level, self._num_definition_passed, self._highest_slot())
+            peeled = peel_lists(self._repetition, self._definition, rules)
+        self._repetition, self._definition = peeled.repetition, peeled.definition
+        return peeled.offsets, peeled.validity
 
     def keep_first_of(self, dimension: int) -> None:
         """Before ``validity()`` of a fixed-size list of structs: keep one level out of each ``dimension``.
@@ -147,29 +148,12 @@ class Unraveler:
             return definition
         return definition[definition <= highest]
 
-    def _lists_with_holes(
-        self, starts: NDArray[np.int64], num_levels: int, null_level: int, empty_level: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
-        definition = self._definition
-        if definition is None:
-            return np.append(starts, num_levels), None
-        highest_own = self._num_definition_passed
+    def _highest_slot(self) -> int:
+        """The highest definition level that still is a slot of the list layer just peeled."""
         # A null of the item layers directly outside (a null struct) still is a slot of this list layer.
-        highest_slot = highest_own
+        highest = self._num_definition_passed
         for code in self._codes[self._next_layer :]:
             if code in LIST_LAYERS:
                 break
-            highest_slot += code == NULLABLE_ITEM
-        is_slot = definition <= highest_slot
-        is_null = definition > highest_own
-        if null_level:
-            is_null |= definition == null_level
-        is_hollow = is_null | (definition == empty_level) if empty_level else is_null
-        # Levels that start an entry which is null, empty or no slot at all stand for no child.
-        is_child = np.ones(num_levels, np.bool_)
-        is_child[starts] = is_slot & ~is_hollow
-        children_before = np.zeros(num_levels + 1, np.int64)
-        np.cumsum(is_child, out=children_before[1:])
-        offsets = np.append(children_before[starts[is_slot]], children_before[-1])
-        validity = ~is_null[is_slot]
-        return offsets, None if bool(validity.all()) else validity
+            highest += code == NULLABLE_ITEM
+        return highest

@@ -28,17 +28,55 @@ if TYPE_CHECKING:
 
     from lance_core.proto import pb21
 
-__all__ = ["ChunkDirectory", "aligned_sizes", "chunk_headers", "chunk_words"]
+__all__ = ["ChunkDirectory", "ChunkTable", "aligned_sizes", "chunk_headers", "chunk_words"]
 
 _LOG2_BITS: Final = 4
 _MAX_VALUE_BUFFERS: Final = 64
 _MAX_CHUNK_VALUES: Final = 1 << 32
 _MAX_CHUNK_BYTES: Final = 1 << (32 - _LOG2_BITS + 3)
+_MAX_SMALL_CHUNK_BYTES: Final = 1 << (16 - _LOG2_BITS + 3)
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkTable:
+    """Where the chunks of a page are, from the chunk words alone.
+
+    Attributes:
+        starts: (num_chunks,) int64, bytes from the start of page buffer 1.
+        stops: (num_chunks,) int64.
+        num_values: (num_chunks,) int64 value slots of each chunk.
+        value_stops: (num_chunks,) int64 value slots up to the end of each chunk.
+    """
+
+    starts: NDArray[np.int64]
+    stops: NDArray[np.int64]
+    num_values: NDArray[np.int64]
+    value_stops: NDArray[np.int64]
+
+    @classmethod
+    def parse(cls, layout: pb21.MiniBlockLayout, words: NDArray[np.uint8], data_bytes: int) -> ChunkTable:
+        """Read page buffer 0.
+
+        Args:
+            layout: description of the page.
+            words: page buffer 0.
+            data_bytes: size of page buffer 1.
+
+        Raises:
+            CorruptDataError: sizes do not add up.
+        """
+        starts, chunk_bytes, num_values = _parse_words(words, _word_bytes(layout), data_bytes, layout.num_items)
+        return cls(starts, starts + chunk_bytes, num_values, np.cumsum(num_values))
+
+    @property
+    def num_chunks(self) -> int:
+        """Chunks of the page."""
+        return len(self.starts)
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkDirectory:
-    """Parsed headers of the chunks of a page.
+    """Parsed headers of some chunks of a page.
 
     Attributes:
         num_values: (num_chunks,) int64 value slots of each chunk.
@@ -55,21 +93,35 @@ class ChunkDirectory:
     values: tuple[Segments, ...]
 
     @classmethod
-    def parse(cls, layout: pb21.MiniBlockLayout, words: NDArray[np.uint8], data: NDArray[np.uint8]) -> ChunkDirectory:
-        """Read page buffer 0 and the chunk headers in page buffer 1, and check every size and position.
+    def parse(
+        cls,
+        layout: pb21.MiniBlockLayout,
+        table: ChunkTable,
+        chosen: slice | NDArray[np.int64],
+        data: NDArray[np.uint8],
+        starts: NDArray[np.int64],
+    ) -> ChunkDirectory:
+        """Read the headers of chunks, and check every size and position.
+
+        Args:
+            layout: description of the page.
+            table: all chunks of the page.
+            chosen: the chunks that are at hand, ascending.
+            data: bytes that hold them.
+            starts: (num_chosen,) int64: where each of them starts in ``data``.
 
         Raises:
             CorruptDataError: sizes do not add up.
             UnsupportedEncodingError: more value buffers than any known encoding has.
         """
-        word_bytes = 4 if layout.has_large_chunk else 2
-        starts, chunk_bytes, num_values = _parse_words(words, word_bytes, len(data), layout.num_items)
+        num_values = table.num_values[chosen]
+        chunk_bytes = table.stops[chosen] - table.starts[chosen]
         num_buffers = layout.num_buffers
         if num_buffers > _MAX_VALUE_BUFFERS:
             raise UnsupportedEncodingError(f"mini-block chunks with {num_buffers} value buffers are not supported")
         widths = [2] * (1 + layout.HasField("rep_compression") + layout.HasField("def_compression"))
         num_level_fields = len(widths)
-        widths += [word_bytes] * num_buffers
+        widths += [_word_bytes(layout)] * num_buffers
         header_bytes = align_up(sum(widths), CHUNK_ALIGNMENT)
         if bool((chunk_bytes < header_bytes).any()):
             raise CorruptDataError(f"a mini-block chunk is shorter than its header of {header_bytes} bytes")
@@ -85,39 +137,38 @@ class ChunkDirectory:
             tuple(buffers[num_level_fields - 1 :]),
         )
 
-    @property
-    def num_chunks(self) -> int:
-        """Chunks of the page."""
-        return len(self.num_values)
 
-    def select(self, start: int, stop: int) -> ChunkDirectory:
-        """Chunks ``[start, stop)``."""
-        chosen = slice(start, stop)
-        return ChunkDirectory(
-            self.num_values[chosen],
-            self.num_levels[chosen],
-            None if self.repetition is None else self.repetition.select(chosen),
-            None if self.definition is None else self.definition.select(chosen),
-            tuple(buffer.select(chosen) for buffer in self.values),
-        )
+def _word_bytes(layout: pb21.MiniBlockLayout) -> int:
+    return 4 if layout.has_large_chunk else 2
 
 
-def chunk_words(chunk_bytes: NDArray[np.int64], num_values: NDArray[np.int64]) -> NDArray[np.uint32] | None:
-    """Page buffer 0 of a 2.2 page, or None if a chunk is too large for its word."""
-    if int(chunk_bytes.max(initial=0)) > _MAX_CHUNK_BYTES:
+def chunk_words(
+    chunk_bytes: NDArray[np.int64], num_values: NDArray[np.int64], *, is_large: bool
+) -> NDArray[np.unsignedinteger] | None:
+    """Page buffer 0, or None if a chunk is too large for its word; ``is_large`` = words of 32 bits, as 2.2 has them."""
+    if int(chunk_bytes.max(initial=0)) > (_MAX_CHUNK_BYTES if is_large else _MAX_SMALL_CHUNK_BYTES):
         return None
     words = (chunk_bytes // CHUNK_ALIGNMENT - 1) << _LOG2_BITS
     words[:-1] |= int(num_values[0]).bit_length() - 1
-    return words.astype("<u4")
+    return words.astype("<u4" if is_large else "<u2")
 
 
 def chunk_headers(
-    num_levels: NDArray[np.int64], level_sizes: list[NDArray[np.int64]], value_sizes: list[NDArray[np.int64]]
-) -> NDArray[np.uint8]:
-    """Headers of the chunks of a 2.2 page, padding included: (num_chunks, header_bytes) uint8."""
+    num_levels: NDArray[np.int64],
+    level_sizes: list[NDArray[np.int64]],
+    value_sizes: list[NDArray[np.int64]],
+    *,
+    is_large: bool,
+) -> NDArray[np.uint8] | None:
+    """Headers of the chunks, padding included: (num_chunks, header_bytes) uint8; None if a number does not fit."""
+    limit = (1 << 16) - 1
+    if any(int(numbers.max(initial=0)) > limit for numbers in (num_levels, *level_sizes)):
+        return None
+    if not is_large and any(int(sizes.max(initial=0)) > limit for sizes in value_sizes):
+        return None
     fields = [(num_levels, "<u2")]
     fields += [(sizes, "<u2") for sizes in level_sizes]
-    fields += [(sizes, "<u4") for sizes in value_sizes]
+    fields += [(sizes, "<u4" if is_large else "<u2") for sizes in value_sizes]
     num_bytes = sum(np.dtype(dtype).itemsize for _, dtype in fields)
     headers = np.zeros((len(num_levels), align_up(num_bytes, CHUNK_ALIGNMENT)), np.uint8)
     at = 0

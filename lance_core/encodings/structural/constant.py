@@ -19,6 +19,7 @@ Source: ``lance.encodings21.ConstantLayout``; checked against pylance 14.0.2.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -35,7 +36,8 @@ from lance_core.encodings.kernels.segments import Segments
 from lance_core.encodings.levels.build import Levels
 from lance_core.encodings.levels.layers import NULLABLE_ITEM, Layers
 from lance_core.encodings.structural.level_buffers import check_levels, decode_levels, encode_levels
-from lance_core.encodings.structural.rows import cut_rows
+from lance_core.encodings.structural.page_steps import Wanted
+from lance_core.encodings.structural.rows import cut_rows, pick_rows
 from lance_core.errors import CorruptDataError, InternalError, UnsupportedEncodingError
 from lance_core.proto import pb21
 
@@ -45,8 +47,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lance_core.encodings.api import DataBlock, Decoder
+    from lance_core.encodings.structural.page_steps import PageSteps, Rows
 
-__all__ = ["decode", "encode_all_null", "encode_scalar"]
+__all__ = ["ConstantState", "encode_all_null", "encode_scalar", "open_page"]
 
 _MAX_INLINE_BYTES: Final = 32
 _U32_BYTES: Final = 4
@@ -54,8 +57,17 @@ _MAX_LEVELS_PER_BYTE: Final = 256
 _MAX_LEVELS_FOR_FREE: Final = 1024
 
 
-def encode_all_null(levels: Levels, *, num_rows: int) -> EncodedPage:
-    """A page without any value: every visible level is null, or there is none."""
+def encode_all_null(
+    levels: Levels, *, num_rows: int, encoded_levels: bool = True, run_levels: bool = True
+) -> EncodedPage:
+    """A page without any value: every visible level is null, or there is none.
+
+    Args:
+        levels: of the page.
+        num_rows: value of ``Page.length``.
+        encoded_levels: levels may be encoded, as in 2.2; else they are raw words.
+        run_levels: they may be run-length encoded.
+    """
     layout = pb21.ConstantLayout(layers=levels.layers.codes)
     if levels.layers.codes == (NULLABLE_ITEM,):
         return EncodedPage(pb21.PageLayout(constant=layout), (), num_rows)
@@ -68,7 +80,10 @@ def encode_all_null(levels: Levels, *, num_rows: int) -> EncodedPage:
         if values is None:
             buffers.append(pa.py_buffer(b""))
             continue
-        encoding, segments = encode_levels(values, num_levels)
+        if not encoded_levels:
+            buffers.append(pa.py_buffer(values.astype("<u2", copy=False)))
+            continue
+        encoding, segments = encode_levels(values, num_levels, allow_runs=run_levels)
         compression.CopyFrom(encoding)
         setattr(layout, count, levels.num_levels)
         buffers.append(pa.py_buffer(segments.segment(0)))
@@ -105,14 +120,16 @@ def _serialize_scalar(value: FixedWidthBlock | VariableWidthBlock) -> bytes:
     return sizes.tobytes() + b"".join(parts)
 
 
-def decode(
-    layout: pb21.ConstantLayout,
-    buffers: Sequence[NDArray[np.uint8]],
-    num_rows: int,
-    rows: tuple[int, int],
-    decoder: Decoder,
-) -> tuple[Levels, DataBlock]:
-    """Decode rows ``[start, stop)`` of a page; without levels the work depends on these rows alone.
+def open_page(
+    layout: pb21.ConstantLayout, sizes: Sequence[int], num_rows: int, decoder: Decoder
+) -> PageSteps[ConstantState]:
+    """Read all of a page: its one value and its levels.
+
+    Args:
+        layout: description of the page.
+        sizes: bytes of each of its buffers.
+        num_rows: value of ``Page.length``.
+        decoder: decodes levels.
 
     Raises:
         CorruptDataError: the bytes contradict the layout or themselves.
@@ -120,21 +137,58 @@ def decode(
     """
     layers = Layers.parse(layout.layers, "constant page")
     is_inline = layout.HasField("inline_value")
-    if len(buffers) > 3 or (is_inline and len(buffers) % 2):
-        raise CorruptDataError(f"a constant page has {len(buffers)} buffers")
+    if len(sizes) > 3 or (is_inline and len(sizes) % 2):
+        raise CorruptDataError(f"a constant page has {len(sizes)} buffers")
+    buffers: list[NDArray[np.uint8]] = []
+    if sizes:
+        found = yield [Wanted.span(buffer, 0, size) for buffer, size in enumerate(sizes)]
+        buffers = [fetched.only(size) for fetched, size in zip(found, sizes, strict=True)]
     scalar: DataBlock | None = None
     if is_inline:
         scalar = FixedWidthBlock(1, len(layout.inline_value) * 8, np.frombuffer(layout.inline_value, np.uint8))
     elif len(buffers) % 2:
         scalar = _parse_scalar(buffers[0])
-    start, stop = rows
-    if len(buffers) < 2:
-        levels = _implied_levels(layers, stop - start, all_null=scalar is None)
-        return levels, _repeated(scalar, levels.num_levels)
-    levels = _decode_levels(layout, layers, buffers[-2:], num_rows, decoder)
-    visible = levels.visible()
-    block = _repeated(scalar, levels.num_levels if visible is None else int(visible.sum()))
-    return cut_rows(levels, block, start, stop, num_rows)
+    levels = _decode_levels(layout, layers, buffers[-2:], num_rows, decoder) if len(buffers) >= 2 else None
+    return ConstantState(layers, num_rows, scalar, levels, sum(sizes))
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantState:
+    """A constant page; nothing of it is left to be read.
+
+    Attributes:
+        layers: of the page.
+        num_rows: value of ``Page.length``.
+        scalar: a block of one value; None = all null.
+        levels: of the whole page; None = every row is one value slot, and the work depends on the wanted rows alone.
+        encoded_bytes: size of the page.
+    """
+
+    layers: Layers
+    num_rows: int
+    scalar: DataBlock | None
+    levels: Levels | None
+    encoded_bytes: int
+
+    @property
+    def num_bytes(self) -> int:
+        """About so much memory is held."""
+        return 256 + self.encoded_bytes + (0 if self.levels is None else 4 * self.levels.num_levels)
+
+    def read(self, rows: Rows) -> PageSteps[tuple[Levels, DataBlock]]:
+        """Rows of the page."""
+        yield from ()
+        if self.levels is None:
+            num_rows = rows[1] - rows[0] if isinstance(rows, tuple) else len(rows)
+            levels = _implied_levels(self.layers, num_rows, all_null=self.scalar is None)
+            return levels, _repeated(self.scalar, levels.num_levels)
+        if isinstance(rows, tuple):
+            visible = self.levels.visible()
+            block = _repeated(self.scalar, self.levels.num_levels if visible is None else int(visible.sum()))
+            return cut_rows(self.levels, block, *rows, self.num_rows)
+        levels = pick_rows(self.levels, rows, self.num_rows)
+        visible = levels.visible()
+        return levels, _repeated(self.scalar, levels.num_levels if visible is None else int(visible.sum()))
 
 
 def _implied_levels(layers: Layers, num_levels: int, *, all_null: bool) -> Levels:

@@ -22,21 +22,17 @@ import numpy as np
 import pyarrow as pa
 
 from lance_core.encodings.api import EncodedPage, FixedRows, VariableWidthBlock
-from lance_core.encodings.kernels.bits import UNSIGNED_DTYPES
 from lance_core.encodings.kernels.segments import Segments, interleave
-from lance_core.encodings.structural.zipped_levels import ZippedForm, find_levels
-from lance_core.errors import CorruptDataError, NotSupportedError
+from lance_core.encodings.structural.zipped_levels import ZippedForm
+from lance_core.errors import NotSupportedError
 from lance_core.proto import pb21
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
-    from lance_core.encodings.api import DataBlock, Decoder
     from lance_core.encodings.levels.build import Levels
 
-__all__ = ["decode", "encode"]
+__all__ = ["encode"]
 
 _MAX_ITEMS: Final = (1 << 32) - 1
 _INDEX_BYTES: Final = (1, 2, 4, 8)
@@ -145,105 +141,3 @@ def _narrowed(positions: NDArray[np.int64]) -> NDArray[Any]:
     last = int(positions[-1])
     width = next(width for width in _INDEX_BYTES if last < 1 << 8 * width)
     return positions.astype(f"<u{width}")
-
-
-def decode(
-    layout: pb21.FullZipLayout,
-    buffers: Sequence[NDArray[np.uint8]],
-    num_rows: int,
-    rows: tuple[int, int],
-    decoder: Decoder,
-) -> tuple[Levels, DataBlock]:
-    """Decode rows ``[start, stop)`` of a page; bytes of other rows are not touched.
-
-    Raises:
-        CorruptDataError: the bytes contradict the layout or themselves.
-        UnsupportedEncodingError: an encoding that this library does not decode.
-    """
-    form = ZippedForm.parse(layout)
-    has_index = form.is_variable or form.layers.max_repetition > 0
-    if len(buffers) != 1 + has_index:
-        raise CorruptDataError(f"a full-zip page has {len(buffers)} buffers, expected {1 + has_index}")
-    data, (start, stop) = buffers[0], rows
-    if not has_index:
-        if layout.num_items != num_rows or len(data) != num_rows * form.fixed_bytes:
-            raise CorruptDataError(
-                f"a full-zip page of {num_rows} rows has {layout.num_items} items in {len(data)} bytes, "
-                f"{form.fixed_bytes} each"
-            )
-        stride = form.fixed_bytes
-        zipped = data[start * stride : stop * stride].reshape(stop - start, stride)
-        return _split_even_rows(form, zipped, layout.value_compression, decoder)
-    bounds = _row_bounds(buffers[1], num_rows, len(data))[start : stop + 1]
-    if not form.is_variable and layout.num_items == layout.num_visible_items:
-        chosen = data[int(bounds[0]) : int(bounds[-1])]
-        if form.fixed_bytes == 0 or len(chosen) % form.fixed_bytes:
-            raise CorruptDataError(f"rows of {len(chosen)} bytes do not hold values of {form.fixed_bytes} bytes")
-        zipped = chosen.reshape(-1, form.fixed_bytes)
-        levels, block = _split_even_rows(form, zipped, layout.value_compression, decoder)
-    else:
-        levels, block = _split_uneven_rows(form, data, bounds, layout.value_compression, decoder)
-    _check_rows(levels, block, stop - start)
-    return levels, block
-
-
-def _split_even_rows(
-    form: ZippedForm, zipped: NDArray[np.uint8], encoding: pb21.CompressiveEncoding, decoder: Decoder
-) -> tuple[Levels, DataBlock]:
-    """Levels that all own a value: one row of bytes each."""
-    levels = form.levels_of(zipped[:, : form.word_bytes])
-    return levels, decoder.per_value(encoding, FixedRows(zipped[:, form.word_bytes :]))
-
-
-def _split_uneven_rows(
-    form: ZippedForm,
-    data: NDArray[np.uint8],
-    bounds: NDArray[np.int64],
-    encoding: pb21.CompressiveEncoding,
-    decoder: Decoder,
-) -> tuple[Levels, DataBlock]:
-    starts = bounds[:-1] if form.layers.max_repetition == 0 else find_levels(form, data, bounds)
-    if bool((starts + form.word_bytes > bounds[-1]).any()):
-        raise CorruptDataError("a control word of a full-zip page leaves its row")
-    words = Segments(data, starts, np.full(len(starts), form.word_bytes, np.int64)).rows(form.word_bytes)
-    levels = form.levels_of(words)
-    value_starts = starts + form.word_bytes
-    if not form.is_variable:
-        visible = levels.visible()
-        owners = value_starts if visible is None else value_starts[visible]
-        if bool((owners + form.value_bytes > bounds[-1]).any()):
-            raise CorruptDataError("a value of a full-zip page leaves its row")
-        values = Segments(data, owners, np.full(len(owners), form.value_bytes, np.int64))
-        return levels, decoder.per_value(encoding, FixedRows(values.rows(form.value_bytes)))
-    lengths = form.value_lengths(data, value_starts, levels)
-    value_starts = value_starts + np.where(form.is_valid(levels), form.length_bytes, 0)
-    stops = bounds[1:] if form.layers.max_repetition == 0 else np.append(starts[1:], bounds[-1])
-    if bool((value_starts + lengths != stops).any()):
-        raise CorruptDataError("a value of a full-zip page does not end where the next one starts")
-    strings = Segments(data, value_starts, lengths).gather()
-    visible = levels.visible()
-    offsets = np.zeros((levels.num_levels if visible is None else int(visible.sum())) + 1, np.int64)
-    np.cumsum(lengths if visible is None else lengths[visible], out=offsets[1:])
-    return levels, decoder.per_value(encoding, VariableWidthBlock(offsets, strings))
-
-
-def _row_bounds(index: NDArray[np.uint8], num_rows: int, data_bytes: int) -> NDArray[np.int64]:
-    """The repetition index: (num_rows + 1,) ascending positions in the data."""
-    width, rest = divmod(len(index), num_rows + 1)
-    if rest or width not in _INDEX_BYTES:
-        raise CorruptDataError(f"a repetition index of {len(index)} bytes does not fit {num_rows} rows")
-    positions = index.view(UNSIGNED_DTYPES[width * 8])
-    if bool((positions[1:] < positions[:-1]).any()) or int(positions[-1]) != data_bytes or int(positions[0]) != 0:
-        raise CorruptDataError(f"the repetition index does not cover the {data_bytes} bytes of the page in order")
-    return positions.astype(np.int64)
-
-
-def _check_rows(levels: Levels, block: DataBlock, num_rows: int) -> None:
-    visible = levels.visible()
-    num_visible = levels.num_levels if visible is None else int(visible.sum())
-    if levels.repetition is not None:
-        starts = levels.repetition == levels.layers.max_repetition
-        if int(starts.sum()) != num_rows or not bool(starts[:1].all()):
-            raise CorruptDataError(f"a full-zip page starts {int(starts.sum())} rows where {num_rows} are expected")
-    if num_visible != block.num_values:
-        raise CorruptDataError(f"{block.num_values} values do not match {num_visible} visible levels")

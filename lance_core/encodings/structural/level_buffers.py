@@ -1,7 +1,7 @@
 """Level buffers: repetition or definition levels of one or many chunks as bytes.
 
-Levels are 16-bit words, encoded like any block of values. Writing always packs them to the width of the page's largest
-level; a page whose levels are all 0 needs no bytes at all.
+Levels are 16-bit words, encoded like any block of values. Writing packs them to the width of the page's largest level,
+or run-length encodes them where the version allows it; a page whose levels are all 0 needs no bytes at all.
 
 Source: ``MiniBlockLayout.rep_compression`` and ``def_compression``, the same fields of ``ConstantLayout``.
 """
@@ -14,6 +14,8 @@ import numpy as np
 
 from lance_core.encodings.api import Chunks, FixedWidthBlock
 from lance_core.encodings.compressive.out_of_line_bitpacking import encode_blocks
+from lance_core.encodings.compressive.rle import encode_runs
+from lance_core.encodings.kernels.fastlanes import BLOCK_VALUES
 from lance_core.errors import CorruptDataError
 
 if TYPE_CHECKING:
@@ -22,29 +24,48 @@ if TYPE_CHECKING:
     from lance_core.encodings.api import Decoder
     from lance_core.encodings.kernels.segments import Segments
     from lance_core.encodings.levels.layers import Layers
+    from lance_core.encodings.picks import Picks
     from lance_core.proto import pb21
 
-__all__ = ["MAX_LEVELS_PER_CHUNK", "check_levels", "decode_levels", "encode_levels"]
+__all__ = ["MAX_LEVELS_PER_CHUNK", "check_levels", "decode_levels", "encode_levels", "pick_levels"]
 
 MAX_LEVELS_PER_CHUNK: Final = 1 << 15
 """Levels of a mini-block chunk when writing: their number and the size of their buffers are stored in 16 bits."""
 
 _LEVEL_BITS: Final = 16
+_RUN_BYTES: Final = 3
+_BLOCK_HEADER_BYTES: Final = 8
+_RUNS_GAIN: Final = 0.8
 
 
 def encode_levels(
-    levels: NDArray[np.uint16], num_levels: NDArray[np.int64]
+    levels: NDArray[np.uint16], num_levels: NDArray[np.int64], *, allow_runs: bool = False
 ) -> tuple[pb21.CompressiveEncoding, Segments]:
     """Encode the levels of a page.
 
     Args:
         levels: (sum of num_levels,) levels.
         num_levels: (num_chunks,) levels of each chunk.
+        allow_runs: run-length encode them where that is clearly smaller.
 
     Returns:
         The description, and one segment per chunk.
     """
-    return encode_blocks(levels, num_levels, int(levels.max(initial=0)).bit_length())
+    packed_bits = int(levels.max(initial=0)).bit_length()
+    packed_bytes = len(levels) * packed_bits // 8
+    if len(levels) < BLOCK_VALUES:
+        # A short block is packed like a full one, or left as it is.
+        packed_bytes = min(len(levels) * _LEVEL_BITS // 8, BLOCK_VALUES * packed_bits // 8)
+    if allow_runs and _estimated_run_bytes(levels) < packed_bytes:
+        encoding, segments = encode_runs(levels, num_levels)
+        if segments.num_bytes < _RUNS_GAIN * packed_bytes:
+            return encoding, segments
+    return encode_blocks(levels, num_levels, packed_bits)
+
+
+def _estimated_run_bytes(levels: NDArray[np.uint16]) -> int:
+    """At least so many bytes, chunk borders left out."""
+    return _BLOCK_HEADER_BYTES + _RUN_BYTES * int(np.count_nonzero(levels[1:] != levels[:-1]))
 
 
 def decode_levels(
@@ -57,6 +78,16 @@ def decode_levels(
         UnsupportedEncodingError: an encoding that levels cannot have.
     """
     block = decoder.block(encoding, Chunks(num_levels, (buffer,)))
+    if not isinstance(block, FixedWidthBlock) or block.bits_per_value != _LEVEL_BITS:
+        raise CorruptDataError("levels are not 16-bit words")
+    return block.data.view(np.uint16)
+
+
+def pick_levels(
+    encoding: pb21.CompressiveEncoding, buffer: Segments, num_levels: NDArray[np.int64], picks: Picks, decoder: Decoder
+) -> NDArray[np.uint16]:
+    """Decode single levels of many chunks: (num_picks,) levels; otherwise as :func:`decode_levels`."""
+    block = decoder.pick_blocks(encoding, Chunks(num_levels, (buffer,)), picks)
     if not isinstance(block, FixedWidthBlock) or block.bits_per_value != _LEVEL_BITS:
         raise CorruptDataError("levels are not 16-bit words")
     return block.data.view(np.uint16)

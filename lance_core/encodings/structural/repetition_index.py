@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from lance_core.encodings.kernels.level_runs import chunk_rows
 from lance_core.errors import CorruptDataError
 
 if TYPE_CHECKING:
@@ -56,6 +57,16 @@ class RepetitionIndex:
             raise CorruptDataError(f"the repetition index counts {int(rows_ended[-1])} rows, the page has {num_rows}")
         return cls(rows_ended, entries[:, 1] > 0)
 
+    @property
+    def rows_started(self) -> NDArray[np.int64]:
+        """(num_chunks,) rows that have started with this chunk or before it."""
+        return self.rows_ended + self.continues
+
+    def chunks_of_rows(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The chunk in which each row starts, and the one in which it ends."""
+        first = np.searchsorted(self.rows_started, rows, side="right")
+        return first, np.searchsorted(self.rows_ended, rows, side="right")
+
     def chunks_of(self, start: int, stop: int) -> tuple[int, int, int]:
         """The chunks that hold rows ``[start, stop)``; at least one row.
 
@@ -83,12 +94,4 @@ def build_repetition_index(
         max_repetition: the level that starts a row.
         level_bounds: (num_chunks + 1,) level at which each chunk starts, the end included.
     """
-    row_starts = np.flatnonzero(repetition == max_repetition)
-    row_stops = np.append(row_starts[1:], len(repetition))
-    chunk_starts, chunk_stops = level_bounds[:-1], level_bounds[1:]
-    entries = np.zeros((len(chunk_starts), 2), "<u8")
-    entries[:, 0] = np.diff(np.searchsorted(row_stops, level_bounds, side="right"))
-    last_start = row_starts[np.searchsorted(row_starts, chunk_stops, side="left") - 1]
-    ends_row = row_stops[np.searchsorted(row_stops, chunk_stops, side="left")] == chunk_stops
-    entries[:, 1] = np.where(ends_row, 0, chunk_stops - np.maximum(last_start, chunk_starts))
-    return entries.reshape(-1).view(np.uint8)
+    return chunk_rows(repetition, max_repetition, level_bounds).astype("<u8", copy=False).reshape(-1).view(np.uint8)

@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lance_core.encodings.levels.build import Levels
+from lance_core.encodings.picks import spread
 from lance_core.errors import CorruptDataError
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from lance_core.encodings.api import DataBlock
 
-__all__ = ["cut_rows"]
+__all__ = ["cut_rows", "pick_rows"]
 
 
 def cut_rows(levels: Levels, block: DataBlock, start: int, stop: int, num_rows: int | None) -> tuple[Levels, DataBlock]:
@@ -52,6 +55,30 @@ def cut_rows(levels: Levels, block: DataBlock, start: int, stop: int, num_rows: 
         level_stop - level_start,
     )
     return cut, block.slice(value_start, value_stop)
+
+
+def pick_rows(levels: Levels, rows: NDArray[np.int64], num_rows: int) -> Levels:
+    """The levels of single rows.
+
+    Args:
+        levels: of a whole page.
+        rows: ascending, without repetition.
+        num_rows: rows of the page.
+
+    Raises:
+        CorruptDataError: the levels hold other rows than the page says.
+    """
+    _checked_num_levels(levels, num_rows)
+    wanted = rows
+    if levels.repetition is not None:
+        bounds = np.append(np.flatnonzero(levels.repetition == levels.layers.max_repetition), levels.num_levels)
+        wanted = spread(bounds[rows], bounds[rows + 1] - bounds[rows])
+    return Levels(
+        levels.layers,
+        None if levels.repetition is None else levels.repetition[wanted],
+        None if levels.definition is None else levels.definition[wanted],
+        len(wanted),
+    )
 
 
 def _checked_num_levels(levels: Levels, num_rows: int) -> int:

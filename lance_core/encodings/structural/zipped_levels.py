@@ -136,21 +136,23 @@ def read_words(data: NDArray[np.uint8], starts: NDArray[np.int64], width: int) -
     return numbers.astype(np.int64)
 
 
-def find_levels(form: ZippedForm, data: NDArray[np.uint8], bounds: NDArray[np.int64]) -> NDArray[np.int64]:
+def find_levels(
+    form: ZippedForm, data: NDArray[np.uint8], starts: NDArray[np.int64], stops: NDArray[np.int64]
+) -> NDArray[np.int64]:
     """Where every level of some rows starts, in order.
 
     Args:
         form: how entries are put together.
-        data: page buffer 0.
-        bounds: (num_rows + 1,) where each row starts, the end included.
+        data: bytes of page buffer 0.
+        starts: (num_rows,) where each row starts in them.
+        stops: (num_rows,) where each row ends.
 
     Raises:
         CorruptDataError: an entry leaves its row.
     """
     found = []
-    at, stops = bounds[:-1], bounds[1:]
-    unfinished = at < stops
-    at, stops = at[unfinished], stops[unfinished]
+    unfinished = starts < stops
+    at, stops = starts[unfinished], stops[unfinished]
     while len(at) > _FEW_ROWS:
         found.append(at)
         at = at + _entry_sizes(form, data, at)

@@ -53,7 +53,7 @@ class Append:
             self.fragments,
             field_ids={field.id for field in current.message.fields},
             base_ids={base.id for base in current.message.base_paths},
-            file_version=None if current.mixes_file_versions else current.file_version,
+            file_version=current.file_version,
         )
         draft = ManifestDraft(current)
         draft.append_fragments(self.fragments)

@@ -26,7 +26,7 @@ def check_new_fragments(
     *,
     field_ids: set[int],
     base_ids: set[int],
-    file_version: LanceFileVersion | None,
+    file_version: LanceFileVersion,
     carries_row_ids: bool = False,
 ) -> None:
     """Check fragments that are about to become part of a table.
@@ -35,7 +35,7 @@ def check_new_fragments(
         fragments: the new fragments.
         field_ids: every field of the schema that they will belong to.
         base_ids: the ids of the table's base paths.
-        file_version: the only data file version allowed; None when the table allows several.
+        file_version: that of the table; files of all versions but 0.1 mix.
         carries_row_ids: True for rows that have ids already and must bring them along.
 
     Raises:
@@ -77,20 +77,20 @@ def _check_file(
     *,
     field_ids: set[int],
     base_ids: set[int],
-    file_version: LanceFileVersion | None,
+    file_version: LanceFileVersion,
 ) -> None:
     what = f"{where}: data file {file.path}"
     live = file.live_field_ids
     if len(set(live)) != len(live):
         raise InvalidInputError(f"{what} lists a field twice: {list(live)}", path=file.path)
-    if len(file.column_indices) != len(file.field_ids):
+    if len(file.column_indices) != (0 if file.file_version.is_legacy else len(file.field_ids)):
         raise InvalidInputError(
             f"{what} lists {len(file.field_ids)} fields and {len(file.column_indices)} column indices", path=file.path
         )
-    if file_version is not None and file.file_version is not file_version:
+    if not file.file_version.mixes_with(file_version):
         raise InvalidInputError(
             f"{what} is of format {file.file_version.value}, the table of {file_version.value}; "
-            "a table with both could not be opened",
+            "files of 0.1 do not mix with those of other versions",
             path=file.path,
             expected=file_version.value,
             found=file.file_version.value,

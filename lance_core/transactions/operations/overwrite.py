@@ -76,7 +76,8 @@ class Overwrite:
 
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
-            NotSupportedError: the table never uses a field id again.
+            NotSupportedError: the table never uses a field id again, or the files are of format 0.1 and it has held
+                files of several versions.
             InvalidInputError: a fragment does not fit, or base paths are given for a table that exists.
         """
         require_writable(current.message)
@@ -87,14 +88,19 @@ class Overwrite:
         draft = ManifestDraft(current)
         draft.add_base_paths(self.initial_bases)
         file_versions = {file.file_version for fragment in self.fragments for file in fragment.files}
-        if len(file_versions) == 1:
+        if file_versions and draft.file_version not in file_versions:
             # No old file stays, so the table takes the format of the new ones.
-            draft.set_file_version(next(iter(file_versions)))
+            draft.set_file_version(max(file_versions))
+        if draft.file_version.is_legacy and current.mixes_file_versions:
+            raise NotSupportedError(
+                "a table that has held data files of several versions stays marked so, and cannot be of format "
+                f"{draft.file_version.value} any more"
+            )
         check_new_fragments(
             self.fragments,
             field_ids=set(self.schema.field_ids()),
             base_ids={base.id for base in draft.message.base_paths},
-            file_version=None if current.mixes_file_versions else draft.file_version,
+            file_version=draft.file_version,
         )
         draft.drop_fragments()
         draft.drop_indices()

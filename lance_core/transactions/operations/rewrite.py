@@ -125,7 +125,7 @@ class Rewrite:
             self.new_fragments,
             field_ids={field.id for field in current.message.fields},
             base_ids={base.id for base in current.message.base_paths},
-            file_version=None if current.mixes_file_versions else current.file_version,
+            file_version=current.file_version,
             carries_row_ids=current.has_stable_row_ids,
         )
         draft = ManifestDraft(current)
@@ -157,9 +157,9 @@ class Rewrite:
                 continue
             if found is None:
                 raise InvalidInputError(f"rewritten fragment {fragment.id} is not in version {current.version}")
-            if (
-                found.deletion_file != fragment.message.deletion_file
-                or found.physical_rows != fragment.message.physical_rows
+            if found.deletion_file != fragment.message.deletion_file or found.physical_rows not in (
+                0,
+                fragment.message.physical_rows,
             ):
                 raise InvalidInputError(
                     f"rewritten fragment {fragment.id} has other rows in version {current.version} than were read"

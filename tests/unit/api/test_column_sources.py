@@ -126,8 +126,10 @@ def test_containers_without_a_column_may_be_listed() -> None:
     assert [leaf.id for leaf in here.leaves()] == [x.id]
 
 
-@pytest.mark.parametrize("files", [[data_file(field_ids=(0,), column_indices=(0,))], []], ids=["stored", "missing"])
-def test_blobs_are_refused_by_name(files: list) -> None:
-    blob = Field(id=0, name="b", logical_type="struct", extension_name="lance.blob.v2")
-    with pytest.raises(NotSupportedError, match="column 'b' holds blobs"):
-        ColumnSources.plan(Schema(fields=(blob,)), files)
+def test_blobs_own_one_column() -> None:
+    member = Field(id=1, name="data", logical_type="large_binary")
+    blob = Field(id=0, name="b", logical_type="struct", extension_name="lance.blob.v2", children=(member,))
+    schema = Schema(fields=(blob,))
+    [(_, here)] = ColumnSources.plan(schema, [data_file(field_ids=(0,), column_indices=(0,))]).files
+    assert here.fields == (blob,)
+    assert ColumnSources.plan(schema, []).files == ()

@@ -282,28 +282,96 @@ def test_a_bad_batch_leaves_no_file(uri: str, store: CountingStore) -> None:
 # ── Refusals ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("version", ["2.1", "2.0", "legacy", "next"])
-def test_formats_that_are_not_written_are_refused(uri: str, version: str) -> None:
-    with pytest.raises(UnsupportedVersionError):
+@pytest.mark.parametrize("version", ["2.3", "next"])
+def test_the_format_that_is_not_written_is_refused_by_name(uri: str, version: str) -> None:
+    with pytest.raises(UnsupportedVersionError, match=r"2\.3"):
         lance_core.write_dataset(ROWS, uri, data_storage_version=version)
-    with pytest.raises(InvalidInputError):
-        lance_core.write_dataset(ROWS, uri, data_storage_version="9.9")
 
 
-@pytest.mark.parametrize("version", ["stable", "2.2"])
-def test_the_format_may_be_named(uri: str, version: str) -> None:
-    assert lance_core.write_dataset(ROWS, uri, data_storage_version=version).data_storage_version == "2.2"
+@pytest.mark.parametrize("version", ["9.9", "2", "v2.0", " 2.0", "", "default"])
+def test_strings_that_name_no_format_are_refused(uri: str, version: str) -> None:
+    with pytest.raises(InvalidInputError, match="unknown data storage version"):
+        lance_core.write_dataset(ROWS, uri, data_storage_version=version)
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        (None, "2.2"),
+        ("stable", "2.2"),
+        ("Stable", "2.2"),
+        ("2.2", "2.2"),
+        ("2.1", "2.1"),
+        ("2.0", "2.0"),
+        ("0.3", "2.0"),
+        ("legacy", "0.1"),
+        ("0.1", "0.1"),
+    ],
+)
+def test_the_format_may_be_named(uri: str, asked: str | None, found: str) -> None:
+    written = lance_core.write_dataset(ROWS, uri, data_storage_version=asked)
+    assert written.data_storage_version == found
+    assert written.to_table().equals(ROWS)
+    written.validate()
+
+
+@pytest.mark.parametrize(("use_legacy_format", "found"), [(True, "0.1"), (False, "2.2")])
+def test_the_old_argument_overrules_the_version(uri: str, use_legacy_format: bool, found: str) -> None:
+    with pytest.warns(DeprecationWarning, match="data_storage_version instead"):
+        written = lance_core.write_dataset(ROWS, uri, data_storage_version="2.1", use_legacy_format=use_legacy_format)
+    assert written.data_storage_version == found
+
+
+@pytest.mark.parametrize("version", ["0.1", "2.0", "2.1"])
+def test_a_table_without_rows_keeps_its_format_for_the_first(uri: str, version: str) -> None:
+    empty = lance_core.write_dataset(ROWS.slice(0, 0), uri, data_storage_version=version)
+    assert (empty.data_storage_version, len(empty.get_fragments())) == (version, 0)
+    filled = lance_core.write_dataset(ROWS, uri, mode="append")
+    assert filled.data_storage_version == version
+    assert filled.to_table().equals(ROWS)
+    emptied = lance_core.write_dataset(ROWS.slice(0, 0), uri, mode="overwrite", data_storage_version="2.2")
+    assert emptied.data_storage_version == "2.2"
+
+
+def test_files_of_0_1_do_not_mix_with_others(uri: str, store: CountingStore) -> None:
+    lance_core.write_dataset(ROWS, uri, data_storage_version="0.1")
+    before = _data_files(store)
+    with pytest.raises(NotSupportedError, match=r"2\.2 cannot be added to a table of version 0\.1"):
+        lance_core.write_dataset(ROWS, uri, mode="append", data_storage_version="2.2")
+    with pytest.raises(SchemaMismatchError, match="column 'b' is missing"):
+        lance_core.write_dataset(ROWS.select(["a"]), uri, mode="append")
+    fragments = lance_core.write_fragments(ROWS, uri, mode="overwrite", data_storage_version="2.0")
+    with pytest.raises(InvalidInputError, match=r"format 2\.0, the table of 0\.1"):
+        lance_core.LanceDataset.commit(uri, lance_core.LanceOperation.Append(fragments), read_version=1)
+    assert len(_data_files(store)) == len(before) + 1
+    mixed = lance_core.write_dataset(ROWS, uri, mode="overwrite", data_storage_version="2.0")
+    lance_core.write_dataset(ROWS, mixed, mode="append", data_storage_version="2.2")
+    with pytest.raises(NotSupportedError, match="several versions"):
+        lance_core.write_dataset(ROWS, uri, mode="overwrite", data_storage_version="0.1")
+
+
+def test_an_append_planned_on_nothing_does_not_mix_formats_with_who_was_first(uri: str) -> None:
+    def batches():
+        yield from ROWS.to_batches()
+        lance_core.write_dataset(ROWS, uri, data_storage_version="2.0")
+
+    with pytest.raises(lance_core.RetryableCommitConflictError, match="another data file version"):
+        lance_core.write_dataset(batches(), uri, schema=ROWS.schema, mode="append")
+
+
+@pytest.mark.parametrize("max_rows_per_group", [0, -1])
+def test_groups_have_rows(uri: str, max_rows_per_group: int) -> None:
+    with pytest.raises(InvalidInputError, match="max_rows_per_group"):
+        lance_core.write_dataset(ROWS, uri, data_storage_version="0.1", max_rows_per_group=max_rows_per_group)
 
 
 @pytest.mark.parametrize(
     "arguments",
     [
         {"progress": object()},
-        {"use_legacy_format": False},
         {"target_bases": ["x"]},
         {"target_all_bases": True},
         {"initial_bases": [object()]},
-        {"external_blob_mode": "ingest"},
         {"namespace_client": object()},
         {"session": object()},
     ],

@@ -59,7 +59,7 @@ def test_errors_name_the_field():
 @pytest.mark.parametrize(
     ("layout", "error", "message"),
     [
-        (pb21.PageLayout(blob=pb21.BlobLayout()), UnsupportedEncodingError, "'blob' is not supported"),
+        (pb21.PageLayout(blob=pb21.BlobLayout(layers=[1])), UnsupportedEncodingError, "layout None is not supported"),
         (pb21.PageLayout(), CorruptDataError, "without a kind"),
         (pb21.PageLayout.FromString(b"\x2a\x00"), UnsupportedEncodingError, "does not know"),
     ],

@@ -60,7 +60,12 @@ def shape(array, **options):
     ("array", "expected"),
     [
         (pa.array(RNG.integers(0, 1 << 20, 5000)), "mini_block inline_bitpacking[64]"),
-        (pa.array(RNG.integers(-5, 5, 5000)), "mini_block flat[64]"),
+        (pa.array(RNG.integers(-5, 5, 5000)), "mini_block inline_bitpacking[32] in dictionary"),
+        (pa.array(RNG.integers(-(1 << 60), 1 << 60, 5000)), "mini_block flat[64]"),
+        (
+            pa.array(np.repeat(RNG.integers(0, 1 << 60, 50), 100)),
+            "mini_block rle(values=flat[64], run_lengths=flat[8])",
+        ),
         (pa.array(RNG.random(5000)), "mini_block flat[64]"),
         (pa.array(RNG.random(100) < 0.5), "mini_block flat[1]"),
         (pa.array([decimal.Decimal(i) for i in range(9)], pa.decimal256(50, 0)), "mini_block flat[256]"),
@@ -68,8 +73,10 @@ def shape(array, **options):
         (pa.array([bytes([i]) * 256 for i in range(9)], pa.binary(256)), "full_zip flat[2048]"),
         (pa.array([f"text {i}" for i in range(500)]), "mini_block variable(offsets=flat[32])"),
         (pa.array([f"text {i}" for i in range(500)], pa.large_binary()), "mini_block variable(offsets=flat[64])"),
-        (pa.array([f"text {i}" * 200 for i in range(50)]), "full_zip variable(offsets=flat[32])"),
-        (pa.array(["a", "b"] * 40 + ["x" * 32 * 1024]), "full_zip variable(offsets=flat[32])"),
+        (pa.array([f"text {i}" * 200 for i in range(50)]), "mini_block general[zstd](variable(offsets=flat[32]))"),
+        (pa.array([RNG.bytes(300) for i in range(50)]), "full_zip variable(offsets=flat[32])"),
+        (pa.array(["a", "b"] * 40 + ["x" * 32 * 1024]), "mini_block general[zstd](variable(offsets=flat[32]))"),
+        (pa.array([RNG.bytes(10)] * 2 + [RNG.bytes(70_000)]), "full_zip variable(offsets=flat[32])"),
         (pa.array(["a", None] * 40 + ["x" * 100_000]), "full_zip general[zstd](variable(offsets=flat[32]))"),
         (pa.array([RNG.bytes(100_000), b""]), "full_zip variable(offsets=flat[32])"),
         (pa.array(["x" * 100_000]), "full_zip general[zstd](variable(offsets=flat[32]))"),
@@ -77,8 +84,14 @@ def shape(array, **options):
         (pa.array(["x" * 33_000] * 800), "constant"),
         (pa.array([RNG.bytes(100_000)] * 2), "constant"),
         (pa.array([f"city {i % 7}" for i in range(500)]), "mini_block inline_bitpacking[32] in dictionary"),
-        (pa.array(["a", None, "b"]).dictionary_encode(), "mini_block flat[32] in dictionary"),
-        (pa.array([[1.0, 2.0], None], pa.list_(pa.float32(), 2)), "full_zip fixed_size_list[2](flat[32])"),
+        (pa.array(["a", "b", None, "b"]).dictionary_encode(), "mini_block flat[32] in dictionary"),
+        (pa.array([[1.0, 2.0], None], pa.list_(pa.float32(), 2)), "mini_block fixed_size_list[2](flat[32])"),
+        (pa.array([[1.0, 2.0], [3.0, 4.0]], pa.list_(pa.float32(), 2)), "full_zip fixed_size_list[2](flat[32])"),
+        (pa.array([[1.0] * 64, None], pa.list_(pa.float32(), 64)), "full_zip fixed_size_list[64](flat[32])"),
+        (
+            pa.array([[None] * 64, [None] * 64], pa.list_(pa.float32(), 64)),
+            "full_zip fixed_size_list[64, nullable](constant[null])",
+        ),
         (
             pa.array([[True, None], [False, True]], pa.list_(pa.bool_(), 2)),
             "mini_block fixed_size_list[2, nullable](flat[1])",
@@ -106,15 +119,20 @@ def test_compression_is_asked_for_by_metadata():
         metadata = {"lance-encoding:compression": scheme, "lance-encoding:compression-level": "3"}
         assert shape(array, metadata=metadata) == f"mini_block general[{scheme}](variable(offsets=flat[32]))"
         assert_comes_back(array, metadata=metadata)
-    assert shape(array, metadata={"lance-encoding:compression": "none"}) == shape(array)
-    with pytest.raises(InvalidInputError, match="expected 1 to 22"):
-        encode(array, metadata={"lance-encoding:compression": "zstd", "lance-encoding:compression-level": "x"})
+    assert shape(array) == "mini_block general[zstd](variable(offsets=flat[32]))"
+    assert shape(array, metadata={"lance-encoding:compression": "none"}) == "mini_block variable(offsets=flat[32])"
+    with pytest.raises(InvalidInputError, match="expected one of none, zstd"):
+        encode(array, metadata={"lance-encoding:compression": "gzip"})
 
 
 def test_long_values_are_compressed_one_by_one():
     array = pa.array([None, b"", *(bytes([i]) * 600 for i in range(9))])
     for scheme in ("zstd", "lz4"):
-        metadata = {"lance-encoding:compression": scheme, "lance-encoding:compression-level": "3"}
+        metadata = {
+            "lance-encoding:compression": scheme,
+            "lance-encoding:compression-level": "3",
+            "lance-encoding:structural-encoding": "fullzip",
+        }
         assert shape(array, metadata=metadata) == "full_zip general[zstd](variable(offsets=flat[32]))"
         assert_comes_back(array, metadata=metadata)
         assert shape(array[2:3], metadata=metadata) == "full_zip general[zstd](variable(offsets=flat[32]))"
@@ -235,7 +253,11 @@ def test_dictionary_values_under_nulls_are_not_written():
     cities = pa.array([f"city {i % 7}" for i in range(500)])
     mask = pa.array([i % 7 == 4 for i in range(500)])
     structs = pa.StructArray.from_arrays([cities], ["s"], mask=mask)
-    stored = b"".join(buffer.to_pybytes() for page in encode(structs) for buffer in page.buffers)
+    plain = pa.field("s", pa.string(), metadata={"lance-encoding:dict-values-compression": "none"})
+    field = field_of(pa.struct([plain]))
+    stored = b"".join(
+        buffer.to_pybytes() for page in encode_pages(field, structs, version=V2_2) for buffer in page.buffers
+    )
     assert b"city 3" in stored
     assert b"city 4" not in stored
     assert_comes_back(structs)
@@ -289,7 +311,7 @@ def test_refusals():
     with pytest.raises(InvalidInputError, match="at least one row"):
         encode(pa.array([], pa.int32()))
     with pytest.raises(UnsupportedVersionError):
-        encode_pages(field_of(pa.int32()), pa.array([1], pa.int32()), version=LanceFileVersion.V2_1)
+        encode_pages(field_of(pa.int32()), pa.array([1], pa.int32()), version=LanceFileVersion.V2_3)
     packed = field_of(pa.struct([("a", pa.int32())]), {"lance-encoding:packed": "true"})
-    with pytest.raises(NotSupportedError, match="packed"):
-        encode_pages(packed, pa.array([{"a": 1}]), version=V2_2)
+    with pytest.raises(NotSupportedError, match="'a' has a null"):
+        encode_pages(packed, pa.array([{"a": None}, {"a": 1}]), version=V2_2)

@@ -46,7 +46,7 @@ def test_a_column_without_pages() -> None:
 
 def test_priority_is_the_first_row() -> None:
     layout = pb21.PageLayout(constant=pb21.ConstantLayout(layers=[pb21.REPDEF_NULLABLE_ITEM]))
-    column = ColumnMetadata(pages=(Page(buffers=(), length=5, first_row=300, layout=layout),))
+    column = ColumnMetadata(pages=(Page(buffers=(), length=5, first_row=300, encoding=layout),))
     message = pb_file2.ColumnMetadata.FromString(column.serialize())
     assert message.pages[0].priority == 300
     assert ColumnMetadata.parse(column.serialize(), 0, "f") == column

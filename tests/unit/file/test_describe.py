@@ -31,7 +31,7 @@ def _file() -> bytes:
     """One int32 column of one page, put together from its parts."""
     arrow = pa.schema([pa.field("x", pa.int32(), metadata={"unit": "m"})], metadata={"long": "y" * 50})
     descriptor = FileDescriptor(schema=schema_from_arrow(arrow), num_rows=3).serialize()
-    page = Page(buffers=(ByteRange(0, 4), ByteRange(64, 88)), length=3, first_row=0, layout=MINI_BLOCK)
+    page = Page(buffers=(ByteRange(0, 4), ByteRange(64, 88)), length=3, first_row=0, encoding=MINI_BLOCK)
     column = ColumnMetadata(pages=(page,)).serialize()
     start = 128 + len(descriptor)
     footer = Footer(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from dataclasses import replace
 
 import pytest
@@ -34,7 +35,7 @@ def test_version_2_1_has_its_own_pair() -> None:
     assert Footer.parse(footer.serialize(), FILE_BYTES, "f") == footer
 
 
-@pytest.mark.parametrize("pair", [b"\x00\x00\x03\x00", b"\x02\x00\x03\x00", b"\x09\x00\x00\x00"])
+@pytest.mark.parametrize("pair", [b"\x02\x00\x03\x00", b"\x09\x00\x00\x00"])
 def test_other_versions_are_refused_as_versions(pair: bytes) -> None:
     with pytest.raises(UnsupportedVersionError):
         Footer.parse(BYTES[:32] + pair + BYTES[36:], FILE_BYTES, "f")
@@ -55,6 +56,30 @@ def test_other_versions_are_refused_as_versions(pair: bytes) -> None:
 def test_sections_must_fit_each_other(changes: dict[str, int], message: str) -> None:
     with pytest.raises(CorruptDataError, match=message):
         Footer.parse(replace(FOOTER, **changes).serialize(), FILE_BYTES, "f")
+
+
+@pytest.mark.parametrize("version", [(0, 3), (2, 0)])
+def test_sections_of_2_0_may_lie_anywhere(version: tuple[int, int]) -> None:
+    changes = {"column_metadata_offset": 280, "column_table_offset": 20, "global_buffer_table_offset": 0}
+    data = replace(FOOTER, **changes).serialize()
+    footer = Footer.parse(data[:32] + struct.pack("<HH", *version) + data[36:], FILE_BYTES, "f")
+    assert footer == replace(FOOTER, **changes, version=LanceFileVersion.V2_0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"column_metadata_offset": FILE_BYTES - 39}, "column metadata section"),
+        ({"column_table_offset": FILE_BYTES - 40 - 15}, "column metadata table"),
+        ({"global_buffer_table_offset": FILE_BYTES - 40 - 15}, "global buffer table"),
+        ({"num_columns": 2**32 - 1}, "column metadata table"),
+        ({"num_global_buffers": 0}, "no global buffer"),
+    ],
+)
+def test_sections_of_2_0_lie_in_front_of_the_footer(changes: dict[str, int], message: str) -> None:
+    footer = replace(FOOTER, **changes, version=LanceFileVersion.V2_0)
+    with pytest.raises(CorruptDataError, match=message):
+        Footer.parse(footer.serialize(), FILE_BYTES, "f")
 
 
 def test_what_is_not_a_data_file() -> None:

@@ -46,7 +46,7 @@ def test_tables_round_trip() -> None:
 @pytest.mark.parametrize(
     ("pair", "message"),
     [
-        ((128, 32), r"global buffer 0 is \[128, 160\), column metadata starts at 159"),
+        ((128, 32), r"global buffer 0 is \[128, 160\), data ends at 159"),
         ((127, 31), "not at a multiple of 64"),
         ((2**63, 1), "beyond"),
         ((1, 2**63), "beyond"),
@@ -54,12 +54,12 @@ def test_tables_round_trip() -> None:
 )
 def test_misplaced_buffers_are_corrupt_data(pair: tuple[int, int], message: str) -> None:
     with pytest.raises(CorruptDataError, match=message):
-        parse_global_buffer_table(_table(pair), FOOTER, "f")
+        parse_global_buffer_table(_table(pair), FOOTER, "f", 159)
 
 
 def test_a_table_of_another_size_is_corrupt_data() -> None:
     with pytest.raises(CorruptDataError, match="2 entries were announced"):
-        parse_global_buffer_table(_table((128, 31)), replace(FOOTER, num_global_buffers=2), "f")
+        parse_global_buffer_table(_table((128, 31)), replace(FOOTER, num_global_buffers=2), "f", 159)
 
 
 def test_descriptor_that_is_no_message_or_claims_too_many_rows() -> None:

@@ -103,6 +103,16 @@ def test_only_the_referenced_slice_counts() -> None:
     assert _page_lengths(reader) == [1000]
 
 
+def test_files_of_many_columns_collect_less_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lance_core.file.writer._MAX_COLLECTED_BYTES", 400)
+    schema = pa.schema([("x", pa.int64()), ("y", pa.int64())])
+    batches = [pa.record_batch([pa.array(range(5))] * 2, schema=schema) for _ in range(10)]
+    _, reader = _write(MemoryStore(), schema, batches)
+    assert _page_lengths(reader) == [25, 25]
+    _, reader = _write(MemoryStore(), schema, batches, data_cache_bytes=10_000)
+    assert _page_lengths(reader) == [50]
+
+
 def test_very_many_tiny_batches() -> None:
     _, reader = _write(MemoryStore(), NUMBERS, [_numbers(start, start + 1) for start in range(3000)])
     assert _page_lengths(reader) == [3000]

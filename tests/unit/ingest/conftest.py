@@ -40,13 +40,19 @@ class Warehouse:
         mode: WriteMode = WriteMode.APPEND,
         *,
         plan: WritePlan | None = None,
+        data_storage_version: str | None = None,
         **changes: Any,
     ) -> StagedWrite:
         plan = plan or self.plan(mode)
         token = secrets.token_hex(8)
         appends = plan.schema is not None
         fragments = lance_core.write_fragments(
-            rows, self.uri, mode="append" if appends else "overwrite", max_rows_per_file=2, file_token=token
+            rows,
+            self.uri,
+            mode="append" if appends else "overwrite",
+            max_rows_per_file=2,
+            data_storage_version=data_storage_version,
+            file_token=token,
         )
         staged = StagedWrite(
             write_id=str(uuid.uuid4()),
@@ -63,6 +69,7 @@ class Warehouse:
             bytes_written=sum(file.file_size_bytes for fragment in fragments for file in fragment.files),
             run_id="run-1",
             step_key="events.write_fragments",
+            data_storage_version=data_storage_version,
         )
         return replace(staged, **changes)
 

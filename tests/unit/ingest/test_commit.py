@@ -312,3 +312,40 @@ def test_files_that_cannot_be_deleted_do_not_hide_the_failure(warehouse, numbers
     with pytest.raises(StagedWriteError) as caught:
         commit_module.commit_staged(staged, discard=fail)
     assert "could not be removed: read-only" in caught.value.__notes__[0]
+
+
+# ── Format versions ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def nested(*values: int) -> pa.Table:
+    return pa.table(
+        {
+            "id": pa.array(values, pa.int64()),
+            "pair": pa.array([{"x": value, "y": [value]} for value in values]),
+            "v": pa.array([[1.0, float(value)] for value in values], pa.list_(pa.float32(), 2)),
+        }
+    )
+
+
+@pytest.mark.parametrize("version", ["0.1", "2.0", "2.1", "2.2"])
+def test_datasets_of_every_format_version_are_created_continued_and_replaced(warehouse, version) -> None:
+    warehouse.commit(warehouse.stage(nested(1, 2, 3), data_storage_version=version))
+    warehouse.commit(warehouse.stage(nested(4, 5)))
+    dataset = lance_core.dataset(warehouse.uri)
+    assert dataset.data_storage_version == version
+    assert dataset.to_table().equals(nested(1, 2, 3, 4, 5))
+    dataset.validate()
+    warehouse.commit(warehouse.stage(nested(6), WriteMode.OVERWRITE))
+    assert lance_core.dataset(warehouse.uri).data_storage_version == version
+    warehouse.commit(warehouse.stage(nested(7), WriteMode.OVERWRITE, data_storage_version="2.1"))
+    assert lance_core.dataset(warehouse.uri).data_storage_version == "2.1"
+    assert ids(warehouse.rows()) == [7]
+
+
+@pytest.mark.parametrize("mode", [WriteMode.APPEND, WriteMode.OVERWRITE])
+def test_without_rows_the_dataset_still_gets_its_format_version(warehouse, mode) -> None:
+    warehouse.commit(warehouse.stage(nested(), mode, data_storage_version="2.0"))
+    assert lance_core.dataset(warehouse.uri).data_storage_version == "2.0"
+    if mode is WriteMode.OVERWRITE:
+        warehouse.commit(warehouse.stage(nested(), mode, data_storage_version="0.1"))
+        assert lance_core.dataset(warehouse.uri).data_storage_version == "0.1"

@@ -19,6 +19,7 @@ def test_an_append_takes_the_datasets_schema(warehouse, numbers) -> None:
     assert plan.read_version == 2
     assert plan.read_transaction == landing.transaction_uuid
     assert plan.schema == lance_core.dataset(warehouse.uri).schema
+    assert plan.data_storage_version == "2.2"
 
 
 def test_an_overwrite_brings_its_own_schema(warehouse, numbers) -> None:

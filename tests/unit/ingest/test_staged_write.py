@@ -31,6 +31,7 @@ def test_the_message_survives_json() -> None:
         bytes_written=99,
         run_id="r",
         step_key="s",
+        data_storage_version="2.1",
     )
     text = staged.to_json()
     assert json.loads(text)["mode"] == "overwrite"
@@ -38,3 +39,6 @@ def test_the_message_survives_json() -> None:
     assert back == staged
     assert back.schema.equals(schema, check_metadata=True)
     assert isinstance(back.mode, WriteMode)
+    older = json.loads(text)
+    del older["data_storage_version"]
+    assert StagedWrite.from_json(json.dumps(older)).data_storage_version is None

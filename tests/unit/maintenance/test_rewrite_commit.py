@@ -271,3 +271,24 @@ def test_materializing_deletions_leaves_other_fragments_alone(uri) -> None:
     assert {0: 0, 2: 0, 3: 1, 4: 0, 5: 1}.items() <= left.items()
     assert 1 not in left
     check(uri, [number for number in range(60) if number not in (10, 11, 30, 50)])
+
+
+@pytest.mark.parametrize("version", ["0.1", "2.0", "2.1"])
+def test_tables_of_every_format_version_are_maintained(uri, version) -> None:
+    rows = pa.table(
+        {
+            "id": pa.array(range(10), pa.int64()),
+            "word": pa.array(["p", "q"] * 5).dictionary_encode(),
+            "pair": pa.array([{"x": [number]} for number in range(10)]),
+        }
+    )
+    lance_core.write_dataset(rows, uri, data_storage_version=version)
+    for start in (10, 20):
+        shifted = rows.set_column(0, "id", pa.array(range(start, start + 10), pa.int64()))
+        lance_core.write_dataset(shifted, uri, mode="append")
+    lance_core.dataset(uri).delete("id = 3")
+    expected = lance_core.dataset(uri).to_table()
+    commit(stage(plan(uri, target_rows_per_fragment=1000)))
+    table = lance_core.dataset(uri)
+    assert (table.data_storage_version, len(table.get_fragments())) == (version, 1)
+    assert table.to_table().to_pylist() == expected.to_pylist() == lance.dataset(uri).to_table().to_pylist()

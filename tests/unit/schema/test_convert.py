@@ -113,9 +113,20 @@ def test_names_that_the_format_does_not_allow(name: str) -> None:
         schema_from_arrow(pa.schema([("a", pa.int8()), (name, pa.int8())]))
 
 
-def test_json_is_refused_by_name() -> None:
-    with pytest.raises(NotSupportedError, match=r"arrow\.json"):
-        schema_from_arrow(pa.schema([("j", pa.json_())]))
+def test_json_text_is_stored_as_binary_json() -> None:
+    plain = pa.field("j", pa.utf8(), metadata={"ARROW:extension:name": "arrow.json", "k": "v"})
+    for given in (pa.field("j", pa.json_(), metadata={"k": "v"}), plain):
+        [field] = schema_from_arrow(pa.schema([given])).fields
+        assert (field.logical_type, field.extension_name) == ("json", "lance.json")
+        expected = {"ARROW:extension:name": b"lance.json", "ARROW:extension:metadata": b"", "k": b"v"}
+        assert dict(field.metadata) == expected
+
+
+def test_parameters_of_arrows_own_extension_types_are_kept() -> None:
+    tensor = pa.fixed_shape_tensor(pa.float32(), (2, 3), permutation=[1, 0])
+    schema = schema_from_arrow(pa.schema([("t", tensor)]))
+    assert schema.field("t").extension_name == "arrow.fixed_shape_tensor"
+    assert schema_to_arrow(schema).field("t").type == tensor
 
 
 def _message(name: str, field_id: int, parent_id: int) -> pb_file.Field:

@@ -99,3 +99,27 @@ def test_spilled_lineage_is_found_in_the_fragments() -> None:
     spilled = pb_table.Manifest(fragments=[pb_table.DataFragment(column_row_ids={})])
     assert _derive(spilled, previous) == (2048, 2048)
     assert _derive(pb_table.Manifest(fragments=[{}]), previous) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("own", "pairs", "marked"),
+    [
+        ("2.2", [(2, 2)], False),
+        ("2.2", [(2, 2), (2, 1)], True),
+        ("2.1", [(2, 2)], True),
+        ("2.0", [(2, 0), (0, 3)], False),
+        ("0.1", [(0, 0), (0, 2)], False),
+        ("2.2", [], False),
+    ],
+)
+def test_files_of_another_version_than_the_tables_are_marked(
+    own: str, pairs: list[tuple[int, int]], marked: bool
+) -> None:
+    message = _manifest(0, 0)
+    message.data_format.version = own
+    for major, minor in pairs:
+        message.fragments.add().files.add(path="x", file_major_version=major, file_minor_version=minor)
+    expected = (256, 256) if marked else (0, 0)
+    assert derive_flags(message, index_section=None, stable_row_ids=False, previous=_manifest(0, 0)) == expected
+    # Once set it stays.
+    assert derive_flags(message, index_section=None, stable_row_ids=False, previous=_manifest(256, 256)) == (256, 256)

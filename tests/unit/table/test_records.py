@@ -5,8 +5,9 @@ import pytest
 from lance_core.errors import CorruptDataError, NotSupportedError, UnsupportedVersionError
 from lance_core.io.memory_store import MemoryStore
 from lance_core.proto import pb_table
+from lance_core.schema.field import Field
 from lance_core.table.base_paths import BasePath, FileLocator
-from lance_core.table.data_file import DataFile
+from lance_core.table.data_file import DataFile, stored_fields
 from lance_core.table.deletion_file import DeletionFile, DeletionFileType
 from lance_core.table.fragment import Fragment
 from lance_core.table.index_metadata import parse_index_section
@@ -42,12 +43,47 @@ def test_contradictory_columns_are_corrupt(changes: dict[str, object], words: st
         data_file(**changes).columns()
 
 
+def test_files_of_0_1_list_fields_and_no_columns() -> None:
+    legacy = LanceFileVersion.V0_1
+    assert data_file(field_ids=(3, 5, 4), column_indices=(), file_version=legacy).columns() == {3: 0, 5: 2, 4: 1}
+    with pytest.raises(CorruptDataError, match=r"starts at field 3.*field 2 has no row"):
+        data_file(field_ids=(3, 2), column_indices=(), file_version=legacy).columns()
+    with pytest.raises(CorruptDataError, match="occurs twice"):
+        data_file(field_ids=(3, 3), column_indices=(), file_version=legacy).columns()
+
+
+@pytest.mark.parametrize(
+    ("version", "listed"),
+    [("0.1", [0, 1, 2, 3, 4, 5, 6, 9]), ("2.0", [9, 0, 1, 2, 3, 4]), ("2.1", [9, 1, 3, 4]), ("2.2", [9, 1, 3, 4])],
+)
+def test_which_fields_a_file_lists(version: str, listed: list[int]) -> None:
+    members = (Field(id=5, name="x", logical_type="int32"), Field(id=6, name="y", logical_type="int32"))
+    item = Field(id=3, name="item", logical_type="int32")
+    fields = (
+        # A column that was cast has a new id in its old place.
+        Field(id=9, name="cast", logical_type="int64"),
+        Field(
+            id=0,
+            name="s",
+            logical_type="struct",
+            children=(
+                Field(id=1, name="a", logical_type="string"),
+                Field(id=2, name="l", logical_type="list", children=(item,)),
+            ),
+        ),
+        Field(id=4, name="p", logical_type="struct", metadata={"packed": b"true"}, children=members),
+    )
+    assert [field.id for field in stored_fields(fields, LanceFileVersion(version))] == listed
+
+
 def test_file_versions_are_resolved_from_their_pairs() -> None:
     for pair, version in (((2, 2), "2.2"), ((2, 0), "2.0"), ((0, 3), "2.0"), ((0, 2), "0.1")):
         message = pb_table.DataFile(path="x", file_major_version=pair[0], file_minor_version=pair[1])
         assert DataFile.from_proto(message).file_version is LanceFileVersion(version)
-    with pytest.raises(UnsupportedVersionError):
+    with pytest.raises(UnsupportedVersionError, match=r"data file x: data file version 9\.0 is newer"):
         DataFile.from_proto(pb_table.DataFile(path="x", file_major_version=9))
+    with pytest.raises(CorruptDataError, match=r"data file x: .*\(1, 0\) was never written"):
+        DataFile.from_proto(pb_table.DataFile(path="x", file_major_version=1))
     with pytest.raises(CorruptDataError, match="empty path"):
         DataFile.from_proto(pb_table.DataFile())
 

@@ -42,7 +42,8 @@ def _with(**values: object) -> Fragment:
         (fragment(column_indices=(0,)), "2 fields and 1 column indices"),
         (fragment(column_indices=()), "2 fields and 0 column indices"),
         (Fragment.of([data_file(), data_file()], physical_rows=1), "field 0 is stored in two data files"),
-        (fragment(file_version=LanceFileVersion.V2_1), r"of format 2\.1, the table of 2\.2"),
+        (fragment(file_version=LanceFileVersion.V0_1, column_indices=()), r"of format 0\.1, the table of 2\.2"),
+        (fragment(file_version=LanceFileVersion.V0_1), "2 fields and 2 column indices"),
         (fragment(base_id=3), r"base path 3, the table has \[0\]"),
     ],
 )
@@ -57,5 +58,11 @@ def test_files_without_a_field_of_the_table_are_refused(field_ids: tuple[int, ..
         _check(fragment(field_ids=field_ids, column_indices=tuple(range(len(field_ids)))))
 
 
-def test_tables_with_files_of_several_versions_take_any() -> None:
-    _check(fragment(file_version=LanceFileVersion.V2_1), file_version=None)
+@pytest.mark.parametrize("own", [LanceFileVersion.V2_0, LanceFileVersion.V2_1, LanceFileVersion.V2_2])
+@pytest.mark.parametrize("added", [LanceFileVersion.V2_0, LanceFileVersion.V2_1, LanceFileVersion.V2_2])
+def test_files_of_all_versions_but_0_1_mix(own: LanceFileVersion, added: LanceFileVersion) -> None:
+    _check(fragment(file_version=added), file_version=own)
+
+
+def test_files_of_0_1_list_no_columns() -> None:
+    _check(fragment(file_version=LanceFileVersion.V0_1, column_indices=()), file_version=LanceFileVersion.V0_1)

@@ -11,6 +11,7 @@ from lance_core.encodings.api import DictionaryBlock, FixedWidthBlock, NullBlock
 from lance_core.encodings.levels.build import ItemSlots, ListSlots, shred
 from lance_core.encodings.registry import DECODER
 from lance_core.encodings.structural import constant
+from lance_core.encodings.structural.page_steps import run_in_memory
 from lance_core.errors import CorruptDataError, UnsupportedEncodingError
 from lance_core.proto import pb21
 
@@ -21,7 +22,8 @@ HELLO_BYTES = struct.pack("<3I2i", 2, 8, 5, 0, 5) + b"hello"
 
 def decode(layout, buffers, num_rows, rows=None):
     views = [np.frombuffer(buffer, np.uint8) for buffer in buffers]
-    return constant.decode(layout, views, num_rows, rows or (0, num_rows), DECODER)
+    state = run_in_memory(constant.open_page(layout, [len(view) for view in views], num_rows, DECODER), views)
+    return run_in_memory(state.read(rows or (0, num_rows)), views)
 
 
 def reread(page, rows=None):

@@ -8,7 +8,8 @@ import pytest
 from lance_core.encodings.api import FixedWidthBlock, VariableWidthBlock
 from lance_core.encodings.levels.build import ItemSlots, ListSlots, shred
 from lance_core.encodings.registry import DECODER, ENCODER
-from lance_core.encodings.structural import full_zip
+from lance_core.encodings.structural import full_zip, full_zip_pages
+from lance_core.encodings.structural.page_steps import run_in_memory
 from lance_core.errors import CorruptDataError
 from lance_core.proto import pb21
 
@@ -32,7 +33,12 @@ def encode(slots, block, num_rows):
 
 def decode(page, rows=None, buffers=None):
     views = [np.frombuffer(buffer, np.uint8) for buffer in (buffers or page.buffers)]
-    return full_zip.decode(page.layout.full_zip, views, page.num_rows, rows or (0, page.num_rows), DECODER)
+    return read(page.layout.full_zip, views, page.num_rows, rows or (0, page.num_rows))
+
+
+def read(layout, views, num_rows, rows):
+    state = run_in_memory(full_zip_pages.open_page(layout, [len(view) for view in views], num_rows, DECODER), views)
+    return run_in_memory(state.read(rows), views)
 
 
 def nullable_strings():
@@ -120,7 +126,7 @@ def test_wider_control_words_are_read():
         layers=[3],
     )
     data = np.frombuffer(b"\0\0a\1\0b", np.uint8)
-    levels, block = full_zip.decode(layout, [data], 2, (0, 2), DECODER)
+    levels, block = read(layout, [data], 2, (0, 2))
     assert (levels.definition.tolist(), block.data.tobytes()) == ([0, 1], b"ab")
 
 
@@ -159,4 +165,4 @@ def test_contradictions_are_corrupt():
 def test_impossible_widths_are_corrupt(fields):
     layout = pb21.FullZipLayout(layers=[1], num_items=1, **fields)
     with pytest.raises(CorruptDataError):
-        full_zip.decode(layout, [np.zeros(1, np.uint8)], 1, (0, 1), DECODER)
+        read(layout, [np.zeros(1, np.uint8)], 1, (0, 1))

@@ -9,8 +9,9 @@ from lance_core.encodings.api import FixedWidthBlock
 from lance_core.encodings.levels.build import ItemSlots, Levels, ListSlots, shred
 from lance_core.encodings.levels.layers import Layers
 from lance_core.encodings.registry import DECODER, ENCODER
-from lance_core.encodings.structural import mini_block
-from lance_core.encodings.structural.chunk_directory import ChunkDirectory
+from lance_core.encodings.structural import mini_block, mini_block_pages
+from lance_core.encodings.structural.chunk_directory import ChunkDirectory, ChunkTable
+from lance_core.encodings.structural.page_steps import run_in_memory
 from lance_core.encodings.structural.repetition_index import RepetitionIndex, build_repetition_index
 from lance_core.errors import CorruptDataError
 from lance_core.proto import pb21
@@ -45,7 +46,8 @@ def as_bytes(data):
 
 def decode(layout, buffers, num_rows, rows=None):
     views = [as_bytes(bytes(buffer)) for buffer in buffers]
-    return mini_block.decode(layout, views, num_rows, rows or (0, num_rows), DECODER)
+    state = run_in_memory(mini_block_pages.open_page(layout, [len(view) for view in views], num_rows, DECODER), views)
+    return run_in_memory(state.read(rows or (0, num_rows)), views)
 
 
 def words(values):
@@ -97,7 +99,9 @@ def lists_of(lengths, values_per_chunk):
 
 def test_invisible_levels_go_to_the_next_chunk():
     _, page = lists_of([1, 1, 0, 0, 1, 1, 0], 2)
-    directory = ChunkDirectory.parse(page.layout.mini_block, *(as_bytes(b) for b in page.buffers[:2]))
+    words, data = (as_bytes(buffer) for buffer in page.buffers[:2])
+    table = ChunkTable.parse(page.layout.mini_block, words, len(data))
+    directory = ChunkDirectory.parse(page.layout.mini_block, table, slice(0, 2), data, table.starts)
     assert directory.num_values.tolist() == [2, 2]
     assert directory.num_levels.tolist() == [2, 5]
 

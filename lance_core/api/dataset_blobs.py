@@ -1,0 +1,212 @@
+"""The blob verbs of a dataset: values as file objects, whole values, ranges of values."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from lance_core.api.blob_files import DEFAULT_BLOB_BUFFER_SIZE, BlobFile, checked_buffer_size
+from lance_core.api.fragment_reader import FragmentReader
+from lance_core.api.scan_plan import live_to_physical
+from lance_core.errors import InvalidInputError, NotSupportedError, RowOutOfRangeError
+from lance_core.file.row_numbers import row_positions
+from lance_core.schema.blob_fields import stored_schema
+from lance_core.schema.projection import project
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+    import pyarrow as pa
+
+    from lance_core.api.blob_files import BlobPlace
+    from lance_core.api.scanner import ScanSource
+
+__all__ = ["DatasetBlobs"]
+
+_FRAGMENT_SHIFT = 32
+_OFFSET_MASK = (1 << _FRAGMENT_SHIFT) - 1
+
+
+class DatasetBlobs(ABC):
+    """What can be read of blob columns."""
+
+    @abstractmethod
+    def _source(self, fragment_ids: list[int] | None = None) -> ScanSource:
+        """What is read."""
+
+    def take_blobs(
+        self,
+        blob_column: str,
+        ids: Sequence[int] | pa.Array | None = None,
+        addresses: Sequence[int] | pa.Array | None = None,
+        indices: Sequence[int] | pa.Array | None = None,
+        *,
+        buffer_size: int = DEFAULT_BLOB_BUFFER_SIZE,
+    ) -> list[BlobFile | None]:
+        """Values as file objects, in the order asked; nothing of them is read yet.
+
+        Args:
+            blob_column: name, or dotted path into structs.
+            ids: row ids; exactly one of the three is given.
+            addresses: row addresses.
+            indices: positions among the rows that are not deleted.
+            buffer_size: bytes that sequential reads fetch at a time; 0 fetches what is asked for.
+
+        Returns:
+            One per row; None for nulls.
+
+        Raises:
+            InvalidInputError: no blob column, not exactly one selection, or a row that is not there.
+            NotSupportedError: a row that is deleted, or row ids of a table that has stable ones.
+        """
+        checked_buffer_size(buffer_size)
+        rows = _Rows.of(self._source(), ids, addresses, indices)
+        return [None if place is None else BlobFile(place, buffer_size) for _, place in rows.places(blob_column)]
+
+    def read_blobs(
+        self,
+        blob_column: str,
+        ids: Sequence[int] | pa.Array | None = None,
+        addresses: Sequence[int] | pa.Array | None = None,
+        indices: Sequence[int] | pa.Array | None = None,
+        *,
+        io_buffer_size: int | None = None,
+        preserve_order: bool | None = None,
+    ) -> list[tuple[int, bytes | None]]:
+        """Whole values, in the order asked; see :meth:`take_blobs`.
+
+        ``io_buffer_size`` and ``preserve_order`` have no effect.
+
+        Returns:
+            The row's address and its value, one pair per row; None for nulls.
+        """
+        rows = _Rows.of(self._source(), ids, addresses, indices)
+        return [
+            (address, None if place is None else BlobFile(place, 0).read())
+            for address, place in rows.places(blob_column)
+        ]
+
+    def read_blob_ranges(
+        self,
+        blob_column: str,
+        requests: Sequence[tuple[int, int, int]],
+        *,
+        selector: Literal["ids", "addresses", "indices"],
+        io_buffer_size: int | None = None,
+        preserve_order: bool | None = None,
+    ) -> list[tuple[int, int, bytes | None]]:
+        """Ranges of values.
+
+        Args:
+            blob_column: name, or dotted path into structs.
+            requests: each (row, offset, length).
+            selector: what rows are named by, as in :meth:`take_blobs`.
+            io_buffer_size: no effect.
+            preserve_order: no effect.
+
+        Returns:
+            Index of the request, address of the row, bytes; None for nulls.
+
+        Raises:
+            InvalidInputError: an unknown selector, a range that leaves its value, or as :meth:`take_blobs`.
+        """
+        if selector not in ("ids", "addresses", "indices"):
+            raise InvalidInputError(f"selector {selector!r}: expected 'ids', 'addresses' or 'indices'")
+        selection: dict[str, Any] = {"ids": None, "addresses": None, "indices": None}
+        selection[selector] = [row for row, _, _ in requests]
+        places = _Rows.of(self._source(), **selection).places(blob_column)
+        return [
+            (index, address, None if place is None else BlobFile(place, 0).read_range(offset, length))
+            for index, ((address, place), (_, offset, length)) in enumerate(zip(places, requests, strict=True))
+        ]
+
+
+class _Rows:
+    """Selected rows: fragment by fragment, and physical positions."""
+
+    def __init__(
+        self,
+        source: ScanSource,
+        readers: list[FragmentReader],
+        owners: npt.NDArray[np.int64],
+        positions: npt.NDArray[np.int64],
+    ) -> None:
+        self._source = source
+        self._readers = readers
+        self._owners = owners
+        self._positions = positions
+
+    @classmethod
+    def of(cls, source: ScanSource, ids: Any, addresses: Any, indices: Any) -> _Rows:
+        if sum(given is not None for given in (ids, addresses, indices)) != 1:
+            raise InvalidInputError("Exactly one of ids, indices, or addresses must be specified")
+        readers = [FragmentReader(fragment, source.locator) for fragment in source.fragments]
+        if indices is not None:
+            return cls._by_index(source, readers, row_positions(indices))
+        if ids is not None and any(fragment.has_row_ids for fragment in source.fragments):
+            raise NotSupportedError("row ids: the table has stable ones, which cannot be read; see addresses")
+        return cls._by_address(source, readers, row_positions(addresses if ids is None else ids))
+
+    @classmethod
+    def _by_index(cls, source: ScanSource, readers: list[FragmentReader], wanted: npt.NDArray[np.int64]) -> _Rows:
+        stops = np.cumsum([reader.num_live_rows for reader in readers], dtype=np.int64)
+        num_rows = int(stops[-1]) if len(stops) else 0
+        outside = wanted[(wanted < 0) | (wanted >= num_rows)]
+        if len(outside):
+            raise RowOutOfRangeError(f"row {int(outside[0])} is not one of the {num_rows} rows")
+        owners = np.searchsorted(stops, wanted, side="right").astype(np.int64)
+        positions = np.zeros(len(wanted), np.int64)
+        for owner in np.unique(owners).tolist():
+            here = owners == owner
+            start = int(stops[owner - 1]) if owner else 0
+            positions[here] = live_to_physical(readers[owner].deleted_rows(), wanted[here] - start)
+        return cls(source, readers, owners, positions)
+
+    @classmethod
+    def _by_address(cls, source: ScanSource, readers: list[FragmentReader], wanted: npt.NDArray[np.int64]) -> _Rows:
+        indices = {fragment.id: index for index, fragment in enumerate(source.fragments)}
+        positions = wanted & _OFFSET_MASK
+        owners = np.zeros(len(wanted), np.int64)
+        for fragment_id in np.unique(wanted >> _FRAGMENT_SHIFT).tolist():
+            here = (wanted >> _FRAGMENT_SHIFT) == fragment_id
+            index = indices.get(fragment_id)
+            if index is None:
+                raise RowOutOfRangeError(f"row address {int(wanted[here][0])}: there is no fragment {fragment_id}")
+            if int(positions[here].max()) >= source.fragments[index].physical_rows:
+                raise RowOutOfRangeError(f"fragment {fragment_id} has no row {int(positions[here].max())}")
+            if bool(np.isin(positions[here], readers[index].deleted_rows()).any()):
+                raise NotSupportedError(f"a selected row of fragment {fragment_id} is deleted")
+            owners[here] = index
+        return cls(source, readers, owners, positions)
+
+    def places(self, column: str) -> list[tuple[int, BlobPlace | None]]:
+        """Address of the row and where its value is; None for nulls."""
+        schema = stored_schema(self._source.schema)
+        wanted = project(schema, [column])
+        leaf = schema.find(column)
+        if leaf is None or not leaf.is_blob:
+            raise InvalidInputError(f"the column {column!r} is not a blob column", column=column)
+        found: list[tuple[int, BlobPlace | None]] = [(0, None)] * len(self._positions)
+        for owner in np.unique(self._owners).tolist():
+            rows = np.flatnonzero(self._owners == owner)
+            reader = self._readers[owner]
+            batch = reader.take_physical(wanted, self._positions[rows], schema)
+            descriptors = _member(batch.column(0), column, wanted.names[0])
+            places = reader.blobs(descriptors, leaf.id).places()
+            for row, place in zip(rows.tolist(), places, strict=True):
+                found[row] = (reader.fragment_id << _FRAGMENT_SHIFT | int(self._positions[row]), place)
+        return found
+
+
+def _member(array: pa.Array, path: str, top: str) -> pa.Array:
+    """The member at a path; nulls of the structs above are its own."""
+    rest = path[len(top) + 1 :]
+    while rest:
+        names = [member.name for member in array.type]
+        head = rest if rest in names else next(name for name in names if rest.startswith(f"{name}."))
+        array = array.flatten()[names.index(head)]
+        rest = rest[len(head) + 1 :]
+    return array

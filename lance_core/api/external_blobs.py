@@ -1,0 +1,117 @@
+"""Blob values that are given by their URI: kept as references, or taken in.
+
+A reference below a registered base path (one that is no table root) is kept as the base's id and the path below it, so
+that it survives a move of the base. Any other must be allowed for, as the table then depends on a place that it does
+not know.
+
+**Source:** arguments ``external_blob_mode`` and ``allow_external_blob_outside_bases`` of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Self
+
+from lance_core.errors import InvalidInputError
+from lance_core.io.byte_range import ByteRange
+from lance_core.io.uri import resolve
+from lance_core.table.base_paths import directory_uri
+from lance_core.table.paths import is_plain_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from lance_core.table.base_paths import BasePath
+
+__all__ = ["INGEST", "REFERENCE", "ExternalReferences"]
+
+REFERENCE: Final = "reference"
+INGEST: Final = "ingest"
+
+
+class ExternalReferences:
+    """What becomes of URIs in blob columns; see ``ExternalValues`` of the file writer.
+
+    Args:
+        base_paths: of the table.
+        ingest: whether the bytes are taken in.
+        allow_outside: whether references may lead out of the base paths.
+        storage_options: of the stores that URIs name.
+    """
+
+    def __init__(
+        self,
+        base_paths: Iterable[BasePath],
+        *,
+        ingest: bool = False,
+        allow_outside: bool = False,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> None:
+        """Nothing is read."""
+        # Id 0 in a descriptor means that there is no base.
+        self._bases = [(base.id, directory_uri(base.path)) for base in base_paths if base.id and not base.is_table_root]
+        self._ingest = ingest
+        self._allow_outside = allow_outside
+        self._storage_options = storage_options
+
+    @classmethod
+    def of(
+        cls,
+        base_paths: Iterable[BasePath],
+        mode: object,
+        allow_outside: bool,
+        storage_options: Mapping[str, str] | None,
+    ) -> Self:
+        """From the arguments of the writing verbs.
+
+        Raises:
+            InvalidInputError: an unknown mode, or bytes are to be taken in and references allowed.
+        """
+        if mode not in (REFERENCE, INGEST):
+            raise InvalidInputError(f"external_blob_mode {mode!r}: expected {REFERENCE!r} or {INGEST!r}")
+        if mode == INGEST and allow_outside:
+            raise InvalidInputError(
+                f"allow_external_blob_outside_bases only applies when external_blob_mode={REFERENCE!r}"
+            )
+        return cls(base_paths, ingest=mode == INGEST, allow_outside=allow_outside, storage_options=storage_options)
+
+    def place(self, uris: list[str]) -> tuple[list[int], list[str]]:
+        """Per URI the id of a base path and the path below it; 0 and the URI itself outside of all.
+
+        Raises:
+            InvalidInputError: a URI outside the base paths, and that is not allowed, or it is not absolute.
+        """
+        places = [self._place(uri) for uri in uris]
+        return [base_id for base_id, _ in places], [path for _, path in places]
+
+    def fetch(self, uris: list[str], ranges: list[tuple[int, int] | None]) -> list[bytes] | None:
+        """The bytes, if they are taken in; None if references are kept.
+
+        Raises:
+            NotFoundError: nothing is there.
+            CorruptDataError: a range leaves the file.
+        """
+        if not self._ingest:
+            return None
+        return [self._read(uri, bounds) for uri, bounds in zip(uris, ranges, strict=True)]
+
+    def _place(self, uri: str) -> tuple[int, str]:
+        for base_id, directory in self._bases:
+            if uri.startswith(directory) and is_plain_path(uri[len(directory) :]):
+                return base_id, uri[len(directory) :]
+        if "://" not in uri:
+            raise InvalidInputError(f"external blob URI {uri!r} is no absolute URI", uri=uri)
+        if not self._allow_outside:
+            raise InvalidInputError(
+                f"external blob URI {uri!r} is outside the registered base paths (the dataset root is none); set "
+                "allow_external_blob_outside_bases=True to store it as it is",
+                uri=uri,
+            )
+        return 0, uri
+
+    def _read(self, uri: str, bounds: tuple[int, int] | None) -> bytes:
+        store, path = resolve(uri, self._storage_options)
+        if bounds is None:
+            return bytes(store.get(path))
+        start, size = bounds
+        [found] = store.get_ranges(path, [ByteRange(start, start + size)])
+        return bytes(found)

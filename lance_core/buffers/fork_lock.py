@@ -1,0 +1,31 @@
+"""Locks that a fork waits for.
+
+A forked process has only the thread that forked. A lock that another thread held at that moment would stay locked in it
+for ever, and what it guards might be half changed. So who forks takes these locks first, which waits for their holders,
+and both processes release them.
+
+Source: ``os.register_at_fork``.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+__all__ = ["fork_lock"]
+
+
+def fork_lock() -> AbstractContextManager[bool]:
+    """A lock that lives as long as the process, to be made when a module is imported.
+
+    A fork takes the locks of later imports first; so a thread that holds one may wait for one of an earlier import, not
+    for one of a later import.
+    """
+    lock = threading.RLock()
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
+    return lock

@@ -1,0 +1,115 @@
+"""The command ``lance-core``: look into data files and datasets.
+
+``lance-core describe FILE`` prints what a data file is made of, ``lance-core inspect DATASET`` the versions, fragments
+and files of a dataset. Both only read. What they cannot read is told in one line on the standard error output, with
+exit code 2.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from lance_core.api.fragment import LanceFragment
+
+__all__ = ["main"]
+
+EXIT_REFUSED: Final = 2
+"""The arguments are wrong, or what they name cannot be read; also argparse's own."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command.
+
+    Args:
+        arguments: what follows its name; by default those of the process.
+
+    Returns:
+        The exit code: 0, or 2 after an error that is explained on the standard error output.
+    """
+    from lance_core.errors import LanceError
+
+    parsed = _parser().parse_args(arguments)
+    try:
+        lines = _described(parsed.file) if parsed.command == "describe" else _inspected(parsed.dataset, parsed.version)
+        for line in lines:
+            sys.stdout.write(f"{line}\n")
+        sys.stdout.flush()
+    except LanceError as error:
+        sys.stderr.write(f"lance-core: {' '.join(str(error).split())}\n")
+        return EXIT_REFUSED
+    except BrokenPipeError:
+        # Whoever reads has seen enough; Python must not try to write the rest when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="lance-core", description="Look into Lance data files and datasets.")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    describe = commands.add_parser("describe", help="print what one data file is made of")
+    describe.add_argument("file", metavar="FILE", help="path or URI of a .lance data file")
+    inspect = commands.add_parser("inspect", help="print the versions, fragments and files of a dataset")
+    inspect.add_argument("dataset", metavar="DATASET", help="path or URI of a dataset")
+    inspect.add_argument("--version", type=int, help="version to look at; the latest by default")
+    return parser
+
+
+def _described(uri: str) -> Iterator[str]:
+    from lance_core.file.describe import describe_file
+    from lance_core.file.reader import FileReader
+    from lance_core.io.uri import resolve
+
+    store, path = resolve(uri, None)
+    yield from describe_file(FileReader.open(store, path)).splitlines()
+
+
+def _inspected(uri: str, version: int | None) -> Iterator[str]:
+    from lance_core.api.dataset import LanceDataset
+    from lance_core.api.location import open_log
+    from lance_core.api.references import read_manifest
+    from lance_core.file.describe import describe_fields
+
+    log = open_log(uri, None)
+    manifest = read_manifest(log, version)
+    table = LanceDataset.from_manifest(uri, log, manifest, None)
+    fragments = table.get_fragments()
+    yield f"dataset {uri}"
+    yield (
+        f"version {table.version} of {table.latest_version}, format {table.data_storage_version}, "
+        f"{table.count_rows()} rows, {len(fragments)} fragments"
+    )
+    yield "schema"
+    yield from describe_fields(manifest.schema)
+    yield "versions"
+    for each in table.versions():
+        written = each["timestamp"].isoformat(sep=" ", timespec="seconds")
+        facts = each["metadata"]
+        yield f"  {each['version']} {written}: {facts['total_rows']} rows in {facts['total_fragments']} fragments"
+    yield "fragments"
+    for fragment in fragments:
+        yield from _fragment_lines(fragment)
+
+
+def _fragment_lines(fragment: LanceFragment) -> Iterator[str]:
+    from lance_core.versions import LanceFileVersion
+
+    deleted = f", {fragment.num_deletions} deleted" if fragment.num_deletions else ""
+    yield f"  {fragment.fragment_id}: {fragment.physical_rows} rows{deleted}"
+    for file in fragment.data_files():
+        version = LanceFileVersion.from_pair(file.file_major_version, file.file_minor_version).value
+        size = f"{file.file_size_bytes} bytes" if file.file_size_bytes else "size not recorded"
+        fields = ", ".join(map(str, file.fields))
+        yield f"    data/{file.path}: format {version}, {size}, fields {fields}"
+    deletion_file = fragment.deletion_file()
+    if deletion_file is not None:
+        yield f"    {deletion_file}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,171 @@
+"""FastLanes, compiled: blocks of any width in one pass, each straight into its place. See ``kernels/fastlanes.py``.
+
+A row of a block is 128 bytes whatever the type, so all types are worked on as 64-bit words, several values at a time:
+shifting a word moves bits between neighbouring values, and a mask repeated in the word takes them out again.
+
+Source: Afroozeh and Boncz, "The FastLanes Compression Layout", VLDB 2023.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from lance_core.encodings.kernels.compiled.jit import kernel, read_only
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["RAW", "pack", "unpack"]
+
+RAW: Final = -1
+"""Width of a block that is not packed: its values follow each other as they are."""
+
+_WORD_BYTES: Final = 8
+_BLOCK_VALUES: Final = 1024
+_ROW_WORDS: Final = 16
+_ALL: Final = 0xFFFFFFFFFFFFFFFF
+
+
+def unpack(
+    data: NDArray[np.uint8],
+    starts: NDArray[np.int64],
+    widths: NDArray[np.int64],
+    num_values: NDArray[np.int64],
+    value_bits: int,
+    out: NDArray[np.uint8],
+) -> None:
+    """Unpack many blocks, one behind the other.
+
+    The caller has checked that every block lies within the data: ``128 * width`` bytes, or for width :data:`RAW` the
+    bytes of its values.
+
+    Args:
+        data: holds the blocks.
+        starts: (num_blocks,) where each starts, in bytes; all the same distance from a multiple of eight.
+        widths: (num_blocks,) 0 to ``value_bits``, or :data:`RAW`.
+        num_values: (num_blocks,) 1 to 1024: so many values of the block are wanted.
+        value_bits: 8, 16, 32 or 64.
+        out: the bytes of all values, filled; starts at a multiple of eight.
+    """
+    residue = int(starts[0]) % _WORD_BYTES if len(starts) else 0
+    words = np.ndarray(((len(data) - residue) // _WORD_BYTES,), np.dtype("<u8"), data, residue)
+    out_words = out[: len(out) // _WORD_BYTES * _WORD_BYTES].view("<u8")
+    block = np.empty(_BLOCK_VALUES * value_bits // 64, "<u8")
+    numbers = (starts - residue, widths, num_values)
+    _unpack(read_only(words), read_only(data), *numbers, residue, value_bits, out_words, out, block, block.view("u1"))
+
+
+def pack(values: NDArray[np.uint64], value_bits: int, packed_bits: int, out: NDArray[np.uint64]) -> None:
+    """Pack many blocks to one width.
+
+    Args:
+        values: the 64-bit words of all values, (num_blocks * 16 * value_bits,); each value fits ``packed_bits`` bits.
+        value_bits: 8, 16, 32 or 64.
+        packed_bits: 1 to ``value_bits``.
+        out: (num_blocks * 16 * packed_bits,), filled.
+    """
+    _pack(read_only(values), value_bits, packed_bits, out)
+
+
+@kernel
+def _low_bits(num_bits: Any) -> Any:
+    return np.uint64(0) if num_bits == 0 else np.uint64(_ALL) >> np.uint64(64 - num_bits)
+
+
+@kernel
+def _first_word(row: Any, value_bits: Any) -> Any:
+    """Where a row of values starts in its block, in words."""
+    group = row >> 3
+    # 0 4 2 6 1 5 3 7: the group's bits in reverse.
+    order = ((group & 1) << 2) | (group & 2) | (group >> 2)
+    return (order * 16 + (row & 7) * 128) * value_bits // 64
+
+
+@kernel
+def _unpack(
+    words: Any,
+    data: Any,
+    starts: Any,
+    widths: Any,
+    num_values: Any,
+    residue: Any,
+    value_bits: Any,
+    out_words: Any,
+    out: Any,
+    block: Any,
+    block_bytes: Any,
+) -> None:
+    value_bytes = value_bits // 8
+    to = 0
+    for index in range(len(starts)):
+        wanted = num_values[index] * value_bytes
+        if widths[index] < 0:
+            at = starts[index] + residue
+            out[to : to + wanted] = data[at : at + wanted]
+        elif num_values[index] == _BLOCK_VALUES and to % _WORD_BYTES == 0:
+            _unpack_block(words, starts[index] // _WORD_BYTES, widths[index], value_bits, out_words, to // _WORD_BYTES)
+        else:
+            _unpack_block(words, starts[index] // _WORD_BYTES, widths[index], value_bits, block, 0)
+            out[to : to + wanted] = block_bytes[:wanted]
+        to += wanted
+
+
+@kernel
+def _unpack_block(words: Any, first: Any, width: Any, value_bits: Any, out: Any, to: Any) -> None:
+    if width == 0:
+        for word in range(_ROW_WORDS * value_bits):
+            out[to + word] = np.uint64(0)
+        return
+    repeated = np.uint64(_ALL) // _low_bits(value_bits)
+    mask = repeated * _low_bits(width)
+    for row in range(value_bits):
+        column, shift = row * width // value_bits, row * width % value_bits
+        # Unsigned positions: a negative one would count from the end, and checking for that costs as much as the work.
+        source = np.uint64(first + column * _ROW_WORDS)
+        target = np.uint64(to + _first_word(row, value_bits))
+        right = np.uint64(shift)
+        if shift + width <= value_bits:
+            for lane in range(_ROW_WORDS):
+                at = np.uint64(lane)
+                out[target + at] = (words[source + at] >> right) & mask
+        else:
+            from_first = value_bits - shift
+            left = np.uint64(from_first)
+            low = repeated * _low_bits(from_first)
+            high = mask ^ low
+            following = source + np.uint64(_ROW_WORDS)
+            for lane in range(_ROW_WORDS):
+                at = np.uint64(lane)
+                out[target + at] = ((words[source + at] >> right) & low) | ((words[following + at] << left) & high)
+
+
+@kernel
+def _pack(values: Any, value_bits: Any, width: Any, out: Any) -> None:
+    block_words, packed_words = _ROW_WORDS * value_bits, _ROW_WORDS * width
+    repeated = np.uint64(_ALL) // _low_bits(value_bits)
+    for block in range(len(values) // block_words):
+        first, to = block * block_words, block * packed_words
+        for row in range(value_bits):
+            column, shift = row * width // value_bits, row * width % value_bits
+            source = np.uint64(first + _first_word(row, value_bits))
+            target = np.uint64(to + column * _ROW_WORDS)
+            left = np.uint64(shift)
+            from_first = value_bits - shift
+            low = repeated * _low_bits(min(from_first, width))
+            if shift == 0:
+                for lane in range(_ROW_WORDS):
+                    at = np.uint64(lane)
+                    out[target + at] = values[source + at] & low
+            else:
+                for lane in range(_ROW_WORDS):
+                    at = np.uint64(lane)
+                    out[target + at] |= (values[source + at] & low) << left
+            if from_first < width:
+                right = np.uint64(from_first)
+                high = repeated * _low_bits(width - from_first)
+                following = target + np.uint64(_ROW_WORDS)
+                for lane in range(_ROW_WORDS):
+                    at = np.uint64(lane)
+                    out[following + at] = (values[source + at] >> right) & high

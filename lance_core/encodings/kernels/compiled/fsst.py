@@ -1,0 +1,297 @@
+"""FSST, compiled: finding a symbol table, and compressing with it. See ``kernels/fsst_symbols.py``.
+
+A matcher is the table in a form that finds a long symbol at a position without a branch. Entries are
+``length << 16 | code``; code 256 + b stands for the byte b itself, which is escaped::
+
+    hashes   three hash tables of SLOTS slots, a slot being the words (symbol, entry):
+             symbols of 3 or 4 bytes by their first 3 bytes, of 5 or 6 by their first 5, of 7 or 8 by their first 7
+    pairs    [b0 | b1 << 8] entry of the longest symbol of one or two bytes; from 65536 on [b0] of one byte
+
+A slot holds one symbol: of two that collide the table keeps the one that covers more.
+
+Source: Boncz, Neumann and Leis, "FSST: Fast Random Access String Compression", PVLDB 13(11), 2020, section 4. Unlike
+there, symbols of different lengths have tables of their own, so that few symbols displace their own beginning.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from lance_core.encodings.kernels.compiled.jit import inlined, kernel, read_only, words_at
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["HASHES", "PAIRS", "PSEUDO_CODES", "build", "candidates", "compress", "count_codes"]
+
+_SLOTS: Final = 1024
+_TABLE_WORDS: Final = 2 * _SLOTS
+
+HASHES: Final = 3 * _TABLE_WORDS
+"""Length of ``hashes``."""
+
+PAIRS: Final = 65536 + 256
+"""Length of ``pairs``."""
+
+PSEUDO_CODES: Final = 512
+"""Codes and, behind them, literal bytes."""
+
+_HASH_SHIFT: Final = 54
+_FACTOR: Final = 0x9E3779B97F4A7C15
+_EMPTY: Final = (8 << 16) | 0xFFFF
+_ESCAPE: Final = 255
+_MAX_SYMBOLS: Final = 255
+_ALL: Final = 0xFFFFFFFFFFFFFFFF
+
+_LANES: Final = 3
+_AT, _STOP, _TO, _INDEX, _LAST, _LANE_STATE = range(6)
+
+
+@inlined
+def _slot(kept: Any) -> Any:
+    return np.int64((kept * np.uint64(_FACTOR)) >> np.uint64(_HASH_SHIFT)) << 1
+
+
+@kernel
+def build(words: Any, lengths: Any, is_table: Any, out_words: Any, out_lengths: Any, hashes: Any, pairs: Any) -> Any:
+    """Accept symbols in the order given until there are 255, skip those that collide, and return how many there are.
+
+    Args:
+        words: symbols as little-endian words.
+        lengths: 1 to 8.
+        is_table: True when the symbols have their codes already: then a symbol that is skipped keeps its code.
+        out_words: (256,) uint64, symbol of each code; a code without one keeps what it has.
+        out_lengths: (256,) int64, likewise.
+        hashes: filled, see the module. An empty slot holds a word that belongs to another slot, and so never matches.
+        pairs: filled.
+    """
+    for slot in range(0, HASHES, 2):
+        hashes[slot] = np.uint64(slot % _TABLE_WORDS == 0)
+        hashes[slot + 1] = np.uint64(_EMPTY)
+    for pair in range(PAIRS):
+        pairs[pair] = (1 << 16) | (256 + (pair & 0xFF))
+    code = 0
+    for index in range(len(words)):
+        if code == _MAX_SYMBOLS:
+            break
+        word, length = words[index], np.int64(lengths[index])
+        entry = (length << 16) | code
+        if length == 0:
+            # It would never move on.
+            code += is_table
+            continue
+        if length > 2:
+            table = (length - 3) >> 1
+            slot = _slot(word & (np.uint64(_ALL) >> np.uint64(40 - 16 * table))) + table * _TABLE_WORDS
+            if hashes[slot + 1] != np.uint64(_EMPTY):
+                code += is_table
+                continue
+            hashes[slot] = word
+            hashes[slot + 1] = np.uint64(entry)
+        elif length == 2:
+            pairs[np.int64(word)] = entry
+        else:
+            pairs[65536 + np.int64(word)] = entry
+            for following in range(256):
+                pair = np.int64(word) | (following << 8)
+                if pairs[pair] >> 16 == 1:
+                    pairs[pair] = entry
+        out_words[code], out_lengths[code] = word, length
+        code += 1
+    return code
+
+
+@kernel
+def count_codes(codes: Any, offsets: Any, symbols: Any, lengths: Any, singles: Any, doubles: Any) -> None:
+    """Count codes and pairs of neighbouring codes in a compressed sample.
+
+    ``singles`` is (512,) and ``doubles`` (512, 512), both int32 and added to. The first byte of a symbol is counted as
+    well, alone and behind its neighbour, so that short symbols can grow again.
+    """
+    for index in range(len(offsets) - 1):
+        at = offsets[index]
+        previous = -1
+        while at < offsets[index + 1]:
+            code = np.int64(codes[at])
+            length = 1
+            if code == _ESCAPE:
+                code = 256 + np.int64(codes[at + 1])
+                first = code
+                at += 2
+            else:
+                length = lengths[code]
+                first = 256 + np.int64(symbols[code] & np.uint64(0xFF))
+                at += 1
+            singles[code] += 1
+            if length > 1:
+                singles[first] += 1
+            if previous >= 0:
+                doubles[previous, code] += 1
+                if length > 1:
+                    doubles[previous, first] += 1
+            previous = code
+
+
+@inlined
+def _gather_candidate(word: Any, length: Any, gain: Any, words: Any, lengths: Any, gains: Any) -> None:
+    """Add the gain to the candidate's slot of an open hash table; a full table ignores new candidates."""
+    slots = len(words)
+    key = (word ^ (word >> np.uint64(29)) ^ np.uint64(length)) * np.uint64(0x9E3779B97F4A7C15)
+    slot = np.int64(key >> np.uint64(40)) & (slots - 1)
+    for _ in range(64):
+        if lengths[slot] == 0 or (lengths[slot] == length and words[slot] == word):
+            words[slot] = word
+            lengths[slot] = length
+            gains[slot] += gain
+            break
+        slot = (slot + 1) & (slots - 1)
+
+
+@kernel
+def candidates(
+    singles: Any,
+    doubles: Any,
+    symbols: Any,
+    lengths: Any,
+    num_symbols: Any,
+    least: Any,
+    out_words: Any,
+    out_lengths: Any,
+    out_gains: Any,
+) -> None:
+    """Gather the candidates of the next round and the bytes that each would cover.
+
+    ``out_*`` is an open hash table, a power of two long and zeroed. A candidate seen fewer than ``least`` times is left
+    out, and so is a pair that would be longer than eight bytes.
+    """
+    for first in range(PSEUDO_CODES):
+        count = singles[first]
+        if count == 0 or (first < 256 and first >= num_symbols):
+            continue
+        if first < 256:
+            first_word, first_length = symbols[first], np.int64(lengths[first])
+        else:
+            first_word, first_length = np.uint64(first - 256), np.int64(1)
+        if count >= least:
+            # A single byte costs two when it has to be escaped: it is worth more than the byte that it covers.
+            gain = np.int64(count) * (8 if first_length == 1 else first_length)
+            _gather_candidate(first_word, first_length, gain, out_words, out_lengths, out_gains)
+        if first_length == 8:
+            continue
+        for second in range(PSEUDO_CODES):
+            together = doubles[first, second]
+            if together < least or (second < 256 and second >= num_symbols):
+                continue
+            if second < 256:
+                second_word, second_length = symbols[second], np.int64(lengths[second])
+            else:
+                second_word, second_length = np.uint64(second - 256), np.int64(1)
+            length = first_length + second_length
+            if length <= 8:
+                word = first_word | (second_word << np.uint64(8 * first_length))
+                _gather_candidate(word, length, np.int64(together) * length, out_words, out_lengths, out_gains)
+
+
+def compress(
+    data: NDArray[np.uint8],
+    starts: NDArray[Any],
+    stops: NDArray[Any],
+    hashes: NDArray[np.uint64],
+    pairs: NDArray[np.int32],
+    out: NDArray[np.uint8],
+    out_offsets: NDArray[Any],
+) -> None:
+    """Compress strings ``data[starts[i] : stops[i]]``; the caller has checked that they lie within the data.
+
+    The strings go down several lanes in turn, as the next symbol of a string has to wait for its last one. Each lane
+    has an equal share of the bytes, and room of its own.
+
+    The tables are those of :func:`build`. ``out`` has room for two bytes per byte of the strings and one more;
+    ``out_offsets`` is (num_strings + 1,).
+    """
+    byte_stops = np.cumsum(stops - starts, dtype=np.int64)
+    num_bytes = int(byte_stops[-1]) if len(byte_stops) else 0
+    shares = num_bytes * np.arange(_LANES + 1) // _LANES
+    firsts = np.searchsorted(byte_stops, shares)
+    firsts[0], firsts[-1] = 0, len(starts)
+    rooms = 2 * np.append(0, byte_stops)[firsts]
+    reached = np.zeros((_LANES, _LANE_STATE), np.int64)
+    reached[:, _INDEX], reached[:, _LAST], reached[:, _TO] = firsts[:-1], firsts[1:], rooms[:-1]
+    inputs = (read_only(data), read_only(words_at(data)), read_only(starts), read_only(stops), hashes, pairs)
+    out_offsets[0] = 0
+    _compress(*inputs, out, out_offsets, rooms, reached)
+    num_codes = int(reached[0, _TO])
+    for lane in range(1, _LANES):
+        first, stop = int(rooms[lane]), int(reached[lane, _TO])
+        out[num_codes : num_codes + stop - first] = out[first:stop]
+        out_offsets[firsts[lane] + 1 : firsts[lane + 1] + 1] += num_codes
+        num_codes += stop - first
+
+
+@kernel
+def _compress(
+    data: Any,
+    words: Any,
+    starts: Any,
+    stops: Any,
+    hashes: Any,
+    pairs: Any,
+    out: Any,
+    out_offsets: Any,
+    rooms: Any,
+    reached: Any,
+) -> None:
+    """Lanes take one step each until the strings of one are done; then they go on one by one."""
+    # Unsigned positions: a negative one would count from the end, and checking for that costs as much as the work.
+    num_words = np.uint64(len(words))
+    one, three, sixteen = np.uint64(1), np.uint64(3), np.uint64(16)
+    all_bits = np.uint64(_ALL)
+    first_lane, last_lane = 0, _LANES
+    for lane in range(_LANES):
+        if reached[lane, _INDEX] < reached[lane, _LAST]:
+            reached[lane, _AT] = starts[reached[lane, _INDEX]]
+            reached[lane, _STOP] = stops[reached[lane, _INDEX]]
+    while first_lane < _LANES:
+        for lane in range(first_lane, last_lane):
+            while reached[lane, _AT] >= reached[lane, _STOP]:
+                index = reached[lane, _INDEX]
+                if index >= reached[lane, _LAST]:
+                    break
+                index += 1
+                out_offsets[index] = reached[lane, _TO] - rooms[lane]
+                reached[lane, _INDEX] = index
+                if index < reached[lane, _LAST]:
+                    reached[lane, _AT] = starts[index]
+                    reached[lane, _STOP] = stops[index]
+            if reached[lane, _INDEX] >= reached[lane, _LAST]:
+                # From now on one lane at a time.
+                first_lane += last_lane - first_lane == 1
+                last_lane = first_lane + 1
+                break
+            at, to = np.uint64(reached[lane, _AT]), np.uint64(reached[lane, _TO])
+            left = np.uint64(reached[lane, _STOP]) - at
+            word = np.uint64(0)
+            if at < num_words:
+                word = words[at]
+            else:
+                for behind in range(left):
+                    byte = np.uint64(behind)
+                    word |= np.uint64(data[at + byte]) << (byte << three)
+            pair = word & np.uint64(0xFFFF) if left > one else np.uint64(65536) + (word & np.uint64(0xFF))
+            found = np.uint64(pairs[pair])
+            for table in range(3):
+                kept = word & (all_bits >> np.uint64(40 - 16 * table))
+                slot = (kept * np.uint64(_FACTOR)) >> np.uint64(_HASH_SHIFT)
+                slot = (slot << one) + np.uint64(table * _TABLE_WORDS)
+                entry = hashes[slot + one]
+                length = entry >> sixteen
+                matches = (word & (all_bits >> (np.uint64(64) - (length << three)))) == hashes[slot]
+                found = entry if matches & (length <= left) else found
+            code = found & np.uint64(0xFFFF)
+            # The literal behind an escape; behind a code the next one replaces it.
+            out[to] = min(code, np.uint64(_ESCAPE))
+            out[to + one] = np.uint8(word & np.uint64(0xFF))
+            reached[lane, _TO] = to + one + (code >> np.uint64(8))
+            reached[lane, _AT] = at + (found >> sixteen)

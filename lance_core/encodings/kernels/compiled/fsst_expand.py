@@ -1,0 +1,108 @@
+"""FSST, compiled: expanding codes. See ``kernels/fsst_symbols.py``.
+
+Source: Boncz, Neumann and Leis, "FSST: Fast Random Access String Compression", PVLDB 13(11), 2020, section 4.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from lance_core.encodings.kernels.compiled.jit import kernel, read_only, words_at
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["expand", "measure"]
+
+_ESCAPE: Final = 255
+
+
+def measure(codes: NDArray[np.uint8], offsets: NDArray[Any], lengths: NDArray[np.int64]) -> int:
+    """Bytes that strings expand to; -1 if one ends inside an escape or lies outside the codes.
+
+    ``lengths`` is (256,), 0 for codes without a symbol.
+    """
+    return int(_measure(read_only(codes), read_only(offsets), lengths.astype(np.uint64)))
+
+
+@kernel
+def _measure(codes: Any, offsets: Any, lengths: Any) -> Any:
+    one = np.uint64(1)
+    to = np.uint64(0)
+    for index in range(len(offsets) - 1):
+        start, stop = np.int64(offsets[index]), np.int64(offsets[index + 1])
+        if start < 0 or stop < start or stop > len(codes):
+            return -1
+        at, end = np.uint64(start), np.uint64(stop)
+        while at < end:
+            code = codes[at]
+            at += one
+            if code == _ESCAPE:
+                if at == end:
+                    return -1
+                at += one
+                to += one
+            else:
+                to += lengths[code]
+    return np.int64(to)
+
+
+def expand(
+    codes: NDArray[np.uint8],
+    offsets: NDArray[Any],
+    first_string: int,
+    symbols: NDArray[np.uint64],
+    lengths: NDArray[np.int64],
+    out: NDArray[np.uint8],
+    out_offsets: NDArray[np.int32],
+) -> int:
+    """Expand strings until the next one might not fit.
+
+    Args:
+        codes: the strings back to back.
+        offsets: (num_strings + 1,) positions in ``codes``; they are checked.
+        first_string: those before it are expanded already, up to ``out_offsets[first_string]``.
+        symbols: (256,) words, 0 for codes without a symbol.
+        lengths: (256,) likewise.
+        out: at least eight bytes.
+        out_offsets: as long as ``offsets``; the first is 0.
+
+    Returns:
+        The string that comes next, or -1 if one ends inside an escape or lies outside the codes.
+    """
+    inputs = (read_only(codes), read_only(offsets), first_string, symbols, lengths.astype(np.uint64))
+    return int(_expand(*inputs, out, words_at(out), out_offsets))
+
+
+@kernel
+def _expand(
+    codes: Any, offsets: Any, first_string: Any, symbols: Any, lengths: Any, out: Any, out_words: Any, out_offsets: Any
+) -> Any:
+    # Unsigned positions: a negative one would count from the end, and checking for that costs as much as the work.
+    one = np.uint64(1)
+    to = np.uint64(out_offsets[first_string])
+    last_word = np.int64(len(out_words)) - 1
+    for index in range(first_string, len(offsets) - 1):
+        start, stop = np.int64(offsets[index]), np.int64(offsets[index + 1])
+        if start < 0 or stop < start or stop > len(codes):
+            return -1
+        # No code gives more than eight bytes, so that every word up to here fits.
+        if np.int64(to) + 8 * (stop - start) > last_word:
+            return index
+        at, end = np.uint64(start), np.uint64(stop)
+        while at < end:
+            code = codes[at]
+            at += one
+            if code == _ESCAPE:
+                if at == end:
+                    return -1
+                out[to] = codes[at]
+                at += one
+                to += one
+            else:
+                out_words[to] = symbols[code]
+                to += lengths[code]
+        out_offsets[index + 1] = to
+    return len(offsets) - 1

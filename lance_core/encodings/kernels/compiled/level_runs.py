@@ -1,0 +1,70 @@
+"""Repetition and definition levels, compiled: one pass where numpy needs several. See ``kernels/level_runs.py``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lance_core.encodings.kernels.compiled.jit import kernel
+
+__all__ = ["chunk_rows", "replace_by_items", "value_bounds"]
+
+
+@kernel
+def value_bounds(definition: Any, max_visible: Any, value_stops: Any, bounds: Any) -> None:
+    """Fill ``bounds[1:]``: the level behind the one that owns value ``value_stops[i] - 1``."""
+    chunk = 0
+    num_seen = 0
+    for level in range(len(definition)):
+        if definition[level] <= max_visible:
+            num_seen += 1
+            while chunk < len(value_stops) and value_stops[chunk] == num_seen:
+                chunk += 1
+                bounds[chunk] = level + 1
+
+
+@kernel
+def chunk_rows(repetition: Any, row_level: Any, bounds: Any, entries: Any) -> None:
+    """Fill (num_chunks, 2) with the rows that end in each chunk, and the levels that it has of an unfinished one."""
+    num_levels = len(repetition)
+    for chunk in range(len(bounds) - 1):
+        start, stop = bounds[chunk], bounds[chunk + 1]
+        num_ended = 0
+        last_start = start
+        for level in range(start, stop):
+            if repetition[level] == row_level:
+                num_ended += level > start
+                last_start = level
+        is_whole = stop == num_levels or repetition[stop] == row_level
+        entries[chunk, 0] = num_ended + is_whole
+        entries[chunk, 1] = 0 if is_whole else stop - last_start
+
+
+@kernel
+def replace_by_items(
+    lengths: Any,
+    repetition: Any,
+    definition: Any,
+    new_repetition: Any,
+    new_definition: Any,
+    closed: Any,
+) -> None:
+    """Replace every slot by as many levels as it has items, an empty one by one level that is closed."""
+    has_definition = len(definition) > 0
+    has_closed = len(closed) > 0
+    at = 0
+    for slot in range(len(lengths)):
+        length = lengths[slot]
+        is_closed = length == 0
+        stop = at + max(length, np.int64(1))
+        new_repetition[at] = repetition[slot]
+        for level in range(at + 1, stop):
+            new_repetition[level] = 0
+        if has_definition:
+            for level in range(at, stop):
+                new_definition[level] = definition[slot]
+        if has_closed:
+            for level in range(at, stop):
+                closed[level] = is_closed
+        at = stop

@@ -1,0 +1,89 @@
+"""Byte strings in chunks, compiled: offsets and bytes of all chunks joined. See ``kernels/chunked_strings.py``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lance_core.encodings.kernels.compiled.jit import kernel, read_only
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["join_chunks"]
+
+
+def join_chunks(
+    data: NDArray[np.uint8],
+    starts: NDArray[np.int64],
+    sizes: NDArray[np.int64],
+    num_values: NDArray[np.int64],
+    offset_bytes: int,
+    out_offsets: NDArray[Any],
+) -> NDArray[np.uint8] | None:
+    """Join the strings of many chunks; None if the offsets of one fall or leave it.
+
+    The caller has checked that each chunk lies within the data and has room for its offsets.
+
+    Args:
+        data: holds the chunks.
+        starts: (num_chunks,) where each starts, in bytes.
+        sizes: (num_chunks,) in bytes.
+        num_values: (num_chunks,) strings of each.
+        offset_bytes: 4 or 8.
+        out_offsets: (sum of num_values + 1,) int32 or int64, filled.
+
+    Returns:
+        The bytes of all strings.
+    """
+    # An offset may start at any byte: the whole file may be one that is mapped.
+    num_words = max(0, len(data) - offset_bytes + 1)
+    words = np.ndarray((num_words,), np.dtype(f"<u{offset_bytes}"), data, strides=(1,))
+    pieces = np.empty((len(starts), 2), np.int64)
+    total = _join_offsets(read_only(words), starts, sizes, num_values, offset_bytes, out_offsets, pieces)
+    if total < 0:
+        return None
+    out = np.empty(total, np.uint8)
+    _join_bytes(read_only(data), pieces, out)
+    return out
+
+
+@kernel
+def _join_offsets(
+    words: Any, starts: Any, sizes: Any, num_values: Any, width: Any, out_offsets: Any, pieces: Any
+) -> Any:
+    """Check and move the offsets, and note where the bytes of each chunk start and how many they are."""
+    total = 0
+    to = 0
+    out_offsets[0] = 0
+    for chunk in range(len(starts)):
+        at = starts[chunk]
+        first = np.int64(words[at])
+        if first < (num_values[chunk] + 1) * width:
+            return -1
+        shift = total - first
+        previous = first
+        for _ in range(num_values[chunk]):
+            at += width
+            offset = np.int64(words[at])
+            if offset < previous:
+                return -1
+            to += 1
+            out_offsets[to] = shift + offset
+            previous = offset
+        if previous > sizes[chunk]:
+            return -1
+        pieces[chunk, 0] = starts[chunk] + first
+        pieces[chunk, 1] = previous - first
+        total += previous - first
+    return total
+
+
+@kernel
+def _join_bytes(data: Any, pieces: Any, out: Any) -> None:
+    to = 0
+    for piece in range(len(pieces)):
+        start, size = pieces[piece, 0], pieces[piece, 1]
+        out[to : to + size] = data[start : start + size]
+        to += size

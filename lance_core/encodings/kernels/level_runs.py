@@ -1,0 +1,102 @@
+"""Levels: from one entry per slot to one per item, and from values to the levels that own them.
+
+Large inputs go to the compiled kernels; both implementations give the same levels.
+
+Source: own design.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lance_core.encodings.kernels.loading import compiled_kernels
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["chunk_rows", "replace_by_items", "value_bounds"]
+
+_LEVEL_BYTES = 8
+
+
+def value_bounds(definition: NDArray[np.uint16], max_visible: int, value_stops: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where the levels of each chunk of values start: (num_chunks + 1,) int64.
+
+    Args:
+        definition: (num_levels,) levels; those up to ``max_visible`` own a value.
+        max_visible: the highest level that owns one.
+        value_stops: (num_chunks,) ascending value behind the last one of each chunk, at least 1.
+
+    Returns:
+        0, and behind each chunk the level that follows the one of its last value.
+    """
+    bounds = np.zeros(len(value_stops) + 1, np.int64)
+    compiled = compiled_kernels("level_runs", _LEVEL_BYTES * len(definition))
+    if compiled is not None:
+        compiled.value_bounds(definition, max_visible, value_stops, bounds)
+        return bounds
+    bounds[1:] = np.flatnonzero(definition <= max_visible)[value_stops - 1] + 1
+    return bounds
+
+
+def chunk_rows(repetition: NDArray[np.uint16], row_level: int, bounds: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Rows in chunks of levels.
+
+    Args:
+        repetition: (num_levels,) levels of whole rows.
+        row_level: the level that starts a row.
+        bounds: (num_chunks + 1,) level at which each chunk starts, the end included; no chunk is empty.
+
+    Returns:
+        Per chunk, (num_chunks, 2): rows that end in it, and how many levels it has of a row that goes on in the next.
+    """
+    entries = np.zeros((len(bounds) - 1, 2), np.int64)
+    compiled = compiled_kernels("level_runs", _LEVEL_BYTES * len(repetition))
+    if compiled is not None:
+        compiled.chunk_rows(repetition, row_level, bounds, entries)
+        return entries
+    row_starts = np.flatnonzero(repetition == row_level)
+    row_stops = np.append(row_starts[1:], len(repetition))
+    chunk_starts, chunk_stops = bounds[:-1], bounds[1:]
+    entries[:, 0] = np.diff(np.searchsorted(row_stops, bounds, side="right"))
+    last_start = row_starts[np.searchsorted(row_starts, chunk_stops, side="left") - 1]
+    ends_row = row_stops[np.searchsorted(row_stops, chunk_stops, side="left")] == chunk_stops
+    entries[:, 1] = np.where(ends_row, 0, chunk_stops - np.maximum(last_start, chunk_starts))
+    return entries
+
+
+def replace_by_items(
+    lengths: NDArray[np.int64],
+    repetition: NDArray[np.uint16],
+    definition: NDArray[np.uint16] | None,
+) -> tuple[NDArray[np.uint16], NDArray[np.uint16] | None, NDArray[np.bool_] | None]:
+    """Replace every slot by its items; a slot without any keeps one level, which is then closed.
+
+    Args:
+        lengths: (num_slots,) items of each slot.
+        repetition: (num_slots,) level of each slot; its first item takes it, the others have 0.
+        definition: (num_slots,) level of each slot, which all its items take; None = there are none.
+
+    Returns:
+        Repetition and definition per level, and the mask of closed levels, None if none is.
+    """
+    has_closed = not bool(lengths.all())
+    num_levels = int(lengths.sum()) + (int(np.count_nonzero(lengths == 0)) if has_closed else 0)
+    compiled = compiled_kernels("level_runs", _LEVEL_BYTES * num_levels)
+    if compiled is not None:
+        new_repetition = np.empty(num_levels, np.uint16)
+        new_definition = np.empty(0 if definition is None else num_levels, np.uint16)
+        closed = np.empty(num_levels if has_closed else 0, np.bool_)
+        old_definition = new_definition[:0] if definition is None else definition
+        compiled.replace_by_items(lengths, repetition, old_definition, new_repetition, new_definition, closed)
+        return new_repetition, None if definition is None else new_definition, closed if has_closed else None
+    num_entries = np.maximum(lengths, 1)
+    new_repetition = np.zeros(num_levels, np.uint16)
+    new_repetition[np.cumsum(num_entries) - num_entries] = repetition
+    return (
+        new_repetition,
+        None if definition is None else np.repeat(definition, num_entries),
+        np.repeat(lengths == 0, num_entries) if has_closed else None,
+    )

@@ -1,0 +1,108 @@
+"""When compiled kernels replace numpy: not before enough bytes have passed.
+
+Importing numba takes some 0.4 s, and compiling a kernel for the first time on a machine about as long again. A short
+job never gets that back. So every kernel has a numpy implementation, and says how many bytes it is about to move; once
+the process has moved ``LOAD_BYTES`` of them, and for inputs of at least ``MIN_BYTES``, the compiled one serves. Where
+numba does not work numpy goes on serving.
+
+A process that forks waits for a kernel that another of its threads is loading or compiling: the forked process could
+neither use nor repeat what is half done.
+
+``LANCE_CORE_COMPILED`` in the environment overrides that: ``0`` never, ``1`` from the first byte.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+__all__ = ["LOAD_BYTES", "MIN_BYTES", "compiled_kernels", "load_now"]
+
+MIN_BYTES: Final = 1 << 16
+"""An input below this size is faster, or not slower, in numpy."""
+
+LOAD_BYTES: Final = 1 << 27
+"""So many bytes take numpy about as long as loading numba does."""
+
+_SWITCH: Final = "LANCE_CORE_COMPILED"
+
+_PACKAGE: Final = "lance_core.encodings.kernels.compiled"
+
+_lock: Final = threading.RLock()
+_loaded: Final[dict[str, ModuleType | None]] = {}
+
+
+class _Meter:
+    """Bytes that all kernels of this process have moved; an estimate, so threads may lose an addition."""
+
+    def __init__(self) -> None:
+        self.num_bytes = 0
+
+
+_METER: Final = _Meter()
+
+
+def compiled_kernels(name: str, num_bytes: int) -> Any | None:
+    """The module ``compiled/<name>.py`` if it should serve an input of so many bytes, else None: use numpy."""
+    switch = os.environ.get(_SWITCH)
+    if switch == "0":
+        return None
+    if switch != "1":
+        _METER.num_bytes += num_bytes
+        if num_bytes < MIN_BYTES or _METER.num_bytes < LOAD_BYTES:
+            return None
+    return load_now(name)
+
+
+def load_now(name: str) -> ModuleType | None:
+    """The module ``compiled/<name>.py``; None where numba does not work."""
+    if name not in _loaded:
+        with _lock:
+            if name not in _loaded:
+                _loaded[name] = _imported(name)
+    return _loaded[name]
+
+
+def _imported(name: str) -> ModuleType | None:
+    before = set(sys.modules)
+    try:
+        import_module(f"{_PACKAGE}.jit").check()
+        return import_module(f"{_PACKAGE}.{name}")
+    except Exception:  # noqa: BLE001 - a broken numba fails in any way: half installed, nowhere to keep its code
+        for module in set(sys.modules) - before:
+            if module.startswith(f"{_PACKAGE}."):
+                del sys.modules[module]
+        return None
+
+
+class _Fork:
+    """Keeps the threads of the process from loading and compiling while it forks."""
+
+    def __init__(self) -> None:
+        self._compiler_lock: Any = None
+
+    def begin(self) -> None:
+        """Wait for the thread that loads, then for the one that compiles."""
+        _lock.acquire()
+        numba = sys.modules.get("numba.core.compiler_lock")
+        self._compiler_lock = getattr(numba, "global_compiler_lock", None)
+        if self._compiler_lock is not None:
+            self._compiler_lock.acquire()
+
+    def end(self) -> None:
+        """In both processes."""
+        if self._compiler_lock is not None:
+            self._compiler_lock.release()
+            self._compiler_lock = None
+        _lock.release()
+
+
+if hasattr(os, "register_at_fork"):
+    _fork: Final = _Fork()
+    os.register_at_fork(before=_fork.begin, after_in_parent=_fork.end, after_in_child=_fork.end)

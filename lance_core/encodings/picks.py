@@ -1,0 +1,100 @@
+"""Picking single values: out of encoded chunks by place, out of decoded blocks by index.
+
+Scattered rows need a few values of many chunks. An encoding that can reach a value without decoding its neighbours has
+a ``pick`` beside its ``decode``; of all others the chunks are decoded whole, at once, and the values are taken out.
+
+Source: own measurements: 1,000 of 2 million rows touch 40 % of the chunks of 1,024 values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lance_core.encodings.api import (
+    DictionaryBlock,
+    FixedSizeListBlock,
+    FixedWidthBlock,
+    NullBlock,
+    StructBlock,
+    VariableWidthBlock,
+)
+from lance_core.encodings.kernels.bits import pack_mask
+from lance_core.encodings.kernels.segments import Segments
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from lance_core.encodings.api import DataBlock
+
+__all__ = ["Picks", "spread", "take_values"]
+
+
+@dataclass(frozen=True, slots=True)
+class Picks:
+    """Places of values in chunks, in ascending order and without repetition.
+
+    Attributes:
+        chunks: (num_picks,) int64, which chunk.
+        slots: (num_picks,) int64, which value of the chunk; checked to be one of its values.
+    """
+
+    chunks: NDArray[np.int64]
+    slots: NDArray[np.int64]
+
+    def indices(self, num_values: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Where the values are when all chunks are decoded; ``num_values`` as in ``Chunks``."""
+        return (np.cumsum(num_values) - num_values)[self.chunks] + self.slots
+
+
+def spread(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """All numbers of many ranges, one range after the other."""
+    ends = np.cumsum(lengths)
+    numbers = np.repeat(starts - (ends - lengths), lengths)
+    numbers += np.arange(len(numbers), dtype=np.int64)
+    return numbers
+
+
+def take_values(block: DataBlock, indices: NDArray[np.int64]) -> DataBlock:
+    """Some values of a block, in the order asked.
+
+    Args:
+        block: any block.
+        indices: (num_taken,) positions, all within the block, ascending and without repetition.
+    """
+    if isinstance(block, FixedWidthBlock):
+        return _take_words(block, indices)
+    if isinstance(block, VariableWidthBlock):
+        return _take_strings(block, indices)
+    if isinstance(block, FixedSizeListBlock):
+        items = spread(indices * block.dimension, np.full(len(indices), block.dimension, np.int64))
+        validity = None if block.validity is None else block.validity[items]
+        return FixedSizeListBlock(len(indices), block.dimension, take_values(block.items, items), validity)
+    if isinstance(block, DictionaryBlock):
+        return DictionaryBlock(_take_words(block.indices, indices), block.items)
+    if isinstance(block, StructBlock):
+        return StructBlock(len(indices), tuple(take_values(member, indices) for member in block.members))
+    return NullBlock(len(indices))
+
+
+def _take_words(block: FixedWidthBlock, indices: NDArray[np.int64]) -> FixedWidthBlock:
+    bits = block.bits_per_value
+    if bits == 1:
+        data = pack_mask((block.data[indices >> 3] >> (indices & 7).astype(np.uint8) & 1).view(np.bool_))
+    elif bits in (8, 16, 32, 64):
+        words: NDArray[Any] = block.data.view(f"<u{bits // 8}")
+        data = words[indices].view(np.uint8)
+    else:
+        width = bits // 8
+        data = block.data.reshape(block.num_values, width)[indices].reshape(-1)
+    return FixedWidthBlock(len(indices), bits, data)
+
+
+def _take_strings(block: VariableWidthBlock, indices: NDArray[np.int64]) -> VariableWidthBlock:
+    starts = block.offsets[indices].astype(np.int64)
+    sizes = block.offsets[indices + 1].astype(np.int64) - starts
+    offsets = np.zeros(len(indices) + 1, np.int64)
+    np.cumsum(sizes, out=offsets[1:])
+    return VariableWidthBlock(offsets, Segments(block.data, starts, sizes).gather())

@@ -1,0 +1,1 @@
+"""Write policy: what a page becomes. Pure decisions; the encodings do the work."""

@@ -1,0 +1,108 @@
+"""What the policy decides, as records, and the numbers that all decisions share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from lance_core.encodings.api import FixedSizeListBlock, FixedWidthBlock
+from lance_core.encodings.structural.level_buffers import MAX_LEVELS_PER_CHUNK
+from lance_core.encodings.structural.mini_block import level_bounds
+
+if TYPE_CHECKING:
+    from lance_core.encodings.api import DataBlock
+    from lance_core.encodings.levels.build import Levels
+    from lance_core.encodings.policy.field_options import FieldOptions
+
+__all__ = [
+    "MAX_CHUNK_VALUES",
+    "MIN_CHUNK_VALUES",
+    "TARGET_CHUNK_BYTES",
+    "Compression",
+    "MiniBlockChoice",
+    "asked_compression",
+    "power_of_two",
+    "with_room_for_levels",
+]
+
+TARGET_CHUNK_BYTES: Final = 8 << 10
+"""Values of a chunk: a random read decodes one chunk, and larger ones gain little."""
+
+MAX_CHUNK_VALUES: Final = 4096
+"""Of a chunk; the reference writes no more."""
+
+MIN_CHUNK_VALUES: Final = 2
+"""Of every chunk but the last one."""
+
+_MIN_BITMAP_VALUES: Final = 8
+_ASKED_LEVEL: Final = 3
+"""Of zstd: the level that zstd itself, and so the reference, takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compression:
+    """General-purpose compression.
+
+    Attributes:
+        scheme: ``zstd`` or ``lz4``.
+        level: of zstd; None = the fastest.
+    """
+
+    scheme: str
+    level: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MiniBlockChoice:
+    """How to cut and encode the values of a mini-block page.
+
+    Attributes:
+        arm: encoding of the values.
+        values_per_chunk: a power of two; the last chunk holds the rest.
+        compression: around the encoding; None = not compressed.
+    """
+
+    arm: str
+    values_per_chunk: int
+    compression: Compression | None = None
+
+    def smaller(self, block: DataBlock) -> MiniBlockChoice | None:
+        """The same with chunks of half as many values; None if there are none."""
+        if self.values_per_chunk // 2 < (_MIN_BITMAP_VALUES if _is_bitmap(block) else MIN_CHUNK_VALUES):
+            return None
+        # Packed chunks are of one size; smaller ones are flat.
+        arm = "flat" if self.arm == "inline_bitpacking" else self.arm
+        return replace(self, arm=arm, values_per_chunk=self.values_per_chunk // 2)
+
+
+def with_room_for_levels(choice: MiniBlockChoice, block: DataBlock, levels: Levels) -> MiniBlockChoice | None:
+    """The choice with chunks small enough for their levels, or None if there are none."""
+    if levels.num_levels <= MAX_LEVELS_PER_CHUNK:
+        return choice
+    found: MiniBlockChoice | None = choice
+    while found is not None:
+        num_values = np.full(-(-block.num_values // found.values_per_chunk), found.values_per_chunk, np.int64)
+        num_values[-1] = block.num_values - (len(num_values) - 1) * found.values_per_chunk
+        if int(np.diff(level_bounds(levels, num_values)).max()) <= MAX_LEVELS_PER_CHUNK:
+            return found
+        found = found.smaller(block)
+    return None
+
+
+def asked_compression(options: FieldOptions) -> Compression | None:
+    """The compression that metadata ask for, at the reference's level unless they name one."""
+    if options.general is None:
+        return None
+    level = options.compression_level or _ASKED_LEVEL
+    return Compression(options.general, level if options.general == "zstd" else None)
+
+
+def power_of_two(limit: int) -> int:
+    """The largest power of two up to ``limit``, at least the fewest values of a chunk and at most the most."""
+    return min(MAX_CHUNK_VALUES, max(MIN_CHUNK_VALUES, 1 << max(limit, 1).bit_length() - 1))
+
+
+def _is_bitmap(block: DataBlock) -> bool:
+    return isinstance(block, FixedSizeListBlock) or (isinstance(block, FixedWidthBlock) and block.bits_per_value == 1)

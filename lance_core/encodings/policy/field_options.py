@@ -1,0 +1,157 @@
+"""What the metadata of a field ask of the writer.
+
+==============================================  ===================================================================
+Key (behind ``lance-encoding:``)                Value
+==============================================  ===================================================================
+``compression``                                 ``none``, ``zstd``, ``lz4``, ``fsst`` (strings)
+``compression-level``                           of zstd, 1 to 22
+``rle-threshold``                               most runs per value at which runs are considered
+``bss``                                         ``auto``, ``on``, ``off``: split the bytes of floats before compression
+``dict-divisor``                                a dictionary has at most one item per so many values
+``dict-size-ratio``                             a dictionary page is at most so large, relative to the plain one
+``dict-values-compression``                     ``none``, ``zstd``, ``lz4``: of the items of a dictionary
+``dict-values-compression-level``               of zstd, 1 to 22
+``minichunk-size``                              bytes of values that a chunk aims at
+``structural-encoding``                         ``miniblock``, ``fullzip``
+==============================================  ===================================================================
+
+A leaf takes what its own metadata say, and for other keys what those of its top-level column say. Values that name
+nothing known and numbers that are none are ignored, and numbers out of range become the nearest one within, as with
+pylance; a level of 0 is zstd's own choice. Only an unknown ``compression`` is refused.
+
+Source: ``lance-encoding`` keys of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from lance_core.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lance_core.schema.field import Field
+
+__all__ = ["COMPRESSION_KEY", "COMPRESSION_LEVEL_KEY", "FieldOptions", "options_of"]
+
+_PREFIX: Final = "lance-encoding:"
+
+COMPRESSION_KEY: Final = _PREFIX + "compression"
+"""Field metadata: general-purpose compression of the field's values."""
+
+COMPRESSION_LEVEL_KEY: Final = _PREFIX + "compression-level"
+"""Field metadata: effort of that compression."""
+
+_COMPRESSIONS: Final = ("none", "zstd", "lz4", "fsst")
+_MAX_DIGITS: Final = 18
+_MAX_LEVEL: Final = 22
+_MIN_MINICHUNK_BYTES: Final = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldOptions:
+    """The wishes of one leaf; None = nothing asked for.
+
+    Attributes:
+        compression: ``none``, ``zstd``, ``lz4`` or ``fsst``.
+        compression_level: of zstd.
+        rle_threshold: runs per value.
+        bss: True = always, False = never.
+        dict_divisor: values per dictionary item.
+        dict_size_ratio: of a dictionary page to a plain one.
+        dict_compression: ``none``, ``zstd`` or ``lz4``.
+        dict_level: of zstd.
+        minichunk_bytes: that a chunk aims at.
+        structure: ``miniblock`` or ``fullzip``.
+    """
+
+    compression: str | None = None
+    compression_level: int | None = None
+    rle_threshold: float | None = None
+    bss: bool | None = None
+    dict_divisor: int | None = None
+    dict_size_ratio: float | None = None
+    dict_compression: str | None = None
+    dict_level: int | None = None
+    minichunk_bytes: int | None = None
+    structure: str | None = None
+
+    @property
+    def general(self) -> str | None:
+        """``zstd`` or ``lz4`` if that is asked for."""
+        return self.compression if self.compression in ("zstd", "lz4") else None
+
+
+_NOTHING: Final = FieldOptions()
+
+
+def options_of(leaf: Field, top: Field) -> FieldOptions:
+    """The wishes of a leaf.
+
+    Args:
+        leaf: the field that owns the column.
+        top: the top-level field around it, or the leaf itself.
+
+    Raises:
+        InvalidInputError: a compression that is not known.
+    """
+    asked = _Asked(leaf, {**_own(top), **_own(leaf)})
+    if not asked.values:
+        return _NOTHING
+    return FieldOptions(
+        compression=asked.compression(),
+        compression_level=asked.integer("compression-level", 1, _MAX_LEVEL),
+        rle_threshold=asked.number("rle-threshold"),
+        bss={"on": True, "off": False}.get(asked.choice("bss", "on", "off", "auto") or "auto"),
+        dict_divisor=asked.integer("dict-divisor", 1, 1 << 62),
+        dict_size_ratio=asked.number("dict-size-ratio"),
+        dict_compression=asked.choice("dict-values-compression", "none", "zstd", "lz4"),
+        dict_level=asked.integer("dict-values-compression-level", 1, _MAX_LEVEL),
+        minichunk_bytes=asked.integer("minichunk-size", _MIN_MINICHUNK_BYTES, 1 << 62),
+        structure=asked.choice("structural-encoding", "miniblock", "fullzip"),
+    )
+
+
+def _own(field: Field) -> Mapping[str, bytes]:
+    return {key[len(_PREFIX) :]: value for key, value in field.metadata.items() if key.startswith(_PREFIX)}
+
+
+class _Asked:
+    """Metadata of one leaf, by the key behind the prefix."""
+
+    def __init__(self, leaf: Field, values: Mapping[str, bytes]) -> None:
+        self._leaf = leaf
+        self.values = values
+
+    def choice(self, key: str, *known: str) -> str | None:
+        text = self._text(key).lower()
+        return text if text in known else None
+
+    def compression(self) -> str | None:
+        text = self._text("compression").lower()
+        if text and text not in _COMPRESSIONS:
+            raise InvalidInputError(
+                f"field {self._leaf.name!r}: {COMPRESSION_KEY} is {text!r}, expected one of {', '.join(_COMPRESSIONS)}",
+                field=self._leaf.name,
+            )
+        return text or None
+
+    def integer(self, key: str, smallest: int, largest: int) -> int | None:
+        text = self._text(key)
+        digits = text[1:] if text[:1] in ("-", "+") else text
+        if not (digits.isascii() and digits.isdecimal()) or len(digits) > _MAX_DIGITS or int(text) == 0:
+            return None
+        return min(max(int(text), smallest), largest)
+
+    def number(self, key: str) -> float | None:
+        try:
+            found = float(self._text(key))
+        except ValueError:
+            return None
+        return None if math.isnan(found) else min(max(found, 0.0), 1.0)
+
+    def _text(self, key: str) -> str:
+        return self.values.get(key, b"").decode("utf-8", "replace").strip()

@@ -1,0 +1,90 @@
+"""What each structural version allows a writer.
+
+Source: behaviour of pylance 14.0.2, which refuses files that break these rules.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from lance_core.errors import InternalError
+from lance_core.versions import LanceFileVersion
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["FormatRules", "rules_of"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormatRules:
+    """The differences between 2.1 and 2.2 that a page encoder has to know.
+
+    Attributes:
+        version: their name, for messages.
+        large_chunks: words and value sizes of mini-block chunks have 32 bits instead of 16.
+        scalar_pages: a page of one value throughout may store it once.
+        encoded_constant_levels: levels of pages without values may be encoded; else they are raw words.
+        run_levels: levels may be run-length encoded.
+        word_dictionaries: 64-bit words may have a dictionary.
+        compressed_dictionaries: the items of a dictionary may be compressed.
+        structs_in_lists: maps, fixed-size lists of structs and packed structs with members of variable width exist.
+        max_chunk_bytes: of a mini-block chunk, header included.
+        max_string_chunk_bytes: that this library gives to a chunk of strings; larger ones serve no reader.
+    """
+
+    version: LanceFileVersion
+    large_chunks: bool
+    scalar_pages: bool
+    encoded_constant_levels: bool
+    run_levels: bool
+    word_dictionaries: bool
+    compressed_dictionaries: bool
+    structs_in_lists: bool
+    max_chunk_bytes: int
+    max_string_chunk_bytes: int
+
+
+_RULES: Final[Mapping[LanceFileVersion, FormatRules]] = MappingProxyType(
+    {
+        LanceFileVersion.V2_1: FormatRules(
+            version=LanceFileVersion.V2_1,
+            large_chunks=False,
+            scalar_pages=False,
+            encoded_constant_levels=False,
+            run_levels=False,
+            word_dictionaries=False,
+            compressed_dictionaries=False,
+            structs_in_lists=False,
+            max_chunk_bytes=32 << 10,
+            max_string_chunk_bytes=64 << 10,
+        ),
+        LanceFileVersion.V2_2: FormatRules(
+            version=LanceFileVersion.V2_2,
+            large_chunks=True,
+            scalar_pages=True,
+            encoded_constant_levels=True,
+            run_levels=True,
+            word_dictionaries=True,
+            compressed_dictionaries=True,
+            structs_in_lists=True,
+            max_chunk_bytes=1 << 31,
+            max_string_chunk_bytes=64 << 10,
+        ),
+    }
+)
+
+
+def rules_of(version: LanceFileVersion) -> FormatRules:
+    """The rules of a structural version.
+
+    Raises:
+        UnsupportedVersionError: a version that is not written here, or not in pages with levels.
+    """
+    found = _RULES.get(version)
+    if found is None:
+        version.require_writable()
+        raise InternalError(f"format {version.value} has no structural pages")
+    return found

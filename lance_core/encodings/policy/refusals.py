@@ -1,0 +1,92 @@
+"""Fields that cannot be written in a way that readers read back; refused before a byte is written.
+
+* A fixed-size list of structs is a top-level column without further lists in it: anywhere else pylance 14.0.2 fails to
+  read it, or the columns beside it.
+* A struct without members stands at top level.
+* The members of a packed struct are of fixed width in whole bytes, strings, binaries or fixed-size lists; with the
+  first alone its rows have fewer than 256 bytes.
+
+What a version cannot hold at all is another matter, see :mod:`lance_core.schema.storable`.
+
+Source: behaviour of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from lance_core.encodings.leaf_arrays import is_variable_width
+from lance_core.encodings.policy.field_options import options_of
+from lance_core.encodings.policy.fixed_width import MAX_FIXED_BYTES
+from lance_core.errors import NotSupportedError
+from lance_core.schema.logical_types import arrow_type
+
+if TYPE_CHECKING:
+    from lance_core.schema.field import Field
+
+__all__ = ["require_writable_field"]
+
+_BYTE_BITS: Final = 8
+
+
+def require_writable_field(top: Field) -> None:
+    """Check a top-level field of a structural file.
+
+    Raises:
+        NotSupportedError: a nesting or member that cannot be read back.
+        InvalidInputError: the metadata ask for an unknown compression.
+    """
+    for leaf in top.leaves():
+        options_of(leaf, top)
+    for node in top.walk():
+        if node.is_packed and not node.is_blob:
+            _check_packed(node)
+        elif node.is_structural_fixed_size_list:
+            _check_lists_of_structs(node, is_top=node is top)
+        elif node.is_struct and not node.children and not node.is_blob and node is not top:
+            raise NotSupportedError(
+                f"struct {node.name!r} without members must be a top-level column without nulls", field=node.name
+            )
+
+
+def _check_packed(struct: Field) -> None:
+    row_bits, is_variable = 0, False
+    for member in struct.children:
+        dtype = arrow_type(member)
+        if is_variable_width(dtype) or (member.is_fixed_size_list and not member.children):
+            is_variable = True
+            continue
+        if member.children or member.is_dictionary or _width(member) % _BYTE_BITS:
+            raise NotSupportedError(
+                f"packed struct {struct.name!r}: member {member.name!r} of type {dtype} cannot be stored side by side "
+                "with others",
+                field=struct.name,
+            )
+        row_bits += _width(member)
+    if not is_variable and not 0 < row_bits < MAX_FIXED_BYTES * _BYTE_BITS:
+        raise NotSupportedError(
+            f"packed struct {struct.name!r}: rows of {row_bits // _BYTE_BITS} bytes cannot be written, only of 1 to "
+            f"{MAX_FIXED_BYTES - 1}",
+            field=struct.name,
+        )
+
+
+def _check_lists_of_structs(field: Field, *, is_top: bool) -> None:
+    struct = field.children[0]
+    if not is_top or _contains_list_of_structs(struct):
+        raise NotSupportedError(
+            f"field {field.name!r}: a fixed-size list of structs must be a top-level column without lists in it",
+            field=field.name,
+        )
+
+
+def _contains_list_of_structs(struct: Field) -> bool:
+    below = (node for child in struct.children for node in child.walk())
+    return any((node.children and not node.is_struct) or node.is_packed for node in below)
+
+
+def _width(member: Field) -> int:
+    try:
+        return int(arrow_type(member).bit_width)
+    except ValueError:
+        return 1

@@ -1,0 +1,173 @@
+"""blob: pages of columns whose values lie outside the pages, anywhere in the data region of the file.
+
+The page is a page of another layout that holds one descriptor per row, without levels of its own::
+
+    descriptor   u64 position | u64 size       absolute position in the file
+
+==============  =========  ==========================================================================
+Descriptor      Size       Meaning
+==============  =========  ==========================================================================
+(0, 0)          0          an empty value
+(other, 0)      0          no value: position is ``definition level << 16 | repetition level``
+(any, other)    above 0    the bytes [position, position + size) of the file
+==============  =========  ==========================================================================
+
+The levels in the descriptors belong to the layers of the blob layout. Lists have never been written correctly in this
+form and are refused.
+
+Source: ``lance.encodings21.BlobLayout``; files of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from lance_core.encodings.api import EncodedPage, FixedWidthBlock, StructBlock
+from lance_core.encodings.levels.build import Levels
+from lance_core.encodings.levels.layers import ALL_VALID_ITEM, Layers
+from lance_core.encodings.structural import full_zip_pages, mini_block, mini_block_pages
+from lance_core.errors import CorruptDataError, InternalError, NotSupportedError, UnsupportedEncodingError
+from lance_core.proto import pb21
+from lance_core.versions import LanceFileVersion
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from lance_core.encodings.api import DataBlock, Decoder, Encoder
+    from lance_core.encodings.structural.page_steps import PageState, PageSteps, Rows
+
+__all__ = ["BlobState", "encode", "open_page"]
+
+_INNER: Final[Mapping[str, Callable[..., PageSteps[PageState]]]] = MappingProxyType(
+    {"mini_block": mini_block_pages.open_page, "full_zip": full_zip_pages.open_page}
+)
+_LEVEL_SHIFT: Final = 16
+_REPETITION_MASK: Final = 0xFFFF
+_WORD_BITS: Final = 64
+_VALUES_PER_CHUNK: Final = 256
+
+
+def encode(
+    levels: Levels,
+    descriptors: StructBlock,
+    *,
+    num_rows: int,
+    encoder: Encoder,
+    version: LanceFileVersion,
+) -> EncodedPage:
+    """Lay out one page of descriptors.
+
+    Args:
+        levels: of the column; none of its layers is a list.
+        descriptors: position and size of every slot, uint64; what null slots hold does not matter.
+        num_rows: value of ``Page.length``.
+        encoder: encodes the rows of descriptors.
+        version: of the file.
+
+    Raises:
+        NotSupportedError: a layer is a list.
+    """
+    if levels.layers.max_repetition:
+        raise NotSupportedError("lists of values outside the pages (lance-encoding:blob) cannot be written")
+    position, size = (_words(member) for member in descriptors.members)
+    position = np.where(size == 0, np.uint64(0), position)
+    if levels.definition is not None:
+        null = levels.definition > 0
+        position = np.where(null, levels.definition.astype(np.uint64) << np.uint64(_LEVEL_SHIFT), position)
+        size = np.where(null, np.uint64(0), size)
+    num_values = descriptors.num_values
+    members = (_block(position), _block(size))
+    chunks = encoder.mini_block("packed_struct", StructBlock(num_values, members), _VALUES_PER_CHUNK)
+    plain = Levels(Layers((ALL_VALID_ITEM,)), None, None, num_values)
+    is_large = version >= LanceFileVersion.V2_2
+    inner = mini_block.encode(plain, chunks, num_rows=num_rows, is_large=is_large)
+    if inner is None:
+        raise InternalError("a chunk of descriptors is too large")
+    layout = pb21.BlobLayout(inner_layout=inner.layout, layers=levels.layers.codes)
+    return EncodedPage(pb21.PageLayout(blob=layout), inner.buffers, num_rows)
+
+
+def open_page(layout: pb21.BlobLayout, sizes: Sequence[int], num_rows: int, decoder: Decoder) -> PageSteps[BlobState]:
+    """Read what is known of a page before its rows.
+
+    Args:
+        layout: description of the page.
+        sizes: bytes of each of its buffers.
+        num_rows: value of ``Page.length``.
+        decoder: decodes children.
+
+    Raises:
+        CorruptDataError: the bytes contradict the layout or themselves.
+        UnsupportedEncodingError: lists, or descriptors in a layout that this library does not decode.
+    """
+    layers = Layers.parse(layout.layers, "blob page")
+    if layers.max_repetition:
+        raise UnsupportedEncodingError("a blob page with lists is not supported", arm="blob")
+    arm = layout.inner_layout.WhichOneof("layout")
+    if arm not in _INNER:
+        raise UnsupportedEncodingError(f"a blob page with descriptors in layout {arm!r} is not supported", arm="blob")
+    inner = yield from _INNER[arm](getattr(layout.inner_layout, arm), sizes, num_rows, decoder)
+    return BlobState(layers, inner)
+
+
+@dataclass(frozen=True, slots=True)
+class BlobState:
+    """A page of descriptors.
+
+    Attributes:
+        layers: of the column.
+        inner: the page that holds the descriptors.
+    """
+
+    layers: Layers
+    inner: PageState
+
+    @property
+    def num_bytes(self) -> int:
+        """About so much memory is held."""
+        return self.inner.num_bytes
+
+    def read(self, rows: Rows) -> PageSteps[tuple[Levels, DataBlock]]:
+        """Descriptors of rows; null slots get (0, 0)."""
+        _, block = yield from self.inner.read(rows)
+        return _with_levels(self.layers, block)
+
+
+def _with_levels(layers: Layers, block: DataBlock) -> tuple[Levels, StructBlock]:
+    """Split descriptors into levels and descriptors of values."""
+    if not isinstance(block, StructBlock) or len(block.members) != 2:
+        raise CorruptDataError("a blob page does not hold pairs of position and size")
+    position, size = (_words(member) for member in block.members)
+    if not layers.max_definition:
+        return Levels(layers, None, None, len(position)), block
+    special = (size == 0) & (position != 0)
+    definition = np.where(special, position >> np.uint64(_LEVEL_SHIFT), np.uint64(0))
+    if bool((position[special] & np.uint64(_REPETITION_MASK)).any()):
+        raise CorruptDataError("a descriptor of a blob page names a repetition level, and there is no list")
+    if int(definition.max(initial=0)) > layers.max_definition:
+        raise CorruptDataError(
+            f"a descriptor of a blob page names definition level {int(definition.max())}, the highest is "
+            f"{layers.max_definition}"
+        )
+    shown = np.where(special, np.uint64(0), position)
+    members = (_block(shown), block.members[1])
+    return (
+        Levels(layers, None, definition.astype(np.uint16), len(shown)),
+        StructBlock(len(shown), members),
+    )
+
+
+def _block(words: NDArray[np.uint64]) -> FixedWidthBlock:
+    return FixedWidthBlock(len(words), _WORD_BITS, words.astype("<u8", copy=False).view(np.uint8))
+
+
+def _words(member: DataBlock) -> NDArray[np.uint64]:
+    if not isinstance(member, FixedWidthBlock) or member.bits_per_value != _WORD_BITS:
+        raise CorruptDataError("a member of a blob descriptor is not a 64-bit word")
+    return member.data.view("<u8")

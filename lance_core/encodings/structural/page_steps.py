@@ -1,0 +1,100 @@
+"""Reading a page in steps: what is needed of it next is asked for, never more.
+
+A page is read by a generator. It yields the parts of the page's buffers that it needs next and is sent their bytes, so
+that pure decoding code decides what is fetched and someone else fetches it, for many pages at once::
+
+    open     parts that say where everything is: chunk words, repetition index, dictionary   →  PageState, to be kept
+    read     parts that hold the wanted rows, once or twice                                  →  levels and values
+
+Source: design, see ``docs/decisions/0009-reading-data-files.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from lance_core.encodings.api import DataBlock
+    from lance_core.encodings.levels.build import Levels
+
+__all__ = ["Fetched", "PageState", "PageSteps", "Rows", "Wanted", "run_in_memory"]
+
+T = TypeVar("T")
+
+Rows: TypeAlias = "tuple[int, int] | NDArray[np.int64]"
+"""Rows of a page: a half-open range that is not empty, or (num_rows,) ascending numbers without repetition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Parts of one buffer of a page.
+
+    Attributes:
+        buffer: index of the buffer.
+        starts: (num_parts,) int64, ascending; the caller has checked that all parts lie inside the buffer.
+        stops: (num_parts,) int64, ascending.
+    """
+
+    buffer: int
+    starts: NDArray[np.int64]
+    stops: NDArray[np.int64]
+
+    @classmethod
+    def span(cls, buffer: int, start: int, stop: int) -> Wanted:
+        """One part."""
+        return cls(buffer, np.array([start], np.int64), np.array([stop], np.int64))
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """The bytes of the parts of one ``Wanted``.
+
+    Attributes:
+        data: bytes that hold all parts, perhaps with others between them.
+        starts: (num_parts,) int64: where each part starts in ``data``.
+    """
+
+    data: NDArray[np.uint8]
+    starts: NDArray[np.int64]
+
+    def only(self, num_bytes: int) -> NDArray[np.uint8]:
+        """The bytes of the first part."""
+        start = int(self.starts[0])
+        return self.data[start : start + num_bytes]
+
+
+PageSteps: TypeAlias = Generator[Sequence[Wanted], Sequence[Fetched], T]
+"""Yields parts that are needed, is sent their bytes, returns a ``T``."""
+
+
+class PageState(Protocol):
+    """What is known of a page before any of its rows are read. Immutable; worth keeping."""
+
+    @property
+    def num_bytes(self) -> int:
+        """About so much memory is held."""
+
+    def read(self, rows: Rows) -> PageSteps[tuple[Levels, DataBlock]]:
+        """Decode rows.
+
+        Raises:
+            CorruptDataError: the bytes contradict the layout or themselves.
+            UnsupportedEncodingError: an encoding that is not decoded here.
+        """
+
+
+def run_in_memory(steps: PageSteps[T], buffers: Sequence[NDArray[np.uint8]]) -> T:
+    """Run the steps of a page whose buffers are all in memory."""
+    try:
+        wanted = next(steps)
+        while True:
+            wanted = steps.send([Fetched(buffers[part.buffer], part.starts) for part in wanted])
+    except StopIteration as finished:
+        result: T = finished.value
+        return result

@@ -1,0 +1,122 @@
+"""Dictionary columns: pages of plain keys, and one list of values for the whole file.
+
+The values of several batches are joined: those that are new go to the end, so that keys written before keep their
+meaning. A key cannot be null, hence neither can a row.
+
+**Source:** behaviour of pylance 14.0.2, which writes the dictionary of the first batch only.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_core.encodings.leaf_arrays import is_variable_width, validity_of
+from lance_core.errors import CorruptDataError, InvalidInputError, SchemaMismatchError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["DictionaryUnion", "can_be_dictionary_value", "decode_dictionary"]
+
+
+def can_be_dictionary_value(dtype: pa.DataType) -> bool:
+    """Whether a file can hold dictionaries of such values: integers, strings and binaries."""
+    return bool(pa.types.is_integer(dtype) or is_variable_width(dtype))
+
+
+def decode_dictionary(dtype: pa.DictionaryType, keys: pa.Array, values: pa.Array) -> pa.DictionaryArray:
+    """The rows that keys stand for.
+
+    Raises:
+        CorruptDataError: a key names no value.
+    """
+    if len(keys):
+        bounds = pc.min_max(keys)
+        if bounds["min"].as_py() < 0 or bounds["max"].as_py() >= len(values):
+            raise CorruptDataError(
+                f"dictionary keys from {bounds['min']} to {bounds['max']}, the dictionary has {len(values)} values"
+            )
+    return pa.DictionaryArray.from_arrays(keys, values, ordered=dtype.ordered, safe=False)
+
+
+class DictionaryUnion:
+    """The dictionary of one column, growing batch by batch.
+
+    Args:
+        dtype: the column's type.
+        where: the column's path, for messages.
+        values: what the dictionary starts with; nothing by default.
+        is_fixed: whether no value may be added to it.
+    """
+
+    __slots__ = ("_dtype", "_is_fixed", "_where", "values")
+
+    def __init__(
+        self, dtype: pa.DictionaryType, where: str, values: pa.Array | None = None, *, is_fixed: bool = False
+    ) -> None:
+        """See the class."""
+        self._dtype = dtype
+        self._where = where
+        self._is_fixed = is_fixed
+        self.values: pa.Array = values if values is not None else pa.array([], dtype.value_type)
+
+    def keys(self, array: pa.DictionaryArray, visible: NDArray[np.bool_] | None) -> pa.Array:
+        """The rows as keys into :attr:`values`, which grows as needed; a view where the dictionary is the same.
+
+        Args:
+            array: some rows.
+            visible: which of them do not lie below a null struct, shape (len(array),); None for all.
+
+        Raises:
+            SchemaMismatchError: a row is null, or lies below a null.
+            InvalidInputError: more values than the index type can number, or a fixed dictionary lacks one.
+        """
+        validity = validity_of(array)
+        if any(mask is not None and not mask.all() for mask in (validity, visible)):
+            raise SchemaMismatchError(
+                f"column {self._where!r}: format 0.1 cannot hold nulls in a dictionary column, they would become its "
+                "first value; format 2.0 can, or cast the column to its value type",
+                column=self._where,
+            )
+        indices = array.indices
+        if not len(indices):
+            return indices
+        given = array.dictionary
+        if not len(self.values) and not self._is_fixed and not given.null_count:
+            self.values = given
+        if given.equals(self.values):
+            return indices
+        return self._translated(indices, given)
+
+    def _translated(self, indices: pa.Array, given: pa.Array) -> pa.Array:
+        used = pc.unique(indices)
+        wanted = given.take(used)
+        known = pc.index_in(wanted, value_set=self.values)
+        if known.null_count:
+            new = wanted.filter(known.is_null()).unique()
+            self._extend(new)
+            known = pc.index_in(wanted, value_set=self.values)
+        new_keys = np.zeros(len(given), np.int64)
+        new_keys[used.to_numpy()] = known.to_numpy()
+        return pa.array(new_keys[indices.to_numpy()]).cast(self._dtype.index_type)
+
+    def _extend(self, new: pa.Array) -> None:
+        if self._is_fixed:
+            raise InvalidInputError(
+                f"column {self._where!r}: {new[0]} is not in the table's dictionary; tables of format 0.1 keep one "
+                "dictionary per column, which does not grow; format 2.0 has no such limit",
+                column=self._where,
+            )
+        index_type = self._dtype.index_type
+        most = 1 << (index_type.bit_width - pa.types.is_signed_integer(index_type))
+        if len(self.values) + len(new) > most:
+            raise InvalidInputError(
+                f"column {self._where!r}: the dictionaries of all batches together have "
+                f"{len(self.values) + len(new)} values, keys of type {index_type} can number {most}",
+                column=self._where,
+            )
+        self.values = pa.concat_arrays([self.values, new])

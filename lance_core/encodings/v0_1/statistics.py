@@ -1,0 +1,207 @@
+"""Statistics of one page: how many nulls, and bounds that no value lies outside of.
+
+=====================  ==========================================================================================
+Type                   Bounds
+=====================  ==========================================================================================
+integers, dates,       least and greatest value; where all are null, those of the type
+decimal128
+float, double          NaN left aside; a least 0 is -0.0, a greatest 0 is +0.0; where nothing is left, -inf and inf
+bool                   least and greatest value; where all are null, False and True
+strings, binaries      byte order; values of more than 64 bytes are cut first, strings to a whole character. If any
+                       value was cut, the greatest is replaced by one that is greater than all which start with it;
+                       where there is none, or all values are null, the bound is null
+=====================  ==========================================================================================
+
+Other types have no statistics.
+
+**Source:** behaviour of pylance 14.0.2, bit for bit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_core.encodings.kernels.bits import unpack_bitmap
+from lance_core.encodings.leaf_arrays import bytes_of, is_variable_width
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+__all__ = [
+    "MAX_BOUND_BYTES",
+    "PageStatistics",
+    "has_statistics",
+    "next_binary",
+    "next_text",
+    "page_statistics",
+    "statistics_arrays",
+]
+
+MAX_BOUND_BYTES: Final = 64
+"""Longer values are cut before they are compared."""
+
+_MAX_CHARACTER_BYTES: Final = 4
+_DECIMAL_BYTES: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class PageStatistics:
+    """Of one page.
+
+    Attributes:
+        null_count: nulls, as the data had them.
+        least: no value is less; bytes for strings, the raw integer for dates and decimals; None = unknown.
+        greatest: no value is greater.
+    """
+
+    null_count: int
+    least: Any
+    greatest: Any
+
+
+def has_statistics(dtype: pa.DataType) -> bool:
+    """Whether pages of the type have statistics."""
+    return bool(
+        pa.types.is_boolean(dtype)
+        or pa.types.is_integer(dtype)
+        or pa.types.is_float32(dtype)
+        or pa.types.is_float64(dtype)
+        or pa.types.is_date(dtype)
+        or pa.types.is_decimal128(dtype)
+        or is_variable_width(dtype)
+    )
+
+
+def page_statistics(array: pa.Array, validity: NDArray[np.bool_] | None) -> PageStatistics:
+    """Statistics of the rows of a page.
+
+    Args:
+        array: of a type that :func:`has_statistics`; any offset.
+        validity: (len(array),) mask of the rows that are not null; None for all.
+    """
+    null_count = 0 if validity is None else len(array) - int(np.count_nonzero(validity))
+    dtype = array.type
+    if is_variable_width(dtype):
+        return PageStatistics(null_count, *_text_bounds(array, validity))
+    if pa.types.is_decimal128(dtype):
+        return PageStatistics(null_count, *_decimal_bounds(array, validity))
+    if pa.types.is_boolean(dtype):
+        values: NDArray[Any] = unpack_bitmap(bytes_of(array.buffers()[1]), array.offset, len(array))
+        values = values if validity is None else values[validity]
+        return PageStatistics(null_count, *((bool(values.min()), bool(values.max())) if len(values) else (False, True)))
+    kind = "f" if pa.types.is_floating(dtype) else "u" if pa.types.is_unsigned_integer(dtype) else "i"
+    width = dtype.bit_width // 8
+    words = np.frombuffer(array.buffers()[1], f"<{kind}{width}", len(array), array.offset * width)
+    words = words if validity is None else words[validity]
+    if kind == "f":
+        return PageStatistics(null_count, *_float_bounds(words))
+    if not len(words):
+        limits = np.iinfo(words.dtype)
+        return PageStatistics(null_count, int(limits.min), int(limits.max))
+    return PageStatistics(null_count, int(words.min()), int(words.max()))
+
+
+def statistics_arrays(dtype: pa.DataType, pages: Sequence[PageStatistics]) -> tuple[pa.Array, pa.Array, pa.Array]:
+    """The null counts, least and greatest values of several pages, one row each.
+
+    Args:
+        dtype: of the values.
+        pages: in the order of the rows.
+    """
+    counts = pa.array([page.null_count for page in pages], pa.int64())
+    return counts, _bounds(dtype, [page.least for page in pages]), _bounds(dtype, [page.greatest for page in pages])
+
+
+def _bounds(dtype: pa.DataType, values: list[Any]) -> pa.Array:
+    if is_variable_width(dtype):
+        return pa.array(values, pa.large_binary()).cast(dtype)
+    if pa.types.is_decimal128(dtype):
+        words = b"".join(value.to_bytes(_DECIMAL_BYTES, "little", signed=True) for value in values)
+        return pa.Array.from_buffers(dtype, len(values), [None, pa.py_buffer(words)])
+    if pa.types.is_date(dtype):
+        return pa.array(values, pa.int32() if dtype.bit_width == 32 else pa.int64()).view(dtype)
+    return pa.array(values, dtype)
+
+
+def _float_bounds(words: NDArray[Any]) -> tuple[float, float]:
+    least, greatest = float(np.fmin.reduce(words, initial=np.nan)), float(np.fmax.reduce(words, initial=np.nan))
+    if np.isnan(least):
+        return -np.inf, np.inf
+    return least or -0.0, greatest or 0.0
+
+
+def _decimal_bounds(array: pa.Array, validity: NDArray[np.bool_] | None) -> tuple[int, int]:
+    size = len(array) * _DECIMAL_BYTES
+    halves = np.frombuffer(array.buffers()[1], "<i8", size // 8, array.offset * _DECIMAL_BYTES).reshape(-1, 2)
+    halves = halves if validity is None else halves[validity]
+    if not len(halves):
+        return -(2**127), 2**127 - 1
+    high, low = halves[:, 1], halves[:, 0].view("<u8")
+    least, greatest = high.min(), high.max()
+    return (
+        (int(least) << 64) + int(low[high == least].min()),
+        (int(greatest) << 64) + int(low[high == greatest].max()),
+    )
+
+
+def _text_bounds(array: pa.Array, validity: NDArray[np.bool_] | None) -> tuple[bytes | None, bytes | None]:
+    # Arrow skips nulls and compares bytes, whatever the type.
+    bounds = pc.min_max(array)
+    if not bounds["min"].is_valid:
+        return None, None
+    if (pc.max(pc.binary_length(array)).as_py() or 0) <= MAX_BOUND_BYTES:
+        return bounds["min"].as_buffer().to_pybytes(), bounds["max"].as_buffer().to_pybytes()
+    is_text = pa.types.is_string(array.type) or pa.types.is_large_string(array.type)
+    values = (array if validity is None else array.filter(pa.array(validity))).cast(pa.large_binary())
+    values = _cut(values, is_text)
+    bounds = pc.min_max(values)
+    least, greatest = bounds["min"].as_py(), bounds["max"].as_py()
+    return least, (next_text if is_text else next_binary)(greatest)
+
+
+def _cut(values: pa.LargeBinaryArray, is_text: bool) -> pa.Array:
+    """The values, cut to the limit; texts to the last whole character within it."""
+    offsets = np.frombuffer(values.buffers()[1], "<i8", len(values) + 1, 8 * values.offset)
+    data, starts = bytes_of(values.buffers()[2]), offsets[:-1]
+    lengths = np.minimum(np.diff(offsets), MAX_BOUND_BYTES)
+    if is_text:
+        is_long = np.diff(offsets) > MAX_BOUND_BYTES
+        for _ in range(_MAX_CHARACTER_BYTES - 1):
+            # The byte behind the cut continues a character.
+            split = np.flatnonzero(is_long)[data[(starts + lengths)[is_long]] & 0xC0 == 0x80]
+            lengths[split] -= 1
+    kept = np.zeros(len(values) + 1, np.int64)
+    np.cumsum(lengths, out=kept[1:])
+    cut = data[np.repeat(starts - kept[:-1], lengths) + np.arange(int(kept[-1]))]
+    return pa.Array.from_buffers(pa.large_binary(), len(values), [None, pa.py_buffer(kept), pa.py_buffer(cut)])
+
+
+def next_text(value: bytes) -> bytes | None:
+    """The next text that is greater than all which start with ``value``: one byte raised, from the last backwards."""
+    for index in range(len(value) - 1, -1, -1):
+        for byte in range(value[index] + 1, 256):
+            raised = value[:index] + bytes([byte]) + value[index + 1 :]
+            if _is_text(raised):
+                return raised
+    return None
+
+
+def next_binary(value: bytes) -> bytes | None:
+    """The value plus one, as a number of as many bytes."""
+    number = int.from_bytes(value, "big") + 1
+    return None if number >> (8 * len(value)) else number.to_bytes(len(value), "big")
+
+
+def _is_text(value: bytes) -> bool:
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

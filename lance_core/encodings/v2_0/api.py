@@ -1,0 +1,236 @@
+"""What the page encodings of format 2.0 have in common.
+
+A page is a tree of ``ArrayEncoding`` messages whose leaves name buffers. Decoding a tree is a conversation::
+
+    decoder  →  spans of bytes that it needs                  yield
+    reader   →  those bytes, the runs put back to back        send
+    …                                                         until the array is there
+
+Most arms need one round; strings whose offsets must be seen first need two. :func:`together` lets several decoders
+speak at once, so that a page takes as many rounds as its slowest part, not as many as it has parts. What is known
+without reading anything is the first round.
+
+Source: ``lance.encodings.ArrayEncoding``; behaviour of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar
+
+import pyarrow as pa
+
+from lance_core.errors import CorruptDataError, NotSupportedError, UnsupportedEncodingError
+from lance_core.proto import pb20
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Sequence
+
+    from lance_core.encodings.v2_0.spans import Spans
+
+__all__ = [
+    "MAX_INT32",
+    "Arm",
+    "Decode",
+    "PageBuffers",
+    "PageBuilder",
+    "Steps",
+    "bits_per_row",
+    "blank_array",
+    "checked_values",
+    "done",
+    "is_variable_width",
+    "may_be_invalid",
+    "together",
+    "wrong_type",
+]
+
+T = TypeVar("T")
+
+Steps: TypeAlias = "Generator[list[Spans], list[pa.Buffer], T]"
+"""Decoding in rounds: yields spans of the file's bytes, is sent one buffer for each, returns the result."""
+
+MAX_INT32: Final = (1 << 31) - 1
+
+_MAX_BLANK_BYTES: Final = 1 << 30
+_TYPE_BYTES_LIMIT: Final = 1 << 40
+
+
+class Decode(Protocol):
+    """Decodes any arm; handed to the arms for their children."""
+
+    def __call__(
+        self, encoding: pb20.ArrayEncoding, dtype: pa.DataType, rows: Spans, page: PageBuffers
+    ) -> Steps[pa.Array]:
+        """Rows of one encoding, as an array of ``dtype``; see :class:`Arm`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arm:
+    """One arm of ``ArrayEncoding.array_encoding`` that stands for values.
+
+    Attributes:
+        name: the arm, as the protocol calls it.
+        decode: ``(message, dtype, rows, page, decode) -> Steps[array]``: the rows as an array of exactly that type.
+            Raises CorruptDataError where the message, the buffers and the type contradict each other.
+    """
+
+    name: str
+    decode: Callable[[Any, pa.DataType, Spans, PageBuffers, Decode], Steps[pa.Array]]
+
+
+class PageBuffers:
+    """Where the buffers of one page are. Remembers what its decoders want to find again.
+
+    Args:
+        page: (offset in the file, size) of the page's buffers, bytes.
+        column: the same for the buffers of its column.
+    """
+
+    __slots__ = ("_tables", "items")
+
+    def __init__(self, page: Sequence[tuple[int, int]], column: Sequence[tuple[int, int]] = ()) -> None:
+        """See the class."""
+        self._tables = {pb20.Buffer.page: page, pb20.Buffer.column: column}
+        self.items: pa.Array | None = None
+
+    def size(self, buffer: pb20.Buffer) -> int:
+        """Bytes of a buffer.
+
+        Raises:
+            CorruptDataError: there is no such buffer.
+            UnsupportedEncodingError: a buffer of the whole file.
+        """
+        return self._place(buffer)[1]
+
+    def bytes(self, buffer: pb20.Buffer, wanted: Spans) -> Spans:
+        """Bytes of a buffer as bytes of the file.
+
+        Raises:
+            CorruptDataError: the buffer is not there, or ends before them.
+            UnsupportedEncodingError: a buffer of the whole file.
+        """
+        offset, size = self._place(buffer)
+        if wanted.stop > size:
+            raise CorruptDataError(
+                f"bytes [{wanted.start}, {wanted.stop}) are wanted of buffer {buffer.buffer_index}, it has {size}",
+                expected=wanted.stop,
+                found=size,
+            )
+        return wanted.shifted(offset)
+
+    def _place(self, buffer: pb20.Buffer) -> tuple[int, int]:
+        table = self._tables.get(buffer.buffer_type)
+        if table is None:
+            raise UnsupportedEncodingError("buffers of the whole file are not read as part of a page")
+        if buffer.buffer_index >= len(table):
+            raise CorruptDataError(f"buffer {buffer.buffer_index} of {len(table)} does not exist")
+        return table[buffer.buffer_index]
+
+
+class PageBuilder:
+    """Buffers of a page that is being written, in the order in which its encoding numbers them."""
+
+    __slots__ = ("buffers",)
+
+    def __init__(self) -> None:
+        """Start without buffers."""
+        self.buffers: list[pa.Buffer] = []
+
+    def add(self, buffer: pa.Buffer) -> pb20.Buffer:
+        """Add a buffer; the reference to it."""
+        self.buffers.append(buffer)
+        return pb20.Buffer(buffer_index=len(self.buffers) - 1)
+
+
+def together(parts: Sequence[Steps[Any]]) -> Steps[list[Any]]:
+    """Several decoders, round by round."""
+    results: list[Any] = [None] * len(parts)
+    answers: dict[int, list[pa.Buffer] | None] = dict.fromkeys(range(len(parts)))
+    while True:
+        asked: dict[int, list[Spans]] = {}
+        for index, answer in answers.items():
+            try:
+                asked[index] = parts[index].send(answer) if answer is not None else next(parts[index])
+            except StopIteration as stop:
+                results[index] = stop.value
+        if not asked:
+            return results
+        buffers = yield [spans for wanted in asked.values() for spans in wanted]
+        answers = {}
+        position = 0
+        for index, wanted in asked.items():
+            answers[index] = buffers[position : position + len(wanted)]
+            position += len(wanted)
+
+
+def done(value: T) -> Steps[T]:
+    """A decoder that needs nothing."""
+    yield from ()
+    return value
+
+
+def is_variable_width(dtype: pa.DataType) -> bool:
+    """True for strings and binaries."""
+    return bool(
+        pa.types.is_string(dtype)
+        or pa.types.is_large_string(dtype)
+        or pa.types.is_binary(dtype)
+        or pa.types.is_large_binary(dtype)
+    )
+
+
+def may_be_invalid(dtype: pa.DataType) -> bool:
+    """Whether not every byte string of the right size holds values of the type, at any depth."""
+    if pa.types.is_dictionary(dtype):
+        return may_be_invalid(dtype.value_type)
+    if dtype.num_fields:
+        return any(may_be_invalid(dtype.field(index).type) for index in range(dtype.num_fields))
+    return bool(
+        is_variable_width(dtype) or pa.types.is_decimal(dtype) or pa.types.is_time(dtype) or pa.types.is_date64(dtype)
+    )
+
+
+def checked_values(array: pa.Array) -> pa.Array:
+    """The array, unless bytes of it, other than those under nulls, are no values of its type.
+
+    Raises:
+        CorruptDataError: not text, a decimal with too many digits, a time beyond the day.
+    """
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid as error:
+        raise CorruptDataError(f"a column of type {array.type} holds other bytes: {error}") from error
+    return array
+
+
+def bits_per_row(dtype: pa.DataType) -> int:
+    """Bits of a row in memory, validity excluded; for types of variable width those of the offset."""
+    if pa.types.is_fixed_size_list(dtype):
+        return min(_TYPE_BYTES_LIMIT, int(dtype.list_size) * bits_per_row(dtype.value_type))
+    if pa.types.is_struct(dtype):
+        return sum(bits_per_row(dtype.field(index).type) for index in range(dtype.num_fields))
+    if pa.types.is_null(dtype):
+        return 0
+    if pa.types.is_dictionary(dtype):
+        return int(dtype.index_type.bit_width)
+    try:
+        return int(dtype.bit_width)
+    except ValueError:
+        return 64
+
+
+def blank_array(dtype: pa.DataType, num_rows: int) -> pa.Array:
+    """Nulls.
+
+    Raises:
+        NotSupportedError: so many that no page can mean them.
+    """
+    if num_rows * (bits_per_row(dtype) + 1) > 8 * _MAX_BLANK_BYTES:
+        raise NotSupportedError(f"{num_rows} nulls of type {dtype} in one array: read fewer rows at once")
+    return pa.nulls(num_rows, dtype)
+
+
+def wrong_type(arm: str, dtype: pa.DataType) -> CorruptDataError:
+    """A page that cannot hold a column of this type."""
+    return CorruptDataError(f"a column of type {dtype} cannot be encoded as {arm}", expected=str(dtype), found=arm)

@@ -1,0 +1,198 @@
+"""``flat``: values of equal width, one after the other.
+
+::
+
+    bits_per_value 1        a bitmap, least significant bit first
+    bits_per_value 8 * k    k bytes each, little-endian
+    compression             the whole buffer is packed: zstd, lz4 (see kernels/codecs.py)
+
+Without compression a row is read by its position. What is compressed is read and unpacked as a whole.
+
+Source: ``lance.encodings.Flat``; behaviour of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from lance_core.encodings.kernels.bits import bitmap_bytes, pack_mask, slice_bitmap, unpack_bitmap
+from lance_core.encodings.kernels.codecs import decompress_lz4, decompress_zstd
+from lance_core.encodings.v2_0.api import Arm, bits_per_row, wrong_type
+from lance_core.encodings.v2_0.spans import Spans
+from lance_core.errors import CorruptDataError, NotSupportedError, UnsupportedEncodingError
+from lance_core.proto import pb20
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from lance_core.encodings.v2_0.api import Decode, PageBuffers, PageBuilder, Steps
+
+__all__ = [
+    "ARM",
+    "encode_bitmap",
+    "encode_fixed_width",
+    "fixed_width_array",
+    "is_compressed",
+    "read_flat",
+    "read_offsets",
+    "unwrapped",
+]
+
+_OFFSET_BITS: Final = 64
+
+_SMALL_BITMAP_BYTES: Final = 256 * 1024
+
+
+def encode_fixed_width(array: pa.Array, page: PageBuilder) -> pb20.ArrayEncoding:
+    """The values of an array of fixed width, as they are, whatever lies under nulls; zero-copy for whole bytes.
+
+    Raises:
+        NotSupportedError: a type without a fixed width.
+    """
+    if pa.types.is_boolean(array.type):
+        return encode_bitmap(array.buffers()[1], array.offset, len(array), page)
+    try:
+        bits = int(array.type.bit_width)
+    except ValueError as error:
+        raise NotSupportedError(f"values of type {array.type} cannot be written in format 2.0") from error
+    width = bits // 8
+    values = array.buffers()[1]
+    if values is None:
+        values = pa.py_buffer(b"")
+    return _flat(bits, values.slice(array.offset * width, len(array) * width), page)
+
+
+def encode_bitmap(bitmap: pa.Buffer | None, bit_offset: int, num_bits: int, page: PageBuilder) -> pb20.ArrayEncoding:
+    """Bits of an Arrow bitmap; the unused ones of the last byte become 0."""
+    source = np.frombuffer(bitmap, np.uint8) if bitmap is not None and bitmap.size else np.empty(0, np.uint8)
+    bits = slice_bitmap(source, bit_offset, num_bits)
+    if num_bits % 8 and bits[-1] >> num_bits % 8:
+        bits = bits.copy()
+        bits[-1] &= (1 << num_bits % 8) - 1
+    return _flat(1, pa.py_buffer(bits), page)
+
+
+def is_compressed(message: pb20.Flat) -> bool:
+    """Whether the buffer has to be unpacked as a whole."""
+    return message.compression.scheme not in ("", "none")
+
+
+def read_flat(message: pb20.Flat, rows: Spans, page: PageBuffers) -> Steps[pa.Buffer]:
+    """The values of some rows, put back to back; a bitmap starts at bit 0.
+
+    Raises:
+        CorruptDataError: the buffer is too short or cannot be unpacked.
+        UnsupportedEncodingError: a width that is neither 1 nor whole bytes, or an unknown compression.
+    """
+    bits = message.bits_per_value
+    if bits != 1 and (bits % 8 or not bits):
+        raise UnsupportedEncodingError(f"flat values of {bits} bits are not read here")
+    if is_compressed(message):
+        whole = Spans.single(0, page.size(message.buffer))
+        [packed] = yield [page.bytes(message.buffer, whole)]
+        return _rows_of(_unpacked(message.compression.scheme, packed), bits, rows)
+    if bits != 1:
+        [values] = yield [page.bytes(message.buffer, rows.scaled(bits // 8))]
+        return values
+    covering = rows.covering(8)
+    if covering.stop - covering.start <= _SMALL_BITMAP_BYTES:
+        # Putting single bytes together takes longer than reading those between them.
+        covering = Spans.single(covering.start, covering.stop)
+    [bytes_found] = yield [page.bytes(message.buffer, covering)]
+    found = np.frombuffer(bytes_found, np.uint8)
+    if rows.is_single:
+        return pa.py_buffer(slice_bitmap(found, rows.start - covering.start * 8, rows.total))
+    positions = rows.positions()
+    mask = (found[covering.index_of(positions >> 3)] >> (positions & 7).astype(np.uint8)) & 1
+    return pa.py_buffer(pack_mask(mask.view(np.bool_)))
+
+
+def read_offsets(encoding: pb20.ArrayEncoding, rows: Spans, page: PageBuffers) -> Steps[NDArray[np.uint64]]:
+    """64-bit numbers without nulls: the offsets of strings and lists, shape (rows.total,).
+
+    Raises:
+        CorruptDataError: another encoding, or another width.
+    """
+    message = unwrapped(encoding, "offsets")
+    if message.bits_per_value != _OFFSET_BITS:
+        raise CorruptDataError(f"offsets have {message.bits_per_value} bits, expected {_OFFSET_BITS}")
+    values = yield from read_flat(message, rows, page)
+    return np.frombuffer(values, "<u8", rows.total)
+
+
+def unwrapped(encoding: pb20.ArrayEncoding, what: str) -> pb20.Flat:
+    """The flat encoding of something that has no nulls, from below ``nullable{no_nulls}`` or bare.
+
+    Raises:
+        CorruptDataError: it is encoded in another way.
+    """
+    arm = encoding.WhichOneof("array_encoding")
+    if arm == "nullable" and encoding.nullable.WhichOneof("nullability") == "no_nulls":
+        encoding = encoding.nullable.no_nulls.values
+        arm = encoding.WhichOneof("array_encoding")
+    if arm != "flat":
+        raise CorruptDataError(f"{what} are encoded as {arm}, expected flat")
+    return encoding.flat
+
+
+def fixed_width_array(dtype: pa.DataType, num_rows: int, values: pa.Buffer) -> pa.Array:
+    """An array without nulls over the bytes of its values; a copy only where Arrow needs aligned words.
+
+    Raises:
+        CorruptDataError: fewer bytes than the rows need.
+    """
+    bits = bits_per_row(dtype)
+    if values.size < bitmap_bytes(num_rows * bits):
+        raise CorruptDataError(f"{num_rows} values of type {dtype} have {values.size} bytes")
+    word = min(8, bits // 8 & -(bits // 8))
+    if word > 1 and values.address % word:
+        # Files of early releases are not aligned.
+        values = pa.py_buffer(np.frombuffer(values, np.uint8).copy())
+    return pa.Array.from_buffers(dtype, num_rows, [None, values])
+
+
+def _decode(
+    message: pb20.Flat, dtype: pa.DataType, rows: Spans, page: PageBuffers, _decode_child: Decode
+) -> Steps[pa.Array]:
+    if not (pa.types.is_primitive(dtype) or pa.types.is_decimal(dtype) or pa.types.is_fixed_size_binary(dtype)):
+        raise wrong_type("flat", dtype)
+    if message.bits_per_value != bits_per_row(dtype):
+        raise CorruptDataError(f"flat values of {message.bits_per_value} bits in a column of type {dtype}")
+    values = yield from read_flat(message, rows, page)
+    return fixed_width_array(dtype, rows.total, values)
+
+
+def _flat(bits: int, values: pa.Buffer, page: PageBuilder) -> pb20.ArrayEncoding:
+    return pb20.ArrayEncoding(flat=pb20.Flat(bits_per_value=bits, buffer=page.add(values)))
+
+
+def _unpacked(scheme: str, packed: pa.Buffer) -> NDArray[np.uint8]:
+    if scheme == "zstd":
+        raw = decompress_zstd(packed.to_pybytes())
+    elif scheme == "lz4":
+        raw = decompress_lz4(packed.to_pybytes())
+    else:
+        raise UnsupportedEncodingError(f"buffer compression {scheme!r} is not read here", scheme=scheme)
+    if raw is None:
+        raise CorruptDataError(f"a buffer of {packed.size} bytes is not {scheme} data")
+    return np.frombuffer(raw, np.uint8)
+
+
+def _rows_of(data: NDArray[Any], bits: int, rows: Spans) -> pa.Buffer:
+    """Rows of values that are in memory."""
+    if len(data) < bitmap_bytes(rows.stop * bits):
+        raise CorruptDataError(f"row {rows.stop} of {bits} bits lies behind the {len(data)} bytes that were unpacked")
+    if bits == 1:
+        mask = unpack_bitmap(data, 0, rows.stop)
+        return pa.py_buffer(pack_mask(mask[rows.positions()]))
+    width = bits // 8
+    if rows.is_single:
+        return pa.py_buffer(data[rows.start * width : rows.stop * width])
+    table = data[: rows.stop * width].reshape(rows.stop, width)
+    return pa.py_buffer(np.ascontiguousarray(table[rows.positions()]).reshape(-1))
+
+
+ARM: Final = Arm(name="flat", decode=_decode)

@@ -1,0 +1,93 @@
+"""``fsst``: strings whose bytes are codes of a symbol table; written only where a field's metadata asks for it.
+
+::
+
+    binary         the encoded strings, nulls included
+    symbol_table   2312 bytes, see kernels/fsst_symbols.py; may say that the strings were left as they are
+
+Source: ``lance.encodings.Fsst``; behaviour of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+
+from lance_core.encodings.kernels.fsst_symbols import (
+    MAX_CODES,
+    SymbolTable,
+    compress_strings,
+    expand_codes,
+    parse_symbols,
+    serialize_symbols,
+    train_symbols,
+)
+from lance_core.encodings.v2_0.api import Arm, is_variable_width, wrong_type
+from lance_core.encodings.v2_0.binary import encode_strings, read_strings
+from lance_core.encodings.v2_0.strings import Strings, array_from_strings, strings_from_array
+from lance_core.errors import CorruptDataError, NotSupportedError
+from lance_core.proto import pb20
+
+if TYPE_CHECKING:
+    from lance_core.encodings.v2_0.api import Decode, PageBuffers, PageBuilder, Steps
+    from lance_core.encodings.v2_0.spans import Spans
+
+__all__ = ["ARM", "encode_fsst"]
+
+_MIN_BYTES: Final = 32 * 1024
+"""Fewer bytes are not worth a table; the page says so and keeps the strings as they are."""
+
+
+def encode_fsst(array: pa.Array, page: PageBuilder) -> pb20.ArrayEncoding:
+    """Strings with a symbol table of their own; plain ``binary`` where the reference would not read one.
+
+    Args:
+        array: of one of the four variable-width types.
+        page: takes the buffers.
+    """
+    strings = strings_from_array(array)
+    is_large = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
+    if is_large or array.null_count == len(array):
+        return encode_strings(strings, page)
+    table = SymbolTable(False, ())
+    if int(strings.offsets[-1]) - int(strings.offsets[0]) >= _MIN_BYTES:
+        data = np.frombuffer(strings.data, np.uint8)
+        trained = train_symbols(data, strings.offsets)
+        packed = None if trained is None else compress_strings(trained, data, strings.offsets)
+        if trained is not None and packed is not None:
+            table = trained
+            strings = Strings(packed[1], pa.py_buffer(packed[0]), strings.validity)
+    encoded = encode_strings(strings, page)
+    return pb20.ArrayEncoding(fsst=pb20.Fsst(binary=encoded, symbol_table=serialize_symbols(table)))
+
+
+def _decode(
+    message: pb20.Fsst, dtype: pa.DataType, rows: Spans, page: PageBuffers, _decode_child: Decode
+) -> Steps[pa.Array]:
+    if not is_variable_width(dtype):
+        raise wrong_type("fsst", dtype)
+    if message.binary.WhichOneof("array_encoding") != "binary":
+        raise CorruptDataError("the strings of an fsst page are not encoded as binary")
+    table = parse_symbols(message.symbol_table)
+    if table is None:
+        raise CorruptDataError("the symbol table of an fsst page is malformed")
+    strings = yield from read_strings(message.binary.binary, rows, page)
+    if not table.is_compressed:
+        return array_from_strings(strings, dtype, "fsst")
+    offsets = strings.offsets
+    if bool((offsets[1:] < offsets[:-1]).any()):
+        raise CorruptDataError("the offsets of strings do not ascend")
+    num_codes = int(offsets[-1])
+    if num_codes > MAX_CODES:
+        raise NotSupportedError(f"{num_codes} bytes of encoded strings at once: read fewer rows")
+    codes = np.frombuffer(strings.data, np.uint8)[:num_codes]
+    expanded = expand_codes(table, codes, offsets)
+    if expanded is None:
+        raise CorruptDataError("a string of an fsst page ends inside an escape")
+    data, bounds = expanded
+    return array_from_strings(Strings(bounds, pa.py_buffer(data), strings.validity), dtype, "fsst")
+
+
+ARM: Final = Arm(name="fsst", decode=_decode)

@@ -1,0 +1,132 @@
+"""Which page encodings of format 2.0 exist: one literal table per protobuf oneof, and the only dispatch over it.
+
+``ARMS`` and ``STRUCTURE`` together with ``REFUSED`` name every arm of ``ArrayEncoding.array_encoding``; a test compares
+them with the oneof.
+
+Source: ``lance.encodings.ArrayEncoding``.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from google.protobuf.unknown_fields import UnknownFieldSet
+
+from lance_core.encodings.v2_0 import (
+    binary,
+    bitpacked,
+    dictionary,
+    fixed_size_binary,
+    fixed_size_list,
+    flat,
+    fsst,
+    nullable,
+    packed_struct,
+)
+from lance_core.errors import CorruptDataError, UnsupportedEncodingError
+from lance_core.proto import pb20
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+    from google.protobuf.message import Message
+
+    from lance_core.encodings.v2_0.api import Arm, PageBuffers, Steps
+    from lance_core.encodings.v2_0.spans import Spans
+
+__all__ = ["ARMS", "REFUSED", "STRUCTURE", "decode_array", "is_packed", "selected_arm"]
+
+ARMS: Final[Mapping[str, Arm]] = MappingProxyType(
+    {
+        "flat": flat.ARM,
+        "nullable": nullable.ARM,
+        "fixed_size_list": fixed_size_list.ARM,
+        "binary": binary.ARM,
+        "dictionary": dictionary.ARM,
+        "fsst": fsst.ARM,
+        "packed_struct": packed_struct.ARM,
+        "bitpacked": bitpacked.ARM,
+        "fixed_size_binary": fixed_size_binary.ARM,
+    }
+)
+"""Arms that stand for values, by the name of their oneof field."""
+
+STRUCTURE: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "list": "the offsets column of a list: encodings/v2_0/list.py",
+        "struct": "the header column of a struct: encodings/v2_0/struct.py",
+    }
+)
+"""Arms that stand for whole columns, whose values are in the columns behind them."""
+
+_PREVIEW: Final = "belongs to previews of format 2.1 and occurs in no page of format 2.0"
+
+REFUSED: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "bitpacked_for_non_neg": _PREVIEW,
+        "constant": _PREVIEW,
+        "inline_bitpacking": _PREVIEW,
+        "out_of_line_bitpacking": _PREVIEW,
+        "variable": _PREVIEW,
+        "packed_struct_fixed_width_mini_block": _PREVIEW,
+        "block": _PREVIEW,
+        "rle": _PREVIEW,
+        "general_mini_block": _PREVIEW,
+        "byte_stream_split": _PREVIEW,
+    }
+)
+"""Arms that are known and refused, and why."""
+
+
+def selected_arm(encoding: pb20.ArrayEncoding) -> str:
+    """Name of the arm that is set.
+
+    Raises:
+        CorruptDataError: none is.
+        UnsupportedEncodingError: one that this library's protocol does not know, or that is refused.
+    """
+    arm = encoding.WhichOneof("array_encoding")
+    if arm is None:
+        if len(UnknownFieldSet(encoding)):
+            raise UnsupportedEncodingError("an array encoding of a kind that this library does not know")
+        raise CorruptDataError("an array encoding without a kind")
+    if arm in REFUSED:
+        raise UnsupportedEncodingError(f"encoding {arm!r} is not supported: it {REFUSED[arm]}", arm=arm)
+    return str(arm)
+
+
+def is_packed(message: Message) -> bool:
+    """Whether some buffer below this message is compressed, and so is read as a whole."""
+    if isinstance(message, pb20.Flat):
+        return flat.is_compressed(message)
+    return any(
+        is_packed(part)
+        for field, value in message.ListFields()
+        if field.message_type is not None
+        for part in (value if field.is_repeated else [value])
+    )
+
+
+def decode_array(encoding: pb20.ArrayEncoding, dtype: pa.DataType, rows: Spans, page: PageBuffers) -> Steps[pa.Array]:
+    """Rows of one page.
+
+    Args:
+        encoding: how the page is encoded.
+        dtype: Arrow type of the column.
+        rows: the wanted rows, counted from the start of the page.
+        page: where its buffers are.
+
+    Returns:
+        An array of exactly ``dtype`` over the bytes of the page wherever the layout allows it.
+
+    Raises:
+        CorruptDataError: page and type contradict each other, or the page itself.
+        UnsupportedEncodingError: an arm that is not read here.
+    """
+    arm = selected_arm(encoding)
+    known = ARMS.get(arm)
+    if known is None:
+        raise CorruptDataError(f"a column of type {dtype} cannot be encoded as {arm}", expected=str(dtype), found=arm)
+    return (yield from known.decode(getattr(encoding, arm), dtype, rows, page, decode_array))

@@ -1,0 +1,137 @@
+"""Spans: which rows, items, bits or bytes are wanted.
+
+A scan wants one run of rows, a take wants many short ones; both are the same thing to a decoder. From level to level
+spans change their unit (rows to items, items to bytes) but never their order.
+
+Source: none; a bookkeeping record.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Self
+
+import numpy as np
+
+from lance_core.errors import CorruptDataError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["MAX_POSITION", "Spans"]
+
+MAX_POSITION: Final = 1 << 62
+"""No position of a file is as large; sums of two stay below 2^63."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Spans:
+    """Half-open runs in ascending order that do not overlap; one may be empty.
+
+    Attributes:
+        starts: (num_spans,) int64; at least one.
+        stops: (num_spans,) int64.
+        total: sum of the lengths.
+    """
+
+    starts: NDArray[np.int64]
+    stops: NDArray[np.int64]
+    total: int
+
+    @classmethod
+    def single(cls, start: int, stop: int) -> Self:
+        """One run."""
+        return cls(np.array([start], np.int64), np.array([stop], np.int64), stop - start)
+
+    @classmethod
+    def of(cls, starts: NDArray[np.int64], stops: NDArray[np.int64]) -> Self:
+        """Runs that ascend and do not overlap; those that touch are joined."""
+        if len(starts) > 1:
+            joins = starts[1:] == stops[:-1]
+            if bool(joins.any()):
+                starts = starts[np.concatenate(([True], ~joins))]
+                stops = stops[np.concatenate((~joins, [True]))]
+        return cls(starts, stops, int((stops - starts).sum()))
+
+    @classmethod
+    def of_points(cls, points: NDArray[np.int64]) -> Self:
+        """Single positions, ascending and without repetition; at least one."""
+        return cls.of(points, points + 1)
+
+    @property
+    def start(self) -> int:
+        """Where the first run starts."""
+        return int(self.starts[0])
+
+    @property
+    def stop(self) -> int:
+        """Where the last run ends."""
+        return int(self.stops[-1])
+
+    @property
+    def is_single(self) -> bool:
+        """True for one run."""
+        return len(self.starts) == 1
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """(num_spans,) int64."""
+        return self.stops - self.starts
+
+    def scaled(self, factor: int) -> Spans:
+        """The same runs when each position stands for ``factor`` finer ones.
+
+        Raises:
+            CorruptDataError: positions beyond any file.
+        """
+        if self.stop * factor >= MAX_POSITION:
+            raise CorruptDataError(f"position {self.stop} of units of {factor} lies beyond any file")
+        return Spans(self.starts * factor, self.stops * factor, self.total * factor)
+
+    def shifted(self, offset: int) -> Spans:
+        """The same runs, moved by ``offset``.
+
+        Raises:
+            CorruptDataError: positions beyond any file.
+        """
+        if self.stop + offset >= MAX_POSITION:
+            raise CorruptDataError(f"position {self.stop} + {offset} lies beyond any file")
+        return Spans(self.starts + offset, self.stops + offset, self.total)
+
+    def positions(self) -> NDArray[np.int64]:
+        """Every position, shape (total,)."""
+        if self.is_single:
+            return np.arange(self.start, self.stop)
+        lengths = self.lengths
+        before = np.cumsum(lengths) - lengths
+        return np.repeat(self.starts - before, lengths) + np.arange(self.total)
+
+    def clipped(self, start: int, stop: int) -> Spans | None:
+        """What lies in ``[start, stop)``, counted from ``start``; None if nothing does."""
+        first = int(np.searchsorted(self.stops, start, side="right"))
+        last = int(np.searchsorted(self.starts, stop, side="left"))
+        if first >= last:
+            return None
+        starts = np.maximum(self.starts[first:last], start) - start
+        stops = np.minimum(self.stops[first:last], stop) - start
+        return Spans(starts, stops, int((stops - starts).sum()))
+
+    def covering(self, unit: int) -> Spans:
+        """The coarser positions, ``unit`` fine ones each, that the runs touch."""
+        starts, stops = self.starts // unit, -(-self.stops // unit)
+        if len(starts) > 1:
+            # Neighbours may share a coarse position.
+            new = np.concatenate(([True], starts[1:] > stops[:-1]))
+            starts = starts[new]
+            stops = stops[np.concatenate((new[1:], [True]))]
+        return Spans(starts, stops, int((stops - starts).sum()))
+
+    def index_of(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Where positions, all of which lie in the runs, stand when the runs are put back to back."""
+        if self.is_single:
+            return positions - self.start
+        lengths = self.lengths
+        before = np.cumsum(lengths) - lengths
+        run = np.searchsorted(self.starts, positions, side="right") - 1
+        found: NDArray[np.int64] = positions - self.starts[run] + before[run]
+        return found

@@ -1,0 +1,99 @@
+"""ArrayCache: batches of one column are collected until a page of them is worth writing.
+
+Arrays are collected until they hold a limit of bytes, then become one page. A single array that is larger than that is
+not copied together with others: it is cut on row boundaries into pages of at most ``max_page_bytes``. Sizes are those
+of the referenced slices, whatever lies behind them.
+
+Source: page sizes as pylance 14.0.2 cuts them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["ArrayCache"]
+
+_MAX_PAGE_ROWS: Final = 4 * 1024 * 1024
+"""Bounds the levels of columns whose values need few or no bytes."""
+
+_MAX_SMALL_ARRAYS: Final = 1024
+"""Batches of a few rows are joined early, as an array object costs more memory than they do."""
+
+
+class ArrayCache:
+    """Collected arrays of one column.
+
+    Args:
+        limit: bytes that are collected before a page is due.
+        max_page_bytes: upper bound of a page's values in memory, unless a single row is larger.
+
+    Attributes:
+        num_bytes: bytes that are collected.
+        num_rows: rows that are collected.
+    """
+
+    __slots__ = ("_arrays", "_limit", "_max_page_bytes", "_next_row", "_num_small", "num_bytes", "num_rows")
+
+    def __init__(self, limit: int, max_page_bytes: int) -> None:
+        """See the class."""
+        self.num_bytes = 0
+        self.num_rows = 0
+        self._limit = limit
+        self._max_page_bytes = max_page_bytes
+        self._arrays: list[pa.Array] = []
+        self._num_small = 0
+        self._next_row = 0
+
+    def add(self, array: pa.Array) -> Iterator[tuple[int, pa.Array]]:
+        """Take an array; yield (first row, array) for every page that is now due."""
+        array_bytes = array.nbytes
+        if array_bytes >= self._limit:
+            yield from self.drain()
+        self._arrays.append(array)
+        self.num_bytes += array_bytes
+        self.num_rows += len(array)
+        if self.num_bytes >= self._limit or self.num_rows >= _MAX_PAGE_ROWS:
+            yield from self.drain()
+            return
+        self._num_small += 1
+        if self._num_small == _MAX_SMALL_ARRAYS:
+            self._arrays[-_MAX_SMALL_ARRAYS:] = _joined(self._arrays[-_MAX_SMALL_ARRAYS:])
+            self._num_small = 0
+
+    def drain(self) -> Iterator[tuple[int, pa.Array]]:
+        """Yield (first row, array) for every page of what is collected, which is then empty."""
+        arrays, self._arrays = self._arrays, []
+        self.num_bytes = self.num_rows = self._num_small = 0
+        for whole in _joined(arrays):
+            for part in _cut(whole, self._max_page_bytes):
+                yield self._next_row, part
+                self._next_row += len(part)
+
+
+def _joined(arrays: list[pa.Array]) -> list[pa.Array]:
+    """One array of all of them; the arrays themselves where Arrow cannot join them."""
+    if len(arrays) < 2:
+        return arrays
+    try:
+        return [pa.concat_arrays(arrays)]
+    except pa.ArrowInvalid:
+        # Dictionaries whose union has more values than the index type can number.
+        return arrays
+
+
+def _cut(array: pa.Array, max_bytes: int) -> Iterator[pa.Array]:
+    """Cut on row boundaries so that every part holds at most ``max_bytes``, single rows excepted."""
+    num_bytes = array.nbytes
+    num_parts = max(-(-num_bytes // max_bytes), -(-len(array) // _MAX_PAGE_ROWS))
+    if num_parts <= 1 or len(array) <= 1:
+        yield array
+        return
+    step = -(-len(array) // num_parts)
+    for start in range(0, len(array), step):
+        # Rows differ in size: a part may still be too large.
+        yield from _cut(array.slice(start, step), max_bytes)

@@ -1,0 +1,249 @@
+"""Placing values outside the pages: arrays of values in, arrays of descriptors out.
+
+=============  ===============================  ===============================================================
+Generation     Value                            Goes to
+=============  ===============================  ===============================================================
+v1             any                              the data file, at a multiple of 64 bytes
+v2             above the dedicated threshold    a sidecar of its own
+v2             above the inline threshold       a sidecar that it shares, until that one is full
+v2             smaller, empty                   the data file, at a multiple of 64 bytes
+v2             a URI                            nowhere: the reference is kept, or the bytes are fetched first
+=============  ===============================  ===============================================================
+
+The thresholds are metadata of the field; see ``blob_options.py``.
+
+**Source:** files of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from lance_core.encodings.leaf_arrays import bitmap_of, validity_of
+from lance_core.encodings.nested_arrays import list_items, with_items
+from lance_core.errors import InvalidInputError, NotSupportedError
+from lance_core.file.aligned_values import BinaryValues, place_values, write_aligned_values
+from lance_core.file.blob_options import BlobThresholds
+from lance_core.schema.blob_fields import is_blob_v1, stored_field
+from lance_core.schema.logical_types import arrow_field, arrow_type
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from lance_core.file.blob_options import BlobOptions
+    from lance_core.file.field_writer import BufferSink
+    from lance_core.io.object_store import WriteStream
+    from lance_core.schema.field import Field
+
+__all__ = ["BlobPlacement"]
+
+_INLINE, _PACKED, _DEDICATED, _EXTERNAL = range(4)
+_MAX_UINT64: Final = np.uint64((1 << 64) - 1)
+
+
+class BlobPlacement:
+    """Places the values of one top-level field. Not safe for use by several threads at once.
+
+    Args:
+        top: the field, as declared.
+        options: needed for v2; files that are written alone have none.
+
+    Raises:
+        NotSupportedError: v2 values without sidecars.
+        InvalidInputError: a threshold is not a number.
+    """
+
+    def __init__(self, top: Field, options: BlobOptions | None) -> None:
+        """See the class."""
+        self._declared = top
+        self.stored = stored_field(top)
+        self._leaves: dict[int, _PlacementV2] = {}
+        for leaf in top.leaves():
+            if leaf.is_blob and not is_blob_v1(leaf):
+                if options is None:
+                    raise NotSupportedError(
+                        f"column {leaf.name!r}: lance.blob.v2 values can be written to tables only, as they may need "
+                        "files of their own; see write_dataset"
+                    )
+                self._leaves[leaf.id] = _PlacementV2(leaf, options, BlobThresholds.of(leaf, options))
+
+    def place(self, array: pa.Array, sink: BufferSink) -> pa.Array:
+        """Write the values of a batch; the array with descriptors in their place."""
+        return self._placed(array, self._declared, self.stored, sink)
+
+    def finish(self) -> None:
+        """Complete the sidecars."""
+        for leaf in self._leaves.values():
+            leaf.finish()
+
+    def _placed(self, array: pa.Array, declared: Field, stored: Field, sink: BufferSink) -> pa.Array:
+        if declared == stored:
+            return array
+        if is_blob_v1(declared):
+            return _described_v1(array, stored, sink)
+        if declared.is_blob:
+            return self._leaves[declared.id].described(array, stored, sink)
+        if declared.is_struct:
+            # flatten() hides what lies below null structs.
+            members = [
+                self._placed(member, before, after, sink)
+                for member, before, after in zip(array.flatten(), declared.children, stored.children, strict=True)
+            ]
+            return _struct(members, stored, validity_of(array))
+        items = self._placed(list_items(array), declared.children[0], stored.children[0], sink)
+        return with_items(array, items, arrow_type(stored))
+
+
+def _described_v1(array: pa.Array, stored: Field, sink: BufferSink) -> pa.Array:
+    positions, sizes = place_values(array, sink)
+    return _struct([pa.array(positions), pa.array(sizes)], stored, validity_of(array))
+
+
+@dataclass(slots=True)
+class _Pack:
+    """A shared sidecar that is being written."""
+
+    blob_id: int
+    stream: WriteStream
+
+
+@dataclass(slots=True)
+class _PlacementV2:
+    """Places the values of one v2 leaf."""
+
+    leaf: Field
+    options: BlobOptions
+    thresholds: BlobThresholds
+    pack: _Pack | None = None
+
+    def described(self, array: pa.StructArray, stored: Field, sink: BufferSink) -> pa.Array:
+        num_values = len(array)
+        valid = validity_of(array)
+        kinds = np.zeros(num_values, np.uint8)
+        positions, sizes = np.zeros(num_values, np.uint64), np.zeros(num_values, np.uint64)
+        ids = np.zeros(num_values, np.uint32)
+        uris = pa.array([""], pa.string()).take(pa.array(np.zeros(num_values, np.int64)))
+        data = self._data(array, valid)
+        outside = np.flatnonzero(_mask(array.field("uri"), valid))
+        if len(outside):
+            references = array.take(pa.array(outside))
+            fetched = self._fetched(references)
+            if fetched is not None:
+                data = _merged(data, fetched, outside)
+            else:
+                kinds[outside] = _EXTERNAL
+                ids[outside], uris = self._references(references, outside, num_values)
+                positions[outside], sizes[outside] = _bounds_of(references)
+        values = BinaryValues.of(data)
+        filled = values.sizes > 0
+        dedicated = values.sizes > self.thresholds.dedicated
+        packed = filled & ~dedicated & (values.sizes > self.thresholds.inline)
+        inline = np.flatnonzero(filled & ~dedicated & ~packed)
+        positions[inline] = write_aligned_values(values.segments.select(inline), sink)
+        self._write_packed(values, np.flatnonzero(packed), ids, positions)
+        self._write_dedicated(values, np.flatnonzero(dedicated), ids)
+        kinds[packed], kinds[dedicated] = _PACKED, _DEDICATED
+        sizes[filled] = values.sizes[filled]
+        members = [pa.array(kinds), pa.array(positions), pa.array(sizes), pa.array(ids), uris]
+        return _struct(members, stored, valid)
+
+    def finish(self) -> None:
+        if self.pack is not None:
+            self.pack.stream.commit()
+            self.pack = None
+
+    def _data(self, array: pa.StructArray, valid: NDArray[np.bool_] | None) -> pa.Array:
+        """The values given as bytes, after checking that each slot has one representation."""
+        has_data, has_uri = (_mask(array.field(name), valid) for name in ("data", "uri"))
+        expected = np.ones(len(array), np.bool_) if valid is None else valid
+        wrong = np.flatnonzero((has_data.astype(np.uint8) + has_uri) != expected)
+        if len(wrong):
+            raise InvalidInputError(
+                f"column {self.leaf.name!r}: value {int(wrong[0])} of the batch must set exactly one of data and uri"
+            )
+        data = array.field("data")
+        return (
+            data
+            if not bool(has_uri.any()) and valid is None
+            else data.filter(pa.array(has_data)).take(pa.array(np.cumsum(has_data) - 1, mask=~has_data))
+        )
+
+    def _fetched(self, references: pa.StructArray) -> pa.Array | None:
+        """The bytes behind URIs; None if they are kept as references."""
+        external = self.options.external
+        if external is None:
+            raise NotSupportedError(f"column {self.leaf.name!r}: values outside the table cannot be written here")
+        starts, sizes = _bounds_of(references)
+        if bool((starts > _MAX_UINT64 - sizes).any()):
+            raise InvalidInputError(f"column {self.leaf.name!r}: external blob range overflows: it ends beyond 2^64")
+        ranges = [(start, size) if size else None for start, size in zip(starts.tolist(), sizes.tolist(), strict=True)]
+        values = external.fetch(references.field("uri").to_pylist(), ranges)
+        return None if values is None else pa.array(values, pa.large_binary())
+
+    def _references(
+        self, references: pa.StructArray, rows: NDArray[np.int64], num_values: int
+    ) -> tuple[NDArray[np.uint32], pa.Array]:
+        external = self.options.external
+        base_ids, paths = ([], []) if external is None else external.place(references.field("uri").to_pylist())
+        places = np.zeros(num_values, np.int64)
+        places[rows] = np.arange(1, len(rows) + 1)
+        return np.array(base_ids, np.uint32), pa.array(["", *paths], pa.string()).take(pa.array(places))
+
+    def _write_packed(
+        self, values: BinaryValues, rows: NDArray[np.int64], ids: NDArray[np.uint32], positions: NDArray[np.uint64]
+    ) -> None:
+        """One write per sidecar, however many values it takes."""
+        while len(rows):
+            stops = np.cumsum(values.sizes[rows])
+            if self.pack is not None and self.pack.stream.position + int(stops[0]) > self.thresholds.pack:
+                self.finish()
+            if self.pack is None:
+                self.pack = _Pack(*self.options.sidecars.create())
+            position = self.pack.stream.position
+            # The first value of a sidecar may be larger than the threshold.
+            num_here = max(1, int(np.searchsorted(stops, self.thresholds.pack - position, side="right")))
+            here, rows = rows[:num_here], rows[num_here:]
+            self.pack.stream.write(pa.py_buffer(values.segments.select(here).gather()))
+            ids[here] = self.pack.blob_id
+            positions[here] = position + stops[:num_here] - values.sizes[here]
+
+    def _write_dedicated(self, values: BinaryValues, rows: NDArray[np.int64], ids: NDArray[np.uint32]) -> None:
+        # One file each: the loop is over files.
+        for row in rows.tolist():
+            ids[row], stream = self.options.sidecars.create()
+            stream.write(pa.py_buffer(values.segments.segment(row)))
+            stream.commit()
+
+
+def _struct(members: list[pa.Array], stored: Field, valid: NDArray[np.bool_] | None) -> pa.Array:
+    dtype = pa.struct([arrow_field(child) for child in stored.children])
+    return pa.Array.from_buffers(dtype, len(members[0]), [bitmap_of(valid)], children=members)
+
+
+def _mask(array: pa.Array, valid: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
+    """Which slots hold a value, below null slots none."""
+    own = validity_of(array)
+    if own is None:
+        return np.ones(len(array), np.bool_) if valid is None else valid
+    return own if valid is None else own & valid
+
+
+def _merged(data: pa.Array, fetched: pa.Array, rows: NDArray[np.int64]) -> pa.Array:
+    """The data with fetched values in some of its null slots."""
+    places = np.arange(len(data))
+    places[rows] = len(data) + np.arange(len(rows))
+    return pa.concat_arrays([data, fetched]).take(pa.array(places))
+
+
+def _bounds_of(references: pa.StructArray) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """Position and size of ranges; (0, 0) for the whole."""
+    names = [child.name for child in references.type]
+    bounds: list[NDArray[Any]] = []
+    for name in ("position", "size"):
+        member = references.field(name) if name in names else pa.nulls(len(references), pa.uint64())
+        bounds.append(member.fill_null(0).to_numpy())
+    return bounds[0], bounds[1]

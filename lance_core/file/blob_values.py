@@ -1,0 +1,186 @@
+"""Values that lie outside the pages of a file: descriptors become bytes.
+
+A field whose leaves are values outside the pages is read in two steps: the pages yield descriptors, the file yields
+the bytes that they name. Every version shares the second step; it wraps the source of the first.
+
+**Source:** ``lance.encodings21.BlobLayout``; ``lance.encodings.Blob``; files of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from lance_core.encodings.leaf_arrays import bitmap_of, bytes_of, validity_of
+from lance_core.encodings.nested_arrays import list_items, with_items
+from lance_core.errors import CorruptDataError
+from lance_core.io.byte_range import ByteRange
+from lance_core.schema.logical_types import arrow_field, arrow_type
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from lance_core.file.field_source import FieldSource, Read, Segment
+    from lance_core.schema.field import Field
+
+__all__ = ["BlobBytesSource", "bytes_array", "load_bytes", "replace_leaves"]
+
+_PACE_BYTES: Final = 32 * 1024 * 1024
+"""Counted for a segment: how large its values are is not known before its descriptors are read. It is all that may be
+read ahead of the consumer, so that no more than one segment is."""
+
+
+@dataclass(frozen=True, slots=True)
+class _LoadedSegment:
+    """A segment of descriptors, with the values that they name."""
+
+    described: Segment
+    start: int
+    stop: int
+    num_bytes: int
+
+
+def _described(segment: Segment) -> Segment:
+    return segment.described if isinstance(segment, _LoadedSegment) else segment
+
+
+class BlobBytesSource:
+    """A :class:`~lance_core.file.field_source.FieldSource` that gives the bytes of the values.
+
+    Args:
+        described: the source of the same field with descriptors for the values.
+        field: the field with large_binary for the values.
+        num_bytes: size of the file.
+        path: for messages.
+    """
+
+    def __init__(self, described: FieldSource, field: Field, num_bytes: int, path: str) -> None:
+        """See the class."""
+        self._described = described
+        self._field = field
+        self._num_bytes = num_bytes
+        self._path = path
+
+    @property
+    def field(self) -> Field:
+        """The field; arrays are of ``arrow_type(field)``."""
+        return self._field
+
+    def plan(self, start: int, stop: int, *, batch_rows: int | None = None) -> Sequence[Segment]:
+        """Segments of the descriptors, none of more rows than are wanted at a time: these are loaded together."""
+        step = max(stop - start, 1) if batch_rows is None else batch_rows
+        pace = min(self._num_bytes, _PACE_BYTES)
+        return [
+            _LoadedSegment(segment, segment.start, segment.stop, max(segment.num_bytes, pace))
+            for at in range(start, stop, step)
+            for segment in self._described.plan(at, min(at + step, stop), batch_rows=batch_rows)
+        ]
+
+    def first_ranges(self, segment: Segment) -> Sequence[ByteRange]:
+        """The bytes of the descriptors."""
+        return self._described.first_ranges(_described(segment))
+
+    def decode(self, segment: Segment, read: Read) -> pa.Array:
+        """The rows of one segment."""
+        return self._loaded(self._described.decode(_described(segment), read), read)
+
+    def take(self, rows: NDArray[np.int64], read: Read) -> list[pa.Array]:
+        """Single rows, ascending; a value is read once, however often its row is asked for."""
+        distinct, places = np.unique(rows, return_inverse=True)
+        arrays = [self._loaded(array, read) for array in self._described.take(distinct, read)]
+        if len(distinct) == len(rows):
+            return arrays
+        return [pa.concat_arrays(arrays).take(pa.array(places))]
+
+    def _loaded(self, array: pa.Array, read: Read) -> pa.Array:
+        def load(descriptors: pa.StructArray, field: Field) -> pa.Array:
+            return load_bytes(descriptors, read, self._num_bytes, f"{self._path}, field {field.name!r}")
+
+        return replace_leaves(array, self._described.field, self._field, load)
+
+
+def replace_leaves(
+    array: pa.Array, stored: Field, wanted: Field, load: Callable[[pa.Array, Field], pa.Array]
+) -> pa.Array:
+    """The array with something else for every leaf that differs.
+
+    Args:
+        array: of ``arrow_type(stored)``.
+        stored: the field, with descriptors for example.
+        wanted: the same field with other leaves in place of them.
+        load: makes an array of the wanted leaf, its second argument, from the stored one.
+
+    Returns:
+        An array of ``arrow_type(wanted)``.
+    """
+    if stored == wanted:
+        return array
+    if stored.is_leaf:
+        return load(array, wanted)
+    if stored.is_struct:
+        members = [
+            replace_leaves(array.field(index), below, above, load)
+            for index, (below, above) in enumerate(zip(stored.children, wanted.children, strict=True))
+        ]
+        mask = array.is_null() if array.null_count else None
+        fields = [arrow_field(child) for child in wanted.children]
+        return pa.StructArray.from_arrays(members, fields=fields, mask=mask)
+    items = replace_leaves(list_items(array), stored.children[0], wanted.children[0], load)
+    return with_items(array, items, arrow_type(wanted))
+
+
+def load_bytes(descriptors: pa.StructArray, read: Read, num_bytes: int, where: str) -> pa.Array:
+    """The values that descriptors (position, size) of one file name; null for null ones, and for (1, 0).
+
+    Args:
+        descriptors: a struct whose first members are position and size, uint64; none is repeated.
+        read: reads ranges of the file.
+        num_bytes: size of the file.
+        where: file and field, for messages.
+
+    Raises:
+        CorruptDataError: a value lies outside the file, or all together are larger than it.
+    """
+    position, size = (_words(descriptors.field(name)) for name in ("position", "size"))
+    valid = validity_of(descriptors)
+    # Files of 2.0 mark nulls so, as their structs have none.
+    marked = (position == 1) & (size == 0)
+    if bool(marked.any()):
+        valid = ~marked if valid is None else valid & ~marked
+    filled = size > 0 if valid is None else (size > 0) & valid
+    starts, sizes = position[filled], size[filled]
+    limit = np.uint64(num_bytes)
+    if bool(((starts > limit) | (sizes > limit - np.minimum(starts, limit))).any()):
+        raise CorruptDataError(f"{where}: a value lies outside the file of {num_bytes} bytes")
+    if float(sizes.sum(dtype=np.float64)) > num_bytes:
+        raise CorruptDataError(f"{where}: the values are larger than the file of {num_bytes} bytes")
+    bounds = zip(starts.tolist(), (starts + sizes).tolist(), strict=True)
+    buffers = read([ByteRange(start, stop) for start, stop in bounds]) if len(starts) else []
+    lengths = np.where(filled, size, np.uint64(0)).astype(np.int64)
+    return bytes_array(buffers, lengths, valid)
+
+
+def bytes_array(buffers: Sequence[pa.Buffer], lengths: NDArray[np.int64], valid: NDArray[np.bool_] | None) -> pa.Array:
+    """A large_binary array.
+
+    Args:
+        buffers: the values that are neither null nor empty, in order.
+        lengths: (num_values,) of all of them, 0 for null and empty ones.
+        valid: (num_values,) mask; None = all valid.
+    """
+    offsets = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    views = [bytes_of(buffer) for buffer in buffers]
+    data = views[0] if len(views) == 1 else np.concatenate([np.empty(0, np.uint8), *views])
+    parts = [bitmap_of(valid), pa.py_buffer(offsets), pa.py_buffer(data)]
+    return pa.Array.from_buffers(pa.large_binary(), len(lengths), parts)
+
+
+def _words(member: pa.Array) -> NDArray[Any]:
+    buffer = bytes_of(member.buffers()[1])
+    return buffer.view("<u8")[member.offset : member.offset + len(member)]

@@ -1,0 +1,94 @@
+"""FieldSource: how one top-level field of an open data file is read, whatever the format version.
+
+::
+
+    fields of a projection  →  one FieldSource each          structural/, v2_0/, v0_1/
+    rows of a field         →  segments                      plan(), pure
+    segment                 →  bytes, then an array          decode(), take()
+
+Every version has a module that makes the sources of a projection; ``reader.py`` picks it from the footer. The scan
+(``scan.py``) knows segments only.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import numpy as np
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from lance_core.file.read_steps import ReadSteps
+    from lance_core.io.byte_range import ByteRange
+    from lance_core.schema.field import Field
+
+__all__ = ["FieldSource", "Read", "Segment", "SteppedSource"]
+
+Read: TypeAlias = "Callable[[Sequence[ByteRange]], list[pa.Buffer]]"
+"""Reads ranges of one file with as few requests as it takes; called from several threads."""
+
+
+class Segment(Protocol):
+    """Rows of one field that are fetched and decoded together."""
+
+    @property
+    def start(self) -> int:
+        """First row, counted from the start of the file."""
+
+    @property
+    def stop(self) -> int:
+        """End of the rows."""
+
+    @property
+    def num_bytes(self) -> int:
+        """About so many encoded bytes are read for it; paces the read-ahead."""
+
+
+class FieldSource(Protocol):
+    """One top-level field of an open file, possibly pruned to some of its members. Safe for use by several threads."""
+
+    @property
+    def field(self) -> Field:
+        """The field; arrays are of ``arrow_type(field)``."""
+
+    def plan(self, start: int, stop: int, *, batch_rows: int | None = None) -> Sequence[Segment]:
+        """Cut the rows ``[start, stop)`` into segments, in row order and without gaps. Reads nothing.
+
+        Args:
+            start: first row.
+            stop: end of the rows; no segments when it is not behind ``start``.
+            batch_rows: rows that the consumer wants at a time; None = all at once.
+        """
+
+    def first_ranges(self, segment: Segment) -> Sequence[ByteRange]:
+        """Bytes that decoding the segment reads first, as far as they are known without reading."""
+
+    def decode(self, segment: Segment, read: Read) -> pa.Array:
+        """The rows of one segment.
+
+        Raises:
+            CorruptDataError: the bytes contradict themselves.
+            UnsupportedEncodingError: an encoding that is not read here.
+        """
+
+    def take(self, rows: NDArray[np.int64], read: Read) -> list[pa.Array]:
+        """Single rows.
+
+        Args:
+            rows: ascending, repetition allowed, all within the file; shape (num_rows,).
+            read: reads ranges of the file.
+
+        Returns:
+            Arrays that together hold exactly those rows in that order.
+        """
+
+
+@runtime_checkable
+class SteppedSource(FieldSource, Protocol):
+    """A source that takes rows step by step, so that several fields of a file can share their requests."""
+
+    def take_steps(self, rows: NDArray[np.int64]) -> ReadSteps[list[pa.Array]]:
+        """As :meth:`take`; the ranges that it yields are read by the caller."""

@@ -1,0 +1,61 @@
+"""FieldWriter: how one top-level field becomes columns of a 2.x data file, whatever the format version.
+
+``writer.py`` makes one for every top-level field, hands it the arrays of each batch, and places what it returns in the
+file's tail. Structural versions (2.1 and later) own a column per leaf, 2.0 also one per struct and list.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lance_core.io.byte_range import ByteRange
+
+__all__ = ["BufferSink", "FieldWriter", "FinishedColumn"]
+
+
+class BufferSink(Protocol):
+    """Where page buffers go: the data region of one file."""
+
+    def write_aligned(self, buffer: pa.Buffer) -> ByteRange:
+        """Write a buffer and the padding behind it.
+
+        Returns:
+            Where the buffer is, padding excluded. An empty buffer takes no space.
+        """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinishedColumn:
+    """One column of the file, complete.
+
+    Attributes:
+        field_id: the field that owns it.
+        metadata: its serialized ``lance.file.v2.ColumnMetadata``.
+    """
+
+    field_id: int
+    metadata: bytes
+
+
+class FieldWriter(Protocol):
+    """The columns of one top-level field. Not safe for use by several threads at once."""
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes (in memory) that are collected and not yet written."""
+
+    def write_blobs(self, array: pa.Array, sink: BufferSink) -> None:
+        """Write the values of a batch that lie outside the pages; called for every field before :meth:`write` is."""
+
+    def write(self, array: pa.Array, sink: BufferSink) -> None:
+        """Take the rows of a batch; writes the pages that are now due. The array's memory is referenced until then."""
+
+    def flush(self, sink: BufferSink) -> None:
+        """Write what is collected; called once for every field before the first :meth:`finish`."""
+
+    def finish(self, sink: BufferSink) -> list[FinishedColumn]:
+        """The columns of the field, complete, in the order of the file. Called once, after :meth:`flush`."""

@@ -1,0 +1,178 @@
+"""Many files below one place, under the names, arguments and results of pylance's ``LanceFileSession``.
+
+**Source:** behaviour of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lance_core.errors import InvalidInputError, NotFoundError
+from lance_core.file.lance_file import LanceFileReader, LanceFileWriter, refuse_namespace
+from lance_core.io.byte_range import ByteRange
+from lance_core.io.local_store import LocalStore
+from lance_core.io.uri import resolve
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pyarrow as pa
+
+    from lance_core.io.object_store import ObjectStore
+
+__all__ = ["LanceFileSession", "ListResult"]
+
+
+@dataclass(frozen=True, slots=True)
+class ListResult:
+    """One level of a listing.
+
+    Attributes:
+        common_prefixes: what lies deeper, up to the next ``/``; sorted.
+        objects: files of this level; sorted.
+    """
+
+    common_prefixes: list[str]
+    objects: list[str]
+
+
+class LanceFileSession:
+    """Opens, lists and moves files below one place. All paths are relative to it, with ``/`` between segments.
+
+    Args:
+        base_path: local path or URI of a directory; it need not exist.
+        storage_options: settings of remote stores.
+        namespace_client: not supported.
+        table_id: not supported.
+
+    Raises:
+        InvalidInputError: an empty or malformed path.
+        NotSupportedError: no store for this kind of path.
+    """
+
+    def __init__(
+        self,
+        base_path: str | os.PathLike[str],
+        storage_options: dict[str, str] | None = None,
+        namespace_client: object | None = None,
+        table_id: list[str] | None = None,
+    ) -> None:
+        """See the class."""
+        refuse_namespace(namespace_client, table_id)
+        self._store, self._base = resolve(base_path, storage_options)
+
+    def open_reader(self, path: str, columns: list[str] | None = None) -> LanceFileReader:
+        """A reader of one file.
+
+        Raises:
+            NotFoundError: there is no such file.
+        """
+        return LanceFileReader(path, columns=columns, _place=self._place(path))
+
+    def open_writer(
+        self,
+        path: str,
+        *,
+        schema: pa.Schema | None = None,
+        data_cache_bytes: int | None = None,
+        version: str | None = None,
+        keep_original_array: bool | None = None,
+        max_page_bytes: int | None = None,
+    ) -> LanceFileWriter:
+        """A writer of one file.
+
+        Args:
+            path: where; directories are made as needed.
+            schema: taken from the first batch when absent.
+            data_cache_bytes: collected for all columns before pages are written.
+            version: format version; the stable one by default.
+            keep_original_array: accepted for compatibility.
+            max_page_bytes: a larger array is cut into several pages.
+        """
+        return LanceFileWriter(
+            path,
+            schema,
+            data_cache_bytes=data_cache_bytes,
+            version=version,
+            max_page_bytes=max_page_bytes,
+            _place=self._place(path),
+        )
+
+    def contains(self, path: str) -> bool:
+        """Whether there is a file of this path; directories do not count."""
+        store, location = self._place(path)
+        if isinstance(store, LocalStore) and os.path.isdir(location):
+            return False
+        try:
+            store.head(location)
+        except NotFoundError:
+            return False
+        return True
+
+    def list(self, path: str | None = None) -> list[str]:
+        """All files below a directory, however deep; sorted. None below a directory that does not exist."""
+        _, prefix = self._place(path or "")
+        return sorted(self._relative(info.path) for info in self._store.list_recursive(prefix))
+
+    def list_with_delimiter(self, path: str | None = None) -> ListResult:
+        """The files of one directory, and the directories in it that have files."""
+        level = (path or "").strip("/")
+        start = len(level) + 1 if level else 0
+        prefixes: set[str] = set()
+        objects = []
+        for name in self.list(path):
+            head, slash, _ = name[start:].partition("/")
+            if slash:
+                prefixes.add(name[:start] + head)
+            else:
+                objects.append(name)
+        return ListResult(sorted(prefixes), objects)
+
+    def read_range(self, path: str, offset: int, length: int) -> bytes:
+        """Bytes ``[offset, offset + length)`` of a file.
+
+        Raises:
+            NotFoundError: there is no such file.
+            CorruptDataError: the file is shorter.
+        """
+        store, location = self._place(path)
+        return bytes(store.get_ranges(location, [ByteRange(offset, offset + length)])[0])
+
+    def delete_file(self, path: str) -> None:
+        """Remove a file.
+
+        Raises:
+            NotFoundError: there is no such file.
+        """
+        store, location = self._place(path)
+        store.head(location)
+        store.delete(location)
+
+    def upload_file(self, local_path: str | Path, remote_path: str) -> None:
+        """Copy a file of this machine to the session's place.
+
+        Raises:
+            NotFoundError: there is no such local file.
+        """
+        store, location = self._place(remote_path)
+        store.put(location, LocalStore().get(os.path.abspath(local_path)))
+
+    def download_file(self, remote_path: str, local_path: str | Path) -> None:
+        """Copy a file of the session's place to this machine.
+
+        Raises:
+            NotFoundError: there is no such file.
+        """
+        store, location = self._place(remote_path)
+        LocalStore().put(os.path.abspath(local_path), store.get(location))
+
+    def _place(self, path: str) -> tuple[ObjectStore, str]:
+        segments = [segment for segment in str(path).split("/") if segment]
+        if any(segment in (".", "..") for segment in segments):
+            raise InvalidInputError(f"{path!r} is not a path below the session's place")
+        return self._store, self._store.join(self._base, *segments) if segments else self._base
+
+    def _relative(self, location: str) -> str:
+        return location[len(self._base) :].lstrip("/" + os.sep).replace(os.sep, "/")

@@ -1,0 +1,131 @@
+"""PreparedInput: rows as callers have them become rows as tables declare them.
+
+========================================  ==========================================================
+Given                                     Declared
+========================================  ==========================================================
+``arrow.json`` text                       ``lance.json``: binary JSON
+binary with ``lance-encoding:blob``       ``lance.blob.v2``, in tables of 2.2 and columns of that type
+========================================  ==========================================================
+
+The same holds inside structs and lists. Everything else stays as it is.
+
+**Source:** what ``write_dataset`` of pylance 14.0.2 makes of such columns.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from lance_core.encodings.nested_arrays import list_items, with_items
+from lance_core.schema.blob_fields import is_blob_v2
+from lance_core.schema.field import BLOB_KEY, BLOB_V2, EXTENSION_NAME_KEY
+from lance_core.schema.json_columns import encode_json, is_json_text, json_field
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lance_core.schema.field import Schema
+
+__all__ = ["PreparedInput"]
+
+
+_UPGRADED: Final = pa.struct([("data", pa.large_binary()), ("uri", pa.string())])
+_NAMED: Final = {EXTENSION_NAME_KEY.encode(): BLOB_V2.encode()}
+
+
+class PreparedInput:
+    """Converts the batches of one stream.
+
+    Args:
+        given: schema of the stream.
+        table: of the table that rows are appended to; None when the rows make the table.
+        upgrades_blobs: whether blobs of a table that is made become ``lance.blob.v2``.
+    """
+
+    def __init__(self, given: pa.Schema, *, table: Schema | None = None, upgrades_blobs: bool = False) -> None:
+        """See the class."""
+        self._given = given
+        fields = []
+        for column in given:
+            known = None if table is None else table.find(column.name)
+            upgrades = upgrades_blobs if known is None else any(map(is_blob_v2, known.leaves()))
+            fields.append(_declared(column, upgrades=upgrades))
+        self.schema: pa.Schema = pa.schema(fields, metadata=given.metadata)
+        self._changes = [before is not after for before, after in zip(given, fields, strict=True)]
+
+    def reader(self, stream: pa.RecordBatchReader) -> pa.RecordBatchReader:
+        """The stream with the declared columns."""
+        if not any(self._changes):
+            return stream
+        return pa.RecordBatchReader.from_batches(self.schema, self._batches(stream))
+
+    def batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """One batch of the stream with the declared columns."""
+        if not any(self._changes):
+            return batch
+        arrays = [
+            _converted(array, before, after) if changes else array
+            for array, before, after, changes in zip(
+                batch.columns, self._given, self.schema, self._changes, strict=True
+            )
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def _batches(self, stream: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+        for batch in stream:
+            yield self.batch(batch)
+
+
+def _declared(given: pa.Field, *, upgrades: bool) -> pa.Field:
+    """The field as declared; the same object if nothing changes."""
+    if is_json_text(given):
+        return json_field(given)
+    if upgrades and _is_blob_v1(given):
+        kept = {key: value for key, value in given.metadata.items() if key != BLOB_KEY.encode()}
+        return pa.field(given.name, _UPGRADED, nullable=given.nullable, metadata={**kept, **_NAMED})
+    dtype = given.type
+    if isinstance(dtype, pa.BaseExtensionType) or not dtype.num_fields:
+        return given
+    below = [dtype.field(index) for index in range(dtype.num_fields)]
+    declared = [_declared(child, upgrades=upgrades) for child in below]
+    if all(before is after for before, after in zip(below, declared, strict=True)):
+        return given
+    return given.with_type(_rebuilt(dtype, declared))
+
+
+def _rebuilt(dtype: pa.DataType, children: list[pa.Field]) -> pa.DataType:
+    if pa.types.is_struct(dtype):
+        return pa.struct(children)
+    if pa.types.is_map(dtype):
+        return pa.map_(*children[0].type)
+    if pa.types.is_fixed_size_list(dtype):
+        return pa.list_(children[0], dtype.list_size)
+    return pa.large_list(children[0]) if pa.types.is_large_list(dtype) else pa.list_(children[0])
+
+
+def _converted(array: pa.Array, given: pa.Field, declared: pa.Field) -> pa.Array:
+    if given is declared or given.equals(declared):
+        return array
+    if is_json_text(given):
+        return encode_json(array, given.name)
+    if declared.type == _UPGRADED:
+        data = array.cast(pa.large_binary())
+        members = [data, pa.nulls(len(data), pa.string())]
+        mask = data.is_null() if data.null_count else None
+        return pa.StructArray.from_arrays(members, fields=list(_UPGRADED), mask=mask)
+    if pa.types.is_struct(given.type):
+        members = [
+            _converted(array.field(index), before, after)
+            for index, (before, after) in enumerate(zip(given.type, declared.type, strict=True))
+        ]
+        mask = array.is_null() if array.null_count else None
+        return pa.StructArray.from_arrays(members, fields=list(declared.type), mask=mask)
+    items = _converted(list_items(array), given.type.field(0), declared.type.field(0))
+    return with_items(array, items, declared.type)
+
+
+def _is_blob_v1(field: pa.Field) -> bool:
+    is_binary = pa.types.is_large_binary(field.type) or pa.types.is_binary(field.type)
+    return bool(is_binary and BLOB_KEY.encode() in (field.metadata or {}))

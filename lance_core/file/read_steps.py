@@ -1,0 +1,62 @@
+"""Reading a file in steps, and many such readings with one request per step.
+
+A reading is a generator: it yields the ranges it needs next, is sent their bytes and returns its result. Readings that
+run together ask together, so that the pages of all columns of a take cost one request for each step of the deepest.
+
+Source: design, see ``docs/decisions/0009-reading-data-files.md``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+
+    import pyarrow as pa
+
+    from lance_core.file.field_source import Read
+    from lance_core.io.byte_range import ByteRange
+
+__all__ = ["ReadSteps", "run_steps", "together"]
+
+T = TypeVar("T")
+
+ReadSteps: TypeAlias = "Generator[Sequence[ByteRange], Sequence[pa.Buffer], T]"
+"""Yields ranges of the file, is sent their bytes, returns a ``T``."""
+
+
+def run_steps(steps: ReadSteps[T], read: Read) -> T:
+    """Run one reading to its end."""
+    try:
+        ranges = next(steps)
+        while True:
+            ranges = steps.send(read(ranges) if ranges else ())
+    except StopIteration as finished:
+        result: T = finished.value
+        return result
+
+
+def together(readings: Sequence[ReadSteps[T]]) -> ReadSteps[list[T]]:
+    """Run several readings side by side; their results in the same order."""
+    if len(readings) == 1:
+        return [(yield from readings[0])]
+    results: list[Any] = [None] * len(readings)
+    waiting: list[tuple[int, ReadSteps[T], Sequence[ByteRange]]] = []
+    for index, steps in enumerate(readings):
+        try:
+            waiting.append((index, steps, next(steps)))
+        except StopIteration as finished:
+            results[index] = finished.value
+    while waiting:
+        found = yield [extent for _, _, ranges in waiting for extent in ranges]
+        still, at = [], 0
+        for index, steps, ranges in waiting:
+            part = found[at : at + len(ranges)]
+            at += len(ranges)
+            try:
+                still.append((index, steps, steps.send(part)))
+            except StopIteration as finished:
+                results[index] = finished.value
+        waiting = still
+    return results

@@ -1,0 +1,59 @@
+"""Numbers of rows as callers give them, checked."""
+
+from __future__ import annotations
+
+from operator import index
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from lance_core.errors import InvalidInputError, InvalidTypeError, RowOutOfRangeError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+__all__ = ["row_number", "row_positions"]
+
+
+def row_positions(indices: Sequence[int] | NDArray[Any] | pa.Array) -> NDArray[np.int64]:
+    """Numbers of rows, shape (num_rows,).
+
+    Raises:
+        InvalidTypeError: not whole numbers.
+        RowOutOfRangeError: larger than any number of a row.
+        InvalidInputError: not a flat list.
+    """
+    try:
+        plain = indices.to_numpy(zero_copy_only=False) if isinstance(indices, pa.Array) else np.asarray(indices)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidInputError(f"row numbers must be a flat list of whole numbers: {error}") from error
+    if plain.ndim != 1:
+        raise InvalidInputError(f"row numbers must be a flat list, found {plain.ndim} dimensions")
+    if not plain.size:
+        return np.empty(0, np.int64)
+    if plain.dtype == object:
+        return np.array([row_number("a row number", value) for value in plain.tolist()], np.int64)
+    if plain.dtype.kind not in "iu":
+        raise InvalidTypeError(f"row numbers must be whole numbers, found {plain.dtype}")
+    if plain.dtype == np.uint64 and int(plain.max()) > np.iinfo(np.int64).max:
+        raise RowOutOfRangeError(f"row {int(plain.max())} is larger than the number of any row")
+    return plain.astype(np.int64, copy=False)
+
+
+def row_number(name: str, value: Any) -> int:
+    """One number of a row, or of rows.
+
+    Raises:
+        InvalidTypeError: not a whole number.
+        RowOutOfRangeError: larger than any number of a row.
+    """
+    try:
+        number = index(value)
+    except TypeError as error:
+        raise InvalidTypeError(f"{name} must be a whole number, found {value!r}", argument=name) from error
+    if not np.iinfo(np.int64).min <= number <= np.iinfo(np.int64).max:
+        raise RowOutOfRangeError(f"{name}: {number} is larger than the number of any row")
+    return number

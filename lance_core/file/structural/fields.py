@@ -1,0 +1,169 @@
+"""Reading the top-level fields of files of version 2.1 and later.
+
+**Source:** ``lance.file.v2.ColumnMetadata``: one column per leaf, depth first; behaviour of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, cast
+
+import numpy as np
+import pyarrow as pa
+
+from lance_core.encodings.page_decoder import assemble
+from lance_core.errors import InvalidInputError
+from lance_core.file.read_steps import run_steps, together
+from lance_core.file.structural.page_plan import PageSegment, leaf_columns, plan_segments
+from lance_core.file.structural.page_reading import merge_key, read_page, read_pages_as_one
+from lance_core.file.structural.row_split import split_rows
+from lance_core.file.structural.segment_merge import merge_segments
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from lance_core.encodings.api import LeafPage
+    from lance_core.encodings.structural.page_steps import PageState, Rows
+    from lance_core.file.field_source import FieldSource, Read, Segment
+    from lance_core.file.metadata_reader import MetadataReader
+    from lance_core.file.page_cache import PageCache
+    from lance_core.file.read_steps import ReadSteps
+    from lance_core.file.structural.page_plan import LeafColumn
+    from lance_core.io.byte_range import ByteRange
+    from lance_core.schema.field import Field
+
+__all__ = ["StructuralSource", "structural_sources"]
+
+_MAX_SEGMENT_ROWS: Final = 4 * 1024 * 1024
+_MAX_SEGMENT_BYTES: Final = 8 * 1024 * 1024
+"""Larger pages are decoded piece by piece."""
+
+_MERGED_BYTES: Final = 2 * 1024 * 1024
+"""Smaller neighbours are decoded together."""
+
+
+def structural_sources(
+    metadata: MetadataReader, fields: Sequence[Field], column_indices: Mapping[int, int] | None
+) -> list[FieldSource]:
+    """Sources of some top-level fields.
+
+    Args:
+        metadata: the open file.
+        fields: top-level fields, possibly pruned.
+        column_indices: field id → column, for every leaf of ``fields``; None = as the file's own schema says.
+
+    Raises:
+        InvalidInputError: a leaf without a column.
+        CorruptDataError: the metadata of a column is damaged.
+        UnsupportedEncodingError: a page is described in a way that is not read here.
+    """
+    if column_indices is None:
+        column_indices = {leaf.id: index for index, leaf in enumerate(metadata.schema.leaves())}
+    indices = []
+    for top in fields:
+        leaves = top.leaves()
+        absent = [leaf for leaf in leaves if leaf.id not in column_indices]
+        if absent:
+            raise InvalidInputError(
+                f"{metadata.path}: field {absent[0].name!r} (id {absent[0].id}) has no column in this file"
+            )
+        indices.append([column_indices[leaf.id] for leaf in leaves])
+    # One request for the metadata of all columns.
+    metadata.columns([index for group in indices for index in group])
+    sources: list[FieldSource] = []
+    for top, group in zip(fields, indices, strict=True):
+        columns = leaf_columns(top, group, metadata.columns(group), metadata.num_rows, metadata.path)
+        sources.append(StructuralSource(top, columns, metadata.page_states, is_mapped=metadata.is_mapped))
+    return sources
+
+
+class StructuralSource:
+    """A :class:`~lance_core.file.field_source.FieldSource` of a structural file.
+
+    Args:
+        field: the field.
+        columns: its leaves, depth first.
+        states: what is known of pages of the file.
+        is_mapped: whether ranges of the file cost nothing until their bytes are looked at.
+    """
+
+    def __init__(
+        self, field: Field, columns: Sequence[LeafColumn], states: PageCache[PageState], *, is_mapped: bool
+    ) -> None:
+        """See the class."""
+        self._field = field
+        self._columns = columns
+        self._states = states
+        self._is_mapped = is_mapped
+        self._keys: dict[int, list[bytes | None]] = {}
+
+    @property
+    def field(self) -> Field:
+        """The field; arrays are of ``arrow_type(field)``."""
+        return self._field
+
+    def plan(self, start: int, stop: int, *, batch_rows: int | None = None) -> Sequence[PageSegment]:
+        """Cut rows into segments at the page boundaries of every leaf, and large pages into pieces; join small ones."""
+        segments = plan_segments(
+            self._columns,
+            start,
+            stop,
+            max_rows=_MAX_SEGMENT_ROWS,
+            max_bytes=_MAX_SEGMENT_BYTES,
+            batch_rows=batch_rows,
+        )
+        return merge_segments(segments, self._merge_keys, _MERGED_BYTES)
+
+    def first_ranges(self, segment: Segment) -> Sequence[ByteRange]:
+        """The buffers of the pages that the segment takes whole; of others only parts are read."""
+        return [
+            buffer
+            for part in cast("PageSegment", segment).slices
+            if part.is_whole
+            for page in part.pages
+            for buffer in page.buffers
+        ]
+
+    def decode(self, segment: Segment, read: Read) -> pa.Array:
+        """The rows of one segment."""
+        slices = cast("PageSegment", segment).slices
+        pages = [
+            self._read_pages(
+                part.column,
+                range(part.page_index, part.page_index + part.num_pages),
+                (part.start, part.stop),
+            )
+            for part in slices
+        ]
+        return assemble(self._field, run_steps(together(pages), read))
+
+    def take(self, rows: NDArray[np.int64], read: Read) -> list[pa.Array]:
+        """Single rows, ascending."""
+        return run_steps(self.take_steps(rows), read)
+
+    def take_steps(self, rows: NDArray[np.int64]) -> ReadSteps[list[pa.Array]]:
+        """The same step by step, so that several fields can share their requests."""
+        if bool((rows[1:] == rows[:-1]).any()):
+            distinct, places = np.unique(rows, return_inverse=True)
+            arrays = yield from self.take_steps(distinct)
+            return [pa.concat_arrays(arrays).take(pa.array(places))]
+        readings = []
+        for part in split_rows(self._columns, rows, self._merge_keys):
+            readings += [
+                self._read_pages(column, pages, each) for column, (pages, each) in zip(self._columns, part, strict=True)
+            ]
+        leaves = yield from together(readings)
+        step = len(self._columns)
+        return [assemble(self._field, leaves[at : at + step]) for at in range(0, len(leaves), step)]
+
+    def _merge_keys(self, column: LeafColumn) -> list[bytes | None]:
+        """Of every page of a leaf; looked up once."""
+        if column.index not in self._keys:
+            self._keys[column.index] = [merge_key(page) for page in column.pages]
+        return self._keys[column.index]
+
+    def _read_pages(self, column: LeafColumn, pages: Sequence[int], rows: Rows) -> ReadSteps[LeafPage]:
+        if len(pages) == 1:
+            return read_page(column, pages[0], rows, self._states, is_mapped=self._is_mapped)
+        return read_pages_as_one(column, pages, rows, self._states, is_mapped=self._is_mapped)

@@ -1,0 +1,231 @@
+"""Planning of reads: which rows of which pages make up a range of a top-level field. Pure arithmetic.
+
+The leaves of one field have pages of their own that need not line up. A row range is therefore cut into *segments* at
+every page boundary of every leaf: inside a segment each leaf needs one page only.
+
+**Source:** ``lance.file.v2.ColumnMetadata.Page.length``; behaviour of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from lance_core.errors import CorruptDataError
+from lance_core.schema.logical_types import arrow_type
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lance_core.file.column_metadata import ColumnMetadata, Page
+    from lance_core.schema.field import Field
+
+__all__ = ["LeafColumn", "PageSegment", "PageSlice", "leaf_columns", "plan_segments"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeafColumn:
+    """One leaf of a field and its pages.
+
+    Attributes:
+        field: the leaf.
+        index: the column's number in the file.
+        where: file and column, for messages.
+        slots_per_row: factor between rows and ``Page.length``; more than 1 below a fixed-size list of structs.
+        pages: its pages that have rows, in row order.
+        row_starts: file row at which each page starts, and the number of rows of the file, shape (num_pages + 1,).
+    """
+
+    field: Field
+    index: int
+    where: str
+    slots_per_row: int
+    pages: tuple[Page, ...]
+    row_starts: np.ndarray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageSlice:
+    """Slots of one page of one leaf, or of several that follow each other.
+
+    Attributes:
+        column: the leaf.
+        page_index: the first page's number among the leaf's pages that have rows.
+        start: first wanted slot, counted from the start of the first page.
+        stop: end of the wanted slots, counted from there too.
+        num_pages: how many pages; of each at least one slot is wanted.
+    """
+
+    column: LeafColumn
+    page_index: int
+    start: int
+    stop: int
+    num_pages: int = 1
+
+    @property
+    def pages(self) -> Sequence[Page]:
+        """The pages."""
+        return self.column.pages[self.page_index : self.page_index + self.num_pages]
+
+    @property
+    def num_slots(self) -> int:
+        """Slots of all the pages."""
+        return sum(page.length for page in self.pages)
+
+    @property
+    def is_whole(self) -> bool:
+        """True when every slot of the pages is wanted."""
+        return (self.start, self.stop) == (0, self.num_slots)
+
+    @property
+    def num_bytes(self) -> int:
+        """Encoded bytes, in proportion to the wanted slots."""
+        return sum(page.num_bytes for page in self.pages) * (self.stop - self.start) // self.num_slots
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageSegment:
+    """Rows ``[start, stop)`` of the file, for one top-level field.
+
+    Attributes:
+        start: first row.
+        stop: end of the rows.
+        slices: one per leaf, depth first.
+        num_bytes: encoded bytes of the pages, in proportion to the wanted rows.
+    """
+
+    start: int
+    stop: int
+    slices: tuple[PageSlice, ...]
+    num_bytes: int
+
+
+def leaf_columns(
+    field: Field, indices: Sequence[int], metadatas: Sequence[ColumnMetadata], num_rows: int, path: str
+) -> list[LeafColumn]:
+    """Line up the leaves of a field with their columns.
+
+    Args:
+        field: a top-level field.
+        indices: column number per leaf, depth first.
+        metadatas: pages per leaf, depth first.
+        num_rows: rows of the file.
+        path: the file, for messages.
+
+    Raises:
+        CorruptDataError: the pages of a column do not add up to the rows of the file.
+    """
+    columns = []
+    for (leaf, slots), index, metadata in zip(_slots_per_row(field, 1), indices, metadatas, strict=True):
+        pages = tuple(page for page in metadata.pages if page.length)
+        lengths = [page.length for page in pages]
+        if any(length % slots for length in lengths) or sum(lengths) != num_rows * slots:
+            raise CorruptDataError(
+                f"{path}: column {index} ({leaf.name!r}) has pages of {sum(lengths)} slots, "
+                f"the file has {num_rows} rows of {slots}",
+                path=path,
+                column=index,
+                expected=num_rows * slots,
+                found=sum(lengths),
+            )
+        row_starts = np.zeros(len(pages) + 1, np.int64)
+        np.cumsum([length // slots for length in lengths], dtype=np.int64, out=row_starts[1:])
+        columns.append(
+            LeafColumn(
+                field=leaf,
+                index=index,
+                where=f"{path}: column {index}",
+                slots_per_row=slots,
+                pages=pages,
+                row_starts=row_starts,
+            )
+        )
+    return columns
+
+
+_PIECES_PER_PAGE: Final = 1024
+"""Into so many pieces a page is cut at most for the sake of a batch: each looks at the page's index anew."""
+
+
+def plan_segments(
+    columns: Sequence[LeafColumn],
+    start: int,
+    stop: int,
+    *,
+    max_rows: int,
+    max_bytes: int,
+    batch_rows: int | None = None,
+) -> list[PageSegment]:
+    """Cut the rows ``[start, stop)`` into segments, in row order.
+
+    Args:
+        columns: the leaves of one field.
+        start: first row.
+        stop: end of the rows.
+        max_rows: a segment has at most so many rows; pages can claim any number of rows with no bytes at all.
+        max_bytes: a segment stands for about so many encoded bytes, if it has more than one row.
+        batch_rows: rows that are needed at a time. Pages of which a few bytes may become very many, and of which single
+            rows can be decoded, are cut into such pieces.
+    """
+    if start >= stop:
+        return []
+    segments = []
+    for first, last in itertools.pairwise(_edges(columns, start, stop)):
+        whole = _segment(columns, first, last)
+        num_pieces = max(-(-(last - first) // max_rows), -(-whole.num_bytes // max_bytes))
+        if batch_rows is not None and any(_may_grow(part, max_bytes) for part in whole.slices):
+            num_pieces = max(num_pieces, min(-(-(last - first) // batch_rows), _PIECES_PER_PAGE))
+        if num_pieces <= 1:
+            segments.append(whole)
+            continue
+        step = -(-(last - first) // num_pieces)
+        segments += [_segment(columns, at, min(at + step, last)) for at in range(first, last, step)]
+    return segments
+
+
+def _edges(columns: Sequence[LeafColumn], start: int, stop: int) -> list[int]:
+    if all(len(column.pages) == 1 for column in columns):
+        return [start, stop]
+    edges = np.unique(np.concatenate([column.row_starts for column in columns] + [np.array([start, stop])]))
+    within: list[int] = edges[(edges >= start) & (edges <= stop)].tolist()
+    return within
+
+
+def _may_grow(part: PageSlice, max_bytes: int) -> bool:
+    """Whether the values are large and stored in few bytes: compressed one by one, or one for all."""
+    [page] = part.pages
+    layout = page.layout
+    if layout.HasField("full_zip"):
+        return bool(layout.full_zip.value_compression.HasField("general"))
+    return layout.HasField("constant") and page.num_bytes * (part.stop - part.start) > max_bytes
+
+
+def _segment(columns: Sequence[LeafColumn], start: int, stop: int) -> PageSegment:
+    slices = tuple(_page_slice(column, start, stop) for column in columns)
+    return PageSegment(start=start, stop=stop, slices=slices, num_bytes=sum(part.num_bytes for part in slices))
+
+
+def _page_slice(column: LeafColumn, start: int, stop: int) -> PageSlice:
+    index = 0 if len(column.pages) == 1 else int(np.searchsorted(column.row_starts, start, side="right")) - 1
+    page_start = int(column.row_starts[index])
+    return PageSlice(
+        column=column,
+        page_index=index,
+        start=(start - page_start) * column.slots_per_row,
+        stop=(stop - page_start) * column.slots_per_row,
+    )
+
+
+def _slots_per_row(field: Field, slots: int) -> list[tuple[Field, int]]:
+    """Leaves, depth first, with the factor between rows and ``Page.length``.
+
+    spec: below a fixed-size list of structs ``length`` counts the list's slots; below other lists it counts rows.
+    """
+    if field.is_leaf:
+        return [(field, slots)]
+    if field.is_structural_fixed_size_list:
+        slots *= int(arrow_type(field).list_size)
+    return [pair for child in field.children for pair in _slots_per_row(child, slots)]

@@ -1,0 +1,219 @@
+"""Reading pages of a file: what decoding asks for becomes ranges of the file, and their bytes the answer.
+
+Parts that lie near each other are fetched as one extent. Where the store maps files an extent costs nothing until its
+bytes are looked at, so that one is enough for all parts of a buffer; elsewhere gaps are left out and extents joined.
+
+Source: design, see ``docs/decisions/0009-reading-data-files.md``.
+"""
+
+from __future__ import annotations
+
+import itertools
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, TypeVar, cast
+
+import numpy as np
+
+from lance_core.encodings.leaf_arrays import bytes_of
+from lance_core.encodings.page_decoder import open_page, read_leaf
+from lance_core.encodings.structural import mini_block_pages
+from lance_core.encodings.structural.page_steps import Fetched, run_in_memory
+from lance_core.errors import LanceError
+from lance_core.file.read_steps import together
+from lance_core.io.byte_range import ByteRange
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from lance_core.encodings.api import LeafPage
+    from lance_core.encodings.structural.mini_block_pages import MiniBlockState
+    from lance_core.encodings.structural.page_steps import PageState, PageSteps, Rows, Wanted
+    from lance_core.file.column_metadata import Page
+    from lance_core.file.page_cache import PageCache
+    from lance_core.file.read_steps import ReadSteps
+    from lance_core.file.structural.page_plan import LeafColumn
+
+__all__ = ["merge_key", "read_page", "read_pages_as_one"]
+
+T = TypeVar("T")
+
+_MAX_SPREAD: Final = 2
+"""Buffers of several pages are mapped as one extent if that is at most so many times as long as they are."""
+
+_MAX_GAP_BYTES: Final = 16 * 1024
+"""Parts of a buffer that are at most this far apart are fetched together; a request costs more than such a gap."""
+
+
+def read_page(
+    column: LeafColumn, page_index: int, rows: Rows, states: PageCache[PageState], *, is_mapped: bool
+) -> ReadSteps[LeafPage]:
+    """Read rows of one page of a leaf.
+
+    Args:
+        column: the leaf.
+        page_index: the page's number among the leaf's pages that have rows.
+        rows: rows of the page, in the unit of its length.
+        states: what is known of pages of this file.
+        is_mapped: whether ranges of the file cost nothing until their bytes are looked at.
+
+    Raises:
+        CorruptDataError: the page contradicts itself.
+        UnsupportedEncodingError: the page uses an encoding that is not read here.
+    """
+    page = column.pages[page_index]
+    with _located(column, page_index):
+        if isinstance(rows, tuple) and rows == (0, page.length):
+            found = yield page.buffers
+            views = [bytes_of(buffer) for buffer in found]
+            sizes = [buffer.num_bytes for buffer in page.buffers]
+            state = run_in_memory(open_page(column.field, page.layout, sizes, page.length), views)
+            return run_in_memory(read_leaf(column.field, state, rows), views)
+        state = yield from _opened(column, page_index, states, is_mapped=is_mapped)
+        return (yield from _on_file(read_leaf(column.field, state, rows), page.buffers, is_mapped=is_mapped))
+
+
+def merge_key(page: Page) -> bytes | None:
+    """Pages of a column whose keys are equal can be read as one; None = never."""
+    layout = page.layout
+    return mini_block_pages.merge_key(layout.mini_block) if layout.HasField("mini_block") else None
+
+
+def read_pages_as_one(
+    column: LeafColumn,
+    page_indices: Sequence[int],
+    rows: Rows,
+    states: PageCache[PageState],
+    *,
+    is_mapped: bool,
+) -> ReadSteps[LeafPage]:
+    """Read rows of several pages with the same :func:`merge_key`; otherwise as :func:`read_page`.
+
+    Args:
+        column: the leaf.
+        page_indices: the pages, ascending.
+        rows: rows of all of these pages, numbered as if they followed each other.
+        states: what is known of pages of this file.
+        is_mapped: whether ranges of the file cost nothing until their bytes are looked at.
+    """
+    pages = [column.pages[page] for page in page_indices]
+    with _located(column, page_indices[0]):
+        if isinstance(rows, tuple) and rows == (0, sum(page.length for page in pages)):
+            buffers = [buffer for page in pages for buffer in page.buffers]
+            whole = ByteRange(min(buffer.start for buffer in buffers), max(buffer.stop for buffer in buffers))
+            is_dense = whole.num_bytes <= _MAX_SPREAD * sum(buffer.num_bytes for buffer in buffers)
+            if not is_mapped or not is_dense:
+                found = yield buffers
+                return _decoded_as_one(column, pages, [bytes_of(buffer) for buffer in found], rows)
+            # One extent, in which the chunks of all pages can be decoded where they are.
+            [extent] = yield [whole]
+            span = bytes_of(extent)
+            starts = [buffer.start - whole.start for buffer in buffers]
+            views = [span[at : at + buffer.num_bytes] for at, buffer in zip(starts, buffers, strict=True)]
+            return _decoded_as_one(column, pages, views, rows, (whole.start, span))
+        opened = yield from together([_opened(column, page, states, is_mapped=is_mapped) for page in page_indices])
+        starts = [page.buffers[1].start for page in pages]
+        state = mini_block_pages.merged(cast("list[MiniBlockState]", opened), starts)
+        # Its parts are places in the file.
+        whole = ByteRange(0, max(page.buffers[1].stop for page in pages))
+        return (yield from _on_file(read_leaf(column.field, state, rows), (whole, whole), is_mapped=is_mapped))
+
+
+def _decoded_as_one(
+    column: LeafColumn,
+    pages: Sequence[Page],
+    views: Sequence[NDArray[np.uint8]],
+    rows: Rows,
+    span: tuple[int, NDArray[np.uint8]] | None = None,
+) -> LeafPage:
+    """All rows of several pages of which all buffers are in memory.
+
+    Args:
+        column: the leaf.
+        pages: the pages.
+        views: the bytes of all their buffers.
+        rows: as in :func:`read_pages_as_one`.
+        span: a part of the file that holds all of them, and where it starts.
+    """
+    opened, data = [], []
+    at = 0
+    for page in pages:
+        of_page = views[at : at + len(page.buffers)]
+        at += len(page.buffers)
+        opened.append(
+            run_in_memory(open_page(column.field, page.layout, list(map(len, of_page)), page.length), of_page)
+        )
+        data.append(of_page[1])
+    if span is None:
+        starts = list(itertools.accumulate(map(len, data[:-1]), initial=0))
+        joined = np.concatenate(data)
+    else:
+        first, joined = span
+        starts = [page.buffers[1].start - first for page in pages]
+    state = mini_block_pages.merged(cast("list[MiniBlockState]", opened), starts)
+    return run_in_memory(read_leaf(column.field, state, rows), (joined, joined))
+
+
+def _opened(
+    column: LeafColumn, page_index: int, states: PageCache[PageState], *, is_mapped: bool
+) -> ReadSteps[PageState]:
+    """What is known of a page, read unless it has been before."""
+    key = (column.index, page_index)
+    state = states.get(key)
+    if state is None:
+        page = column.pages[page_index]
+        opening = open_page(column.field, page.layout, [buffer.num_bytes for buffer in page.buffers], page.length)
+        # What is kept must not keep a mapping of the file.
+        state = yield from _on_file(opening, page.buffers, is_mapped=is_mapped, copies=True)
+        states.put(key, state, state.num_bytes)
+    return state
+
+
+def _on_file(
+    steps: PageSteps[T], buffers: Sequence[ByteRange], *, is_mapped: bool, copies: bool = False
+) -> ReadSteps[T]:
+    """Run the steps of a page on the file that holds it."""
+    try:
+        wanted = next(steps)
+        while True:
+            extents = [_extents(part, buffers[part.buffer], is_mapped=is_mapped) for part in wanted]
+            ranges = [extent for part, _ in extents for extent in part]
+            found = iter((yield ranges))
+            answers = []
+            for part, starts in extents:
+                views = [bytes_of(next(found)) for _ in part]
+                data = views[0] if len(views) == 1 else np.concatenate(views)
+                answers.append(Fetched(data.copy() if copies and len(views) == 1 else data, starts))
+            wanted = steps.send(answers)
+    except StopIteration as finished:
+        result: T = finished.value
+        return result
+
+
+def _extents(wanted: Wanted, buffer: ByteRange, *, is_mapped: bool) -> tuple[list[ByteRange], np.ndarray]:
+    """What to fetch of one buffer, and where each wanted part then starts in the joined bytes."""
+    base, starts, stops = buffer.start, wanted.starts, wanted.stops
+    if len(starts) == 1 or is_mapped:
+        first = int(starts[0])
+        return [ByteRange(base + first, base + int(stops[-1]))], starts - first
+    is_new = starts[1:] - stops[:-1] > _MAX_GAP_BYTES
+    first_parts = np.append(0, np.flatnonzero(is_new) + 1)
+    extent_starts = starts[first_parts]
+    extent_stops = stops[np.append(first_parts[1:], len(starts)) - 1]
+    sizes = extent_stops - extent_starts
+    shifts = np.cumsum(sizes) - sizes - extent_starts
+    ranges = [
+        ByteRange(base + start, base + stop)
+        for start, stop in zip(extent_starts.tolist(), extent_stops.tolist(), strict=True)
+    ]
+    return ranges, starts + np.repeat(shifts, np.diff(np.append(first_parts, len(starts))))
+
+
+@contextmanager
+def _located(column: LeafColumn, page_index: int) -> Iterator[None]:
+    try:
+        yield
+    except LanceError as error:
+        where = f"{column.where}, page {page_index}"
+        raise type(error)(f"{where}: {error.message}", **error.context) from error

@@ -1,0 +1,87 @@
+"""Scattered rows of a field → rows of the pages of its leaves. Pure arithmetic.
+
+The leaves of a field have pages of their own that need not line up. The rows are split at every page boundary of every
+leaf, and neighbouring parts are joined again where each leaf can read the pages of both as one.
+
+**Source:** ``lance.file.v2.ColumnMetadata.Page.length``.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from lance_core.encodings.structural.page_steps import Rows
+    from lance_core.file.structural.page_plan import LeafColumn
+
+__all__ = ["split_rows"]
+
+
+def split_rows(
+    columns: Sequence[LeafColumn],
+    rows: NDArray[np.int64],
+    merge_keys: Callable[[LeafColumn], Sequence[bytes | None]],
+) -> list[list[tuple[list[int], Rows]]]:
+    """What each leaf reads.
+
+    Args:
+        columns: the leaves of one field.
+        rows: (num_rows,) rows of the file, ascending, without repetition.
+        merge_keys: of each page of a leaf; pages with equal ones can be read as one.
+
+    Returns:
+        Per part, in row order, and per leaf: the pages and their slots, numbered as if the pages followed each other.
+        A range of slots, if all lie in one page and nothing between them.
+    """
+    edges = columns[0].row_starts
+    if len(columns) > 1:
+        edges = np.unique(np.concatenate([column.row_starts for column in columns]))
+    bounds = np.searchsorted(rows, edges)
+    filled = np.flatnonzero(np.diff(bounds))
+    pages = [np.searchsorted(column.row_starts, edges[filled], side="right") - 1 for column in columns]
+    starts = _part_starts(columns, pages, merge_keys)
+    stops = np.append(starts[1:], len(filled))
+    parts = []
+    for first, last in zip(starts.tolist(), stops.tolist(), strict=True):
+        chosen = rows[bounds[filled[first]] : bounds[filled[last - 1] + 1]]
+        parts.append([_slots(column, found[first:last], chosen) for column, found in zip(columns, pages, strict=True)])
+    return parts
+
+
+def _part_starts(
+    columns: Sequence[LeafColumn],
+    pages: Sequence[NDArray[np.int64]],
+    merge_keys: Callable[[LeafColumn], Sequence[bytes | None]],
+) -> NDArray[np.int64]:
+    """Numbers of the pieces that cannot be joined with the piece before."""
+    num_pieces = len(pages[0])
+    starts = np.ones(num_pieces, np.bool_)
+    if num_pieces > 1:
+        starts[1:] = False
+        for column, found in zip(columns, pages, strict=True):
+            keys = merge_keys(column)
+            of_pieces = [keys[page] for page in found.tolist()]
+            starts[1:] |= [before is None or before != after for before, after in itertools.pairwise(of_pieces)]
+    return np.flatnonzero(starts)
+
+
+def _slots(column: LeafColumn, pages: NDArray[np.int64], rows: NDArray[np.int64]) -> tuple[list[int], Rows]:
+    distinct = np.unique(pages)
+    starts = column.row_starts[distinct]
+    lengths = column.row_starts[distinct + 1] - starts
+    shifts = starts - (np.cumsum(lengths) - lengths)
+    within = rows - shifts[np.searchsorted(starts, rows, side="right") - 1] if len(distinct) > 1 else rows - starts[0]
+    per_row = column.slots_per_row
+    start, stop = int(within[0]), int(within[-1]) + 1
+    if len(distinct) == 1 and stop - start == len(rows):
+        return distinct.tolist(), (start * per_row, stop * per_row)
+    if per_row > 1:
+        within = (within[:, None] * per_row + np.arange(per_row)).reshape(-1)
+    return distinct.tolist(), within

@@ -1,0 +1,118 @@
+"""FileTail: the end of a data file, where every version keeps its metadata, read once.
+
+**Source:** the last 8 bytes of every version: ``u16 major, u16 minor, "LANC"``.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from lance_core.errors import CorruptDataError
+from lance_core.file.layout import MAGIC, TAIL_BYTES
+from lance_core.io.byte_range import ByteRange
+from lance_core.versions import LanceFileVersion
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lance_core.io.object_store import ObjectStore
+
+__all__ = ["FileTail"]
+
+_MAPPED_BYTES: Final = 128 * 1024 * 1024
+"""Files up to this size may stay in memory while they are open, as far as scattered rows of them have been read."""
+
+_TRAILER: Final = struct.Struct("<HH4s")
+
+
+class FileTail:
+    """An open file of which the last bytes are in memory. Safe for use by several threads.
+
+    Args:
+        store: where the file is.
+        path: its path in the store.
+        num_bytes: its size when known (manifests record it): saves a request.
+
+    Attributes:
+        path: the file's path in its store.
+        num_bytes: the file's size.
+        start: everything from here on is in memory.
+
+    Raises:
+        NotFoundError: there is no such file.
+        CorruptDataError: the file is shorter than recorded.
+    """
+
+    def __init__(self, store: ObjectStore, path: str, num_bytes: int | None = None) -> None:
+        """See the class."""
+        self.path = path
+        self.num_bytes = store.head(path).num_bytes if num_bytes is None else num_bytes
+        self.start = self.num_bytes
+        self._store = store
+        self._tail = pa.py_buffer(b"")
+        self._mapping: pa.Buffer | None = None
+        self.extend(max(0, self.num_bytes - TAIL_BYTES))
+
+    @property
+    def is_mapped(self) -> bool:
+        """Whether a range of :meth:`read_scattered` costs nothing until its bytes are looked at."""
+        return self.num_bytes <= _MAPPED_BYTES and self._store.capabilities.maps_files
+
+    @property
+    def version(self) -> LanceFileVersion:
+        """The version that the last bytes name.
+
+        Raises:
+            CorruptDataError: not a data file.
+            UnsupportedVersionError: a newer version than any that is known.
+        """
+        if self.num_bytes < _TRAILER.size:
+            raise self._corrupt(f"a data file ends with a footer, this one has {self.num_bytes} bytes")
+        [trailer] = self.read([ByteRange(self.num_bytes - _TRAILER.size, self.num_bytes)])
+        major, minor, magic = _TRAILER.unpack(trailer)
+        if magic != MAGIC:
+            raise self._corrupt(f"the last 4 bytes are {magic!r}, a data file ends with {MAGIC!r}")
+        return LanceFileVersion.from_pair(major, minor)
+
+    def read(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
+        """Bytes of the file; no request when the tail has them all.
+
+        Raises:
+            CorruptDataError: a range ends behind the file.
+        """
+        self._check(ranges)
+        if all(wanted.start >= self.start for wanted in ranges):
+            return [self._tail.slice(wanted.start - self.start, wanted.num_bytes) for wanted in ranges]
+        return self._store.get_ranges(self.path, ranges)
+
+    def read_scattered(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
+        """As :meth:`read`, for small parts of the file here and there.
+
+        A small file of a store that maps files is mapped once for all such reads: a mapping is filled page by page on
+        first use, which costs more than reading the parts themselves.
+        """
+        if not self.is_mapped:
+            return self.read(ranges)
+        if self._mapping is None:
+            self._mapping = self._store.get(self.path)
+        if self._mapping.size != self.num_bytes:
+            raise self._corrupt(f"it has {self._mapping.size} bytes, it had {self.num_bytes} when it was opened")
+        self._check(ranges)
+        return [self._mapping.slice(wanted.start, wanted.num_bytes) for wanted in ranges]
+
+    def extend(self, start: int) -> None:
+        """Have everything from ``start`` on in memory."""
+        if start < self.start:
+            [self._tail] = self._store.get_ranges(self.path, [ByteRange(start, self.num_bytes)])
+            self.start = start
+
+    def _check(self, ranges: Sequence[ByteRange]) -> None:
+        for wanted in ranges:
+            if wanted.stop > self.num_bytes:
+                raise self._corrupt(f"bytes [{wanted.start}, {wanted.stop}) are wanted, the file has {self.num_bytes}")
+
+    def _corrupt(self, reason: str) -> CorruptDataError:
+        return CorruptDataError(f"{self.path}: {reason}", path=self.path, section="footer")

@@ -1,0 +1,1 @@
+"""Data files of format 0.1 ("legacy")."""

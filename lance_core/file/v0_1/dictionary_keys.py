@@ -1,0 +1,102 @@
+"""Dictionary columns on their way into a file: rows become keys into the one dictionary of their field.
+
+**Source:** behaviour of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from lance_core.encodings.leaf_arrays import bitmap_of, validity_of
+from lance_core.encodings.v0_1.dictionary import DictionaryUnion, can_be_dictionary_value
+from lance_core.encodings.v0_1.list_offsets import encode_lists
+from lance_core.errors import UnsupportedVersionError
+from lance_core.schema.logical_types import arrow_type
+from lance_core.versions import LanceFileVersion
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from lance_core.schema.field import Field, Schema
+
+__all__ = ["DictionaryKeys"]
+
+
+class DictionaryKeys:
+    """The dictionaries of all fields of one file, or of several that share them.
+
+    Args:
+        schema: the fields.
+        values: field id -> what a dictionary starts with.
+        are_fixed: whether nothing may be added to the ones that are given.
+
+    Raises:
+        UnsupportedVersionError: a dictionary of values that the format cannot hold.
+    """
+
+    def __init__(
+        self, schema: Schema, values: Mapping[int, pa.Array] | None = None, *, are_fixed: bool = False
+    ) -> None:
+        """See the class."""
+        given = values or {}
+        self._unions: dict[int, DictionaryUnion] = {}
+        for top in schema.fields:
+            for node in top.walk():
+                if not node.is_dictionary:
+                    continue
+                dtype = arrow_type(node)
+                _require_storable(node, dtype)
+                fixed = are_fixed and node.id in given
+                self._unions[node.id] = DictionaryUnion(dtype, node.name, given.get(node.id), is_fixed=fixed)
+
+    @property
+    def values(self) -> dict[int, pa.Array]:
+        """Field id -> values, by ascending id."""
+        return {field_id: self._unions[field_id].values for field_id in sorted(self._unions)}
+
+    def replaced(self, field: Field, array: pa.Array) -> pa.Array:
+        """The array with keys in the place of every dictionary inside; the array itself when there is none.
+
+        Raises:
+            SchemaMismatchError: a dictionary row is null.
+            InvalidInputError: a dictionary would get too many values.
+        """
+        if not any(node.id in self._unions for node in field.walk()):
+            return array
+        return self._replaced(field, array, None)
+
+    def _replaced(self, field: Field, array: pa.Array, visible: NDArray[np.bool_] | None) -> pa.Array:
+        if field.is_dictionary:
+            return self._unions[field.id].keys(array, visible)
+        validity = validity_of(array)
+        if visible is not None:
+            validity = visible if validity is None else validity & visible
+        if field.is_struct:
+            members = [
+                self._replaced(child, array.field(index), validity) for index, child in enumerate(field.children)
+            ]
+            fields = [pa.field(child.name, member.type) for child, member in zip(field.children, members, strict=True)]
+            return pa.Array.from_buffers(pa.struct(fields), len(array), [bitmap_of(validity)], children=members)
+        if field.is_list:
+            offsets, items = encode_lists(array, validity)
+            items = self._replaced(field.children[0], items, None)
+            make = pa.large_list if pa.types.is_large_list(array.type) else pa.list_
+            buffers = [bitmap_of(validity), pa.py_buffer(np.ascontiguousarray(offsets))]
+            return pa.Array.from_buffers(make(items.type), len(array), buffers, children=[items])
+        return array
+
+
+def _require_storable(field: Field, dtype: pa.DictionaryType) -> None:
+    if not can_be_dictionary_value(dtype.value_type):
+        could = LanceFileVersion.V2_0.value
+        raise UnsupportedVersionError(
+            f"column {field.name!r}: a dictionary of {dtype.value_type} needs data storage version {could} or later; "
+            f"format {LanceFileVersion.V0_1.value} has dictionaries of integers, strings and binaries",
+            column=field.name,
+            version=LanceFileVersion.V0_1.value,
+        )

@@ -1,0 +1,117 @@
+"""Extents: many small byte spans of a file, fetched with few reads and joined with few copies.
+
+A column of a 0.1 file is scattered over thousands of small pages. Spans that lie near each other are read together;
+all arithmetic is over arrays of positions.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from lance_core.encodings.leaf_arrays import bytes_of
+from lance_core.io.byte_range import ByteRange
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from lance_core.file.field_source import Read
+
+__all__ = ["Extents", "merged_spans"]
+
+_MAX_GAP_BYTES: Final = 8 * 1024
+"""Spans that are no farther apart are read together."""
+
+
+class Extents:
+    """Parts of one file in memory; grows as spans are asked for. For one thread.
+
+    Args:
+        read: reads ranges of the file.
+    """
+
+    __slots__ = ("_parts", "_read", "_rounds")
+
+    def __init__(self, read: Read) -> None:
+        """Nothing is read yet."""
+        self._read = read
+        self._parts: list[NDArray[np.uint8]] = []
+        # Per round of reading: index of its first part, and where its parts are, which are disjoint and ascending.
+        self._rounds: list[tuple[int, NDArray[np.int64], NDArray[np.int64]]] = []
+
+    def load(self, starts: NDArray[np.int64], stops: NDArray[np.int64]) -> None:
+        """Have spans in memory.
+
+        Args:
+            starts: within the file, shape (num_spans,).
+            stops: not before their starts, within the file.
+        """
+        absent = (self._place(starts, stops)[0] < 0) & (starts < stops)
+        if not absent.any():
+            return
+        first, last = merged_spans(starts[absent], stops[absent])
+        ranges = [ByteRange(start, stop) for start, stop in zip(first.tolist(), last.tolist(), strict=True)]
+        self._rounds.append((len(self._parts), first, last))
+        self._parts += [bytes_of(buffer) for buffer in self._read(ranges)]
+
+    def gather(self, starts: NDArray[np.int64], stops: NDArray[np.int64]) -> NDArray[np.uint8]:
+        """The bytes of the spans, back to back; a view where the file has them so. See :meth:`load`."""
+        self.load(starts, stops)
+        filled = starts < stops
+        if not filled.all():
+            starts, stops = starts[filled], stops[filled]
+        if not len(starts):
+            return np.empty(0, np.uint8)
+        places, origins = self._place(starts, stops)
+        starts, stops = starts - origins, stops - origins
+        if bool((places == places[0]).all()):
+            return _from_one(self._parts[int(places[0])], starts, stops)
+        parts = self._parts
+        return np.concatenate(
+            [
+                parts[place][start:stop]
+                for place, start, stop in zip(places.tolist(), starts.tolist(), stops.tolist(), strict=True)
+            ]
+        )
+
+    def _place(
+        self, starts: NDArray[np.int64], stops: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The part that holds each span, -1 for none; and where that part starts."""
+        places = np.full(len(starts), -1, np.int64)
+        origins = np.zeros(len(starts), np.int64)
+        for first_part, part_starts, part_stops in self._rounds:
+            near = np.maximum(np.searchsorted(part_starts, starts, side="right") - 1, 0)
+            held = (starts >= part_starts[near]) & (stops <= part_stops[near])
+            places[held] = first_part + near[held]
+            origins[held] = part_starts[near[held]]
+        return places, origins
+
+
+def merged_spans(starts: NDArray[np.int64], stops: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Spans that cover the given ones, ascending and farther apart than it pays to read separately."""
+    if not len(starts):
+        return starts, stops
+    order = np.argsort(starts, kind="stable")
+    starts, reached = starts[order], np.maximum.accumulate(stops[order])
+    cuts = np.flatnonzero(starts[1:] - reached[:-1] > _MAX_GAP_BYTES) + 1
+    return starts[np.concatenate([[0], cuts])], reached[np.concatenate([cuts - 1, [len(starts) - 1]])]
+
+
+def _from_one(part: NDArray[np.uint8], starts: NDArray[np.int64], stops: NDArray[np.int64]) -> NDArray[np.uint8]:
+    if len(starts) == 1 or bool((starts[1:] == stops[:-1]).all()):
+        return part[int(starts[0]) : int(stops[-1])]
+    num_bytes, stride = int(stops[0] - starts[0]), int(starts[1] - starts[0])
+    # The last page of a column is shorter than the others as a rule.
+    even = len(starts) - 1
+    if (
+        stride >= 0
+        and bool((np.diff(starts[:-1]) == stride).all())
+        and bool(((stops - starts)[:even] == num_bytes).all())
+    ):
+        first = int(starts[0])
+        rows = as_strided(part[first:], (even, num_bytes), (stride, 1), writeable=False)
+        return np.concatenate([rows.reshape(-1), part[int(starts[-1]) : int(stops[-1])]])
+    return np.concatenate([part[start:stop] for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)])

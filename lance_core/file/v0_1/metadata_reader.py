@@ -1,0 +1,249 @@
+"""LegacyMetadataReader: everything of a 0.1 file but its values.
+
+The page table does not say which field ids it has. They run from the first id that the table's manifest lists for the
+file to the largest one, and from 0 in files of early releases; the sections that follow the page table tell which of
+these it is.
+
+**Source:** byte map in :mod:`lance_core.file.v0_1.layout`; behaviour of pylance 14.0.2; files of releases since 0.4.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from google.protobuf.message import DecodeError
+
+from lance_core.errors import CorruptDataError
+from lance_core.file.layout import MAGIC
+from lance_core.file.v0_1.embedded_manifest import EmbeddedManifest
+from lance_core.file.v0_1.extents import Extents
+from lance_core.file.v0_1.layout import FOOTER, LENGTH, MAX_ROWS
+from lance_core.file.v0_1.page_reader import PageReader
+from lance_core.file.v0_1.page_spans import PageSpans
+from lance_core.file.v0_1.page_table import PageTable
+from lance_core.io.byte_range import ByteRange
+from lance_core.proto import pb_file
+from lance_core.schema.convert import fields_from_proto
+from lance_core.schema.field import Schema
+from lance_core.versions import LanceFileVersion
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from lance_core.file.tail import FileTail
+    from lance_core.schema.field import Field
+
+__all__ = ["LegacyMetadataReader"]
+
+_MOST_AHEAD: Final = 16 * 1024 * 1024
+"""What lies behind the values is read at once up to so many bytes."""
+
+_SECTION: Final = "metadata of format 0.1"
+
+
+class LegacyMetadataReader:
+    """An open 0.1 file without its values. Safe for use by several threads.
+
+    Args:
+        tail: the end of the file.
+        field_ids: what the manifest lists for the file; without it the file's own schema decides.
+
+    Attributes:
+        batch_offsets: (num_batches + 1,) int64, first row of each batch, then the number of rows.
+        schema: the fields that the file itself describes; none in a file without a schema.
+        statistics_schema: fields of the statistics, with ids of their own; None without statistics.
+        page_table: the pages of all fields.
+        pages: decodes them.
+        spans: where they lie.
+
+    Raises:
+        CorruptDataError: the metadata is damaged.
+        NotSupportedError: the schema has a field that is not handled here.
+    """
+
+    def __init__(self, tail: FileTail, field_ids: Sequence[int] | None = None) -> None:
+        """Read the footer, the messages and the page table."""
+        self._tail = tail
+        self._field_ids = [field_id for field_id in field_ids or () if field_id >= 0]
+        self._values: dict[int, pa.Array] = {}
+        self._position = self._metadata_position()
+        self._message = self._parsed_metadata()
+        if 0 < self.num_bytes - self._message.page_table_position <= _MOST_AHEAD:
+            # One request for the tables and the messages.
+            tail.extend(self._message.page_table_position)
+        self.batch_offsets = self._checked_offsets()
+        self._manifest = self._embedded_manifest()
+        self.schema: Schema = self._manifest.schema
+        self.statistics_schema = self._statistics_schema()
+        self._statistics_table = self._parsed_statistics_table()
+        self.page_table = self._parsed_page_table()
+        self.pages = PageReader(self.page_table, self.num_bytes, self.path, self.dictionary)
+        self.spans = PageSpans(self.page_table, self.schema, self.num_bytes)
+
+    @property
+    def path(self) -> str:
+        """The file's path in its store."""
+        return self._tail.path
+
+    @property
+    def num_bytes(self) -> int:
+        """Size of the file."""
+        return self._tail.num_bytes
+
+    @property
+    def version(self) -> LanceFileVersion:
+        """Format version of the file."""
+        return LanceFileVersion.V0_1
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of the file."""
+        return int(self.batch_offsets[-1])
+
+    @property
+    def num_batches(self) -> int:
+        """Row groups of the file."""
+        return len(self.batch_offsets) - 1
+
+    def read(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
+        """Bytes of the file; no request when they are in memory already."""
+        return self._tail.read(ranges)
+
+    def dictionary(self, field: Field) -> pa.Array:
+        """The values of a dictionary field; read once.
+
+        Raises:
+            CorruptDataError: the file has none for it.
+        """
+        known = self._values.get(field.id)
+        if known is not None:
+            return known
+        place = self._manifest.dictionaries.get(field.id)
+        if place is None:
+            raise self._corrupt(f"field {field.name!r} has no dictionary")
+        values = self.pages.values(field, place.position, place.num_values, Extents(self.read))
+        # Without a lock, which another thread could hold while the process forks: the first of several counts.
+        return self._values.setdefault(field.id, values)
+
+    def statistics_pages(self) -> PageReader | None:
+        """Decodes the statistics: one batch, with a row for every batch of the file. None without statistics."""
+        if self._statistics_table is None:
+            return None
+        return PageReader(self._statistics_table, self.num_bytes, self.path)
+
+    def _metadata_position(self) -> int:
+        [data] = self.read([self._range(self.num_bytes - FOOTER.size, self.num_bytes, "the footer")])
+        position, _, _, magic = FOOTER.unpack(data)
+        if magic != MAGIC:
+            raise self._corrupt(f"the last 4 bytes are {magic!r}, a data file ends with {MAGIC!r}")
+        return int(position)
+
+    def _parsed_metadata(self) -> pb_file.Metadata:
+        try:
+            return pb_file.Metadata.FromString(self._section(self._position, "the metadata"))
+        except DecodeError as error:
+            raise self._corrupt(f"the metadata cannot be decoded: {error}") from error
+
+    def _checked_offsets(self) -> NDArray[np.int64]:
+        offsets = np.array(self._message.batch_offsets, np.int64)
+        if not len(offsets):
+            offsets = np.zeros(1, np.int64)
+        if offsets[0] != 0 or bool((np.diff(offsets) < 0).any()) or int(offsets[-1]) > MAX_ROWS:
+            raise self._corrupt("the first rows of the batches do not ascend from 0")
+        return offsets
+
+    def _embedded_manifest(self) -> EmbeddedManifest:
+        if not self._message.manifest_position:
+            return EmbeddedManifest(schema=Schema(fields=()))
+        return EmbeddedManifest.parse(self._section(self._message.manifest_position, "the manifest"), self.path)
+
+    def _statistics_schema(self) -> Schema | None:
+        if not self._message.HasField("statistics"):
+            return None
+        return fields_from_proto(self._message.statistics.schema)
+
+    def _parsed_statistics_table(self) -> PageTable | None:
+        if self.statistics_schema is None or not self._message.statistics.fields:
+            return None
+        num_ids = max(self._message.statistics.fields) + 1
+        return self._table(self._message.statistics.page_table_position, 0, num_ids, 1)
+
+    def _parsed_page_table(self) -> PageTable:
+        position, num_batches = self._message.page_table_position, self.num_batches
+        end, is_exact = self._page_table_end()
+        candidates = list(self._id_ranges())
+        sizes = [PageTable.num_bytes(last + 1 - first, num_batches) for first, last in candidates]
+        fits = [index for index, size in enumerate(sizes) if position + size <= end]
+        equal = [index for index in fits if position + sizes[index] == end]
+        for index in (equal or fits) if is_exact else [*equal, *(each for each in fits if each not in equal)]:
+            first, last = candidates[index]
+            table = self._table(position, first, last + 1 - first, num_batches)
+            if self._is_plausible(table):
+                return table
+        if not candidates:
+            return self._table(position, 0, 0, num_batches)
+        first, last = candidates[0]
+        raise self._corrupt(
+            f"the page table at {position} does not fit fields {first} to {last} and {num_batches} batches"
+        )
+
+    def _id_ranges(self) -> Iterator[tuple[int, int]]:
+        """First and last field id that the page table may have, the likeliest first."""
+        own = self.schema.field_ids()
+        if self._field_ids:
+            yield self._field_ids[0], max(self._field_ids)
+        if own:
+            yield min(own), max(own)
+            yield 0, max(own)
+        if self._field_ids:
+            yield 0, max(self._field_ids)
+
+    def _page_table_end(self) -> tuple[int, bool]:
+        """Where the section behind the page table starts, and whether that is certain."""
+        if self._statistics_table is not None:
+            # The first column of the statistics is a count, which has no bytes before its position.
+            return int(self._statistics_table.positions[self._statistics_table.lengths > 0].min(initial=2**62)), True
+        ends = [self._message.manifest_position or self._position]
+        ends += [place.position for place in self._manifest.dictionaries.values()]
+        return min(ends), not self._manifest.dictionaries
+
+    def _is_plausible(self, table: PageTable) -> bool:
+        """Whether top-level fields have pages of as many rows as the batches."""
+        num_rows = np.diff(self.batch_offsets)
+        for top in self.schema.fields:
+            if top.is_struct:
+                continue
+            _, lengths = table.pages(top.id)
+            if not np.array_equal(lengths, num_rows + top.is_list):
+                return False
+        return True
+
+    def _table(self, position: int, first_id: int, num_ids: int, num_batches: int) -> PageTable:
+        num_bytes = PageTable.num_bytes(num_ids, num_batches)
+        [data] = self.read([self._range(position, position + num_bytes, "the page table")])
+        try:
+            return PageTable.parse(
+                data, first_id=first_id, num_ids=num_ids, num_batches=num_batches, file_bytes=self.num_bytes
+            )
+        except CorruptDataError as error:
+            raise self._corrupt(error.message) from error
+
+    def _section(self, position: int, what: str) -> bytes:
+        """The message at a position, without the length in front of it."""
+        [length] = self.read([self._range(position, position + LENGTH.size, what)])
+        (num_bytes,) = LENGTH.unpack(length)
+        start = position + LENGTH.size
+        [data] = self.read([self._range(start, start + num_bytes, what)])
+        return bytes(data)
+
+    def _range(self, start: int, stop: int, what: str) -> ByteRange:
+        if not 0 <= start <= stop <= self.num_bytes:
+            raise self._corrupt(f"{what} at [{start}, {stop}) is not in the {self.num_bytes} bytes of the file")
+        return ByteRange(start, stop)
+
+    def _corrupt(self, reason: str) -> CorruptDataError:
+        return CorruptDataError(f"{self.path}: {reason}", path=self.path, section=_SECTION)

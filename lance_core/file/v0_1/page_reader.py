@@ -1,0 +1,185 @@
+"""PageReader: rows of a field, gathered from the pages of many batches at once.
+
+A *run* is a stretch of rows inside one batch. A scan has one run per batch, a take one per stretch of wanted rows. The
+runs of a list's items follow from its offsets, so every depth of nesting is one more round of reading.
+
+**Source:** byte map in :mod:`lance_core.file.v0_1.layout`; behaviour of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from lance_core.encodings.leaf_arrays import is_variable_width
+from lance_core.encodings.v0_1.binary import decode_binary, split_offsets
+from lance_core.encodings.v0_1.dictionary import decode_dictionary
+from lance_core.encodings.v0_1.list_offsets import decode_lists, offset_dtype, split_list_offsets
+from lance_core.encodings.v0_1.plain import PlainLayout, decode_plain, plain_layout
+from lance_core.errors import CorruptDataError, NotSupportedError
+from lance_core.schema.logical_types import arrow_type
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from lance_core.file.v0_1.extents import Extents
+    from lance_core.file.v0_1.page_table import PageTable
+    from lance_core.schema.field import Field
+
+__all__ = ["PageReader", "Runs"]
+
+Positions: TypeAlias = "NDArray[np.int64]"
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """Stretches of rows, each inside one batch.
+
+    Attributes:
+        batches: of each run, shape (num_runs,).
+        starts: first row, counted from the start of the batch.
+        stops: end of the rows.
+    """
+
+    batches: Positions
+    starts: Positions
+    stops: Positions
+
+    @property
+    def num_rows(self) -> Positions:
+        """Rows of each run."""
+        return self.stops - self.starts
+
+    def filled(self) -> Runs:
+        """The runs that have rows."""
+        keep = self.starts < self.stops
+        return self if keep.all() else Runs(self.batches[keep], self.starts[keep], self.stops[keep])
+
+
+class PageReader:
+    """Decodes the pages that one page table describes.
+
+    Args:
+        table: where the pages are.
+        file_bytes: size of the file.
+        path: the file's path, for messages.
+        dictionary: the values of a dictionary field, by id.
+    """
+
+    def __init__(
+        self, table: PageTable, file_bytes: int, path: str, dictionary: Callable[[Field], pa.Array] | None = None
+    ) -> None:
+        """See the class."""
+        self._table = table
+        self._file_bytes = file_bytes
+        self._path = path
+        self._dictionary = dictionary
+
+    def decode(self, field: Field, runs: Runs, extents: Extents) -> pa.Array:
+        """The rows of the runs as one array of ``arrow_type(field)``.
+
+        Raises:
+            CorruptDataError: the pages contradict themselves or the file's size.
+            NotSupportedError: a type that this format does not hold.
+        """
+        runs = runs.filled()
+        dtype = arrow_type(field)
+        num_rows = int(runs.num_rows.sum())
+        if field.is_struct:
+            members = [self.decode(child, runs, extents) for child in field.children]
+            return pa.Array.from_buffers(dtype, num_rows, [None], children=members)
+        positions, lengths = self._pages(field, runs)
+        try:
+            if pa.types.is_null(dtype):
+                return pa.nulls(num_rows)
+            if field.is_list:
+                return self._lists(field, runs, positions, lengths, extents)
+            if is_variable_width(dtype):
+                return self._binary(field, runs, positions, extents)
+            plain = plain_layout(dtype.index_type if field.is_dictionary else dtype)
+            values = self._plain(plain, runs, positions, extents)
+            if not field.is_dictionary:
+                return values
+            if self._dictionary is None:
+                raise CorruptDataError("there is no dictionary")
+            return decode_dictionary(dtype, values, self._dictionary(field))
+        except (CorruptDataError, NotSupportedError) as error:
+            raise type(error)(f"{self._path}: field {field.name!r}: {error.message}", **error.context) from error
+
+    def values(self, field: Field, position: int, num_values: int, extents: Extents) -> pa.Array:
+        """A lone page outside the table: the values of a dictionary, empty ones null.
+
+        Raises:
+            CorruptDataError: it does not lie in the file.
+        """
+        dtype = arrow_type(field).value_type
+        one = Runs(np.zeros(1, np.int64), np.zeros(1, np.int64), np.array([num_values], np.int64)).filled()
+        if not 0 <= position <= self._file_bytes or not 0 <= num_values <= self._file_bytes:
+            raise CorruptDataError(
+                f"{self._path}: a dictionary of {num_values} values at {position} is not in the file", path=self._path
+            )
+        positions = np.full(len(one.batches), position, np.int64)
+        if is_variable_width(dtype):
+            return self._binary_values(dtype, True, one, positions, extents)
+        return self._plain(plain_layout(dtype), one, positions, extents)
+
+    def _pages(self, field: Field, runs: Runs) -> tuple[Positions, Positions]:
+        """Position and length of the page of each run, which has the rows of it."""
+        positions, lengths = self._table.pages(field.id)
+        lengths = lengths[runs.batches]
+        if bool((runs.stops > lengths - field.is_list).any()):
+            raise CorruptDataError(
+                f"{self._path}: a page of field {field.name!r} (id {field.id}) has fewer values than the batch needs",
+                path=self._path,
+            )
+        return positions[runs.batches], lengths
+
+    def _plain(self, layout: PlainLayout, runs: Runs, positions: Positions, extents: Extents) -> pa.Array:
+        self._check_size(runs.stops, layout.bits_per_row)
+        starts, stops = layout.spans(runs.starts, runs.stops)
+        starts, stops = self._inside(positions + starts, positions + stops)
+        return decode_plain(layout, extents.gather(starts, stops), runs.starts, runs.stops)
+
+    def _binary(self, field: Field, runs: Runs, positions: Positions, extents: Extents) -> pa.Array:
+        return self._binary_values(arrow_type(field), field.nullable, runs, positions, extents)
+
+    def _binary_values(
+        self, dtype: pa.DataType, nullable: bool, runs: Runs, positions: Positions, extents: Extents
+    ) -> pa.Array:
+        words = self._words(runs, positions, np.dtype("<i8"), extents)
+        lengths, starts, stops = split_offsets(words, runs.num_rows, self._file_bytes)
+        return decode_binary(dtype, nullable, lengths, extents.gather(starts, stops))
+
+    def _lists(self, field: Field, runs: Runs, positions: Positions, lengths: Positions, extents: Extents) -> pa.Array:
+        dtype = arrow_type(field)
+        words = self._words(runs, positions, offset_dtype(dtype), extents)
+        num_items, starts, stops = split_list_offsets(words, runs.num_rows)
+        items = self.decode(field.children[0], Runs(runs.batches, starts, stops), extents)
+        return decode_lists(dtype, num_items, items)
+
+    def _words(
+        self, runs: Runs, positions: Positions, dtype: np.dtype[np.signedinteger], extents: Extents
+    ) -> NDArray[np.signedinteger]:
+        """The offsets of the rows of each run, one more than it has rows."""
+        self._check_size(runs.stops + 1, 8 * dtype.itemsize)
+        starts = positions + runs.starts * dtype.itemsize
+        data = extents.gather(*self._inside(starts, positions + (runs.stops + 1) * dtype.itemsize))
+        return (data.copy() if data.ctypes.data % dtype.itemsize else data).view(dtype)
+
+    def _check_size(self, num_values: Positions, bits: int) -> None:
+        """Whether the file can hold so many values of a width; everything after may multiply without overflow."""
+        if len(num_values) and int(num_values.max()) * bits > 8 * self._file_bytes:
+            raise CorruptDataError(f"a page of {int(num_values.max())} values of {bits} bits is larger than the file")
+
+    def _inside(self, starts: Positions, stops: Positions) -> tuple[Positions, Positions]:
+        """The spans, which lie in the file and together are not larger than it."""
+        if len(stops) and int(stops.max()) > self._file_bytes:
+            raise CorruptDataError(f"a page ends at {int(stops.max())}, the file has {self._file_bytes} bytes")
+        if int((stops - starts).sum()) > self._file_bytes + len(stops):
+            raise CorruptDataError("pages of one field overlap: together they are larger than the file")
+        return starts, stops

@@ -1,0 +1,104 @@
+"""PageSpans: the bytes of whole pages, as far as they are known without reading.
+
+A binary page begins behind whatever page ends last before its offsets. That is a guess, which the offsets confirm; it
+saves a request, and tells how large the values are before any of them is read.
+
+**Source:** byte map in :mod:`lance_core.file.v0_1.layout`.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from lance_core.encodings.leaf_arrays import is_variable_width
+from lance_core.encodings.v0_1.binary import OFFSET_BYTES
+from lance_core.encodings.v0_1.list_offsets import offset_dtype
+from lance_core.encodings.v0_1.plain import plain_layout
+from lance_core.errors import CorruptDataError, NotSupportedError
+from lance_core.schema.logical_types import arrow_type
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from lance_core.file.v0_1.page_table import PageTable
+    from lance_core.schema.field import Field, Schema
+
+__all__ = ["PageSpans"]
+
+
+class PageSpans:
+    """Where the pages of a file start and end. Safe for use by several threads.
+
+    Args:
+        table: positions and lengths.
+        schema: all fields of the file, as far as known.
+        file_bytes: size of the file.
+    """
+
+    def __init__(self, table: PageTable, schema: Schema, file_bytes: int) -> None:
+        """See the class."""
+        self._table = table
+        self._schema = schema
+        self._file_bytes = file_bytes
+
+    def of(self, field: Field) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Starts and ends of the pages of a field and of those below it, each (num_pages_fields, num_batches).
+
+        The spans lie within the file whatever the table says; the reader of the pages complains about what does not.
+
+        Raises:
+            CorruptDataError: the table has no row for a field.
+            NotSupportedError: a type that this format does not hold.
+        """
+        spans = [self._spans(node) for node in _with_pages(field)]
+        if not spans:
+            empty = np.zeros((0, self._table.positions.shape[1]), np.int64)
+            return empty, empty
+        return np.stack([start for start, _ in spans]), np.stack([stop for _, stop in spans])
+
+    def _spans(self, field: Field) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        positions, stops = self._known(field)
+        if not is_variable_width(arrow_type(field)):
+            return positions, stops
+        before = np.searchsorted(self._ends, positions, side="right") - 1
+        return self._ends[np.maximum(before, 0)], stops
+
+    @cached_property
+    def _ends(self) -> NDArray[np.int64]:
+        """Ends of all pages of the file, ascending; the first is the start of the file."""
+        ends = [np.zeros(1, np.int64)]
+        for top in self._schema.fields:
+            for node in _with_pages(top):
+                try:
+                    ends.append(self._known(node)[1])
+                except (CorruptDataError, NotSupportedError):
+                    # A field that cannot be read; whoever wants it learns why.
+                    continue
+        return np.sort(np.concatenate(ends))
+
+    def _known(self, field: Field) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Positions of the pages, and their ends."""
+        positions, lengths = self._table.pages(field.id)
+        dtype = arrow_type(field)
+        if pa.types.is_null(dtype):
+            return positions, positions
+        if field.is_list:
+            bits = 8 * offset_dtype(dtype).itemsize
+        elif is_variable_width(dtype):
+            bits = 8 * OFFSET_BYTES
+            lengths = lengths + 1
+        else:
+            bits = plain_layout(dtype.index_type if field.is_dictionary else dtype).bits_per_row
+        most = 8 * self._file_bytes // max(1, bits)
+        num_bytes = -(-np.minimum(lengths, most) * min(bits, 8 * self._file_bytes) // 8)
+        return positions, np.minimum(positions + num_bytes, self._file_bytes)
+
+
+def _with_pages(field: Field) -> Iterator[Field]:
+    return (node for node in field.walk() if not node.is_struct)

@@ -1,0 +1,67 @@
+"""PageTable: where the pages of every field and batch are.
+
+**Source:** byte map in :mod:`lance_core.file.v0_1.layout`; behaviour of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+
+from lance_core.errors import CorruptDataError
+from lance_core.file.v0_1.layout import ENTRY
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+__all__ = ["PageTable"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageTable:
+    """The entries of the field ids from ``first_id`` on.
+
+    Attributes:
+        first_id: field id of the first row.
+        positions: (num_ids, num_batches) int64, within the file.
+        lengths: (num_ids, num_batches) int64, in values; not negative.
+    """
+
+    first_id: int
+    positions: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+
+    @staticmethod
+    def num_bytes(num_ids: int, num_batches: int) -> int:
+        """Size of a table."""
+        return num_ids * num_batches * 2 * ENTRY.itemsize
+
+    @classmethod
+    def parse(cls, data: pa.Buffer, *, first_id: int, num_ids: int, num_batches: int, file_bytes: int) -> Self:
+        """Parse the bytes, whose number is that of a table.
+
+        Raises:
+            CorruptDataError: an entry lies outside the file.
+        """
+        entries = np.frombuffer(data, ENTRY).reshape(num_ids, num_batches, 2)
+        positions, lengths = entries[:, :, 0], entries[:, :, 1]
+        if entries.size and (int(entries.min()) < 0 or int(positions.max()) > file_bytes):
+            raise CorruptDataError(f"an entry of the page table lies outside the {file_bytes} bytes of the file")
+        return cls(first_id=first_id, positions=positions, lengths=lengths)
+
+    def pages(self, field_id: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Positions and lengths of the pages of a field, each (num_batches,).
+
+        Raises:
+            CorruptDataError: the table has no row for it.
+        """
+        row = field_id - self.first_id
+        if not 0 <= row < len(self.positions):
+            raise CorruptDataError(
+                f"the page table has fields {self.first_id} to {self.first_id + len(self.positions) - 1}, "
+                f"not field {field_id}"
+            )
+        return self.positions[row], self.lengths[row]

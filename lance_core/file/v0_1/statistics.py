@@ -1,0 +1,96 @@
+"""Statistics of a 0.1 file: a miniature file inside the file, with a row for every batch.
+
+Every field with statistics is a struct named by its id, with the members ``null_count``, ``min_value`` and
+``max_value``; both bounds are nullable, whatever the field is. Their ids count anew from 0.
+
+**Source:** ``lance.file.Metadata.StatisticsMetadata``; behaviour of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+
+from lance_core.encodings.v0_1.statistics import has_statistics, statistics_arrays
+from lance_core.file.v0_1.extents import Extents
+from lance_core.file.v0_1.page_reader import Runs
+from lance_core.file.v0_1.page_writer import fields_with_statistics
+from lance_core.schema.convert import schema_from_arrow
+from lance_core.schema.logical_types import arrow_type
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from lance_core.encodings.v0_1.statistics import PageStatistics
+    from lance_core.file.v0_1.metadata_reader import LegacyMetadataReader
+    from lance_core.schema.field import Field, Schema
+
+__all__ = ["read_statistics", "statistics_record"]
+
+NULL_COUNT: Final = "null_count"
+LEAST: Final = "min_value"
+GREATEST: Final = "max_value"
+
+
+def read_statistics(
+    metadata: LegacyMetadataReader, field_ids: Sequence[int] | None = None
+) -> dict[int, pa.StructArray]:
+    """What a file says of its batches.
+
+    Args:
+        metadata: the open file.
+        field_ids: the fields that matter; None for all that have statistics.
+
+    Returns:
+        Field id → structs of ``null_count``, ``min_value`` and ``max_value``, one for each batch; a null bound is not
+        known. Fields without statistics are left out.
+
+    Raises:
+        CorruptDataError: the statistics are damaged.
+    """
+    pages = metadata.statistics_pages()
+    if pages is None or metadata.statistics_schema is None:
+        return {}
+    found = {}
+    extents = Extents(metadata.read)
+    one_batch = Runs(np.zeros(1, np.int64), np.zeros(1, np.int64), np.array([metadata.num_batches], np.int64))
+    for top in metadata.statistics_schema.fields:
+        # A name that is no id belongs to something that this reader does not know.
+        field_id = int(top.name) if top.name.isdecimal() and len(top.name) < 10 else -1
+        members = {child.name for child in top.children}
+        if not {NULL_COUNT, LEAST, GREATEST} <= members or (field_ids is not None and field_id not in field_ids):
+            continue
+        found[field_id] = pages.decode(top, one_batch, extents)
+    return found
+
+
+def statistics_record(
+    schema: Schema, statistics: Mapping[int, Sequence[PageStatistics]]
+) -> tuple[Schema, list[pa.StructArray]] | None:
+    """The fields and columns that hold the statistics of a file; None when it has none.
+
+    Args:
+        schema: of the file.
+        statistics: field id → of its pages, one for each batch.
+    """
+    wanted = [node for top in schema.fields for node in fields_with_statistics(top) if has_statistics(arrow_type(node))]
+    if not wanted or not statistics:
+        return None
+    columns = [
+        pa.StructArray.from_arrays(statistics_arrays(arrow_type(node), statistics[node.id]), fields=_members(node))
+        for node in sorted(wanted, key=lambda node: node.id)
+    ]
+    names = [str(node.id) for node in sorted(wanted, key=lambda node: node.id)]
+    fields = [pa.field(name, column.type, nullable=False) for name, column in zip(names, columns, strict=True)]
+    return schema_from_arrow(pa.schema(fields)), columns
+
+
+def _members(field: Field) -> list[pa.Field]:
+    dtype = arrow_type(field)
+    return [
+        pa.field(NULL_COUNT, pa.int64(), nullable=False),
+        pa.field(LEAST, dtype),
+        pa.field(GREATEST, dtype),
+    ]

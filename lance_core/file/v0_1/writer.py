@@ -1,0 +1,232 @@
+"""LegacyFileWriter: record batches → row groups → pages → one data file of format 0.1.
+
+Groups are written as soon as they have their rows. What stays in memory is one group, two numbers for every page, the
+statistics, and the dictionaries. The file equals the one that pylance 14.0.2 writes of the same rows, byte for byte,
+as long as no value lies under a null.
+
+**Source:** byte map in :mod:`lance_core.file.v0_1.layout`; ``lance.file.Metadata``; behaviour of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Self
+
+import numpy as np
+import pyarrow as pa
+
+from lance_core.errors import InvalidInputError, NotSupportedError
+from lance_core.file.batch_alignment import BatchAlignment
+from lance_core.file.layout import MAGIC
+from lance_core.file.v0_1.dictionary_keys import DictionaryKeys
+from lance_core.file.v0_1.embedded_manifest import DictionaryPlace, EmbeddedManifest
+from lance_core.file.v0_1.layout import ENTRY, FOOTER, LENGTH, MAX_ROWS
+from lance_core.file.v0_1.page_writer import PageWriter
+from lance_core.file.v0_1.row_groups import RowGroups
+from lance_core.file.v0_1.statistics import statistics_record
+from lance_core.file.writer import WrittenFile
+from lance_core.proto import pb_file
+from lance_core.schema.convert import fields_to_proto
+from lance_core.schema.storable import check_storable
+from lance_core.versions import LanceFileVersion
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from types import TracebackType
+
+    from lance_core.io.object_store import WriteStream
+    from lance_core.schema.field import Schema
+
+__all__ = ["LegacyFileWriter"]
+
+_DEFAULT_GROUP_ROWS: Final = 1024
+_FLUSH_BYTES: Final = 1024 * 1024
+"""Pages are handed to the stream together when they have so many bytes."""
+
+
+class LegacyFileWriter:
+    """Writes one data file of format 0.1. Not safe for use by several threads at once.
+
+    Leaving the ``with`` block without :meth:`finish` aborts.
+
+    Args:
+        stream: where the bytes go; committed by :meth:`finish`, aborted by :meth:`abort`.
+        schema: the fields of the file, with their table-wide ids.
+        max_rows_per_group: rows of every batch of the file but the last.
+        dictionaries: field id -> the table's values of dictionary columns, which every file of it shares; a value that
+            is not among them is refused. Columns without an entry get a dictionary of the values that come.
+        dictionaries_grow: whether new values go behind the given ones instead of being refused.
+
+    Raises:
+        InvalidInputError: the group size is not positive.
+        UnsupportedVersionError: the format cannot hold a type of the schema.
+    """
+
+    def __init__(
+        self,
+        stream: WriteStream,
+        schema: Schema,
+        *,
+        max_rows_per_group: int = _DEFAULT_GROUP_ROWS,
+        dictionaries: Mapping[int, pa.Array] | None = None,
+        dictionaries_grow: bool = False,
+    ) -> None:
+        """See the class."""
+        if max_rows_per_group < 1:
+            raise InvalidInputError(f"max_rows_per_group must be positive, it is {max_rows_per_group}")
+        check_storable(schema, LanceFileVersion.V0_1)
+        self._stream = stream
+        self._schema = schema
+        self._alignment = BatchAlignment(schema)
+        self._keys = DictionaryKeys(schema, dictionaries, are_fixed=not dictionaries_grow)
+        self._group_rows = max_rows_per_group
+        self._groups = RowGroups(max_rows_per_group)
+        self._pages = PageWriter(stream.position)
+        self._batch_offsets = [0]
+        self._num_rows = 0
+        self._is_open = True
+
+    @property
+    def num_rows(self) -> int:
+        """Rows taken so far."""
+        return self._num_rows
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes written so far and bytes (in memory) still collected: an estimate of the file's size."""
+        return self._pages.position + self._groups.num_bytes
+
+    @property
+    def dictionaries(self) -> Mapping[int, pa.Array]:
+        """Field id -> values of the dictionary columns so far."""
+        return self._keys.values
+
+    def write_batch(self, batch: pa.RecordBatch) -> None:
+        """Add rows. The batch's memory is referenced until its group is complete.
+
+        Raises:
+            SchemaMismatchError: the batch does not fit the schema, or has a null in a dictionary column, where it would
+                turn into a value.
+            InvalidInputError: more rows than a file can have, or a dictionary gets too many values.
+            StorageError: the stream failed; the file cannot be finished any more.
+        """
+        self._require_open()
+        arrays = self._alignment.align(batch)
+        if batch.num_rows == 0:
+            return
+        if self._num_rows + batch.num_rows > MAX_ROWS:
+            raise InvalidInputError(f"a file of format 0.1 holds at most {MAX_ROWS} rows")
+        columns = [self._keys.replaced(top, array) for top, array in zip(self._schema.fields, arrays, strict=True)]
+        self._is_open = False
+        for groups in self._groups.add(columns, batch.num_rows):
+            self._write_groups(groups)
+        self._num_rows += batch.num_rows
+        self._is_open = True
+
+    def add_global_buffer(self, data: bytes | pa.Buffer) -> int:
+        """Refused: there are no global buffers in this format.
+
+        Raises:
+            NotSupportedError: always.
+        """
+        raise NotSupportedError("files of format 0.1 have no global buffers; format 2.0 and later have")
+
+    def add_schema_metadata(self, key: str, value: bytes) -> None:
+        """Add or replace an entry of the schema metadata in the file's manifest."""
+        self._require_open()
+        self._schema = self._schema.with_metadata({**self._schema.metadata, key: value})
+
+    def finish(self) -> WrittenFile:
+        """Write what is collected, the tables, the messages and the footer, and commit the stream.
+
+        Raises:
+            InvalidInputError: the writer is finished, aborted, or failed before.
+            StorageError: the stream failed.
+        """
+        self._require_open()
+        self._is_open = False
+        if self._groups.num_rows:
+            self._write_groups(self._groups.rest())
+        self._write_tail()
+        self._flush()
+        self._stream.commit()
+        return WrittenFile(
+            num_rows=self._num_rows,
+            num_bytes=self._pages.position,
+            # Ascending, as readers take the first for the smallest; a column that was cast keeps its old place.
+            field_ids=tuple(sorted(self._schema.field_ids())),
+            column_indices=(),
+        )
+
+    def abort(self) -> None:
+        """Give up: remove what was written. Safe after any failure, and twice."""
+        self._is_open = False
+        self._groups = RowGroups(1)
+        self._pages.parts = []
+        self._stream.abort()
+
+    def __enter__(self) -> Self:
+        """Return self."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Abort, which does nothing after :meth:`finish`."""
+        self.abort()
+
+    def _require_open(self) -> None:
+        if not self._is_open:
+            raise InvalidInputError("the file writer is finished, aborted, or failed before")
+
+    def _write_groups(self, columns: list[pa.Array]) -> None:
+        """Write rows that begin with a group; the last one may have fewer rows."""
+        num_rows = len(columns[0])
+        bounds = np.append(np.arange(0, num_rows, self._group_rows), num_rows)
+        self._pages.write(self._schema.fields, columns, bounds, with_statistics=True)
+        self._batch_offsets += (self._batch_offsets[-1] + bounds[1:]).tolist()
+        if self._pages.position - self._stream.position >= _FLUSH_BYTES:
+            self._flush()
+
+    def _flush(self) -> None:
+        parts, self._pages.parts = self._pages.parts, []
+        if parts:
+            self._stream.write(pa.py_buffer(np.concatenate(parts)) if len(parts) > 1 else pa.py_buffer(parts[0]))
+
+    def _write_tail(self) -> None:
+        ids = self._schema.field_ids()
+        num_batches = len(self._batch_offsets) - 1
+        metadata = pb_file.Metadata(batch_offsets=self._batch_offsets)
+        metadata.page_table_position = self._write_table(self._pages, min(ids, default=0), ids, num_batches)
+        self._write_statistics(metadata)
+        places = {
+            field_id: DictionaryPlace(self._pages.write_values(values), len(values))
+            for field_id, values in self._keys.values.items()
+        }
+        manifest = EmbeddedManifest(schema=self._schema, dictionaries=places).serialize()
+        metadata.manifest_position = self._append(LENGTH.pack(len(manifest)) + manifest)
+        message = metadata.SerializeToString()
+        position = self._append(LENGTH.pack(len(message)) + message)
+        self._append(FOOTER.pack(position, *LanceFileVersion.V0_1.footer_pair, MAGIC))
+
+    def _write_statistics(self, metadata: pb_file.Metadata) -> None:
+        record = statistics_record(self._schema, self._pages.statistics)
+        if record is None:
+            return
+        schema, columns = record
+        pages = PageWriter(self._pages.position)
+        pages.write(schema.fields, columns, np.array([0, len(columns[0])]))
+        self._pages.parts += pages.parts
+        self._pages.position = pages.position
+        ids = schema.field_ids()
+        metadata.statistics.page_table_position = self._write_table(pages, 0, ids, 1)
+        metadata.statistics.fields.extend(ids)
+        metadata.statistics.schema.extend(fields_to_proto(schema))
+
+    def _write_table(self, pages: PageWriter, first_id: int, ids: Sequence[int], num_batches: int) -> int:
+        table = np.zeros((max(ids, default=first_id - 1) + 1 - first_id, num_batches, 2), ENTRY)
+        for field_id, entries in pages.entries.items():
+            table[field_id - first_id] = np.concatenate(entries)
+        return self._pages.append(table)
+
+    def _append(self, data: bytes) -> int:
+        return self._pages.append(np.frombuffer(data, np.uint8))

@@ -1,0 +1,118 @@
+"""Which column of a 2.0 file belongs to which field.
+
+The fields are walked depth first, parents before children, and each takes the next column, struct headers and list
+offsets included. Members of a packed struct have none. A string of releases 0.12 and 0.13 takes two.
+
+A manifest tells the column of every field id that has one. A file that is opened alone is walked; what its schema
+leaves open is looked up in the pages.
+
+Source: ``lance.table.DataFile.column_indices``; behaviour of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from lance_core.encodings.v2_0.api import is_variable_width
+from lance_core.errors import CorruptDataError
+from lance_core.schema.field import PACKED_KEYS
+from lance_core.schema.logical_types import arrow_type
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lance_core.file.column_metadata import ColumnMetadata
+    from lance_core.file.metadata_reader import MetadataReader
+    from lance_core.schema.field import Field, Schema
+
+__all__ = ["assigned_columns", "column_owners", "first_arm"]
+
+_NO_COLUMN: Final = -1
+
+
+def column_owners(field: Field) -> list[Field]:
+    """The fields that own a column when a field is written, in the order of the columns."""
+    if field.is_packed or field.is_blob or field.is_fixed_size_list:
+        return [field]
+    return [field, *(owner for child in field.children for owner in column_owners(child))]
+
+
+def assigned_columns(metadata: MetadataReader, column_indices: Mapping[int, int] | None) -> Mapping[int, int]:
+    """The column of each field of a file, by field id; fields without one are left out.
+
+    Args:
+        metadata: the open file.
+        column_indices: what a manifest says; None = nothing.
+
+    Raises:
+        CorruptDataError: the schema needs other columns than the file has, or a column that it has not.
+    """
+    num_columns = metadata.footer.num_columns
+    if column_indices is not None:
+        known = {field_id: index for field_id, index in column_indices.items() if index != _NO_COLUMN}
+        for field_id, index in known.items():
+            if not 0 <= index < num_columns:
+                raise CorruptDataError(f"{metadata.path}: column {index} of field {field_id}, there are {num_columns}")
+        return known
+    walk = _Walk(metadata)
+    for top in metadata.schema.fields:
+        walk.visit(top)
+    if walk.position != num_columns:
+        raise CorruptDataError(
+            f"{metadata.path}: the schema needs {walk.position} columns, the file has {num_columns}",
+            expected=walk.position,
+            found=num_columns,
+        )
+    return walk.columns
+
+
+def first_arm(column: ColumnMetadata) -> str | None:
+    """How the first page that has rows is encoded; of a column without rows, the first page; None without pages."""
+    page = next((page for page in column.pages if page.length), column.pages[0] if column.pages else None)
+    return None if page is None else page.array_encoding.WhichOneof("array_encoding")
+
+
+class _Walk:
+    """Counts columns through the schema."""
+
+    def __init__(self, metadata: MetadataReader) -> None:
+        self.columns: dict[int, int] = {}
+        self.position = 0
+        self._metadata = metadata
+        # Only then are there fields with two columns.
+        self._has_old_strings = metadata.footer.num_columns > _plain_count(metadata.schema)
+
+    def visit(self, field: Field) -> None:
+        """Give the field, and those below it, the next columns."""
+        self.columns[field.id] = self.position
+        here = self.position
+        self.position += 1
+        if field.is_blob or field.is_fixed_size_list:
+            return
+        if field.is_struct:
+            if self._is_packed(field, here):
+                return
+        elif not field.children:
+            is_old = self._has_old_strings and is_variable_width(arrow_type(field)) and self._arm(here) == "list"
+            self.position += is_old
+            return
+        for child in field.children:
+            self.visit(child)
+
+    def _is_packed(self, field: Field, index: int) -> bool:
+        if not any(key in field.metadata for key in PACKED_KEYS):
+            return False
+        # The reference packs whatever the value of the key is; a struct header always has a page.
+        return self._arm(index) in (None, "packed_struct")
+
+    def _arm(self, index: int) -> str | None:
+        if index >= self._metadata.footer.num_columns:
+            raise CorruptDataError(
+                f"{self._metadata.path}: the schema needs column {index}, "
+                f"the file has {self._metadata.footer.num_columns}"
+            )
+        return first_arm(self._metadata.columns([index])[0])
+
+
+def _plain_count(schema: Schema) -> int:
+    return sum(len(column_owners(top)) for top in schema.fields)

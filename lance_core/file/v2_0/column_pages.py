@@ -1,0 +1,128 @@
+"""ColumnPages: the pages of one column, and which of them hold some rows.
+
+Pages of length 0 are skipped wherever they stand.
+
+Source: ``lance.file.v2.ColumnMetadata``; behaviour of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from lance_core.encodings.v2_0.api import PageBuffers, together
+from lance_core.encodings.v2_0.spans import MAX_POSITION, Spans
+from lance_core.errors import CorruptDataError, LanceError, NotSupportedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from lance_core.encodings.v2_0.api import Steps
+    from lance_core.file.column_metadata import ColumnMetadata, Page
+
+__all__ = ["ColumnPages", "joined"]
+
+T = TypeVar("T")
+
+_DecodePage: TypeAlias = "Callable[[Page, Spans, PageBuffers], Steps[T]]"
+
+
+class ColumnPages:
+    """The pages of one column that have rows.
+
+    Args:
+        metadata: the column.
+        where: file and column, for messages.
+
+    Attributes:
+        pages: in row order.
+        edges: (num_pages + 1,) int64: first row of each page, and the number of rows.
+    """
+
+    __slots__ = ("_buffers", "edges", "pages", "where")
+
+    def __init__(self, metadata: ColumnMetadata, where: str) -> None:
+        """See the class."""
+        self.where = where
+        self.pages = tuple(page for page in metadata.pages if page.length)
+        if sum(page.length for page in self.pages) >= MAX_POSITION:
+            raise CorruptDataError(f"{where}: pages of {sum(page.length for page in self.pages)} rows")
+        self.edges: NDArray[np.int64] = np.zeros(len(self.pages) + 1, np.int64)
+        np.cumsum([page.length for page in self.pages], out=self.edges[1:])
+        column = [(buffer.start, buffer.num_bytes) for buffer in metadata.buffers]
+        self._buffers = [
+            PageBuffers([(buffer.start, buffer.num_bytes) for buffer in page.buffers], column) for page in self.pages
+        ]
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of the column."""
+        return int(self.edges[-1])
+
+    @property
+    def num_bytes(self) -> int:
+        """Encoded bytes of all pages."""
+        return sum(page.num_bytes for page in self.pages)
+
+    def check_rows(self, expected: int) -> None:
+        """Compare the rows with what the rest of the file says.
+
+        Raises:
+            CorruptDataError: they differ.
+        """
+        if self.num_rows != expected:
+            raise CorruptDataError(
+                f"{self.where} has pages of {self.num_rows} rows, expected {expected}",
+                expected=expected,
+                found=self.num_rows,
+            )
+
+    def split(self, rows: Spans) -> list[tuple[int, Spans]]:
+        """The pages that hold the rows, each with the rows counted from its start."""
+        if rows.stop > self.num_rows:
+            raise CorruptDataError(f"{self.where}: row {rows.stop} of {self.num_rows} is wanted")
+        first = int(np.searchsorted(self.edges, rows.start, side="right")) - 1
+        last = int(np.searchsorted(self.edges, rows.stop, side="left"))
+        parts = []
+        for index in range(max(first, 0), last):
+            start, stop = int(self.edges[index]), int(self.edges[index + 1])
+            inside = rows.clipped(start, stop)
+            if inside is not None and inside.total:
+                parts.append((index, inside))
+        return parts
+
+    def decode(self, rows: Spans, step: _DecodePage[T]) -> Steps[list[T]]:
+        """Decode the rows page by page, all pages in the same rounds."""
+        parts = [self._page(index, inside, step) for index, inside in self.split(rows)]
+        return (yield from together(parts))
+
+    def bytes_of(self, rows: Spans) -> int:
+        """Encoded bytes of a run of rows, in proportion."""
+        return sum(
+            self.pages[index].num_bytes * inside.total // self.pages[index].length
+            for index, inside in (self.split(rows) if rows.total else [])
+        )
+
+    def _page(self, index: int, rows: Spans, step: _DecodePage[T]) -> Steps[T]:
+        try:
+            return (yield from step(self.pages[index], rows, self._buffers[index]))
+        except LanceError as error:
+            raise type(error)(f"{self.where}, page {index}: {error.message}", **error.context) from error
+
+
+def joined(arrays: Sequence[pa.Array]) -> pa.Array:
+    """One array of all of them.
+
+    Raises:
+        NotSupportedError: Arrow cannot hold so much in one array.
+    """
+    if len(arrays) == 1:
+        return arrays[0]
+    try:
+        return pa.concat_arrays(arrays)
+    except pa.ArrowInvalid as error:
+        raise NotSupportedError(f"pages do not fit into one array of type {arrays[0].type}: {error}") from error

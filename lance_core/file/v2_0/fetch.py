@@ -1,0 +1,112 @@
+"""From the spans that decoders ask for to the ranges that a store reads, and back.
+
+Decoding goes in rounds (see :mod:`lance_core.encodings.v2_0.api`); every round is one call of ``read``. Runs that lie
+near each other share a range: looking for a few bytes costs a store about as much as reading the gap.
+
+Source: ``lance.encodings.Buffer``; the gap is the size that pylance 14.0.2 reads from an object store at once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from lance_core.encodings.kernels.segments import Segments
+from lance_core.encodings.v2_0.spans import Spans
+from lance_core.io.byte_range import ByteRange
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lance_core.encodings.v2_0.api import Steps
+    from lance_core.file.field_source import Read
+
+__all__ = ["first_ranges", "run"]
+
+T = TypeVar("T")
+
+_MAX_GAP_BYTES: Final = 64 * 1024
+_MAX_MAPPED_GAP_BYTES: Final = 1 << 40
+_FEW_PIECES: Final = 4
+_SMALL_BYTES: Final = 64
+
+
+def run(steps: Steps[T], read: Read, *, is_mapped: bool) -> T:
+    """Carry on a conversation until its result is there.
+
+    Args:
+        steps: the decoder.
+        read: reads ranges of the file.
+        is_mapped: ranges of the file cost nothing until their bytes are looked at.
+    """
+    max_gap_bytes = _MAX_MAPPED_GAP_BYTES if is_mapped else _MAX_GAP_BYTES
+    try:
+        wanted = next(steps)
+        while True:
+            wanted = steps.send(_fetch(wanted, read, max_gap_bytes))
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+
+
+def first_ranges(steps: Steps[T], *, is_mapped: bool) -> list[ByteRange]:
+    """What a decoder wants before it has seen anything."""
+    max_gap_bytes = _MAX_MAPPED_GAP_BYTES if is_mapped else _MAX_GAP_BYTES
+    wanted = next(steps, [])
+    steps.close()
+    return [byte_range for spans in wanted for byte_range in _ranges(_extents(spans, max_gap_bytes))]
+
+
+def _fetch(wanted: Sequence[Spans], read: Read, max_gap_bytes: int) -> list[pa.Buffer]:
+    """One buffer per entry of ``wanted``: its runs back to back, zero-copy for a single run."""
+    extents = [_extents(spans, max_gap_bytes) for spans in wanted]
+    ranges = [byte_range for each in extents for byte_range in _ranges(each)]
+    buffers = iter(read(ranges) if ranges else [])
+    return [
+        _joined(spans, each, [next(buffers) for _ in range(len(each.starts))])
+        for spans, each in zip(wanted, extents, strict=True)
+    ]
+
+
+def _extents(spans: Spans, max_gap_bytes: int) -> Spans:
+    """Runs to read: the wanted ones, and the gaps between near ones."""
+    if spans.is_single:
+        return spans
+    far = spans.starts[1:] - spans.stops[:-1] > max_gap_bytes
+    starts = spans.starts[np.concatenate(([True], far))]
+    stops = spans.stops[np.concatenate((far, [True]))]
+    return Spans(starts, stops, int((stops - starts).sum()))
+
+
+def _ranges(extents: Spans) -> list[ByteRange]:
+    pairs = zip(extents.starts.tolist(), extents.stops.tolist(), strict=True)
+    return [ByteRange(start, stop) for start, stop in pairs]
+
+
+def _joined(spans: Spans, extents: Spans, buffers: list[pa.Buffer]) -> pa.Buffer:
+    if spans.is_single:
+        return buffers[0]
+    if extents.is_single:
+        return _gathered(np.frombuffer(buffers[0], np.uint8), spans.shifted(-extents.start))
+    if len(extents.starts) == len(spans.starts):
+        return pa.py_buffer(b"".join(buffers))
+    if len(spans.starts) <= _FEW_PIECES * len(extents.starts):
+        owner = np.searchsorted(extents.starts, spans.starts, side="right") - 1
+        inside = spans.starts - extents.starts[owner]
+        pieces = zip(owner.tolist(), inside.tolist(), spans.lengths.tolist(), strict=True)
+        return pa.py_buffer(b"".join([buffers[index].slice(start, size) for index, start, size in pieces]))
+    before = np.cumsum(extents.lengths) - extents.lengths
+    owner = np.searchsorted(extents.starts, spans.starts, side="right") - 1
+    moved = spans.starts - extents.starts[owner] + before[owner]
+    data = np.frombuffer(b"".join(buffers), np.uint8)
+    return _gathered(data, Spans(moved, moved + spans.lengths, spans.total))
+
+
+def _gathered(data: np.ndarray, spans: Spans) -> pa.Buffer:
+    lengths = spans.lengths
+    size = int(lengths[0])
+    if size <= _SMALL_BYTES and bool((lengths == size).all()):
+        return pa.py_buffer(data[spans.starts[:, None] + np.arange(size)].reshape(-1))
+    return pa.py_buffer(Segments(data, spans.starts, lengths).gather())

@@ -1,0 +1,251 @@
+"""Reading the fields of a 2.0 file.
+
+A field is cut into segments at the edges of its pages, so that a segment decodes from one page of every column whose
+rows are the field's own, mostly without a copy; what is too large is cut further. Single rows are decoded from exactly
+the bytes that they need.
+
+Source: ``lance.file.v2.ColumnMetadata``; behaviour of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+
+from lance_core.encodings.v2_0.api import bits_per_row, is_variable_width
+from lance_core.encodings.v2_0.registry import is_packed, selected_arm
+from lance_core.encodings.v2_0.spans import Spans
+from lance_core.errors import CorruptDataError, LanceError
+from lance_core.file.v2_0.assignment import assigned_columns, first_arm
+from lance_core.file.v2_0.blob_node import BlobNode
+from lance_core.file.v2_0.column_pages import ColumnPages, joined
+from lance_core.file.v2_0.fetch import first_ranges, run
+from lance_core.file.v2_0.list_nodes import BytesNode, ListNode
+from lance_core.file.v2_0.nodes import PackedNode, StructNode, ValueNode
+from lance_core.schema.logical_types import arrow_type
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from lance_core.file.column_metadata import ColumnMetadata
+    from lance_core.file.field_source import FieldSource, Read, Segment
+    from lance_core.file.metadata_reader import MetadataReader
+    from lance_core.file.v2_0.nodes import Node
+    from lance_core.io.byte_range import ByteRange
+    from lance_core.schema.field import Field
+
+__all__ = ["v2_0_sources"]
+
+_SEGMENT_BYTES: Final = 16 * 1024 * 1024
+"""Encoded or decoded bytes of a segment, about."""
+
+_SEGMENT_ROWS: Final = 1024 * 1024
+"""Pages can claim any number of rows with hardly a byte."""
+
+_ROWS_UNIT: Final = 1024
+"""Segments inside a page start at multiples of so many rows, so that bitmaps start at whole bytes."""
+
+_DESCRIPTOR_TYPE: Final = pa.struct([pa.field("position", pa.uint64()), pa.field("size", pa.uint64())])
+
+
+def v2_0_sources(
+    metadata: MetadataReader, fields: Sequence[Field], column_indices: Mapping[int, int] | None = None
+) -> list[FieldSource]:
+    """How the fields of a projection are read.
+
+    Args:
+        metadata: the open file.
+        fields: top-level fields, possibly pruned to some of their members.
+        column_indices: field id → column, as a manifest records it; None = derived from the file's own schema.
+
+    Raises:
+        CorruptDataError: the columns do not fit the schema or each other.
+        UnsupportedEncodingError: a page is described in a way that is not read here.
+    """
+    columns = assigned_columns(metadata, column_indices)
+    wanted = {columns[node.id] for top in fields for node in top.walk() if node.id in columns}
+    metadata.columns(sorted(wanted))
+    tree = _Tree(metadata, columns)
+    sources: list[FieldSource] = []
+    for top in fields:
+        node = tree.node(top)
+        node.check_rows(metadata.num_rows)
+        sources.append(_Source(top, node, metadata.is_mapped))
+    return sources
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowSegment:
+    """Rows ``[start, stop)`` of the file, for one top-level field.
+
+    Attributes:
+        start: first row.
+        stop: end of the rows.
+        num_bytes: encoded bytes, in proportion to the rows.
+    """
+
+    start: int
+    stop: int
+    num_bytes: int
+
+
+class _Source:
+    """See ``FieldSource``."""
+
+    __slots__ = ("_bits_per_row", "_is_mapped", "_node", "_reads_whole_pages", "field")
+
+    def __init__(self, field: Field, node: Node, is_mapped: bool) -> None:
+        self.field = field
+        self._node = node
+        self._is_mapped = is_mapped
+        self._bits_per_row = bits_per_row(arrow_type(field))
+        self._reads_whole_pages = any(_has_compression(column) for column in (*node.columns, *node.below))
+
+    def plan(self, start: int, stop: int, *, batch_rows: int | None = None) -> list[RowSegment]:
+        """Cut rows into segments."""
+        if start >= stop:
+            return []
+        columns = self._node.columns
+        edges = np.unique(np.concatenate([column.edges for column in columns] + [np.array([start, stop])]))
+        within = edges[(edges >= start) & (edges <= stop)].tolist()
+        segments = []
+        for first, last in itertools.pairwise(within):
+            num_bytes = self._bytes_of(first, last)
+            num_pieces = self._num_pieces(last - first, num_bytes, batch_rows)
+            step = -(-(last - first) // num_pieces)
+            step += -step % _ROWS_UNIT if num_pieces > 1 and step > _ROWS_UNIT else 0
+            for at in range(first, last, step):
+                end = min(at + step, last)
+                share = num_bytes * (end - at) // (last - first)
+                segments.append(RowSegment(start=at, stop=end, num_bytes=share))
+        return segments
+
+    def first_ranges(self, segment: Segment) -> list[ByteRange]:
+        """Bytes that are wanted before anything is known."""
+        steps = self._node.decode(Spans.single(segment.start, segment.stop))
+        return first_ranges(steps, is_mapped=self._is_mapped)
+
+    def decode(self, segment: Segment, read: Read) -> pa.Array:
+        """The rows of one segment."""
+        steps = self._node.decode(Spans.single(segment.start, segment.stop))
+        return joined(run(steps, read, is_mapped=self._is_mapped))
+
+    def take(self, rows: NDArray[np.int64], read: Read) -> list[pa.Array]:
+        """Single rows."""
+        if not len(rows):
+            return [pa.nulls(0, arrow_type(self.field))]
+        steps = np.diff(rows)
+        has_repetition = bool((steps == 0).any())
+        points = rows[np.concatenate(([True], steps != 0))] if has_repetition else rows
+        arrays = run(self._node.decode(Spans.of_points(points)), read, is_mapped=self._is_mapped)
+        if not has_repetition:
+            return arrays
+        return [joined(arrays).take(pa.array(np.cumsum(np.concatenate(([0], steps != 0)))))]
+
+    def _bytes_of(self, start: int, stop: int) -> int:
+        rows = Spans.single(start, stop)
+        own = sum(column.bytes_of(rows) for column in self._node.columns)
+        total_rows = max((column.num_rows for column in self._node.columns), default=0)
+        below = sum(column.num_bytes for column in self._node.below)
+        return own + (below * (stop - start) // total_rows if total_rows else 0)
+
+    def _num_pieces(self, num_rows: int, num_bytes: int, batch_rows: int | None) -> int:
+        if self._reads_whole_pages:
+            # Every piece would unpack all of it again.
+            return 1
+        num_bytes = max(num_bytes, num_rows * self._bits_per_row // 8)
+        return max(1, -(-num_bytes // _SEGMENT_BYTES), -(-num_rows // _SEGMENT_ROWS))
+
+
+class _Tree:
+    """Builds the nodes of fields from the columns of one file."""
+
+    def __init__(self, metadata: MetadataReader, columns: Mapping[int, int]) -> None:
+        self._metadata = metadata
+        self._columns = columns
+
+    def node(self, field: Field) -> Node:
+        """What reads a field.
+
+        Raises:
+            CorruptDataError: the file has no column for it.
+        """
+        if field.is_struct and not (field.is_blob and field.id in self._columns):
+            return self._struct(field)
+        metadata, pages = self._column(field)
+        if metadata.is_blob:
+            return self._blob(field, pages)
+        dtype = arrow_type(field)
+        if field.is_list:
+            return ListNode.of(dtype, pages, self.node(field.children[0]))
+        if is_variable_width(dtype) and first_arm(metadata) == "list":
+            return BytesNode(dtype, self._old_string(field, pages))
+        return ValueNode(dtype, pages)
+
+    def _struct(self, field: Field) -> Node:
+        dtype = arrow_type(field)
+        header: ColumnPages | None = None
+        if field.id in self._columns:
+            metadata, header = self._column(field)
+            arm = first_arm(metadata)
+            if arm == "packed_struct" or (arm is None and field.is_packed):
+                return self._packed(field, header)
+            if arm not in ("struct", None):
+                raise CorruptDataError(f"{header.where}: the header of struct {field.name!r} is encoded as {arm}")
+            if len(metadata.pages) != 1:
+                raise CorruptDataError(
+                    f"{header.where}: struct {field.name!r} has {len(metadata.pages)} header pages, expected 1"
+                )
+        return StructNode(dtype, header, tuple(self.node(child) for child in field.children))
+
+    def _packed(self, field: Field, pages: ColumnPages) -> Node:
+        full = self._metadata.schema.find(field.id) or field
+        names = [child.id for child in full.children]
+        missing = [child.name for child in field.children if child.id not in names]
+        if missing:
+            raise CorruptDataError(f"{pages.where}: packed struct {field.name!r} has no member {missing[0]!r}")
+        chosen = tuple(names.index(child.id) for child in field.children)
+        return PackedNode(arrow_type(field), ValueNode(arrow_type(full), pages), chosen)
+
+    def _blob(self, field: Field, pages: ColumnPages) -> Node:
+        descriptors = ValueNode(_DESCRIPTOR_TYPE, pages)
+        dtype = arrow_type(field)
+        if dtype == _DESCRIPTOR_TYPE:
+            return descriptors
+        if not is_variable_width(dtype):
+            raise CorruptDataError(f"{pages.where}: a column of type {dtype} cannot hold blobs")
+        return BlobNode(dtype, descriptors, self._metadata.num_bytes)
+
+    def _old_string(self, field: Field, pages: ColumnPages) -> ListNode:
+        index = self._columns[field.id] + 1
+        if index >= self._metadata.footer.num_columns:
+            raise CorruptDataError(f"{pages.where}: the bytes of {field.name!r} are missing")
+        _, values = self._pages(index)
+        return ListNode.of(pa.list_(pa.uint8()), pages, ValueNode(pa.uint8(), values))
+
+    def _column(self, field: Field) -> tuple[ColumnMetadata, ColumnPages]:
+        index = self._columns.get(field.id)
+        if index is None:
+            raise CorruptDataError(f"{self._metadata.path}: field {field.name!r} ({field.id}) has no column")
+        return self._pages(index)
+
+    def _pages(self, index: int) -> tuple[ColumnMetadata, ColumnPages]:
+        where = f"{self._metadata.path}: column {index}"
+        [metadata] = self._metadata.columns([index])
+        try:
+            for page in metadata.pages:
+                selected_arm(page.array_encoding)
+        except LanceError as error:
+            raise type(error)(f"{where}: {error.message}", **error.context) from error
+        return metadata, ColumnPages(metadata, where)
+
+
+def _has_compression(column: ColumnPages) -> bool:
+    """Whether a page has a buffer that is packed as a whole."""
+    return any(is_packed(page.array_encoding) for page in column.pages)

@@ -1,0 +1,170 @@
+"""Nodes whose rows are runs of the rows of another node: lists, and the strings of early releases.
+
+Pages of items need not end where pages of offsets end. Where the items of an offsets page start is the sum of what the
+pages before it announce.
+
+Source: ``lance.encodings.List``; behaviour of pylance 14.0.2, and of 0.12 and 0.13 for strings.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from lance_core.encodings.kernels.bits import pack_mask
+from lance_core.encodings.v2_0.api import MAX_INT32
+from lance_core.encodings.v2_0.ends import Ends
+from lance_core.encodings.v2_0.list import read_lists
+from lance_core.encodings.v2_0.registry import selected_arm
+from lance_core.encodings.v2_0.spans import MAX_POSITION, Spans
+from lance_core.encodings.v2_0.strings import Strings, array_from_strings
+from lance_core.errors import CorruptDataError, NotSupportedError
+from lance_core.file.v2_0.column_pages import joined
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from lance_core.encodings.v2_0.api import PageBuffers, Steps
+    from lance_core.file.column_metadata import Page
+    from lance_core.file.v2_0.column_pages import ColumnPages
+    from lance_core.file.v2_0.nodes import Node
+
+__all__ = ["BytesNode", "ListNode"]
+
+
+@dataclass(frozen=True, slots=True)
+class ListNode:
+    """A list.
+
+    Attributes:
+        dtype: its Arrow type.
+        pages: the offsets column.
+        item: the items; pages of items are not cut where those of offsets are.
+        item_starts: (num_pages + 1,) int64: first item of each offsets page, and the number of items.
+    """
+
+    dtype: pa.DataType
+    pages: ColumnPages
+    item: Node
+    item_starts: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, dtype: pa.DataType, pages: ColumnPages, item: Node) -> ListNode:
+        """Line up offsets and items.
+
+        Raises:
+            CorruptDataError: the pages count more or fewer items than there are.
+        """
+        counts = []
+        for index, page in enumerate(pages.pages):
+            arm = selected_arm(page.array_encoding)
+            if arm != "list":
+                raise CorruptDataError(f"{pages.where}, page {index} of a list is encoded as {arm}")
+            counts.append(page.array_encoding.list.num_items)
+        if sum(counts) >= MAX_POSITION:
+            raise CorruptDataError(f"{pages.where}: lists of {sum(counts)} items")
+        item_starts = np.zeros(len(counts) + 1, np.int64)
+        np.cumsum(counts, out=item_starts[1:])
+        item.check_rows(int(item_starts[-1]))
+        return cls(dtype, pages, item, item_starts)
+
+    @property
+    def columns(self) -> Sequence[ColumnPages]:
+        """See ``Node``."""
+        return [self.pages]
+
+    @property
+    def below(self) -> Sequence[ColumnPages]:
+        """See ``Node``."""
+        return [*self.item.columns, *self.item.below]
+
+    def check_rows(self, expected: int) -> None:
+        """See ``Node``."""
+        self.pages.check_rows(expected)
+
+    def decode(self, rows: Spans) -> Steps[list[pa.Array]]:
+        """See ``Node``."""
+        ends = yield from self.read_ends(rows)
+        items = yield from self.item.decode(ends.wanted)
+        return [_list_array(self.dtype, ends, joined(items))]
+
+    def read_ends(self, rows: Spans) -> Steps[Ends]:
+        """Where the items of some lists are, counted over all pages."""
+        split = self.pages.split(rows)
+        parts: list[Ends] = yield from self.pages.decode(rows, _read_list_page)
+        if not parts:
+            return Ends(np.zeros(1, np.int64), None, Spans.single(0, 0))
+        wanted = [
+            ends.wanted.shifted(int(self.item_starts[index])) for (index, _), ends in zip(split, parts, strict=True)
+        ]
+        if len(parts) == 1:
+            return Ends(parts[0].offsets, parts[0].validity, wanted[0])
+        totals = np.cumsum([0] + [each.total for each in wanted])
+        offsets = [ends.offsets[:-1].astype(np.int64) + before for ends, before in zip(parts, totals[:-1], strict=True)]
+        all_wanted = Spans.of(
+            np.concatenate([each.starts for each in wanted]), np.concatenate([each.stops for each in wanted])
+        )
+        validity = None
+        if any(ends.validity is not None for ends in parts):
+            masks = [
+                np.ones(len(ends.offsets) - 1, np.bool_) if ends.validity is None else ends.validity for ends in parts
+            ]
+            validity = np.concatenate(masks)
+        return Ends(np.concatenate([*offsets, totals[-1:]]), validity, all_wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class BytesNode:
+    """Strings of releases 0.12 and 0.13: lists of single bytes.
+
+    Attributes:
+        dtype: one of the four variable-width types.
+        lists: offsets and bytes.
+    """
+
+    dtype: pa.DataType
+    lists: ListNode
+
+    @property
+    def columns(self) -> Sequence[ColumnPages]:
+        """See ``Node``."""
+        return self.lists.columns
+
+    @property
+    def below(self) -> Sequence[ColumnPages]:
+        """See ``Node``."""
+        return self.lists.below
+
+    def check_rows(self, expected: int) -> None:
+        """See ``Node``."""
+        self.lists.check_rows(expected)
+
+    def decode(self, rows: Spans) -> Steps[list[pa.Array]]:
+        """See ``Node``."""
+        ends = yield from self.lists.read_ends(rows)
+        items = yield from self.lists.item.decode(ends.wanted)
+        data = joined(items)
+        values = data.buffers()[1]
+        strings = Strings(ends.offsets, values if values is not None else pa.py_buffer(b""), ends.validity)
+        return [array_from_strings(strings, self.dtype, "lists of bytes")]
+
+
+def _read_list_page(page: Page, rows: Spans, buffers: PageBuffers) -> Steps[Ends]:
+    return (yield from read_lists(page.array_encoding.list, rows, buffers))
+
+
+def _list_array(dtype: pa.DataType, ends: Ends, items: pa.Array) -> pa.Array:
+    offsets = ends.offsets
+    if pa.types.is_large_list(dtype):
+        offsets = offsets.astype(np.int64, copy=False)
+    else:
+        if int(offsets[-1]) > MAX_INT32:
+            raise NotSupportedError(f"{int(offsets[-1])} items in one array of type {dtype}: read fewer rows at once")
+        offsets = offsets.astype(np.int32, copy=False)
+    bitmap = None if ends.validity is None else pa.py_buffer(pack_mask(ends.validity))
+    return pa.Array.from_buffers(dtype, len(offsets) - 1, [bitmap, pa.py_buffer(offsets)], children=[items])

@@ -1,0 +1,170 @@
+"""The columns of a 2.0 file as a tree: what decodes the rows of one field from the pages of its columns.
+
+::
+
+    ValueNode     one column; every page is a tree of encodings
+    StructNode    the members side by side
+    PackedNode    one column with all members
+    ListNode      offsets column; the items are the rows of the node below       list_nodes.py
+    BytesNode     old strings: a list column over one of single bytes            list_nodes.py
+    BlobNode      (position, size) pairs; the values lie outside the pages       blob_node.py
+
+Source: ``lance.file.v2.ColumnMetadata``; behaviour of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import pyarrow as pa
+
+from lance_core.encodings.v2_0.api import checked_values, is_variable_width, may_be_invalid, together
+from lance_core.encodings.v2_0.registry import decode_array
+from lance_core.file.v2_0.column_pages import joined
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lance_core.encodings.v2_0.api import PageBuffers, Steps
+    from lance_core.encodings.v2_0.spans import Spans
+    from lance_core.file.column_metadata import Page
+    from lance_core.file.v2_0.column_pages import ColumnPages
+
+__all__ = ["Node", "PackedNode", "StructNode", "ValueNode"]
+
+
+class Node(Protocol):
+    """Rows of one field."""
+
+    @property
+    def columns(self) -> Sequence[ColumnPages]:
+        """Columns whose rows are the node's own, not items of its lists."""
+
+    @property
+    def below(self) -> Sequence[ColumnPages]:
+        """Columns of the items."""
+
+    def check_rows(self, expected: int) -> None:
+        """Compare the rows of every column with what the rest of the file says.
+
+        Raises:
+            CorruptDataError: they differ.
+        """
+
+    def decode(self, rows: Spans) -> Steps[list[pa.Array]]:
+        """The rows, as arrays that follow each other; of no rows, one empty array."""
+
+
+@dataclass(frozen=True, slots=True)
+class ValueNode:
+    """A field with one column.
+
+    Attributes:
+        dtype: its Arrow type.
+        pages: its pages.
+    """
+
+    dtype: pa.DataType
+    pages: ColumnPages
+
+    @property
+    def columns(self) -> Sequence[ColumnPages]:
+        """See ``Node``."""
+        return [self.pages]
+
+    @property
+    def below(self) -> Sequence[ColumnPages]:
+        """See ``Node``."""
+        return []
+
+    def check_rows(self, expected: int) -> None:
+        """See ``Node``."""
+        self.pages.check_rows(expected)
+
+    def decode(self, rows: Spans) -> Steps[list[pa.Array]]:
+        """See ``Node``."""
+        return (yield from self.pages.decode(rows, self._page)) or [pa.nulls(0, self.dtype)]
+
+    def _page(self, page: Page, rows: Spans, buffers: PageBuffers) -> Steps[pa.Array]:
+        array = yield from decode_array(page.array_encoding, self.dtype, rows, buffers)
+        # Strings have been checked where they were made.
+        has_more = not is_variable_width(self.dtype) and may_be_invalid(self.dtype)
+        return checked_values(array) if has_more else array
+
+
+@dataclass(frozen=True, slots=True)
+class PackedNode:
+    """A packed struct of which some members may be left out.
+
+    Attributes:
+        dtype: the wanted type.
+        stored: the members as they lie in the file.
+        chosen: positions of the wanted ones.
+    """
+
+    dtype: pa.DataType
+    stored: ValueNode
+    chosen: tuple[int, ...]
+
+    @property
+    def columns(self) -> Sequence[ColumnPages]:
+        """See ``Node``."""
+        return self.stored.columns
+
+    @property
+    def below(self) -> Sequence[ColumnPages]:
+        """See ``Node``."""
+        return []
+
+    def check_rows(self, expected: int) -> None:
+        """See ``Node``."""
+        self.stored.check_rows(expected)
+
+    def decode(self, rows: Spans) -> Steps[list[pa.Array]]:
+        """See ``Node``."""
+        arrays = yield from self.stored.decode(rows)
+        return [
+            pa.Array.from_buffers(
+                self.dtype, len(array), [None], children=[array.field(index) for index in self.chosen]
+            )
+            for array in arrays
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class StructNode:
+    """A struct whose members have columns of their own; never null.
+
+    Attributes:
+        dtype: its Arrow type.
+        header: the header column; None when the file that has it is another one.
+        members: one node per member.
+    """
+
+    dtype: pa.DataType
+    header: ColumnPages | None
+    members: tuple[Node, ...]
+
+    @property
+    def columns(self) -> Sequence[ColumnPages]:
+        """See ``Node``."""
+        return [column for member in self.members for column in member.columns]
+
+    @property
+    def below(self) -> Sequence[ColumnPages]:
+        """See ``Node``."""
+        return [column for member in self.members for column in member.below]
+
+    def check_rows(self, expected: int) -> None:
+        """See ``Node``."""
+        if self.header is not None:
+            self.header.check_rows(expected)
+        for member in self.members:
+            member.check_rows(expected)
+
+    def decode(self, rows: Spans) -> Steps[list[pa.Array]]:
+        """See ``Node``."""
+        parts = yield from together([member.decode(rows) for member in self.members])
+        members = [joined(arrays) for arrays in parts]
+        return [pa.Array.from_buffers(self.dtype, rows.total, [None], children=members)]

@@ -1,0 +1,100 @@
+"""Ranges of a local file: copied when they are small, else views of a mapping that lives as long as the views.
+
+Every call maps anew and maps no more than the ranges span, so that what was read leaves memory with the last buffer
+that shows it, however large the file is.
+
+Source: own measurements: a ``pread`` of 4 KiB takes 0.5 us, a mapping 4 us and a page fault for every first look.
+"""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from lance_core.errors import CorruptDataError
+from lance_core.io.byte_range import ByteRange
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["read_file_ranges", "read_whole_file"]
+
+_COPIED_BYTES: Final = 128 * 1024
+"""Up to this many bytes are copied. A process has some 65,000 mappings at most, which small ones would use up."""
+
+_COPIED_RANGES: Final = 16
+_SPARSE: Final = 4
+"""Many ranges that fill less than this part of what they span are copied: a page fault for each costs more."""
+
+
+def read_whole_file(path: str) -> pa.Buffer:
+    """All bytes of a file.
+
+    Raises:
+        OSError: as the operating system has it.
+    """
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        [buffer] = _read(descriptor, path, [ByteRange(0, os.fstat(descriptor).st_size)])
+    finally:
+        os.close(descriptor)
+    return buffer
+
+
+def read_file_ranges(path: str, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
+    """Parts of a file, in the order asked.
+
+    Raises:
+        CorruptDataError: a range ends behind the file.
+        OSError: as the operating system has it.
+    """
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        file_bytes = os.fstat(descriptor).st_size
+        for wanted in ranges:
+            if wanted.stop > file_bytes:
+                raise CorruptDataError(
+                    f"{path}: bytes [{wanted.start}, {wanted.stop}) are wanted, the file has {file_bytes}",
+                    path=path,
+                    offset=wanted.start,
+                    expected=wanted.stop,
+                    found=file_bytes,
+                )
+        return _read(descriptor, path, ranges)
+    finally:
+        os.close(descriptor)
+
+
+def _read(descriptor: int, path: str, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
+    num_bytes = sum(wanted.num_bytes for wanted in ranges)
+    if len(ranges) <= _COPIED_RANGES and num_bytes <= _COPIED_BYTES:
+        return [_copied(descriptor, path, wanted) for wanted in ranges]
+    start = min(wanted.start for wanted in ranges) // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
+    stop = max(wanted.stop for wanted in ranges)
+    if len(ranges) > _COPIED_RANGES and num_bytes * _SPARSE < stop - start:
+        return [_copied(descriptor, path, wanted) for wanted in ranges]
+    try:
+        view = mmap.mmap(descriptor, stop - start, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ, offset=start)
+    except OSError as error:
+        # Too many mappings, or no room in the address space.
+        if error.errno != errno.ENOMEM:
+            raise
+        return [_copied(descriptor, path, wanted) for wanted in ranges]
+    mapping = pa.py_buffer(view)
+    return [mapping.slice(wanted.start - start, wanted.num_bytes) for wanted in ranges]
+
+
+def _copied(descriptor: int, path: str, wanted: ByteRange) -> pa.Buffer:
+    parts = []
+    at = wanted.start
+    while at < wanted.stop:
+        part = os.pread(descriptor, wanted.stop - at, at)
+        if not part:
+            raise CorruptDataError(f"{path}: the file ends at byte {at} while it is read", path=path, offset=at)
+        parts.append(part)
+        at += len(part)
+    return pa.py_buffer(parts[0] if len(parts) == 1 else b"".join(parts))

@@ -1,0 +1,139 @@
+"""The three shapes of a blob column: as a table declares it, as its files store it, as values.
+
+===========  ==========================================  =====================================================
+Generation   Declared in the schema of the table          Stored in data files, and returned by scans
+===========  ==========================================  =====================================================
+v1           large_binary, ``lance-encoding:blob``        struct of position, size
+v2           struct of data, uri, position, size, of      packed struct of kind, position, size, blob_id,
+             extension type ``lance.blob.v2``             blob_uri
+===========  ==========================================  =====================================================
+
+As values both are large_binary. The stored form of v2 is also that of the file's own schema, where its members have
+neither ids nor parents; files say large_binary for v1.
+
+**Source:** files and scans of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from lance_core.schema.field import BLOB_KEY, EXTENSION_NAME_KEY, PACKED_KEYS, Field
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lance_core.schema.field import Schema
+
+__all__ = [
+    "bytes_schema",
+    "complete_schema",
+    "file_schema",
+    "has_blobs",
+    "is_blob_v1",
+    "is_blob_v2",
+    "is_described",
+    "stored_field",
+    "stored_schema",
+]
+
+_TRUE: Final = b"true"
+_STORED_V1: Final = (
+    Field(name="position", logical_type="uint64"),
+    Field(name="size", logical_type="uint64"),
+)
+_STORED_V2: Final = (
+    Field(name="kind", logical_type="uint8", nullable=False),
+    Field(name="position", logical_type="uint64", nullable=False),
+    Field(name="size", logical_type="uint64", nullable=False),
+    Field(name="blob_id", logical_type="uint32", nullable=False),
+    Field(name="blob_uri", logical_type="string", nullable=False),
+)
+_DECLARED_V2: Final = (
+    Field(name="data", logical_type="large_binary"),
+    Field(name="uri", logical_type="string"),
+    Field(name="position", logical_type="uint64"),
+    Field(name="size", logical_type="uint64"),
+)
+
+
+def has_blobs(schema: Schema) -> bool:
+    """Whether a leaf of the schema is a blob, in whatever shape."""
+    return any(leaf.is_blob for leaf in schema.leaves())
+
+
+def is_blob_v2(field: Field) -> bool:
+    """True for the declared shape of v2."""
+    return field.is_blob and field.is_struct and not is_described(field)
+
+
+def is_blob_v1(field: Field) -> bool:
+    """True for the declared shape of v1."""
+    return field.is_blob and not field.is_struct
+
+
+def is_described(field: Field) -> bool:
+    """True for the stored shape of either."""
+    names = tuple(child.name for child in field.children)
+    return field.is_blob and names in (_names(_STORED_V1), _names(_STORED_V2))
+
+
+def stored_field(field: Field) -> Field:
+    """The field with every blob in it in the stored shape; the blob keeps its id."""
+    return _mapped(field, _stored)
+
+
+def stored_schema(schema: Schema) -> Schema:
+    """The schema with every blob in the stored shape; idempotent."""
+    return _schema_mapped(schema, _stored)
+
+
+def file_schema(schema: Schema) -> Schema:
+    """The schema that a data file of the table says it has: v2 in the stored shape, v1 as declared."""
+    return _schema_mapped(schema, lambda field: _stored(field) if is_blob_v2(field) else field)
+
+
+def bytes_schema(schema: Schema) -> Schema:
+    """The declared schema with every blob as large_binary: v1 as it is, v2 without the extension."""
+
+    def as_bytes(field: Field) -> Field:
+        if is_blob_v1(field):
+            return field
+        metadata = {key: value for key, value in field.metadata.items() if key != EXTENSION_NAME_KEY}
+        return replace(field, logical_type="large_binary", children=(), metadata=metadata, extension_name="")
+
+    return _schema_mapped(schema, as_bytes)
+
+
+def complete_schema(schema: Schema) -> Schema:
+    """The schema with all four members in every declared v2 field; tables may declare the first two only."""
+    return _schema_mapped(schema, lambda field: field.with_children(_DECLARED_V2) if is_blob_v2(field) else field)
+
+
+def _stored(field: Field) -> Field:
+    if is_described(field):
+        return field
+    if is_blob_v1(field):
+        return replace(field, logical_type="struct", children=_STORED_V1)
+    metadata = {BLOB_KEY: _TRUE, PACKED_KEYS[0]: _TRUE}
+    return replace(field, children=_STORED_V2, metadata=metadata, extension_name="")
+
+
+def _schema_mapped(schema: Schema, change: Callable[[Field], Field]) -> Schema:
+    if not has_blobs(schema):
+        return schema
+    return replace(schema, fields=tuple(_mapped(top, change) for top in schema.fields))
+
+
+def _mapped(field: Field, change: Callable[[Field], Field]) -> Field:
+    if field.is_blob:
+        return change(field)
+    if field.is_leaf:
+        return field
+    children = tuple(_mapped(child, change) for child in field.children)
+    return field if children == field.children else replace(field, children=children)
+
+
+def _names(fields: tuple[Field, ...]) -> tuple[str, ...]:
+    return tuple(field.name for field in fields)

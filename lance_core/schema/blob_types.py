@@ -1,0 +1,217 @@
+"""Blobs as Arrow columns: what callers hand over, in the reference's names.
+
+**Source:** ``lance.blob`` of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from lance_core.errors import InvalidInputError, InvalidTypeError
+from lance_core.schema.field import BLOB_V2
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["Blob", "BlobArray", "BlobType", "blob_array", "blob_field"]
+
+_MAX_U64: Final = 2**64 - 1
+_MEMBERS: Final = (
+    pa.field("data", pa.large_binary()),
+    pa.field("uri", pa.utf8()),
+    pa.field("position", pa.uint64()),
+    pa.field("size", pa.uint64()),
+)
+
+
+@dataclass(frozen=True)
+class Blob:
+    """One value to write: bytes, or a reference to bytes elsewhere. ``None`` stands for a null.
+
+    Attributes:
+        data: the bytes.
+        uri: where the bytes are.
+        position: start of a range of them; set together with ``size``.
+        size: length of the range, above 0.
+
+    Raises:
+        InvalidInputError: neither or both of bytes and reference, or half a range.
+    """
+
+    data: bytes | None = None
+    uri: str | None = None
+    position: int | None = None
+    size: int | None = None
+
+    def __post_init__(self) -> None:
+        """Check that there is exactly one representation."""
+        problem = self._problem()
+        if problem is not None:
+            raise InvalidInputError(problem)
+
+    @staticmethod
+    def from_bytes(data: bytes | bytearray | memoryview) -> Blob:
+        """A value given by its bytes."""
+        return Blob(data=bytes(data))
+
+    @staticmethod
+    def from_uri(uri: str, position: int | None = None, size: int | None = None) -> Blob:
+        """A value that lies elsewhere, whole or a range of it."""
+        if (position is not None and position < 0) or (size is not None and size < 0):
+            raise InvalidInputError("position and size of an external blob must not be negative")
+        return Blob(uri=uri, position=position, size=size)
+
+    @staticmethod
+    def empty() -> Blob:
+        """A value of no bytes, which is not null."""
+        return Blob(data=b"")
+
+    def _problem(self) -> str | None:
+        if self.data is not None and self.uri is not None:
+            return "a blob cannot have both data and uri"
+        if self.uri == "":
+            return "the uri of a blob cannot be empty"
+        if (self.position is not None or self.size is not None) and self.uri is None:
+            return "position and size of a blob need a uri"
+        if (self.position is None) != (self.size is None):
+            return "an external blob must set both position and size, or neither"
+        if self.data is None and self.uri is None:
+            return "a blob must set data or uri; use None for a null"
+        return "the size of an external blob's range must be greater than zero" if self.size == 0 else None
+
+
+class BlobType(pa.ExtensionType):  # type: ignore[misc]  # pyarrow has no types
+    """The extension type ``lance.blob.v2`` over a struct of data, uri, position, size; the last two may be missing."""
+
+    def __init__(self) -> None:
+        """With all four members."""
+        pa.ExtensionType.__init__(self, pa.struct(_MEMBERS), BLOB_V2)
+
+    def __arrow_ext_serialize__(self) -> bytes:  # pyarrow's name
+        """There are no parameters."""
+        return b""
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> BlobType:  # pyarrow's name
+        """The type over a storage that files or other libraries have."""
+        members = list(storage_type) if pa.types.is_struct(storage_type) else []
+        found = tuple((member.name, member.type) for member in members)
+        if found not in (_NAMES_AND_TYPES, _NAMES_AND_TYPES[:2]):
+            raise TypeError(f"the storage of {BLOB_V2} must be a struct of data, uri, position, size: {storage_type}")
+        instance = cls.__new__(cls)
+        pa.ExtensionType.__init__(instance, storage_type, BLOB_V2)
+        return instance
+
+    def __arrow_ext_class__(self) -> type[BlobArray]:  # pyarrow's name
+        """Arrays of the type."""
+        return BlobArray
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle through the storage type."""
+        return type(self).__arrow_ext_deserialize__, (self.storage_type, b"")
+
+
+_NAMES_AND_TYPES: Final = tuple((member.name, member.type) for member in _MEMBERS)
+
+
+class BlobArray(pa.ExtensionArray):  # type: ignore[misc]  # pyarrow has no types
+    """An array of :class:`BlobType`; see :func:`blob_array`."""
+
+    @classmethod
+    def from_pylist(cls, values: Sequence[Any]) -> BlobArray:
+        """From bytes, URIs, :class:`Blob` and None.
+
+        Raises:
+            InvalidTypeError: a value is none of these.
+        """
+        blobs = [_as_blob(value) for value in values]
+        members = [
+            pa.array([None if blob is None else getattr(blob, member.name) for blob in blobs], member.type)
+            for member in _MEMBERS
+        ]
+        mask = pa.array([blob is None for blob in blobs], pa.bool_())
+        storage = pa.StructArray.from_arrays(members, fields=list(_MEMBERS), mask=mask)
+        array: BlobArray = pa.ExtensionArray.from_storage(BlobType(), storage)
+        return array
+
+
+def blob_array(values: Sequence[Any]) -> BlobArray:
+    """A column of blobs from Python values.
+
+    Args:
+        values: bytes-like (the value), str (the URI of the value), :class:`Blob`, or None (null).
+
+    Raises:
+        InvalidTypeError: a value is none of these.
+    """
+    return BlobArray.from_pylist(values)
+
+
+def blob_field(
+    name: str,
+    *,
+    nullable: bool = True,
+    inline_size_threshold: int | None = None,
+    dedicated_size_threshold: int | None = None,
+    pack_file_size_threshold: int | None = None,
+) -> pa.Field:
+    """The Arrow field of a blob column.
+
+    Args:
+        name: of the field.
+        nullable: whether nulls are allowed.
+        inline_size_threshold: values of up to so many bytes lie in the data file; 64 KiB by default.
+        dedicated_size_threshold: larger values get a file of their own; 4 MiB by default. Checked first.
+        pack_file_size_threshold: a file that several values share does not grow beyond; 1 GiB by default.
+
+    Raises:
+        InvalidInputError: a threshold is negative, too large, or 0 where that makes no sense.
+        InvalidTypeError: a threshold is not a whole number.
+    """
+    thresholds = {
+        "inline": _threshold("inline_size_threshold", inline_size_threshold, 0),
+        "dedicated": _threshold("dedicated_size_threshold", dedicated_size_threshold, 1),
+        "pack-file": _threshold("pack_file_size_threshold", pack_file_size_threshold, 1),
+    }
+    metadata = {
+        f"lance-encoding:blob-{key}-size-threshold": str(value)
+        for key, value in thresholds.items()
+        if value is not None
+    }
+    return pa.field(name, BlobType(), nullable=nullable, metadata=metadata or None)
+
+
+def _threshold(name: str, value: int | None, least: int) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InvalidTypeError(f"{name} must be an int, got {type(value).__name__}")
+    if not least <= value <= _MAX_U64:
+        raise InvalidInputError(f"{name} must be between {least} and {_MAX_U64}, found {value}")
+    return value
+
+
+def _as_blob(value: Any) -> Blob | None:
+    if value is None or isinstance(value, Blob):
+        return value
+    if isinstance(value, str):
+        return Blob(uri=value)
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return Blob(data=bytes(value))
+    # pylance's own Blob has the same attributes.
+    if type(value).__name__ == "Blob" and hasattr(value, "uri"):
+        return Blob(value.data, value.uri, value.position, value.size)
+    raise InvalidTypeError(f"a blob must be bytes-like, str (a URI), Blob, or None; got {type(value)}")
+
+
+def register() -> None:
+    """Make Arrow know the extension type, unless another library of this process has."""
+    with suppress(pa.ArrowKeyError):
+        pa.register_extension_type(BlobType())
+
+
+register()

@@ -1,0 +1,225 @@
+"""JSONB: the binary form of JSON documents that ``lance.json`` columns hold.
+
+::
+
+    document    container, or a scalar as one of kind 0x2, its number 0, with one entry
+    container   u32 kind (0x8 array, 0x4 object) << 28 | number of members
+                entries: array u32 x n; object u32 x n of the keys, then u32 x n of the values
+                bytes of everything that the entries describe, in their order
+    entry       kind << 28 | bytes:  0 null, 1 string, 2 number, 3 false, 4 true, 5 container
+    number      0x00 zero  0x10 NaN  0x20 infinity  0x30 -infinity
+                0x40 signed, 0x50 unsigned, 1, 2, 4 or 8 bytes; 0x60 double, 8 bytes
+
+Words and numbers are big-endian. Members of objects are sorted by the bytes of their keys. Integers outside 64 bits
+become doubles.
+
+**Source:** columns of pylance 14.0.2, compared byte for byte; the JSONB format of Databend.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from collections import Counter
+from typing import Any, Final
+
+from lance_core.errors import CorruptDataError, InvalidInputError
+
+__all__ = ["jsonb_from_text", "text_from_jsonb"]
+
+_ARRAY, _OBJECT, _SCALAR = 0x8, 0x4, 0x2
+_NULL, _STRING, _NUMBER, _FALSE, _TRUE, _CONTAINER = range(6)
+_ZERO, _NAN, _INFINITY, _MINUS_INFINITY, _SIGNED, _UNSIGNED, _DOUBLE = (number << 4 for number in range(7))
+
+_KIND_SHIFT: Final = 28
+_COUNT_MASK: Final = (1 << _KIND_SHIFT) - 1
+_WORD_BYTES: Final = 4
+_MAX_DEPTH: Final = 256
+_MAX_U64: Final = (1 << 64) - 1
+_MIN_I64: Final = -(1 << 63)
+_WIDTHS: Final = (1, 2, 4, 8)
+
+
+def jsonb_from_text(text: bytes) -> bytes:
+    """The binary form of a JSON text.
+
+    Raises:
+        InvalidInputError: not JSON, a key that occurs twice in one object, or a document nested more than 256 deep.
+    """
+    try:
+        value = json.loads(text.decode(), object_pairs_hook=_object, strict=False, parse_constant=_no_constant)
+        kind, data = _encoded(value, 0)
+    except RecursionError as error:
+        raise InvalidInputError(f"a document is nested more than {_MAX_DEPTH} deep") from error
+    except InvalidInputError:
+        raise
+    except ValueError as error:
+        raise InvalidInputError(f"not JSON: {error}") from error
+    if kind == _CONTAINER:
+        return data
+    return _word(_SCALAR, 0) + _word(kind, len(data)) + data
+
+
+def text_from_jsonb(data: bytes) -> str:
+    """The JSON text of a document, without blanks; NaN and infinities give null.
+
+    Raises:
+        CorruptDataError: not such a document.
+    """
+    if not data:
+        return "null"
+    kind, _ = _split(data, 0)
+    if kind == _SCALAR:
+        entry_kind, size = _split(data, _WORD_BYTES)
+        return _text(entry_kind, data, 2 * _WORD_BYTES, size, 0)
+    return _text(_CONTAINER, data, 0, len(data), 0)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        [(repeated, _)] = Counter(key for key, _ in pairs).most_common(1)
+        raise InvalidInputError(f"key {repeated!r} occurs twice in an object")
+    return found
+
+
+def _no_constant(name: str) -> Any:
+    raise InvalidInputError(f"{name} is not JSON")
+
+
+def _encoded(value: Any, depth: int) -> tuple[int, bytes]:
+    """Kind of the entry, and its bytes."""
+    if value is None:
+        return _NULL, b""
+    if value is True:
+        return _TRUE, b""
+    if value is False:
+        return _FALSE, b""
+    if isinstance(value, str):
+        return _STRING, value.encode()
+    if isinstance(value, int):
+        return _NUMBER, _integer(value)
+    if isinstance(value, float):
+        return _NUMBER, _double(value)
+    if depth >= _MAX_DEPTH:
+        raise InvalidInputError(f"a document is nested more than {_MAX_DEPTH} deep")
+    if isinstance(value, list):
+        return _CONTAINER, _container(_ARRAY, len(value), [_encoded(item, depth + 1) for item in value])
+    keys = sorted(value)
+    entries = [(_STRING, key.encode()) for key in keys]
+    entries += [_encoded(value[key], depth + 1) for key in keys]
+    return _CONTAINER, _container(_OBJECT, len(keys), entries)
+
+
+def _container(kind: int, count: int, entries: list[tuple[int, bytes]]) -> bytes:
+    words = [_word(entry, len(data)) for entry, data in entries]
+    return b"".join([_word(kind, count), *words, *(data for _, data in entries)])
+
+
+def _word(kind: int, count: int) -> bytes:
+    if count > _COUNT_MASK:
+        raise InvalidInputError(f"a document has {count} bytes or members in one place, at most {_COUNT_MASK} fit")
+    return (kind << _KIND_SHIFT | count).to_bytes(_WORD_BYTES, "big")
+
+
+def _integer(value: int) -> bytes:
+    if not _MIN_I64 <= value <= _MAX_U64:
+        return _double(float(value)) if abs(value) < 1 << 1024 else _double(math.copysign(math.inf, value))
+    if value == 0:
+        return bytes([_ZERO])
+    if value > 0:
+        width = next(width for width in _WIDTHS if value < 1 << (8 * width))
+        return bytes([_UNSIGNED]) + value.to_bytes(width, "big")
+    width = next(width for width in _WIDTHS if value >= -(1 << (8 * width - 1)))
+    return bytes([_SIGNED]) + value.to_bytes(width, "big", signed=True)
+
+
+def _double(value: float) -> bytes:
+    if math.isinf(value):
+        return bytes([_INFINITY if value > 0 else _MINUS_INFINITY])
+    return bytes([_DOUBLE]) + struct.pack(">d", value)
+
+
+def _split(data: bytes, at: int) -> tuple[int, int]:
+    if at + _WORD_BYTES > len(data):
+        raise CorruptDataError(f"a document of {len(data)} bytes ends inside an entry")
+    word = int.from_bytes(data[at : at + _WORD_BYTES], "big")
+    return word >> _KIND_SHIFT, word & _COUNT_MASK
+
+
+def _text(kind: int, data: bytes, start: int, size: int, depth: int) -> str:
+    """The text of the entry at ``data[start : start + size]``."""
+    stop = start + size
+    if stop > len(data):
+        raise CorruptDataError(f"an entry of a document of {len(data)} bytes ends at byte {stop}")
+    if kind in _CONSTANTS:
+        return _CONSTANTS[kind]
+    if kind == _STRING:
+        return _string_text(data[start:stop])
+    if kind == _NUMBER:
+        return _number_text(data[start:stop])
+    if kind != _CONTAINER:
+        raise CorruptDataError(f"an entry of kind {kind} is not known")
+    if depth >= _MAX_DEPTH:
+        raise CorruptDataError(f"a document is nested more than {_MAX_DEPTH} deep")
+    return _container_text(data, start, stop, depth)
+
+
+def _container_text(data: bytes, start: int, stop: int, depth: int) -> str:
+    kind, count = _split(data, start)
+    if kind not in (_ARRAY, _OBJECT):
+        raise CorruptDataError(f"a container of kind {kind} is not known")
+    num_entries = count * (1 + (kind == _OBJECT))
+    at = start + _WORD_BYTES * (1 + num_entries)
+    if at > stop:
+        raise CorruptDataError(f"a container of {num_entries} entries in {stop - start} bytes")
+    texts = []
+    for index in range(num_entries):
+        entry_kind, size = _split(data, start + _WORD_BYTES * (1 + index))
+        if at + size > stop:
+            raise CorruptDataError("an entry leaves its container")
+        texts.append(_text(entry_kind, data, at, size, depth + 1))
+        at += size
+    if kind == _ARRAY:
+        return f"[{','.join(texts)}]"
+    members = zip(texts[:count], texts[count:], strict=True)
+    return "{" + ",".join(f"{key}:{value}" for key, value in members) + "}"
+
+
+_CONSTANTS: Final = {_NULL: "null", _FALSE: "false", _TRUE: "true"}
+
+
+def _string_text(data: bytes) -> str:
+    try:
+        return json.dumps(data.decode(), ensure_ascii=False)
+    except UnicodeDecodeError as error:
+        raise CorruptDataError(f"a string is not UTF-8: {error}") from error
+
+
+def _number_text(data: bytes) -> str:
+    kind, body = data[:1], data[1:]
+    tag = kind[0] if kind else -1
+    if not body and tag == _ZERO:
+        return "0"
+    if not body and tag in (_NAN, _INFINITY, _MINUS_INFINITY):
+        return "null"
+    if tag in (_SIGNED, _UNSIGNED) and len(body) in _WIDTHS:
+        return str(int.from_bytes(body, "big", signed=tag == _SIGNED))
+    if tag == _DOUBLE and len(body) == struct.calcsize(">d"):
+        return _double_text(struct.unpack(">d", body)[0])
+    raise CorruptDataError(f"a number of kind {tag:#x} in {len(body)} bytes is not known")
+
+
+def _double_text(value: float) -> str:
+    """The shortest digits that give the value back, written as the reference writes them."""
+    if not math.isfinite(value):
+        return "null"
+    text = repr(value)
+    mantissa, exponent, power = text.partition("e-0")
+    if not exponent:
+        return text
+    if power != "5":
+        return f"{mantissa}e-{power}"
+    sign = "-" if value < 0 else ""
+    return f"{sign}0.0000{mantissa.removeprefix('-').replace('.', '')}"

@@ -1,0 +1,158 @@
+"""Values of dictionary columns that manifests of 0.1 tables keep.
+
+Data files of format 0.1 hold only the indices of a dictionary column; which value an index stands for is the same for
+every file of the table. The values lie in front of the other sections of the manifest file, and ``Field.dictionary`` of
+the field says where::
+
+    strings, binaries     bytes | i64 offset[n + 1]     offset of the offsets, n; offsets are positions in the file
+    integers              value[n]                      offset of the values, n
+
+Every commit writes them anew, as their positions belong to one manifest file. An empty string or binary reads as null:
+the format knows no other null. Manifests of tables of other formats have the message ``Field.dictionary`` too; it means
+nothing there, and is kept as it is.
+
+Source: ``lance.file.Dictionary``; manifests of pylance 14.0.2, byte for byte.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+
+from lance_core.errors import CorruptDataError, LanceError, NotSupportedError
+from lance_core.schema.convert import fields_from_proto
+from lance_core.schema.logical_types import arrow_type
+from lance_core.versions import LanceFileVersion
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lance_core.proto import pb_table
+
+__all__ = ["parse_dictionaries", "place_dictionaries"]
+
+_OFFSET: Final = np.dtype("<i8")
+_LEGACY_PAIRS: Final = ((0, 0), (0, 1), (0, 2))
+
+
+def parse_dictionaries(message: pb_table.Manifest, buffer: pa.Buffer | bytes, path: str) -> dict[int, pa.Array]:
+    """Read the values of every dictionary column that has some; only tables of format 0.1 have.
+
+    Args:
+        message: the manifest.
+        buffer: the whole manifest file.
+        path: where it was found, for error messages.
+
+    Returns:
+        Field id -> values.
+
+    Raises:
+        CorruptDataError: they lie outside the file, or are not of their type.
+        NotSupportedError: values of a type that format 0.1 does not have.
+    """
+    listed = {
+        field.id: field.dictionary
+        for field in message.fields
+        if field.HasField("dictionary") and field.logical_type.startswith("dict:")
+    }
+    if not listed or not _is_legacy(message):
+        return {}
+    data = pa.py_buffer(buffer)
+    found = {}
+    for field in fields_from_proto(message.fields, {}).walk():
+        if field.id not in listed:
+            continue
+        place = listed[field.id]
+        try:
+            found[field.id] = _read(data, arrow_type(field).value_type, place.offset, place.length)
+        except (CorruptDataError, pa.ArrowInvalid, UnicodeDecodeError) as error:
+            context = error.context if isinstance(error, LanceError) else {}
+            raise CorruptDataError(
+                f"manifest {path}: the dictionary of column {field.name!r}: {error}",
+                **{**context, "path": path, "field": field.id},
+            ) from error
+    return found
+
+
+def place_dictionaries(message: pb_table.Manifest, dictionaries: Mapping[int, pa.Array]) -> bytes:
+    """Lay out values from position 0 of a manifest file on, and record where they are.
+
+    Args:
+        message: the manifest; ``dictionary`` of its fields is set, or in a 0.1 table cleared where there are no values.
+        dictionaries: field id -> values; those without a field of the manifest are left out.
+
+    Returns:
+        The bytes.
+    """
+    is_legacy = _is_legacy(message)
+    parts: list[bytes] = []
+    position = 0
+    for field in message.fields:
+        values = dictionaries.get(field.id)
+        if values is None:
+            if is_legacy:
+                field.ClearField("dictionary")
+            continue
+        before, data = _written(values, position)
+        parts += [before, data]
+        field.dictionary.offset = position + len(before)
+        field.dictionary.length = len(values)
+        position += len(before) + len(data)
+    return b"".join(parts)
+
+
+def _is_legacy(message: pb_table.Manifest) -> bool:
+    if message.HasField("data_format"):
+        return message.data_format.version == LanceFileVersion.V0_1.value
+    first = next((file for fragment in message.fragments for file in fragment.files), None)
+    return first is not None and (first.file_major_version, first.file_minor_version) in _LEGACY_PAIRS
+
+
+def _read(data: pa.Buffer, value_type: pa.DataType, offset: int, length: int) -> pa.Array:
+    if not (pa.types.is_integer(value_type) or _has_offsets(value_type)):
+        raise NotSupportedError(f"dictionaries of {value_type} are not supported in format 0.1")
+    if length < 0 or offset < 0:
+        raise CorruptDataError(f"{length} values at position {offset}")
+    if pa.types.is_integer(value_type):
+        _require(data, offset, length * value_type.byte_width)
+        values = data.slice(offset, length * value_type.byte_width)
+        return pa.Array.from_buffers(value_type, length, [None, pa.py_buffer(values.to_pybytes())])
+    _require(data, offset, (length + 1) * _OFFSET.itemsize)
+    offsets = np.frombuffer(data, _OFFSET, length + 1, offset)
+    if offsets[0] < 0 or offsets[-1] > data.size or np.any(np.diff(offsets) < 0):
+        raise CorruptDataError("the offsets do not ascend, or lead out of the file")
+    binary = pa.LargeBinaryArray.from_buffers(
+        pa.large_binary(),
+        length,
+        [
+            pa.array(np.diff(offsets) != 0).buffers()[1],
+            pa.py_buffer((offsets - offsets[0]).tobytes()),
+            pa.py_buffer(data.slice(int(offsets[0]), int(offsets[-1] - offsets[0])).to_pybytes()),
+        ],
+    )
+    return binary.cast(value_type)
+
+
+def _written(values: pa.Array, position: int) -> tuple[bytes, bytes]:
+    """(what lies in front of the recorded position, what lies at it)."""
+    if not _has_offsets(values.type):
+        return b"", np.asarray(values.fill_null(0)).tobytes()
+    wide = values.cast(pa.large_binary()).fill_null(b"")
+    offsets = np.frombuffer(wide.buffers()[1], _OFFSET, len(wide) + 1, wide.offset * _OFFSET.itemsize)
+    content = wide.buffers()[2]
+    held = b"" if content is None else content.slice(int(offsets[0]), int(offsets[-1] - offsets[0])).to_pybytes()
+    return held, (offsets - offsets[0] + position).astype(_OFFSET).tobytes()
+
+
+def _require(data: pa.Buffer, offset: int, num_bytes: int) -> None:
+    if offset + num_bytes > data.size:
+        raise CorruptDataError(f"{num_bytes} bytes at position {offset} of a file with {data.size}")
+
+
+def _has_offsets(data_type: pa.DataType) -> bool:
+    return any(
+        is_kind(data_type)
+        for is_kind in (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
+    )

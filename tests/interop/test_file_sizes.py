@@ -1,0 +1,91 @@
+"""Files are at most 5 % larger than those of pylance, whatever the values repeat, and read back as they were."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from lance.file import LanceFileReader as ReferenceReader
+from lance.file import LanceFileWriter as ReferenceWriter
+
+from lance_core.errors import InvalidInputError
+from lance_core.file.lance_file import LanceFileWriter
+
+NUM_ROWS = 20_000
+MOST = 1.05
+PREFIX = "lance-encoding:"
+
+
+def _columns() -> dict[str, pa.Array]:
+    rng = np.random.default_rng(0)
+    n = NUM_ROWS
+    few = np.repeat(rng.integers(0, 1000, n // 10), 10)
+    return {
+        "runs of 10": pa.array(few),
+        "runs of 10, nulls": pa.array(few, mask=np.repeat(rng.random(n // 10) < 0.1, 10)),
+        "runs of 2": pa.array(np.repeat(rng.integers(0, 1 << 30, n // 2), 2).astype("i4")),
+        "extremes": pa.array(rng.choice(np.array([-1, 0, (1 << 63) - 1]), n)),
+        "float32, few": pa.array(rng.choice(np.array([0, 1, np.nan], "f4"), n)),
+        "float64, few": pa.array(rng.choice(np.array([0, 1, 2.5, -1]), n)),
+        "zipf": pa.array(np.minimum(rng.zipf(1.3, n), 10**6)),
+        "skewed": pa.array(np.exp(rng.standard_normal(n) * 3).astype("i8")),
+        "mostly zero": pa.array(np.where(rng.random(n) < 0.7, 0, rng.integers(0, 1 << 40, n))[:5000]),
+        "outliers": pa.array(np.where(np.arange(5000) % 1000 == 5, 1 << 60, rng.integers(0, 4, 5000))),
+        "sequence": pa.array(np.arange(n)),
+        "decimals": pa.array(np.round(rng.random(n) * 100, 2)),
+        "users": pa.array([f"user_{number}" for number in rng.integers(0, 1250, 5000)]),
+        "users, zipf": pa.array([f"user_{number}" for number in np.minimum(rng.zipf(1.3, n), 10**5)]),
+        "letters": pa.array([chr(97 + number) for number in rng.integers(0, 26, 5000)]),
+    }
+
+
+COLUMNS = _columns()
+
+
+def sizes(tmp_path, column, version, metadata=None):
+    metadata = {PREFIX + key: value for key, value in (metadata or {}).items()}
+    schema = pa.schema([pa.field("c", column.type, metadata=metadata)])
+    table = pa.table([column], schema=schema)
+    paths = [tmp_path / "ours.lance", tmp_path / "theirs.lance"]
+    for path, writer in zip(paths, (LanceFileWriter, ReferenceWriter), strict=True):
+        with writer(str(path), schema, version=version) as file:
+            for batch in table.to_batches():
+                file.write_batch(batch)
+    read = ReferenceReader(str(paths[0])).read_all(batch_size=NUM_ROWS).to_table()["c"].combine_chunks()
+    if pa.types.is_floating(column.type):
+        assert np.array_equal(read.to_numpy(), column.to_numpy(), equal_nan=True)
+    else:
+        assert read.equals(column)
+    return [path.stat().st_size for path in paths]
+
+
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+@pytest.mark.parametrize("name", COLUMNS)
+def test_default_options(tmp_path, name, version):
+    ours, theirs = sizes(tmp_path, COLUMNS[name], version)
+    assert ours <= MOST * theirs
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "metadata"),
+    [
+        ("runs of 10", "2.2", {"structural-encoding": "fullzip"}),
+        ("skewed", "2.2", {"structural-encoding": "fullzip", "compression": "zstd"}),
+        ("runs of 10", "2.2", {"compression": "zstd"}),
+        ("extremes", "2.1", {"compression": "zstd", "bss": "on"}),
+        ("zipf", "2.2", {"minichunk-size": "0", "compression-level": "99"}),
+        ("zipf", "2.1", {"minichunk-size": "abc", "compression-level": "-3"}),
+        ("runs of 2", "2.1", {"rle-threshold": "2.0", "dict-divisor": "0"}),
+    ],
+)
+def test_with_metadata(tmp_path, name, version, metadata):
+    ours, theirs = sizes(tmp_path, COLUMNS[name], version, metadata)
+    assert ours <= MOST * theirs
+
+
+def test_an_unknown_compression_is_refused_before_a_byte(tmp_path):
+    schema = pa.schema([pa.field("c", pa.int64(), metadata={PREFIX + "compression": "gzip"})])
+    path = tmp_path / "refused.lance"
+    with pytest.raises(InvalidInputError, match="gzip"), LanceFileWriter(str(path), schema, version="2.2"):
+        pass
+    assert not path.exists()

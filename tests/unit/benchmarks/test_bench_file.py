@@ -1,0 +1,29 @@
+"""The benchmark of data files still works; what it measures is nobody's business here."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+SCRIPT = Path(__file__).parents[3] / "benchmarks" / "bench_file.py"
+
+
+COLUMNS = ["int64_nulls", "string_unique", "vector_128", "list_int32"]
+
+
+def test_every_operation_is_measured_on_equal_values(tmp_path):
+    output = tmp_path / "figures.json"
+    command = [sys.executable, str(SCRIPT), "--rows", "400", "--runs", "1", "--no-memory", "--versions", "2.2"]
+    done = subprocess.run(
+        [*command, "--workdir", str(tmp_path), "--json", str(output), "--columns", *COLUMNS],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "LANCE_CORE_COMPILED": "0"},
+    )
+    assert done.returncode == 0, done.stderr
+    figures = json.loads(output.read_text())["figures"]
+    assert len(figures) == len(COLUMNS) * 4
+    assert all(figure["ratio"] > 0 for figure in figures)
+    assert "geometric mean" in done.stdout

@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from lance_core.encodings.v2_0.spans import Spans
+from lance_core.errors import CorruptDataError, InvalidInputError
+from lance_core.proto import pb20
+from tests.support.pages_v2_0 import binary, decode, encode, flat, no_nulls, u64
+
+TYPES = [pa.string(), pa.large_string(), pa.binary(), pa.large_binary()]
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_ends_bytes_and_nulls(dtype: pa.DataType) -> None:
+    array = pa.array([b"ab", None, b""], pa.binary()).cast(dtype)
+    encoding, buffers = encode(array)
+    assert buffers == [u64(2, 5, 2), b"ab"]
+    assert encoding == binary(3, no_nulls(flat(64, 0)), flat(8, 1))
+    assert decode(encoding, buffers, dtype, 3).equals(array)
+
+
+def test_the_adjustment_itself_is_a_null() -> None:
+    encoding, buffers = encode(pa.array(["", None]))
+    assert (encoding.binary.null_adjustment, buffers) == (1, [u64(0, 1), b""])
+    assert decode(encoding, buffers, pa.string(), 2).to_pylist() == ["", None]
+
+
+def test_a_page_of_nulls_and_a_page_without_rows() -> None:
+    encoding, buffers = encode(pa.nulls(3, pa.string()))
+    assert (encoding.binary.null_adjustment, buffers) == (1, [u64(1, 1, 1), b""])
+    encoding, buffers = encode(pa.array([], pa.string()))
+    assert (encoding.binary.null_adjustment, buffers) == (0, [b"", b""])
+
+
+def test_bytes_under_nulls_advance_the_ends() -> None:
+    offsets = pa.py_buffer(np.array([0, 2, 4, 6], np.int32))
+    array = pa.Array.from_buffers(pa.string(), 3, [pa.py_buffer(b"\x05"), offsets, pa.py_buffer(b"aabbcc")])
+    encoding, buffers = encode(array)
+    assert buffers == [u64(2, 11, 6), b"aabbcc"]
+    for rows in ([0], [1], [2], [0, 2], [1, 2]):
+        found = decode(encoding, buffers, pa.string(), Spans.of_points(np.array(rows)))
+        assert found.to_pylist() == [["aa", None, "cc"][row] for row in rows]
+
+
+@pytest.mark.parametrize(
+    "encoding",
+    [
+        binary(100, flat(64, 0), flat(8, 1)),
+        binary(1 << 60, no_nulls(flat(64, 0)), no_nulls(flat(8, 1))),
+        no_nulls(binary(7, flat(64, 0), flat(8, 1))),
+    ],
+    ids=["bare offsets", "wrapped bytes of 0.14 and a huge adjustment", "wrapped whole"],
+)
+def test_other_forms(encoding: pb20.ArrayEncoding) -> None:
+    assert decode(encoding, [u64(1, 1, 3), b"abc"], pa.string(), 3).to_pylist() == ["a", "", "bc"]
+
+
+def test_nulls_beyond_two_to_the_53() -> None:
+    adjustment = (1 << 60) + 1
+    encoding = binary(adjustment, flat(64, 0), flat(8, 1))
+    assert decode(encoding, [u64(1, adjustment + 1, 2), b"ab"], pa.binary(), 3).to_pylist() == [b"a", None, b"b"]
+
+
+@pytest.mark.parametrize("scheme", ["zstd", "lz4", "none", "unknown"])
+def test_compressed_bytes(scheme: str) -> None:
+    array = pa.array([f"some text {index % 7}" for index in range(50)] + [None, ""], pa.large_string())
+    encoding, buffers = encode(array, compression=scheme)
+    assert encoding.binary.bytes.flat.compression.scheme == ("" if scheme == "unknown" else scheme)
+    assert decode(encoding, buffers, array.type, len(array)).equals(array)
+    rows = Spans.of_points(np.array([0, 30, 50, 51]))
+    assert decode(encoding, buffers, array.type, rows).equals(array.take(rows.positions()))
+
+
+def test_the_level_is_recorded_when_it_is_given() -> None:
+    array = pa.array(["a"] * 5)
+    assert encode(array, compression="zstd", compression_level="7")[0].binary.bytes.flat.compression.level == 7
+    assert not encode(array, compression="zstd")[0].binary.bytes.flat.compression.HasField("level")
+    for level in ("high", "99"):
+        with pytest.raises(InvalidInputError, match="compression-level"):
+            encode(array, compression="zstd", compression_level=level)
+
+
+def test_a_compressed_page_of_nulls() -> None:
+    for scheme in ("zstd", "lz4"):
+        encoding, buffers = encode(pa.nulls(3, pa.string()), compression=scheme)
+        assert decode(encoding, buffers, pa.string(), 3).null_count == 3
+
+
+@pytest.mark.parametrize(
+    ("buffers", "message"),
+    [
+        ([u64(1, 5), b"abc"], "end at byte 5"),
+        ([u64(3, 2, 3), b"abc"], "other bytes"),
+        ([u64(2, 3, 1), b"abc"], "other bytes"),
+        ([u64(1 << 63, 1), b"abc"], "beyond any file"),
+        ([u64(1, 2)[:9], b"abc"], "it has 9"),
+        ([u64(1, 2), b"\xff\xff"], "other bytes"),
+    ],
+)
+def test_broken_offsets_and_broken_text(buffers: list[bytes], message: str) -> None:
+    encoding = binary(1 << 61, flat(64, 0), flat(8, 1))
+    with pytest.raises(CorruptDataError, match=message):
+        decode(encoding, buffers, pa.string(), max(2, len(buffers[0]) // 8))
+
+
+def test_broken_offsets_of_single_rows() -> None:
+    encoding = binary(100, flat(64, 0), flat(8, 1))
+    with pytest.raises(CorruptDataError, match="do not ascend"):
+        decode(encoding, [u64(3, 2, 1, 3), b"abc"], pa.binary(), Spans.of_points(np.array([0, 2])))
+    with pytest.raises(CorruptDataError, match="do not ascend"):
+        decode(encoding, [u64(3, 2, 1, 3), b"abc"], pa.binary(), Spans.single(1, 2))
+
+
+@pytest.mark.parametrize(
+    ("encoding", "message"),
+    [
+        (binary(4, flat(32, 0), flat(8, 1)), "32 bits"),
+        (binary(4, flat(64, 0), flat(16, 1)), "16 bits"),
+        (binary(4, binary(1, flat(64), flat(8)), flat(8, 1)), "expected flat"),
+    ],
+)
+def test_other_widths_are_refused(encoding: pb20.ArrayEncoding, message: str) -> None:
+    with pytest.raises(CorruptDataError, match=message):
+        decode(encoding, [u64(1, 2, 3), b"abc"], pa.string(), 3)
+    with pytest.raises(CorruptDataError):
+        decode(binary(4, flat(64, 0), flat(8, 1)), [u64(1, 2, 3), b"abc"], pa.int32(), 3)

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from lance_core.encodings.v2_0.spans import Spans
+from lance_core.errors import CorruptDataError, NotSupportedError
+from lance_core.proto import pb20
+from tests.support.pages_v2_0 import binary, decode, encode, flat, some_nulls, u64
+
+ALL_NULLS = pb20.ArrayEncoding(nullable=pb20.Nullable(all_nulls=pb20.Nullable.AllNull()))
+
+
+def test_the_kind_follows_the_nulls_not_the_bitmap() -> None:
+    with_bitmap = pa.Array.from_buffers(pa.int8(), 3, [pa.py_buffer(b"\x07"), pa.py_buffer(b"\1\2\3")])
+    assert encode(with_bitmap)[0].nullable.HasField("no_nulls")
+    assert encode(pa.array([1, None], pa.int8()))[0].nullable.HasField("some_nulls")
+    encoding, buffers = encode(pa.array([None, None], pa.int8()))
+    assert (encoding, buffers) == (ALL_NULLS, [])
+    # The message itself has to be there although it is empty.
+    assert encoding.SerializeToString() == bytes.fromhex("1202 1a00")
+
+
+def test_validity_comes_before_values() -> None:
+    encoding, [validity, values] = encode(pa.array([1, None, 3], pa.int32()))
+    assert (validity, len(values)) == (b"\x05", 12)
+    assert encoding.nullable.some_nulls.values.flat.buffer.buffer_index == 1
+
+
+def test_what_lies_under_nulls_is_kept_and_not_looked_at() -> None:
+    garbage = b"\xff" * 16
+    array = pa.Array.from_buffers(
+        pa.decimal128(5, 2), 2, [pa.py_buffer(b"\x01"), pa.py_buffer(b"\x05" + b"\0" * 15 + garbage)]
+    )
+    encoding, buffers = encode(array)
+    assert buffers[1].endswith(garbage)
+    assert decode(encoding, buffers, array.type, 2).to_pylist() == array.to_pylist()
+
+
+@pytest.mark.parametrize(
+    "dtype", [pa.int32(), pa.string(), pa.list_(pa.int8(), 3), pa.null(), pa.struct([("a", pa.int8())]), pa.bool_()]
+)
+def test_all_nulls_of_any_type(dtype: pa.DataType) -> None:
+    assert decode(ALL_NULLS, [], dtype, 4).equals(pa.nulls(4, dtype))
+
+
+def test_more_nulls_than_a_page_can_mean_are_refused() -> None:
+    with pytest.raises(NotSupportedError, match="fewer rows"):
+        decode(ALL_NULLS, [], pa.list_(pa.int64(), 1 << 30), 1 << 20)
+
+
+def test_validity_around_strings_adds_to_their_own() -> None:
+    encoding = some_nulls(flat(1, 0), binary(4, flat(64, 1), flat(8, 2)))
+    buffers = [b"\x05", u64(1, 2, 6), b"abc"]
+    assert decode(encoding, buffers, pa.string(), 3).to_pylist() == ["a", None, None]
+    rows = Spans.of_points(np.array([0, 2]))
+    assert decode(encoding, buffers, pa.string(), rows).to_pylist() == ["a", None]
+
+
+def test_an_empty_nullable_and_validity_of_bytes_are_refused() -> None:
+    with pytest.raises(CorruptDataError, match="says nothing"):
+        decode(pb20.ArrayEncoding(nullable=pb20.Nullable()), [], pa.int8(), 1)
+    with pytest.raises(CorruptDataError, match="8 bits per row"):
+        decode(some_nulls(flat(8, 0), flat(8, 0)), [b"a"], pa.int8(), 1)

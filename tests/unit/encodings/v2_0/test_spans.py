@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lance_core.encodings.v2_0.spans import Spans
+from lance_core.errors import CorruptDataError
+
+POINTS = st.lists(st.integers(0, 60), min_size=1, max_size=30, unique=True).map(sorted)
+
+
+def _of(points: list[int]) -> Spans:
+    return Spans.of_points(np.array(points, np.int64))
+
+
+@given(POINTS)
+def test_points_become_runs_that_do_not_touch(points: list[int]) -> None:
+    spans = _of(points)
+    assert spans.positions().tolist() == points
+    assert spans.total == len(points)
+    assert (spans.starts[1:] > spans.stops[:-1]).all()
+
+
+@given(POINTS, st.integers(0, 60), st.integers(0, 60))
+def test_clipped_counts_from_the_start_of_the_window(points: list[int], first: int, second: int) -> None:
+    start, stop = sorted((first, second))
+    clipped = _of(points).clipped(start, stop)
+    inside = [point - start for point in points if start <= point < stop]
+    assert (clipped.positions().tolist() if clipped is not None else []) == inside
+
+
+@given(POINTS)
+def test_covering_holds_the_byte_of_every_bit_once(points: list[int]) -> None:
+    covering = _of(points).covering(8)
+    assert covering.positions().tolist() == sorted({point // 8 for point in points})
+
+
+@given(POINTS)
+def test_index_of_finds_positions_behind_each_other(points: list[int]) -> None:
+    assert _of(points).index_of(np.array(points)).tolist() == list(range(len(points)))
+
+
+@given(POINTS, st.integers(1, 9))
+def test_scaled_positions_stand_for_finer_ones(points: list[int], factor: int) -> None:
+    finer = [point * factor + part for point in points for part in range(factor)]
+    assert _of(points).scaled(factor).positions().tolist() == finer
+
+
+def test_positions_beyond_any_file_are_refused() -> None:
+    with pytest.raises(CorruptDataError, match="beyond any file"):
+        Spans.single(0, 1 << 40).scaled(1 << 30)
+    with pytest.raises(CorruptDataError, match="beyond any file"):
+        Spans.single(0, 1 << 61).shifted(1 << 61)

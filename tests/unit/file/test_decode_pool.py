@@ -1,0 +1,66 @@
+"""The pool of threads: shared, small, and new in a forked process."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from lance_core.errors import CorruptDataError
+from lance_core.file.decode_pool import decode_pool
+from lance_core.file.reader import FileReader
+from lance_core.file.writer import FileWriter
+from lance_core.io.memory_store import MemoryStore
+from lance_core.schema.convert import schema_from_arrow
+
+TABLE = pa.table({name: np.random.default_rng(2).integers(0, 1 << 62, 300_000) for name in "ab"})
+
+
+def _reader() -> FileReader:
+    store = MemoryStore()
+    writer = FileWriter(store.create("f"), schema_from_arrow(TABLE.schema), data_cache_bytes=100_000)
+    for batch in TABLE.to_batches(max_chunksize=20_000):
+        writer.write_batch(batch)
+    writer.finish()
+    return FileReader.open(store, "f")
+
+
+def _scan(reader: FileReader) -> bool:
+    return pa.Table.from_batches(reader.read_batches(reader.schema.fields)).equals(TABLE)
+
+
+def test_one_pool_serves_all() -> None:
+    assert decode_pool() is decode_pool()
+
+
+def test_scans_inside_the_pool_do_not_wait_for_ever() -> None:
+    reader = _reader()
+    # More scans than there are threads, each waiting for tasks of the same pool.
+    scans = [decode_pool().submit(_scan, reader) for _ in range(20)]
+    assert all(scan.result(timeout=60) for scan in scans)
+
+
+def test_a_forked_process_has_threads_of_its_own() -> None:
+    reader = _reader()
+    assert _scan(reader)
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if _scan(reader) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_errors_of_threads_come_through() -> None:
+    store = MemoryStore()
+    writer = FileWriter(store.create("f"), schema_from_arrow(TABLE.schema))
+    for batch in TABLE.to_batches(max_chunksize=20_000):
+        writer.write_batch(batch)
+    writer.finish()
+    reader = FileReader.open(store, "f")
+    page = reader.column_metadatas[0].pages[0]
+    data = bytearray(store.get("f"))
+    data[page.buffers[0].start : page.buffers[0].stop] = bytes(page.buffers[0].num_bytes)
+    store.put("f", bytes(data))
+    with pytest.raises(CorruptDataError, match="column 0, page 0"):
+        list(FileReader.open(store, "f").read_batches(reader.schema.fields))

@@ -1,0 +1,104 @@
+"""What reading asks of a store that cannot map files: how often, and for how many bytes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from lance_core.file.reader import FileReader
+from lance_core.file.writer import FileWriter
+from lance_core.io.memory_store import MemoryStore
+from lance_core.schema.convert import schema_from_arrow
+from lance_core.schema.projection import project
+from tests.support.counting_store import CountingStore
+
+NUM_ROWS = 200_000
+RANDOM = np.random.default_rng(5)
+TABLE = pa.table(
+    {
+        "word": RANDOM.integers(0, 1 << 62, NUM_ROWS),
+        "vector": pa.FixedSizeListArray.from_arrays(RANDOM.random(NUM_ROWS * 40, np.float32), 40),
+        "list": pa.ListArray.from_arrays(np.arange(NUM_ROWS + 1, dtype=np.int32), RANDOM.integers(0, 99, NUM_ROWS)),
+        "text": pa.array([f"{i:0300}" for i in range(NUM_ROWS)]),
+        "two": pa.StructArray.from_arrays(
+            [RANDOM.integers(0, 1 << 62, NUM_ROWS), RANDOM.integers(0, 1 << 30, NUM_ROWS)], ["a", "b"]
+        ),
+    }
+)
+ROWS = [17, 30_000, 77_777, 150_001, 199_999]
+
+
+@pytest.fixture(scope="module")
+def store() -> CountingStore:
+    store = CountingStore(MemoryStore())
+    writer = FileWriter(store.create("f"), schema_from_arrow(TABLE.schema))
+    for batch in TABLE.to_batches(max_chunksize=50_000):
+        writer.write_batch(batch)
+    writer.finish()
+    return store
+
+
+@pytest.fixture
+def reader(store: CountingStore) -> FileReader:
+    reader = FileReader.open(store, "f")
+    assert len(reader.column_metadatas) == 6
+    store.reset()
+    return reader
+
+
+def test_a_point_takes_two_extents_of_a_column_once_metadata_is_cached(
+    store: CountingStore, reader: FileReader
+) -> None:
+    for name in TABLE.column_names:
+        fields = project(reader.schema, [name]).fields
+        expected = TABLE.select([name]).take(ROWS)
+        assert reader.take(fields, ROWS).equals(expected.combine_chunks())
+        store.reset()
+        assert reader.take(fields, ROWS).equals(expected.combine_chunks())
+        num_leaves = len(fields[0].leaves())
+        assert sum(map(len, store.reads)) <= 2 * len(ROWS) * num_leaves
+        # A point costs a chunk of some kilobytes, or its own bytes.
+        assert store.num_bytes_read() <= 12_000 * len(ROWS) * num_leaves
+
+
+def test_columns_of_a_take_share_their_requests(store: CountingStore, reader: FileReader) -> None:
+    found = reader.take(reader.schema.fields, ROWS)
+    assert found.equals(TABLE.take(ROWS).combine_chunks())
+    # What is known of pages before their rows, the repetition indexes, the values.
+    assert len(store.reads) <= 3
+    store.reset()
+    reader.take(reader.schema.fields, ROWS)
+    assert len(store.reads) <= 2
+
+
+def test_near_rows_share_an_extent(store: CountingStore, reader: FileReader) -> None:
+    fields = project(reader.schema, ["vector"]).fields
+    rows = [1000, 1002, 1005, 1090, 40_000]
+    assert reader.take(fields, rows).equals(TABLE.select(["vector"]).take(rows).combine_chunks())
+    assert [len(ranges) for ranges in store.reads] == [2]
+
+
+def test_a_row_range_reads_only_what_it_needs(store: CountingStore, reader: FileReader) -> None:
+    for name, least in (("word", 8), ("vector", 160), ("list", 1), ("text", 300), ("two", 12)):
+        fields = project(reader.schema, [name]).fields
+        store.reset()
+        found = reader.read_table(fields, row_range=(60_000, 60_100))
+        assert found.equals(TABLE.select([name]).slice(60_000, 100))
+        assert store.num_bytes_read() <= 100 * least + 40_000
+        # Of a whole page most would be for nothing.
+        assert store.num_bytes_read() < sum(page.num_bytes for page in reader.column_metadatas[0].pages)
+
+
+def test_a_small_scan_takes_one_request(store: CountingStore, reader: FileReader) -> None:
+    fields = project(reader.schema, ["list"]).fields
+    assert reader.read_table(fields).equals(TABLE.select(["list"]))
+    assert len(store.reads) == 1
+
+
+def test_what_is_known_of_pages_is_read_once(store: CountingStore, reader: FileReader) -> None:
+    fields = project(reader.schema, ["word"]).fields
+    for start in range(0, 40_000, 10_000):
+        reader.read_table(fields, row_range=(start, start + 10))
+    # The first one also reads the chunk words.
+    assert len(store.reads) == 5

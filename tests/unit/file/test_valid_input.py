@@ -1,0 +1,199 @@
+"""Malformed input, odd row numbers, dropped writers, interrupts, forks."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import lance_core
+from lance_core.errors import InvalidInputError, InvalidTypeError, RowOutOfRangeError
+from lance_core.file import page_cache, scan
+from lance_core.file.lance_file import LanceFileReader, LanceFileWriter
+
+
+def _offsets(*numbers: int) -> pa.Buffer:
+    return pa.py_buffer(np.array(numbers, np.int32))
+
+
+def _table_of(dtype: pa.DataType, buffers: list[pa.Buffer | None], num_rows: int) -> pa.RecordBatch:
+    # Arrow checks what it builds from buffers itself, not what comes through the C interface.
+    good = pa.Array.from_buffers(dtype, num_rows, buffers)
+    return pa.record_batch([good], ["c"])
+
+
+def _malformed() -> dict[str, pa.RecordBatch]:
+    indices = pa.array([0, 9], pa.int32())
+    outside = pa.DictionaryArray.from_arrays(indices, pa.array(["a"]), safe=False)
+    unsorted = _table_of(pa.string(), [None, _offsets(0, 3, 1, 3), pa.py_buffer(b"abc")], 3)
+    not_text = _table_of(pa.string(), [None, _offsets(0, 1, 2), pa.py_buffer(b"\xff\xfe")], 2)
+    split = _table_of(pa.string(), [None, _offsets(0, 1, 2), pa.py_buffer("é".encode())], 2)
+    nested = pa.record_batch([pa.StructArray.from_arrays([outside], ["d"])], ["c"])
+    return {
+        "dictionary": pa.record_batch([outside], ["c"]),
+        "offsets": unsorted,
+        "text": not_text,
+        "split character": split,
+        "struct": nested,
+    }
+
+
+@pytest.mark.parametrize("name", list(_malformed()))
+@pytest.mark.parametrize("version", ["0.1", "2.0", "2.2"])
+def test_malformed_batches_are_refused(tmp_path: Path, name: str, version: str) -> None:
+    batch = _malformed()[name]
+    good = batch.schema.empty_table()
+    with LanceFileWriter(tmp_path / "f", batch.schema, version=version) as writer:
+        with pytest.raises(InvalidInputError, match="malformed"):
+            writer.write_batch(batch)
+        writer.write_batch(good)
+    assert LanceFileReader(tmp_path / "f").num_rows() == 0
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    place = str(tmp_path / "f")
+    with LanceFileWriter(place) as writer:
+        writer.write_batch(pa.table({"a": [0, 1, 2]}))
+    return place
+
+
+@pytest.mark.parametrize(
+    ("rows", "error"),
+    [
+        ([1 << 70], RowOutOfRangeError),
+        ([1 << 63], RowOutOfRangeError),
+        (["x"], InvalidTypeError),
+        ([1.5], InvalidTypeError),
+        ([None], InvalidTypeError),
+        ([[0], [1, 2]], InvalidInputError),
+        ([[0]], InvalidInputError),
+    ],
+)
+def test_odd_rows_are_refused(path: str, tmp_path: Path, rows: list[object], error: type[Exception]) -> None:
+    reader = LanceFileReader(path)
+    dataset = lance_core.write_dataset(pa.table({"a": [0, 1, 2]}), tmp_path / "t")
+    for take in (reader.take_rows, dataset.take, dataset.get_fragments()[0].take):
+        with pytest.raises(error):
+            take(rows)
+
+
+def test_odd_ranges_are_refused(path: str) -> None:
+    reader = LanceFileReader(path)
+    for start, num_rows in (("x", 1), (0, 1.5), (1 << 70, 1), (0, 1 << 70)):
+        with pytest.raises(InvalidInputError):
+            reader.read_range(start, num_rows)
+    with pytest.raises(InvalidTypeError):
+        reader.read_all(batch_size=1.5)
+
+
+def test_a_dropped_writer_leaves_nothing(tmp_path: Path) -> None:
+    writer = LanceFileWriter(tmp_path / "f")
+    writer.write_batch(pa.table({"a": [1]}))
+    assert os.listdir(tmp_path)
+    del writer
+    gc.collect()
+    assert not os.listdir(tmp_path)
+
+
+class _Source:
+    """Decodes when it may."""
+
+    field = None
+
+    def __init__(self) -> None:
+        self.started, self.may_end, self.ended = threading.Event(), threading.Event(), threading.Event()
+
+    def decode(self, segment: object, read: object) -> pa.Array:
+        self.started.set()
+        self.may_end.wait(60)
+        self.ended.set()
+        return pa.array([1])
+
+
+class _Segment:
+    start, stop, num_bytes = 0, 1, 1 << 30
+
+
+def test_what_an_interrupt_leaves_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = _Source()
+    seen = []
+
+    def interrupted(future: object, timeout: object = None) -> None:
+        raise KeyboardInterrupt
+
+    def waited(futures: list[object]) -> None:
+        seen.extend(futures)
+
+    monkeypatch.setattr(scan, "wait", waited)
+    monkeypatch.setattr("concurrent.futures.Future.result", interrupted)
+    monkeypatch.setattr("concurrent.futures.Future.cancel", lambda _: False)
+    ahead = scan._ReadAhead([scan.FieldPlan(source, [_Segment()])], lambda ranges: [])
+    with pytest.raises(KeyboardInterrupt), ahead:
+        ahead.next(0)
+    source.may_end.set()
+    assert len(seen) == 1
+
+
+_hooks: list[threading.Event] = []
+os.register_at_fork(before=lambda: [event.set() for event in _hooks])
+
+
+class _SlowKey(tuple):
+    """Is looked up until a fork begins."""
+
+    started, forks = threading.Event(), threading.Event()
+
+    def __hash__(self) -> int:
+        self.started.set()
+        self.forks.wait(60)
+        return 1
+
+
+def test_a_forked_process_can_use_an_inherited_cache() -> None:
+    cache: page_cache.PageCache[str] = page_cache.PageCache()
+    cache.put((0, 0), "a", 1)
+    _hooks.append(_SlowKey.forks)
+    thread = threading.Thread(target=cache.get, args=(_SlowKey((1, 1)),))
+    thread.start()
+    assert _SlowKey.started.wait(60)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        os._exit(0 if cache.get((0, 0)) == "a" else 1)
+    thread.join()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+_LOADING = """
+import os, signal, sys, threading
+from lance_core.encodings.kernels import loading
+started, forks = threading.Event(), threading.Event()
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == "numba" and not started.is_set():
+            started.set(); forks.wait(60)
+sys.meta_path.insert(0, Finder())
+os.register_at_fork(before=forks.set)
+thread = threading.Thread(target=loading.load_now, args=("fastlanes",)); thread.start()
+started.wait(60)
+child = os.fork()
+if child == 0:
+    signal.alarm(60)
+    module = loading.load_now("fastlanes")
+    os._exit(0 if hasattr(module, "unpack") else 1)
+thread.join()
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_a_fork_waits_for_kernels_that_are_loading() -> None:
+    subprocess.run([sys.executable, "-c", _LOADING], check=True, timeout=120)

@@ -1,0 +1,70 @@
+"""Extents: spans of a file, fetched with few reads."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from lance_core.file.v0_1.extents import Extents, merged_spans
+from lance_core.io.byte_range import ByteRange
+
+DATA = bytes(np.random.default_rng(1).integers(0, 256, 400_000, np.uint8))
+
+
+class Reads:
+    def __init__(self) -> None:
+        self.calls: list[list[ByteRange]] = []
+
+    def __call__(self, ranges: list[ByteRange]) -> list[pa.Buffer]:
+        self.calls.append(list(ranges))
+        return [pa.py_buffer(DATA[each.start : each.stop]) for each in ranges]
+
+
+def spans(pairs: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
+    starts, stops = np.array(pairs, np.int64).reshape(-1, 2).T
+    return starts, stops
+
+
+@pytest.mark.parametrize(
+    "pairs",
+    [
+        [],
+        [(5, 5)],
+        [(10, 20)],
+        [(10, 20), (20, 30)],
+        [(0, 100), (500, 600), (1_000, 1_100), (1_500, 1_530)],
+        [(0, 100), (500, 600), (1_000, 1_099), (1_500, 1_530)],
+        [(300_000, 300_100), (0, 10), (5, 30), (7, 7)],
+        [(0, 10), (100_000, 100_010), (200_000, 200_010)],
+        [(50, 60), (50, 60), (50, 60)],
+    ],
+)
+def test_spans_are_joined_in_the_order_asked(pairs: list[tuple[int, int]]) -> None:
+    extents = Extents(Reads())
+    expected = b"".join(DATA[start:stop] for start, stop in pairs)
+    assert extents.gather(*spans(pairs)).tobytes() == expected
+    assert extents.gather(*spans(pairs)).tobytes() == expected
+
+
+def test_near_spans_share_a_read_and_nothing_is_read_twice() -> None:
+    reads = Reads()
+    extents = Extents(reads)
+    extents.load(*spans([(0, 1_000), (2_000, 3_000), (100_000, 100_100)]))
+    assert reads.calls == [[ByteRange(0, 3_000), ByteRange(100_000, 100_100)]]
+    extents.gather(*spans([(1_500, 2_500), (100_010, 100_020)]))
+    assert len(reads.calls) == 1
+    # Reaches beyond what is there: only this span is read.
+    assert extents.gather(*spans([(2_500, 3_500), (10, 20)])).tobytes() == DATA[2_500:3_500] + DATA[10:20]
+    assert reads.calls[1:] == [[ByteRange(2_500, 3_500)]]
+
+
+def test_a_later_read_inside_an_earlier_one_hides_nothing() -> None:
+    extents = Extents(Reads())
+    extents.load(*spans([(0, 100)]))
+    extents.load(*spans([(50, 200)]))
+    assert extents.gather(*spans([(20, 90), (60, 150), (55, 99)])).tobytes() == DATA[20:90] + DATA[60:150] + DATA[55:99]
+
+
+def test_merged_spans() -> None:
+    starts, stops = merged_spans(*spans([(100_000, 100_001), (0, 50_000), (10, 20), (50_100, 50_200)]))
+    assert starts.tolist() == [0, 100_000]
+    assert stops.tolist() == [50_200, 100_001]

@@ -1,0 +1,99 @@
+"""The command lance-core, run as a process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import lance_core
+from lance_core import cli
+from lance_core.file.lance_file import LanceFileWriter
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "lance_core.cli", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.parametrize("version", ["0.1", "2.0", "2.1", "2.2"])
+def test_describe_prints_a_file(version: str, tmp_path: Path) -> None:
+    path = tmp_path / "f.lance"
+    with LanceFileWriter(path, version=version) as writer:
+        writer.write_batch(pa.table({"x": pa.array([1, None, 3], pa.int32())}))
+    done = run("describe", str(path))
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert lines[:3] == [f"data file {version}, 3 rows, {path.stat().st_size} bytes", "schema", "  0 'x': int32"]
+    assert any(line.startswith("    page 0") for line in lines)
+
+
+def test_inspect_prints_a_dataset(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    lance_core.write_dataset(pa.table({"x": [1, 2, 3]}), uri, data_storage_version="2.0")
+    lance_core.write_dataset(pa.table({"x": [4]}), uri, mode="append")
+    dataset = lance_core.dataset(uri)
+    dataset.delete("x = 2")
+    [first, second] = [fragment.data_files()[0] for fragment in lance_core.dataset(uri).get_fragments()]
+    done = run("inspect", uri)
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert lines[:4] == [
+        f"dataset {uri}",
+        "version 3 of 3, format 2.0, 3 rows, 2 fragments",
+        "schema",
+        "  0 'x': int64",
+    ]
+    assert [line.split(": ")[1] for line in lines[5:8]] == [
+        "3 rows in 1 fragments",
+        "4 rows in 2 fragments",
+        "3 rows in 2 fragments",
+    ]
+    assert lines[9] == "  0: 3 rows, 1 deleted"
+    assert lines[10] == f"    data/{first.path}: format 2.0, {first.file_size_bytes} bytes, fields 0"
+    assert lines[11].startswith("    _deletions/0-")
+    assert lines[12:] == [
+        "  1: 1 rows",
+        f"    data/{second.path}: format 2.0, {second.file_size_bytes} bytes, fields 0",
+    ]
+    earlier = run("inspect", uri, "--version", "1")
+    assert earlier.stdout.splitlines()[1] == "version 1 of 3, format 2.0, 3 rows, 1 fragments"
+
+
+@pytest.mark.parametrize("command", ["describe", "inspect"])
+def test_what_is_not_there_takes_one_line_and_code_2(command: str, tmp_path: Path) -> None:
+    done = run(command, str(tmp_path / "nothing"))
+    assert (done.returncode, done.stdout) == (2, "")
+    [line] = done.stderr.splitlines()
+    assert line.startswith("lance-core: ")
+    assert "nothing" in line
+
+
+def test_a_damaged_file_takes_one_line_and_code_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "f.lance"
+    path.write_bytes(b"not a data file" * 10)
+    assert cli.main(["describe", str(path)]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert "LANC" in line
+
+
+def test_wrong_arguments_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(["inspect"])
+    assert "DATASET" in capsys.readouterr().err
+
+
+def test_a_reader_that_stops_early_is_no_error(tmp_path: Path) -> None:
+    path = tmp_path / "f.lance"
+    with LanceFileWriter(path) as writer:
+        writer.write_batch(pa.table({f"column {number}": [1] for number in range(3000)}))
+    command = f"{sys.executable} -m lance_core.cli describe {path} | head -n 1"
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", command], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0
+    assert done.stderr == ""
+    assert done.stdout.startswith("data file 2.2")

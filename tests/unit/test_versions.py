@@ -1,0 +1,85 @@
+"""LanceFileVersion: names, aliases, number pairs, and what is read and written."""
+
+import pytest
+
+from lance_core.errors import CorruptDataError, InvalidInputError, InvalidTypeError, UnsupportedVersionError
+from lance_core.versions import DEFAULT_VERSION, LanceFileVersion
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        *[(version.value, version.value) for version in LanceFileVersion],
+        ("legacy", "0.1"),
+        ("LEGACY", "0.1"),
+        ("0.3", "2.0"),
+        ("stable", "2.2"),
+        ("next", "2.3"),
+    ],
+)
+def test_names_and_aliases(text: str, value: str) -> None:
+    assert LanceFileVersion.parse(text).value == value
+
+
+@pytest.mark.parametrize("text", ["", "2", "v2.0", " 2.0", "2.0 ", "2.4", "0.2", "1.0", "default"])
+def test_other_strings_are_refused(text: str) -> None:
+    with pytest.raises(InvalidInputError, match="unknown data storage version"):
+        LanceFileVersion.parse(text)
+
+
+def test_numbers_are_refused() -> None:
+    with pytest.raises(InvalidTypeError):
+        LanceFileVersion.parse(2.0)
+
+
+@pytest.mark.parametrize(
+    ("pair", "value"),
+    [
+        ((0, 0), "0.1"),
+        ((0, 1), "0.1"),
+        ((0, 2), "0.1"),
+        ((0, 3), "2.0"),
+        ((2, 0), "2.0"),
+        ((2, 1), "2.1"),
+        ((2, 2), "2.2"),
+        ((2, 3), "2.3"),
+    ],
+)
+def test_pairs_on_disk(pair: tuple[int, int], value: str) -> None:
+    assert LanceFileVersion.from_pair(*pair).value == value
+
+
+@pytest.mark.parametrize("version", LanceFileVersion)
+def test_pairs_that_are_written_are_read_back(version: LanceFileVersion) -> None:
+    assert LanceFileVersion.from_pair(*version.footer_pair) is version
+    assert LanceFileVersion.from_pair(*version.manifest_pair) is version
+
+
+@pytest.mark.parametrize("pair", [(2, 4), (3, 0), (65535, 65535)])
+def test_newer_pairs_are_refused_by_name(pair: tuple[int, int]) -> None:
+    with pytest.raises(UnsupportedVersionError, match=f"{pair[0]}.{pair[1]} is newer"):
+        LanceFileVersion.from_pair(*pair)
+
+
+@pytest.mark.parametrize("pair", [(0, 4), (1, 0), (1, 2)])
+def test_pairs_that_were_never_written_are_damage(pair: tuple[int, int]) -> None:
+    with pytest.raises(CorruptDataError):
+        LanceFileVersion.from_pair(*pair)
+
+
+def test_all_but_2_3_are_read_and_written() -> None:
+    for version in LanceFileVersion:
+        if version is LanceFileVersion.V2_3:
+            with pytest.raises(UnsupportedVersionError, match=r"reading data files of version 2\.3"):
+                version.require_readable()
+            with pytest.raises(UnsupportedVersionError, match=r"writing data files of version 2\.3"):
+                version.require_writable()
+        else:
+            assert version.require_readable() is version.require_writable() is version
+    assert DEFAULT_VERSION.value == "2.2"
+
+
+def test_only_0_1_stays_alone() -> None:
+    for one in LanceFileVersion:
+        for other in LanceFileVersion:
+            assert one.mixes_with(other) == ((one.value == "0.1") == (other.value == "0.1"))
