@@ -32,7 +32,7 @@ class BatchAlignment:
         schema: what the file holds; every column of it must be in every batch.
     """
 
-    __slots__ = ("_accepted", "_has_required", "_order", "_schema", "_types")
+    __slots__ = ("_accepted", "_as_is", "_has_required", "_order", "_schema", "_types")
 
     def __init__(self, schema: Schema) -> None:
         """See the class."""
@@ -41,6 +41,7 @@ class BatchAlignment:
         self._has_required = [any(not node.nullable for node in top.walk()) for top in schema.fields]
         self._accepted: pa.Schema | None = None
         self._order: list[int] = []
+        self._as_is: list[bool] = []
 
     def align(self, batch: pa.RecordBatch) -> list[pa.Array]:
         """The batch's columns in schema order, as plain arrays; zero-copy but for view types and missing members.
@@ -56,7 +57,7 @@ class BatchAlignment:
         for index, top in enumerate(self._schema.fields):
             given = batch.column(self._order[index])
             require_valid(given, top.name)
-            array = _stored(given, self._types[index], top.name)
+            array = given if self._as_is[index] else _stored(given, self._types[index], top.name)
             if self._has_required[index]:
                 _refuse_nulls(top, array, None, top.name)
             aligned.append(array)
@@ -70,6 +71,11 @@ class BatchAlignment:
                 f"column {missing[0]!r} of the file is missing in the batch; found {found.names}", column=missing[0]
             )
         self._order = [found.get_field_index(name) for name in self._schema.names]
+        given = [found.field(index).type for index in self._order]
+        self._as_is = [
+            not dtype.num_fields and dtype == expected and not _contains_view(dtype)
+            for dtype, expected in zip(given, self._types, strict=True)
+        ]
         self._accepted = found
 
 
