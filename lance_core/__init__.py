@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         LanceError,
         NotFoundError,
         NotSupportedError,
+        OutOfMemoryError,
         RefAlreadyExistsError,
         RefNotFoundError,
         RetryableCommitConflictError,
@@ -62,6 +63,8 @@ if TYPE_CHECKING:
         UnsupportedVersionError,
         VersionNotFoundError,
     )
+    from lance_core.file.blob_descriptors import BlobDescriptor, BlobDescriptorArrayBuilder
+    from lance_core.file.blob_writers import DedicatedBlobWriter, PackedBlobWriter
     from lance_core.file.lance_file import LanceFileReader, LanceFileWriter
     from lance_core.file.lance_session import LanceFileSession
     from lance_core.schema.blob_types import Blob, BlobArray, BlobType, blob_array, blob_field
@@ -73,6 +76,8 @@ __all__ = [
     "Blob",
     "BlobArray",
     "BlobColumn",
+    "BlobDescriptor",
+    "BlobDescriptorArrayBuilder",
     "BlobFile",
     "BlobType",
     "CleanupCandidateFile",
@@ -84,6 +89,7 @@ __all__ = [
     "CorruptDataError",
     "DataFile",
     "DatasetNotFoundError",
+    "DedicatedBlobWriter",
     "DeletionFile",
     "ErrorKind",
     "Field",
@@ -106,6 +112,8 @@ __all__ = [
     "LanceScanner",
     "NotFoundError",
     "NotSupportedError",
+    "OutOfMemoryError",
+    "PackedBlobWriter",
     "RefAlreadyExistsError",
     "RefNotFoundError",
     "RetryableCommitConflictError",
@@ -136,6 +144,8 @@ _HOMES: Final = {
     "Blob": "lance_core.schema.blob_types",
     "BlobArray": "lance_core.schema.blob_types",
     "BlobColumn": "lance_core.api.blob_files",
+    "BlobDescriptor": "lance_core.file.blob_descriptors",
+    "BlobDescriptorArrayBuilder": "lance_core.file.blob_descriptors",
     "BlobFile": "lance_core.api.blob_files",
     "BlobType": "lance_core.schema.blob_types",
     "CleanupCandidateFile": "lance_core.api.cleanup.records",
@@ -143,6 +153,7 @@ _HOMES: Final = {
     "CleanupReferencedBranch": "lance_core.api.cleanup.records",
     "CleanupStats": "lance_core.api.cleanup.records",
     "DataFile": "lance_core.api.fragment_metadata",
+    "DedicatedBlobWriter": "lance_core.file.blob_writers",
     "DeletionFile": "lance_core.api.fragment_metadata",
     "Field": "lance_core.schema.field",
     "FragmentMetadata": "lance_core.api.fragment_metadata",
@@ -154,6 +165,7 @@ _HOMES: Final = {
     "LanceFragment": "lance_core.api.fragment",
     "LanceOperation": "lance_core.api.operations",
     "LanceScanner": "lance_core.api.scanner",
+    "PackedBlobWriter": "lance_core.file.blob_writers",
     "Schema": "lance_core.schema.field",
     "Transaction": "lance_core.api.operations",
     "blob_array": "lance_core.schema.blob_types",

@@ -11,6 +11,7 @@ Group                           What the caller does next
 ``CommitConflictError``         re-read and redo, or stop (see the subclasses)
 ``CommitOutcomeUnknownError``   look before doing anything: the commit may have landed
 ``StorageError``                retry when ``.retryable``
+``OutOfMemoryError``            ask for fewer rows or columns at once
 ``InternalError``               report a bug
 ==============================  ==================================================================
 
@@ -47,6 +48,7 @@ __all__ = [
     "LanceError",
     "NotFoundError",
     "NotSupportedError",
+    "OutOfMemoryError",
     "RefAlreadyExistsError",
     "RefNotFoundError",
     "RetryableCommitConflictError",
@@ -91,6 +93,7 @@ class ErrorKind(StrEnum):
     INVALID_REF = "invalid_ref"
     REF_ALREADY_EXISTS = "ref_already_exists"
     INVALID_CLEANUP = "invalid_cleanup"
+    OUT_OF_MEMORY = "out_of_memory"
 
 
 class LanceError(Exception):
@@ -304,6 +307,12 @@ class StorageError(LanceError, OSError):
     def retryable(self) -> bool:
         """True when the same call may succeed later without any change."""
         return bool(self._context.get("retryable", False))
+
+
+class OutOfMemoryError(LanceError, MemoryError):
+    """What was asked for does not fit into memory; nothing is wrong with the data."""
+
+    kind = ErrorKind.OUT_OF_MEMORY
 
 
 class InternalError(LanceError):

@@ -25,6 +25,7 @@ TREE = {
     "LanceError": ("Exception",),
     "NotFoundError": ("LanceError", "FileNotFoundError"),
     "NotSupportedError": ("LanceError", "NotImplementedError", "OSError"),
+    "OutOfMemoryError": ("LanceError", "MemoryError"),
     "RefAlreadyExistsError": ("AlreadyExistsError", "ValueError"),
     "RefNotFoundError": ("NotFoundError", "ValueError"),
     "RetryableCommitConflictError": ("CommitConflictError",),
