@@ -54,6 +54,7 @@ if TYPE_CHECKING:
         LanceError,
         NotFoundError,
         NotSupportedError,
+        OutOfMemoryError,
         RefAlreadyExistsError,
         RefConflictError,
         RefNotFoundError,
@@ -69,6 +70,8 @@ if TYPE_CHECKING:
         UnsupportedVersionError,
         VersionNotFoundError,
     )
+    from lance_core.file.blob_descriptors import BlobDescriptor, BlobDescriptorArrayBuilder
+    from lance_core.file.blob_writers import DedicatedBlobWriter, PackedBlobWriter
     from lance_core.file.lance_file import LanceFileReader, LanceFileWriter
     from lance_core.file.lance_session import LanceFileSession
     from lance_core.schema.blob_types import Blob, BlobArray, BlobType, blob_array, blob_field
@@ -81,6 +84,8 @@ __all__ = [
     "Blob",
     "BlobArray",
     "BlobColumn",
+    "BlobDescriptor",
+    "BlobDescriptorArrayBuilder",
     "BlobFile",
     "BlobType",
     "CleanupCandidateFile",
@@ -93,6 +98,7 @@ __all__ = [
     "DataFile",
     "DatasetBasePath",
     "DatasetNotFoundError",
+    "DedicatedBlobWriter",
     "DeletionFile",
     "ErrorKind",
     "Field",
@@ -120,6 +126,8 @@ __all__ = [
     "LanceScanner",
     "NotFoundError",
     "NotSupportedError",
+    "OutOfMemoryError",
+    "PackedBlobWriter",
     "RefAlreadyExistsError",
     "RefConflictError",
     "RefNotFoundError",
@@ -153,6 +161,8 @@ _HOMES: Final = {
     "Blob": "lance_core.schema.blob_types",
     "BlobArray": "lance_core.schema.blob_types",
     "BlobColumn": "lance_core.api.blob_files",
+    "BlobDescriptor": "lance_core.file.blob_descriptors",
+    "BlobDescriptorArrayBuilder": "lance_core.file.blob_descriptors",
     "BlobFile": "lance_core.api.blob_files",
     "BlobType": "lance_core.schema.blob_types",
     "CleanupCandidateFile": "lance_core.api.cleanup.records",
@@ -161,6 +171,7 @@ _HOMES: Final = {
     "CleanupStats": "lance_core.api.cleanup.records",
     "DataFile": "lance_core.api.fragment_metadata",
     "DatasetBasePath": "lance_core.api.dataset_base_path",
+    "DedicatedBlobWriter": "lance_core.file.blob_writers",
     "DeletionFile": "lance_core.api.fragment_metadata",
     "Field": "lance_core.schema.field",
     "FragmentMetadata": "lance_core.api.fragment_metadata",
@@ -176,6 +187,7 @@ _HOMES: Final = {
     "LanceFragment": "lance_core.api.fragment",
     "LanceOperation": "lance_core.api.operations",
     "LanceScanner": "lance_core.api.scanner",
+    "PackedBlobWriter": "lance_core.file.blob_writers",
     "Schema": "lance_core.schema.field",
     "Transaction": "lance_core.api.operations",
     "blob_array": "lance_core.schema.blob_types",

@@ -1,26 +1,27 @@
 """The command ``lance-core``: look into data files and datasets.
 
 ``lance-core describe FILE`` prints what a data file is made of, ``lance-core inspect DATASET`` the versions, fragments
-and files of a dataset. Both only read. What they cannot read is told in one line on the standard error output, with
-exit code 2.
+and files of a dataset. Both only read. What they cannot read, and output that cannot be written, is told in one line on
+the standard error output, with exit code 2.
 """
 
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TextIO
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from lance_core.api.fragment import LanceFragment
 
 __all__ = ["main"]
 
 EXIT_REFUSED: Final = 2
-"""The arguments are wrong, or what they name cannot be read; also argparse's own."""
+"""The arguments are wrong, what they name cannot be read, or the output not written; also argparse's own."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -37,16 +38,52 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parsed = _parser().parse_args(arguments)
     try:
         lines = _described(parsed.file) if parsed.command == "describe" else _inspected(parsed.dataset, parsed.version)
-        for line in lines:
-            sys.stdout.write(f"{line}\n")
-        sys.stdout.flush()
+        return _printed(lines)
     except LanceError as error:
-        sys.stderr.write(f"lance-core: {' '.join(str(error).split())}\n")
-        return EXIT_REFUSED
-    except BrokenPipeError:
-        # Whoever reads has seen enough; Python must not try to write the rest when it ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _refused(str(error))
+
+
+def _printed(lines: Iterable[str]) -> int:
+    output = sys.stdout
+    if output is None:
+        return _refused("the standard output is closed")
+    if isinstance(output, io.TextIOWrapper):
+        output.reconfigure(errors="backslashreplace")
+    for line in lines:
+        try:
+            output.write(f"{line}\n")
+        except OSError as error:
+            return _given_up(output, error)
+    try:
+        output.flush()
+    except OSError as error:
+        return _given_up(output, error)
     return 0
+
+
+def _given_up(output: TextIO, error: OSError) -> int:
+    # Python must not try to write the rest when it ends.
+    _redirect_to_nothing(output)
+    if isinstance(error, BrokenPipeError):
+        # Whoever reads has seen enough.
+        return 0
+    return _refused(f"the output cannot be written: {error.strerror}")
+
+
+def _refused(reason: str) -> int:
+    if sys.stderr is not None:
+        try:
+            sys.stderr.write(f"lance-core: {' '.join(reason.split())}\n")
+            sys.stderr.flush()
+        except OSError:
+            _redirect_to_nothing(sys.stderr)
+    return EXIT_REFUSED
+
+
+def _redirect_to_nothing(stream: TextIO) -> None:
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, stream.fileno())
+    os.close(nothing)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -11,6 +11,7 @@ Group                           What the caller does next
 ``CommitConflictError``         re-read and redo, or stop (see the subclasses)
 ``CommitOutcomeUnknownError``   look before doing anything: the commit may have landed
 ``StorageError``                retry when ``.retryable``
+``OutOfMemoryError``            ask for fewer rows or columns at once
 ``InternalError``               report a bug
 ==============================  ==================================================================
 
@@ -49,6 +50,7 @@ __all__ = [
     "LanceError",
     "NotFoundError",
     "NotSupportedError",
+    "OutOfMemoryError",
     "RefAlreadyExistsError",
     "RefConflictError",
     "RefNotFoundError",
@@ -99,6 +101,7 @@ class ErrorKind(StrEnum):
     UNSAFE_STORE = "unsafe_store"
     INDEX_NOT_FOUND = "index_not_found"
     REF_CONFLICT = "ref_conflict"
+    OUT_OF_MEMORY = "out_of_memory"
 
 
 class LanceError(Exception):
@@ -342,6 +345,12 @@ class AccessDeniedError(StorageError, PermissionError):
     """The store refused the credentials, or what they may do."""
 
     kind = ErrorKind.ACCESS_DENIED
+
+
+class OutOfMemoryError(LanceError, MemoryError):
+    """What was asked for does not fit into memory; nothing is wrong with the data."""
+
+    kind = ErrorKind.OUT_OF_MEMORY
 
 
 class InternalError(LanceError):

@@ -4,14 +4,17 @@
 Kind  Name         Bytes
 ====  ===========  ==========================================================
 0     inline       the data file, [position, position + size)
-1     packed       sidecar ``blob_id``, [position, position + size)
-2     dedicated    sidecar ``blob_id``, the whole of it
+1     packed       sidecar ``blob_id``, [position, position + size); other rows may have the same
+2     dedicated    sidecar ``blob_id``, the whole of it; other rows may have the same
 3     external     ``blob_uri``, below base path ``blob_id``; absolute if that is 0;
                    [position, position + size), the whole if size is 0
+4     managed      ``blob_uri``, below the root that the data file belongs to,
+                   [position, position + size); other rows may have the same
+5     managed      ``blob_uri``, below base path ``blob_id``; the same range
 ====  ===========  ==========================================================
 
 Descriptors of v1 have no kind: their values are inline. Paths of sidecars are made from numbers; a reference below a
-base path must stay below it.
+root or a base path must stay below it.
 
 **Source:** tables of pylance 14.0.2.
 """
@@ -19,6 +22,7 @@ base path must stay below it.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
@@ -30,7 +34,7 @@ from lance_core.encodings.leaf_arrays import bytes_of, validity_of
 from lance_core.errors import CorruptDataError, NotSupportedError
 from lance_core.file.blob_sidecars import sidecar_directory, sidecar_name
 from lance_core.file.blob_values import bytes_array
-from lance_core.io.byte_range import ByteRange
+from lance_core.file.value_ranges import read_values
 from lance_core.io.uri import resolve
 from lance_core.table.base_paths import Location
 
@@ -43,7 +47,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BlobDescriptors"]
 
-_INLINE, _PACKED, _DEDICATED, _EXTERNAL = range(4)
+_INLINE, _PACKED, _DEDICATED, _EXTERNAL, _MANAGED, _MANAGED_IN_BASE = range(6)
 _MAX_VALUES_BYTES: Final = np.uint64((1 << 63) - 1)
 
 
@@ -60,6 +64,7 @@ class BlobDescriptors:
         uris: one per row; None for v1.
         file: the data file.
         locator: finds base paths.
+        base_id: the base path of the data file; None = the table's own root.
     """
 
     valid: NDArray[np.bool_]
@@ -70,15 +75,19 @@ class BlobDescriptors:
     uris: pa.Array | None
     file: Location
     locator: FileLocator
+    base_id: int | None
 
     @classmethod
-    def of(cls, array: pa.StructArray, file: Location, locator: FileLocator) -> BlobDescriptors:
+    def of(
+        cls, array: pa.StructArray, file: Location, locator: FileLocator, base_id: int | None = None
+    ) -> BlobDescriptors:
         """From an array of descriptors.
 
         Args:
             array: of the stored type of a blob column.
             file: the data file that holds the column.
             locator: of the table.
+            base_id: the base path of the data file; None = the table's own root.
         """
         names = [member.name for member in array.type]
         positions, sizes = (_words(array.field(name), "<u8") for name in ("position", "size"))
@@ -88,13 +97,13 @@ class BlobDescriptors:
             # Files of 2.0 mark nulls so, as their structs have none.
             valid = valid & ~((positions == 1) & (sizes == 0))
             nothing = np.zeros(len(array), np.uint32)
-            return cls(valid, nothing.astype(np.uint8), positions, sizes, nothing, None, file, locator)
+            return cls(valid, nothing.astype(np.uint8), positions, sizes, nothing, None, file, locator, base_id)
         kinds, ids = _words(array.field("kind"), "u1"), _words(array.field("blob_id"), "<u4")
-        if bool((kinds[valid] > _EXTERNAL).any()):
+        if bool((kinds[valid] > _MANAGED_IN_BASE).any()):
             raise NotSupportedError(
                 f"{file.path}: blobs of kind {int(kinds[valid].max())} cannot be read", path=file.path
             )
-        return cls(valid, kinds, positions, sizes, ids, array.field("blob_uri"), file, locator)
+        return cls(valid, kinds, positions, sizes, ids, array.field("blob_uri"), file, locator, base_id)
 
     def places(self) -> list[BlobPlace | None]:
         """Where each value is; None for null ones. Sizes of whole files are asked for."""
@@ -115,19 +124,29 @@ class BlobDescriptors:
             NotFoundError: an object is missing.
         """
         rows = np.flatnonzero(self.valid & ((self.sizes > 0) | (self.kinds == _EXTERNAL)))
-        buffers: dict[int, pa.Buffer] = {}
+        lengths = np.zeros(len(self.valid), np.int64)
+        buffers: list[pa.Buffer] = []
+        order: list[NDArray[np.int64]] = []
         for here, where in self._objects(rows):
             starts, sizes = self._bounds(here, where)
-            if self.kinds[here[0]] != _EXTERNAL:
-                _check_bounds(where, starts, sizes)
-            bounds = zip(starts.tolist(), (starts + sizes).tolist(), strict=True)
-            ranges = [ByteRange(start, stop) for start, stop in bounds]
-            buffers.update(zip(here.tolist(), where.store.get_ranges(where.path, ranges), strict=True))
-        lengths = np.zeros(len(self.valid), np.int64)
-        values = [buffers[row] for row in rows.tolist()]
-        lengths[rows] = [value.size for value in values]
-        # Whole files may turn out to be empty; their buffers add nothing.
-        return bytes_array(values, lengths, None if bool(self.valid.all()) else self.valid)
+            if self.kinds[here[0]] < _EXTERNAL:
+                _check_bounds(where, starts, sizes, is_shared=bool(self.kinds[here[0]] != _INLINE))
+            # Whole files may turn out to be empty; their buffers add nothing.
+            buffers += read_values(partial(where.store.get_ranges, where.path), starts, sizes)
+            lengths[here] = sizes
+            order.append(here)
+        valid = None if bool(self.valid.all()) else self.valid
+        if len(order) < 2:
+            return bytes_array(buffers, lengths, valid)
+        # One object after the other; then every value goes to its row.
+        found = np.concatenate(order)
+        if len(buffers) == len(found):
+            buffers = [buffers[place] for place in np.argsort(found).tolist()]
+            return bytes_array(buffers, lengths, valid)
+        joined = bytes_array(buffers, np.append(lengths[found], 0), None)
+        places = np.full(len(self.valid), len(found))
+        places[found] = np.arange(len(found))
+        return joined.take(pa.array(places, mask=None if valid is None else ~valid))
 
     def check(self) -> None:
         """Compare what is described inside the table with the files; what lies outside is not looked at.
@@ -138,7 +157,7 @@ class BlobDescriptors:
         """
         inside = np.flatnonzero(self.valid & (self.kinds != _EXTERNAL) & (self.sizes > 0))
         for rows, where in self._objects(inside):
-            _check_bounds(where, *self._bounds(rows, where))
+            _check_bounds(where, *self._bounds(rows, where), is_shared=bool(self.kinds[rows[0]] != _INLINE))
 
     def declared(self) -> pa.Array:
         """The values as ``lance.blob.v2`` columns declare them: bytes, or the URI of what lies outside the table."""
@@ -182,6 +201,10 @@ class BlobDescriptors:
             yield here, Location(store, store.join(directory, sidecar_name(int(self.ids[here[0]]))))
         for here, base_id, uri in self._references(rows[kinds == _EXTERNAL]):
             yield here, self._outside(base_id, uri)
+        for here, _, uri in self._references(rows[kinds == _MANAGED]):
+            yield here, self.locator.below_base(self.base_id, uri)
+        for here, base_id, uri in self._references(rows[kinds == _MANAGED_IN_BASE]):
+            yield here, self.locator.below_base(base_id, uri)
 
     def _references(self, rows: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], int, str]]:
         """Distinct references: the rows of each, the id of its base path, and its text."""
@@ -221,12 +244,15 @@ class BlobDescriptors:
         return np.where(whole, np.uint64(0), starts), np.where(whole, num_bytes, sizes)
 
 
-def _check_bounds(where: Location, starts: NDArray[np.uint64], sizes: NDArray[np.uint64]) -> None:
-    """Values of one file of the table lie in it, and none is described so often that all are larger than it."""
+def _check_bounds(
+    where: Location, starts: NDArray[np.uint64], sizes: NDArray[np.uint64], *, is_shared: bool = False
+) -> None:
+    """Values of one file lie in it, and none is described so often that all are larger than it, unless it may be."""
     num_bytes = where.store.head(where.path).num_bytes
     limit = np.uint64(num_bytes)
-    total = float(sizes.sum(dtype=np.float64))
-    if total > num_bytes or bool((starts > limit - np.minimum(sizes, limit)).any()):
+    total = 0.0 if is_shared else float(sizes.sum(dtype=np.float64))
+    leaves = (sizes > limit) | (starts > limit - np.minimum(sizes, limit))
+    if total > num_bytes or bool(leaves.any()):
         raise CorruptDataError(f"{where.path}: values leave the file of {num_bytes} bytes", path=where.path)
 
 

@@ -85,7 +85,7 @@ class FragmentReader:
                 raise CorruptDataError(f"fragment {self.fragment_id} has no data file for blob field {field_id}")
             # Rows from before the column was there: no value is looked for in the file.
             file = self._fragment.files[0]
-        return BlobDescriptors.of(descriptors, self._locator.data_file(file), self._locator)
+        return BlobDescriptors.of(descriptors, self._locator.data_file(file), self._locator, file.base_id)
 
     def batches(self, wanted: Schema, start: int, stop: int, batch_rows: int) -> Iterator[pa.RecordBatch]:
         """Stream live rows.

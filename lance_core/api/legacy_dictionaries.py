@@ -129,10 +129,17 @@ def _values(reader: FileReader, field: Field) -> pa.Array:
 def _longest(field: Field, copies: Sequence[pa.Array]) -> pa.Array:
     longest = max(copies, key=len)
     for copy in copies:
-        if not longest.slice(0, len(copy)).equals(copy):
+        if not _bits(longest.slice(0, len(copy))).equals(_bits(copy)):
             raise SchemaMismatchError(
                 f"column {field.name!r}: the dictionary of a new data file is not that of the table; files of format "
                 "0.1 share one, so write the rows with mode 'append'",
                 field=field.id,
             )
     return longest
+
+
+def _bits(values: pa.Array) -> pa.Array:
+    """The values, floats as numbers of the same bits: NaN is equal to itself."""
+    if not pa.types.is_floating(values.type):
+        return values
+    return values.view({2: pa.uint16(), 4: pa.uint32(), 8: pa.uint64()}[values.type.byte_width])

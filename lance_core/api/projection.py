@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from lance_core.api.output_schema import OutputSchema, batch_without_columns
 from lance_core.errors import InvalidInputError, InvalidTypeError, NotSupportedError
+from lance_core.schema.field import trail_of
 
 if TYPE_CHECKING:
     from lance_core.schema.field import Schema
@@ -95,17 +96,13 @@ def _path(wanted: Schema, name: str) -> tuple[int, ...]:
     """Positions from the top-level fields down to the one of that name."""
     path: list[int] = []
     siblings = wanted.fields
-    rest = name
-    while True:
-        names = [node.name for node in siblings]
-        head = rest if rest in names else next(each for each in names if rest.startswith(f"{each}."))
-        path.append(names.index(head))
-        if head == rest:
-            return tuple(path)
-        if not siblings[path[-1]].is_struct:
-            raise InvalidInputError(f"column {name!r}: {head!r} is not a struct, so it has no member columns")
-        siblings = siblings[path[-1]].children
-        rest = rest[len(head) + 1 :]
+    trail = trail_of(siblings, name) or []
+    for node in trail:
+        path.append(next(index for index, sibling in enumerate(siblings) if sibling is node))
+        if node is not trail[-1] and not node.is_struct:
+            raise InvalidInputError(f"column {name!r}: {node.name!r} is not a struct, so it has no member columns")
+        siblings = node.children
+    return tuple(path)
 
 
 def _field_at(schema: pa.Schema, path: tuple[int, ...]) -> pa.Field:

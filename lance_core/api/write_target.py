@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Self
 
 from lance_core.errors import InvalidInputError, InvalidTypeError, NotSupportedError, SchemaMismatchError
 from lance_core.file.prepared_input import PreparedInput
-from lance_core.schema.blob_fields import complete_schema
+from lance_core.schema.blob_fields import complete_schema, declared_schema
 from lance_core.schema.convert import schema_from_arrow, schema_to_arrow
 from lance_core.schema.field import Schema
+from lance_core.schema.prepared_blobs import in_given_shape
 from lance_core.schema.projection import check_compatible
 from lance_core.schema.storable import check_storable
 from lance_core.table.feature_flags import require_writable
@@ -98,16 +99,18 @@ class WriteTarget:
             table_schema = manifest.schema
             prepared = PreparedInput(data_schema, table=table_schema)
             data_schema = prepared.schema
-            check_compatible(complete_schema(table_schema), data_schema)
+            given = _as_given(table_schema, data_schema)
+            check_compatible(complete_schema(given), data_schema)
             if file_version.is_legacy:
                 _check_complete(table_schema, data_schema)
-            present = [top for top in table_schema.fields if top.name in data_schema.names]
+            present = [top for top in given.fields if top.name in data_schema.names]
             if not present:
                 raise SchemaMismatchError("the rows to append have no columns")
             file_schema = Schema(fields=tuple(present), metadata=table_schema.metadata)
         else:
             prepared = PreparedInput(data_schema, upgrades_blobs=file_version >= LanceFileVersion.V2_2)
-            table_schema = file_schema = schema_from_arrow(prepared.schema)
+            table_schema = declared_schema(schema_from_arrow(prepared.schema))
+            file_schema = _as_given(table_schema, prepared.schema)
         check_storable(file_schema, file_version)
         return cls(
             manifest=manifest,
@@ -141,6 +144,16 @@ def _version_for(manifest: Manifest, mode: Mode, asked: LanceFileVersion | None)
             found=asked.value,
         )
     return asked
+
+
+def _as_given(table_schema: Schema, data_schema: pa.Schema) -> Schema:
+    """The schema of the table with blobs in the shape that the rows have them in."""
+    names = data_schema.names
+    tops = [
+        in_given_shape(top, data_schema.field(names.index(top.name)).type) if top.name in names else top
+        for top in table_schema.fields
+    ]
+    return Schema(fields=tuple(tops), metadata=table_schema.metadata)
 
 
 def _check_complete(table_schema: Schema, data_schema: pa.Schema) -> None:

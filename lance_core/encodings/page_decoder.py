@@ -20,10 +20,19 @@ from lance_core.encodings.api import LeafPage
 from lance_core.encodings.assembly import assemble
 from lance_core.encodings.leaf_arrays import bytes_of
 from lance_core.encodings.levels.build import Levels
+from lance_core.encodings.raw_sizes import most_value_bits
 from lance_core.encodings.registry import DECODER, selected_arm
 from lance_core.encodings.structural import blob, constant, full_zip_pages, mini_block_pages
 from lance_core.encodings.structural.page_steps import run_in_memory
-from lance_core.errors import CorruptDataError, InvalidInputError, NotSupportedError, UnsupportedEncodingError
+from lance_core.encodings.v2_0.api import bits_per_row
+from lance_core.errors import (
+    CorruptDataError,
+    InvalidInputError,
+    NotSupportedError,
+    OutOfMemoryError,
+    UnsupportedEncodingError,
+)
+from lance_core.schema.logical_types import arrow_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -51,6 +60,8 @@ STRUCTURAL_NOT_YET: Final[Mapping[str, str]] = MappingProxyType({})
 """Arms that are known and refused, and what they are."""
 
 _MAX_ROWS_AT_ONCE: Final = (1 << 31) - 1
+_MAX_WORD_BITS: Final = 64
+"""Of indices, offsets and lengths, which stand for values of any width."""
 
 
 def open_page(field: Field, layout: pb21.PageLayout, sizes: Sequence[int], num_rows: int) -> PageSteps[PageState]:
@@ -74,6 +85,8 @@ def open_page(field: Field, layout: pb21.PageLayout, sizes: Sequence[int], num_r
     if arm in STRUCTURAL_NOT_YET:
         raise UnsupportedEncodingError(f"{where}: page layout {arm!r} is not supported: {STRUCTURAL_NOT_YET[arm]}")
     with _located(where):
+        if arm == "mini_block":
+            _check_widths(field, layout.mini_block)
         return (yield from STRUCTURAL[arm](getattr(layout, arm), sizes, num_rows, DECODER))
 
 
@@ -134,6 +147,14 @@ def decode_leaf(
     return LeafPage(field, _emptied(page.levels), page.block.slice(0, 0), 0)
 
 
+def _check_widths(field: Field, layout: pb21.MiniBlockLayout) -> None:
+    """No value is described as wider than those of the column: compressed bytes may grow to what is described."""
+    described = most_value_bits(layout.dictionary if layout.HasField("dictionary") else layout.value_compression)
+    most = max(_MAX_WORD_BITS, bits_per_row(arrow_type(field)))
+    if described > most:
+        raise CorruptDataError(f"values of {described} bits in a column whose values have {most}", expected=most)
+
+
 @contextmanager
 def _located(where: str) -> Iterator[None]:
     """Say where an error is, and make damage of what decoding stumbles over."""
@@ -142,7 +163,9 @@ def _located(where: str) -> Iterator[None]:
     except (CorruptDataError, NotSupportedError) as error:
         context: dict[str, Any] = dict(error.context)
         raise type(error)(f"{where}: {error.message}", **context) from error
-    except (ValueError, IndexError, OverflowError, MemoryError, pa.ArrowException) as error:
+    except MemoryError as error:
+        raise OutOfMemoryError(f"{where}: the rows do not fit into memory: read fewer at once") from error
+    except (ValueError, IndexError, OverflowError, pa.ArrowException) as error:
         raise CorruptDataError(f"{where}: the page cannot be decoded: {error}") from error
 
 

@@ -77,6 +77,8 @@ COMPRESSIVE_NOT_YET: Final[Mapping[str, str]] = MappingProxyType(
 """Arms that are known and refused, and what they are."""
 
 _MAX_DEPTH: Final = 16
+_BOUNDED_ARM: Final = "fixed_size_list"
+"""As deep as the type of the column; does not count."""
 
 
 def selected_arm(message: Message, oneof: str, what: str) -> str:
@@ -119,33 +121,35 @@ class _Decoder:
         found = _resolve(encoding)
         if found.mini_block is None:
             raise _missing_form(found.arm, "mini-block")
-        return found.mini_block.decode(getattr(encoding, found.arm), chunks, self._deeper())
+        return found.mini_block.decode(getattr(encoding, found.arm), chunks, self._deeper(found.arm))
 
     def per_value(self, encoding: pb21.CompressiveEncoding, rows: FixedRows | VariableWidthBlock) -> DataBlock:
         found = _resolve(encoding)
         if found.per_value is None:
             raise _missing_form(found.arm, "per-value")
-        return found.per_value.decode(getattr(encoding, found.arm), rows, self._deeper())
+        return found.per_value.decode(getattr(encoding, found.arm), rows, self._deeper(found.arm))
 
     def block(self, encoding: pb21.CompressiveEncoding, blocks: Chunks) -> DataBlock:
         found = _resolve(encoding)
         if found.block is None:
             raise _missing_form(found.arm, "block")
-        return found.block.decode(getattr(encoding, found.arm), blocks, self._deeper())
+        return found.block.decode(getattr(encoding, found.arm), blocks, self._deeper(found.arm))
 
     def pick(self, encoding: pb21.CompressiveEncoding, chunks: Chunks, picks: Picks) -> DataBlock:
         found = _resolve(encoding)
         if found.mini_block is None or found.mini_block.pick is None:
             return take_values(self.mini_block(encoding, chunks), picks.indices(chunks.num_values))
-        return found.mini_block.pick(getattr(encoding, found.arm), chunks, picks, self._deeper())
+        return found.mini_block.pick(getattr(encoding, found.arm), chunks, picks, self._deeper(found.arm))
 
     def pick_blocks(self, encoding: pb21.CompressiveEncoding, blocks: Chunks, picks: Picks) -> DataBlock:
         found = _resolve(encoding)
         if found.block is None or found.block.pick is None:
             return take_values(self.block(encoding, blocks), picks.indices(blocks.num_values))
-        return found.block.pick(getattr(encoding, found.arm), blocks, picks, self._deeper())
+        return found.block.pick(getattr(encoding, found.arm), blocks, picks, self._deeper(found.arm))
 
-    def _deeper(self) -> _Decoder:
+    def _deeper(self, arm: str) -> _Decoder:
+        if arm == _BOUNDED_ARM:
+            return self
         if self._depth >= _MAX_DEPTH:
             raise UnsupportedEncodingError(f"encodings are nested more than {_MAX_DEPTH} deep")
         return _Decoder(self._depth + 1)

@@ -1,4 +1,8 @@
-"""Statistics of a leaf's values, cheap enough to take of every page: most look at evenly spaced samples.
+"""Statistics of a leaf's values, cheap enough to take of every page: most look at samples.
+
+Samples are spread: one in every part of equal length, at a place within it that only the numbers of values and samples
+decide. At evenly spaced ones, values that repeat in step with them would pass for all there is; and the same values
+always give the same page.
 
 Source: own policy.
 """
@@ -12,11 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_core.encodings.kernels.bits import bit_lengths
+from lance_core.encodings.leaf_arrays import validity_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["common_packed_bits", "runs_per_value", "sampled_distinct"]
+__all__ = ["common_packed_bits", "runs_per_value", "sampled_distinct", "spread"]
 
 _MIN_SAMPLES: Final = 256
 _MAX_SAMPLES: Final = 4096
@@ -28,20 +33,37 @@ _RUN_MARGIN: Final = 1.25
 _MANY_VALUES: Final = 1 << 15
 _CHUNK_VALUES: Final = 4096
 _MAX_RUN: Final = 255
+_MIX: Final = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9))
+_MIX_SHIFT: Final = np.uint64(31)
+
+
+def spread(num_values: int, num_samples: int) -> NDArray[np.int64]:
+    """Positions of samples, ascending and distinct; all of the values if there are no more than samples asked for."""
+    if num_values <= num_samples:
+        return np.arange(num_values)
+    starts = np.arange(num_samples + 1) * num_values // num_samples
+    mixed = (np.arange(num_samples, dtype=np.uint64) + np.uint64(num_values)) * _MIX[0]
+    mixed = (mixed ^ (mixed >> _MIX_SHIFT)) * _MIX[1]
+    mixed ^= mixed >> _MIX_SHIFT
+    return starts[:-1] + (mixed % np.diff(starts).astype(np.uint64)).astype(np.int64)
 
 
 def sampled_distinct(array: pa.Array) -> tuple[int, int]:
-    """Valid values among evenly spaced samples, and how many of them differ."""
-    mean_bytes = array.nbytes // len(array) + 1
-    num_samples = min(max(_SAMPLE_BYTES // mean_bytes, _MIN_SAMPLES), _MAX_SAMPLES)
-    positions = np.arange(0, len(array), max(1, len(array) // num_samples))
-    sample = array.take(pa.array(positions))
-    return len(sample) - sample.null_count, pc.count_distinct(sample, mode="only_valid").as_py()
+    """Number of samples among the valid values, and how many of them differ; (0, 0) only if there is no valid one."""
+    num_valid = len(array) - array.null_count
+    if num_valid == 0:
+        return 0, 0
+    mean_bytes = array.nbytes // num_valid + 1
+    positions = spread(num_valid, min(max(_SAMPLE_BYTES // mean_bytes, _MIN_SAMPLES), _MAX_SAMPLES))
+    validity = validity_of(array)
+    if validity is not None:
+        positions = np.flatnonzero(validity)[positions]
+    return len(positions), pc.count_distinct(array.take(pa.array(positions)), mode="only_valid").as_py()
 
 
 def common_packed_bits(blocks: NDArray[np.unsignedinteger]) -> float:
-    """Mean bits that the largest value of a block needs, from evenly spaced blocks, (num_blocks, values) words."""
-    sample = blocks[:: max(1, len(blocks) // _WIDTH_SAMPLES)]
+    """Mean bits that the largest value of a block needs, from samples of the blocks, (num_blocks, values) words."""
+    sample = blocks[spread(len(blocks), _WIDTH_SAMPLES)]
     return float(bit_lengths(sample.max(axis=1)).mean())
 
 
@@ -54,7 +76,7 @@ def runs_per_value(words: NDArray[Any], limit: float) -> float:
         return 1.0
     if len(words) > _MANY_VALUES:
         num_changes = num_seen = 0
-        for start in range(0, len(words) - 1, len(words) // _RUN_SAMPLES):
+        for start in spread(len(words) - _RUN_SAMPLE_VALUES, _RUN_SAMPLES).tolist():
             piece = words[start : start + _RUN_SAMPLE_VALUES]
             num_changes += int(np.count_nonzero(piece[1:] != piece[:-1]))
             num_seen += len(piece) - 1

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from lance_core.file.field_writer import BufferSink
 
-__all__ = ["BinaryValues", "place_values", "write_aligned_values"]
+__all__ = ["BinaryValues", "place_values", "write_aligned_values", "write_inline_values"]
 
 _JOINED_BYTES: Final = 64 * 1024
 """Values that are smaller on average are padded in memory and written together."""
@@ -83,3 +83,14 @@ def write_aligned_values(segments: Segments, sink: BufferSink) -> NDArray[np.uin
         joined, starts = interleave([some, Segments.back_to_back(blank, padding)])
         positions[here] = sink.write_aligned(pa.py_buffer(joined)).start + starts[:-1]
     return positions
+
+
+def write_inline_values(segments: Segments, sink: BufferSink) -> NDArray[np.uint64]:
+    """Write segments; their positions in the file. An empty one is where the next one begins."""
+    filled = segments.sizes > 0
+    some = segments.select(filled)
+    behind = np.array([sink.write_aligned(pa.py_buffer(b"")).start], np.uint64)
+    starts = write_aligned_values(some, sink)
+    if len(starts):
+        behind = starts[-1:] + (some.sizes[-1:] + -some.sizes[-1:] % BUFFER_ALIGNMENT).astype(np.uint64)
+    return np.concatenate([starts, behind])[np.cumsum(filled) - filled]

@@ -10,7 +10,8 @@ v2             smaller, empty                   the data file, at a multiple of 
 v2             a URI                            nowhere: the reference is kept, or the bytes are fetched first
 =============  ===============================  ===============================================================
 
-The thresholds are metadata of the field; see ``blob_options.py``.
+The thresholds are metadata of the field; see ``blob_options.py``. Values that their owner has placed are given by
+their descriptors instead; see ``prepared_placement.py``.
 
 **Source:** files of pylance 14.0.2.
 """
@@ -26,10 +27,12 @@ import pyarrow as pa
 from lance_core.encodings.leaf_arrays import bitmap_of, validity_of
 from lance_core.encodings.nested_arrays import list_items, with_items
 from lance_core.errors import InvalidInputError, NotSupportedError
-from lance_core.file.aligned_values import BinaryValues, place_values, write_aligned_values
+from lance_core.file.aligned_values import BinaryValues, place_values, write_inline_values
 from lance_core.file.blob_options import BlobThresholds
-from lance_core.schema.blob_fields import is_blob_v1, stored_field
+from lance_core.file.prepared_placement import described_prepared
+from lance_core.schema.blob_fields import is_blob_v1, is_prepared, stored_field
 from lance_core.schema.logical_types import arrow_field, arrow_type
+from lance_core.schema.prepared_blobs import DEDICATED, EXTERNAL, PACKED
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,7 +44,6 @@ if TYPE_CHECKING:
 
 __all__ = ["BlobPlacement"]
 
-_INLINE, _PACKED, _DEDICATED, _EXTERNAL = range(4)
 _MAX_UINT64: Final = np.uint64((1 << 64) - 1)
 
 
@@ -50,7 +52,7 @@ class BlobPlacement:
 
     Args:
         top: the field, as declared.
-        options: needed for v2; files that are written alone have none.
+        options: needed for v2 values; files that are written alone have none, and take descriptors only.
 
     Raises:
         NotSupportedError: v2 values without sidecars.
@@ -60,14 +62,15 @@ class BlobPlacement:
     def __init__(self, top: Field, options: BlobOptions | None) -> None:
         """See the class."""
         self._declared = top
+        self._is_of_table = options is not None
         self.stored = stored_field(top)
         self._leaves: dict[int, _PlacementV2] = {}
         for leaf in top.leaves():
-            if leaf.is_blob and not is_blob_v1(leaf):
+            if leaf.is_blob and not is_blob_v1(leaf) and not is_prepared(leaf):
                 if options is None:
                     raise NotSupportedError(
                         f"column {leaf.name!r}: lance.blob.v2 values can be written to tables only, as they may need "
-                        "files of their own; see write_dataset"
+                        "files of their own; see write_dataset, or give descriptors"
                     )
                 self._leaves[leaf.id] = _PlacementV2(leaf, options, BlobThresholds.of(leaf, options))
 
@@ -85,6 +88,8 @@ class BlobPlacement:
             return array
         if is_blob_v1(declared):
             return _described_v1(array, stored, sink)
+        if is_prepared(declared):
+            return described_prepared(array, stored, sink, is_of_table=self._is_of_table)
         if declared.is_blob:
             return self._leaves[declared.id].described(array, stored, sink)
         if declared.is_struct:
@@ -135,18 +140,18 @@ class _PlacementV2:
             if fetched is not None:
                 data = _merged(data, fetched, outside)
             else:
-                kinds[outside] = _EXTERNAL
+                kinds[outside] = EXTERNAL
                 ids[outside], uris = self._references(references, outside, num_values)
                 positions[outside], sizes[outside] = _bounds_of(references)
         values = BinaryValues.of(data)
         filled = values.sizes > 0
         dedicated = values.sizes > self.thresholds.dedicated
         packed = filled & ~dedicated & (values.sizes > self.thresholds.inline)
-        inline = np.flatnonzero(filled & ~dedicated & ~packed)
-        positions[inline] = write_aligned_values(values.segments.select(inline), sink)
+        inline = np.flatnonzero(_mask(data, valid) & ~dedicated & ~packed)
+        positions[inline] = write_inline_values(values.segments.select(inline), sink)
         self._write_packed(values, np.flatnonzero(packed), ids, positions)
         self._write_dedicated(values, np.flatnonzero(dedicated), ids)
-        kinds[packed], kinds[dedicated] = _PACKED, _DEDICATED
+        kinds[packed], kinds[dedicated] = PACKED, DEDICATED
         sizes[filled] = values.sizes[filled]
         members = [pa.array(kinds), pa.array(positions), pa.array(sizes), pa.array(ids), uris]
         return _struct(members, stored, valid)

@@ -17,7 +17,7 @@ import pyarrow as pa
 from lance_core.encodings.leaf_arrays import bitmap_of, bytes_of, validity_of
 from lance_core.encodings.nested_arrays import list_items, with_items
 from lance_core.errors import CorruptDataError
-from lance_core.io.byte_range import ByteRange
+from lance_core.file.value_ranges import read_values
 from lance_core.schema.logical_types import arrow_field, arrow_type
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lance_core.file.field_source import FieldSource, Read, Segment
+    from lance_core.io.byte_range import ByteRange
     from lance_core.schema.field import Field
 
 __all__ = ["BlobBytesSource", "bytes_array", "load_bytes", "replace_leaves"]
@@ -159,8 +160,7 @@ def load_bytes(descriptors: pa.StructArray, read: Read, num_bytes: int, where: s
         raise CorruptDataError(f"{where}: a value lies outside the file of {num_bytes} bytes")
     if float(sizes.sum(dtype=np.float64)) > num_bytes:
         raise CorruptDataError(f"{where}: the values are larger than the file of {num_bytes} bytes")
-    bounds = zip(starts.tolist(), (starts + sizes).tolist(), strict=True)
-    buffers = read([ByteRange(start, stop) for start, stop in bounds]) if len(starts) else []
+    buffers = read_values(read, starts, sizes)
     lengths = np.where(filled, size, np.uint64(0)).astype(np.int64)
     return bytes_array(buffers, lengths, valid)
 
@@ -169,7 +169,7 @@ def bytes_array(buffers: Sequence[pa.Buffer], lengths: NDArray[np.int64], valid:
     """A large_binary array.
 
     Args:
-        buffers: the values that are neither null nor empty, in order.
+        buffers: the values that are neither null nor empty, in order; or one with all of them.
         lengths: (num_values,) of all of them, 0 for null and empty ones.
         valid: (num_values,) mask; None = all valid.
     """

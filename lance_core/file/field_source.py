@@ -12,6 +12,7 @@ Every version has a module that makes the sources of a projection; ``reader.py``
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from lance_core.io.byte_range import ByteRange
     from lance_core.schema.field import Field
 
-__all__ = ["FieldSource", "Read", "Segment", "SteppedSource"]
+__all__ = ["FieldSource", "Pace", "PacedSource", "Read", "Segment", "SteppedSource"]
 
 Read: TypeAlias = "Callable[[Sequence[ByteRange]], list[pa.Buffer]]"
 """Reads ranges of one file with as few requests as it takes; called from several threads."""
@@ -84,6 +85,32 @@ class FieldSource(Protocol):
         Returns:
             Arrays that together hold exactly those rows in that order.
         """
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How much of a field a stream decodes at a time.
+
+    Attributes:
+        max_memory: bytes that the arrays of one segment take, about.
+        batch_rows: rows of a batch; a segment need not have fewer.
+        first_row: the row at which the first batch begins; segments end where batches end, if they can.
+    """
+
+    max_memory: int
+    batch_rows: int
+    first_row: int
+
+
+@runtime_checkable
+class PacedSource(FieldSource, Protocol):
+    """A source whose segments can be cut, so that many fields together stay within the memory of a stream."""
+
+    def memory_of(self, segment: Segment) -> int:
+        """About the bytes that the decoded rows take; from what is known without reading."""
+
+    def cut(self, segment: Segment, pace: Pace) -> Sequence[Segment]:
+        """The same rows as segments of the wanted size, as far as the pages can be read in parts."""
 
 
 @runtime_checkable

@@ -18,12 +18,14 @@ from google.protobuf.message import DecodeError
 from lance_core.buffers.alignment import BUFFER_ALIGNMENT
 from lance_core.errors import CorruptDataError
 from lance_core.file.layout import MAX_ROWS, TABLE_ENTRY_BYTES
+from lance_core.file.map_entries import serialized
 from lance_core.io.byte_range import ByteRange
 from lance_core.proto import pb_file
 from lance_core.schema.convert import schema_from_proto, schema_to_proto
+from lance_core.schema.field import UNASSIGNED_ID
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     import pyarrow as pa
 
@@ -49,11 +51,17 @@ class FileDescriptor:
     num_rows: int
 
     @classmethod
-    def parse(cls, data: pa.Buffer | bytes, path: str) -> Self:
+    def parse(cls, data: pa.Buffer | bytes, path: str, num_columns: int | None = None) -> Self:
         """Parse the message.
 
+        Args:
+            data: its bytes.
+            path: for messages.
+            num_columns: of the file, to be checked against before records are made of the fields; None = not known.
+
         Raises:
-            CorruptDataError: the bytes are not a descriptor, the schema is not a tree, or the row count is absurd.
+            CorruptDataError: the bytes are not a descriptor, the schema is not a tree or has more leaves than the file
+                has columns, or the row count is absurd.
             NotSupportedError: a field that this library does not handle.
         """
         try:
@@ -62,6 +70,10 @@ class FileDescriptor:
             raise _corrupt(path, f"global buffer 0 is not a FileDescriptor: {error}") from error
         if message.length > MAX_ROWS:
             raise _corrupt(path, f"the file claims {message.length} rows, at most {MAX_ROWS} are possible")
+        if num_columns is not None and len(message.schema.fields) > num_columns:
+            num_leaves = _num_leaves(message.schema.fields)
+            if num_leaves > num_columns:
+                raise _corrupt(path, f"the schema has {num_leaves} leaves, the file has {num_columns} columns")
         return cls(schema=_parsed_schema(message.schema.SerializeToString()), num_rows=message.length)
 
     def serialize(self, *, marks_dictionaries: bool = False) -> bytes:
@@ -75,7 +87,7 @@ class FileDescriptor:
             for field in message.schema.fields:
                 if field.logical_type.startswith("dict:"):
                     field.dictionary.SetInParent()
-        return message.SerializeToString(deterministic=True)
+        return serialized(message)
 
 
 def parse_global_buffer_table(data: pa.Buffer, footer: Footer, path: str, data_stop: int) -> list[ByteRange]:
@@ -118,6 +130,25 @@ def parse_table(data: pa.Buffer, num_entries: int, path: str, what: str) -> list
 def serialize_table(ranges: Sequence[ByteRange]) -> bytes:
     """The bytes of either table."""
     return np.array([(r.start, r.num_bytes) for r in ranges], "<u8").tobytes()
+
+
+def _num_leaves(fields: Iterable[pb_file.Field]) -> int:
+    """Fields that own a column in every format: those without members, and not members of something packed."""
+    parents: set[int] = set()
+    leaves: set[int] = set()
+    packed: set[int] = set()
+    for field in fields:
+        if field.id == UNASSIGNED_ID:
+            continue
+        if field.parent_id in packed:
+            packed.add(field.id)
+            continue
+        parents.add(field.parent_id)
+        leaves.add(field.id)
+        if field.logical_type == "struct" and (field.metadata or field.extension_name):
+            # Packed, or a blob: whatever it is, it owns at least one column.
+            packed.add(field.id)
+    return len(leaves - parents)
 
 
 @lru_cache(maxsize=64)

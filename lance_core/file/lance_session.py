@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lance_core.errors import InvalidInputError, NotFoundError
+from lance_core.file.blob_writers import DedicatedBlobWriter, PackedBlobWriter
 from lance_core.file.lance_file import LanceFileReader, LanceFileWriter, refuse_namespace
 from lance_core.io.byte_range import ByteRange
 from lance_core.io.local_store import LocalStore
@@ -99,6 +100,22 @@ class LanceFileSession:
             max_page_bytes=max_page_bytes,
             _place=self._place(path),
         )
+
+    def open_packed_blob_writer(self, path: str, blob_id: int) -> PackedBlobWriter:
+        """A writer of several values into one sidecar.
+
+        Args:
+            path: of the data file that the values belong to; it need not exist yet, and ends in ``.lance``.
+            blob_id: number of the sidecar within that file, from 1; one of the same number is replaced.
+
+        Raises:
+            InvalidInputError: the path is not that of a data file, or the id is out of range.
+        """
+        return PackedBlobWriter(*self._place(path), blob_id)
+
+    def open_dedicated_blob_writer(self, path: str, blob_id: int) -> DedicatedBlobWriter:
+        """A writer of one value into a sidecar of its own; see :meth:`open_packed_blob_writer`."""
+        return DedicatedBlobWriter(*self._place(path), blob_id)
 
     def contains(self, path: str) -> bool:
         """Whether there is a file of this path; directories do not count."""

@@ -64,7 +64,7 @@ class MetadataReader:
         tail.extend(min(self.footer.column_table_offset, self.footer.global_buffer_table_offset))
         self.global_buffer_ranges = self._read_global_buffer_table()
         self.column_ranges = self._read_column_table()
-        self.descriptor = FileDescriptor.parse(self.global_buffer(0), self.path)
+        self.descriptor = FileDescriptor.parse(self.global_buffer(0), self.path, self.footer.num_columns)
         num_leaves = len(self.descriptor.schema.leaves())
         if self.version.is_structural and num_leaves != self.footer.num_columns:
             raise self._corrupt(f"the schema has {num_leaves} leaves, the file has {self.footer.num_columns} columns")

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from lance_core.encodings.nested_arrays import list_items, with_items
 from lance_core.schema.blob_fields import is_blob_v2
+from lance_core.schema.convert import MAX_DEPTH
 from lance_core.schema.field import BLOB_KEY, BLOB_V2, EXTENSION_NAME_KEY
 from lance_core.schema.json_columns import encode_json, is_json_text, json_field
 
@@ -78,18 +79,18 @@ class PreparedInput:
             yield self.batch(batch)
 
 
-def _declared(given: pa.Field, *, upgrades: bool) -> pa.Field:
-    """The field as declared; the same object if nothing changes."""
+def _declared(given: pa.Field, *, upgrades: bool, depth: int = 0) -> pa.Field:
+    """The field as declared; the same object if nothing changes. What no schema may hold stays as it is."""
     if is_json_text(given):
         return json_field(given)
     if upgrades and _is_blob_v1(given):
         kept = {key: value for key, value in given.metadata.items() if key != BLOB_KEY.encode()}
         return pa.field(given.name, _UPGRADED, nullable=given.nullable, metadata={**kept, **_NAMED})
     dtype = given.type
-    if isinstance(dtype, pa.BaseExtensionType) or not dtype.num_fields:
+    if isinstance(dtype, pa.BaseExtensionType) or not dtype.num_fields or depth > MAX_DEPTH:
         return given
     below = [dtype.field(index) for index in range(dtype.num_fields)]
-    declared = [_declared(child, upgrades=upgrades) for child in below]
+    declared = [_declared(child, upgrades=upgrades, depth=depth + 1) for child in below]
     if all(before is after for before, after in zip(below, declared, strict=True)):
         return given
     return given.with_type(_rebuilt(dtype, declared))

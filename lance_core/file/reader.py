@@ -15,8 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from lance_core.errors import InvalidInputError, NotSupportedError, RowOutOfRangeError
+from lance_core.file.decode_budget import stream_plans
 from lance_core.file.families import open_metadata, open_sources
 from lance_core.file.field_source import SteppedSource
+from lance_core.file.memory_errors import typed_memory_errors, typed_memory_stream
 from lance_core.file.metadata_reader import MetadataReader
 from lance_core.file.read_steps import run_steps, together
 from lance_core.file.row_numbers import row_number, row_positions
@@ -126,6 +128,7 @@ class FileReader:
         """Pages of every column of a file of version 2.0 or later; read on first use."""
         return self.metadata.columns(range(self.metadata.footer.num_columns))
 
+    @typed_memory_errors
     def read_batches(
         self,
         fields: Sequence[Field],
@@ -156,9 +159,10 @@ class FileReader:
             raise InvalidInputError(f"batch_rows must be positive, it is {batch_rows}")
         start, stop = self._checked_range(row_range)
         sources = self._sources(fields, column_indices)
-        plans = [FieldPlan(source, source.plan(start, stop, batch_rows=batch_rows)) for source in sources]
-        return self._batches(plans, stop - start, batch_rows)
+        batches = self._batches(stream_plans(sources, start, stop, batch_rows), stop - start, batch_rows)
+        return typed_memory_stream(self.path, batches)
 
+    @typed_memory_errors
     def read_table(
         self,
         fields: Sequence[Field],
@@ -177,6 +181,7 @@ class FileReader:
         columns = [pa.chunked_array(arrays, column.type) for arrays, column in zip(chunks, schema, strict=True)]
         return _restored(pa.Table.from_arrays(columns, schema=schema), fields)
 
+    @typed_memory_errors
     def take(
         self,
         fields: Sequence[Field],

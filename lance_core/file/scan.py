@@ -12,19 +12,21 @@ import os
 from collections import deque
 from concurrent.futures import wait
 from dataclasses import dataclass
+from heapq import merge
 from typing import TYPE_CHECKING, Final, Self
 
 import pyarrow as pa
 
-from lance_core.errors import InvalidInputError
+from lance_core.errors import InternalError, InvalidInputError
 from lance_core.file.decode_pool import decode_pool
+from lance_core.file.field_source import PacedSource
 from lance_core.schema.logical_types import arrow_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from concurrent.futures import Future
 
-    from lance_core.file.field_source import FieldSource, Read, Segment
+    from lance_core.file.field_source import FieldSource, Pace, Read, Segment
     from lance_core.io.byte_range import ByteRange
     from lance_core.schema.field import Field
 
@@ -47,10 +49,21 @@ class FieldPlan:
     Attributes:
         source: the field.
         segments: in row order, covering the wanted rows.
+        pace: cuts down segments that take more memory; None = they are decoded as they are.
     """
 
     source: FieldSource
     segments: Sequence[Segment]
+    pace: Pace | None = None
+
+    def pieces(self) -> Iterator[Segment]:
+        """What is decoded at a time."""
+        source, pace = self.source, self.pace
+        for segment in self.segments:
+            if pace is None or not isinstance(source, PacedSource) or source.memory_of(segment) <= pace.max_memory:
+                yield segment
+            else:
+                yield from source.cut(segment, pace)
 
 
 def scan_batches(
@@ -100,11 +113,11 @@ class _Inline:
     """Decodes the segments of a small scan when they are asked for; what they read first comes with one request."""
 
     def __init__(self, plans: Sequence[FieldPlan], read: Read) -> None:
+        jobs = [(plan.source, list(plan.pieces())) for plan in plans]
         self._read = _Prefetched(
-            read,
-            [extent for plan in plans for segment in plan.segments for extent in plan.source.first_ranges(segment)],
+            read, [extent for source, pieces in jobs for piece in pieces for extent in source.first_ranges(piece)]
         )
-        self._jobs = [(plan.source, iter(plan.segments)) for plan in plans]
+        self._jobs = [(source, iter(pieces)) for source, pieces in jobs]
 
     def __enter__(self) -> Self:
         return self
@@ -138,11 +151,8 @@ class _ReadAhead:
     def __init__(self, plans: Sequence[FieldPlan], read: Read) -> None:
         self._plans = plans
         self._read = read
-        self._jobs = sorted(
-            ((index, segment) for index, plan in enumerate(plans) for segment in plan.segments),
-            key=lambda job: job[1].start,
-        )
-        self._next_job = 0
+        self._jobs = merge(*(_numbered(index, plan) for index, plan in enumerate(plans)), key=lambda job: job[1].start)
+        self._next_job = next(self._jobs, None)
         self._ahead_bytes = 0
         self._ahead_segments = 0
         self._pending: list[deque[tuple[Segment, Future[pa.Array]]]] = [deque() for _ in plans]
@@ -187,18 +197,24 @@ class _ReadAhead:
 
     def _may_submit(self) -> bool:
         return (
-            self._next_job < len(self._jobs)
+            self._next_job is not None
             and self._ahead_bytes < _READ_AHEAD_BYTES
             and self._ahead_segments < _SEGMENTS_AHEAD
         )
 
     def _submit(self) -> None:
-        index, segment = self._jobs[self._next_job]
-        self._next_job += 1
+        if self._next_job is None:
+            raise InternalError("a scan asks for more segments than were planned")
+        index, segment = self._next_job
+        self._next_job = next(self._jobs, None)
         self._ahead_bytes += segment.num_bytes
         self._ahead_segments += 1
         future = self._pool.submit(self._plans[index].source.decode, segment, self._read)
         self._pending[index].append((segment, future))
+
+
+def _numbered(index: int, plan: FieldPlan) -> Iterator[tuple[int, Segment]]:
+    return ((index, piece) for piece in plan.pieces())
 
 
 def _decoder_of(plans: Sequence[FieldPlan], read: Read) -> _Inline | _ReadAhead:

@@ -53,7 +53,7 @@ def resolve(uri: str | os.PathLike[str], storage_options: Mapping[str, str] | No
     """
     text = os.fspath(uri)
     if not text:
-        raise InvalidInputError("the dataset URI is empty")
+        raise InvalidInputError(f"the path or URI {text!r} is empty")
     if "\0" in unquote(text):
         raise InvalidInputError(f"the dataset URI {text!r} has a NUL")
     scheme, text = _object_scheme(text)

@@ -1,4 +1,4 @@
-"""The three shapes of a blob column: as a table declares it, as its files store it, as values.
+"""The shapes of a blob column: as a table declares it, as its files store it, as descriptors are given, as values.
 
 ===========  ==========================================  =====================================================
 Generation   Declared in the schema of the table          Stored in data files, and returned by scans
@@ -11,7 +11,10 @@ v2           struct of data, uri, position, size, of      packed struct of kind,
 As values both are large_binary. The stored form of v2 is also that of the file's own schema, where its members have
 neither ids nor parents; files say large_binary for v1.
 
-**Source:** files and scans of pylance 14.0.2.
+Who places values of v2 columns himself gives descriptors of them in a fourth shape, the prepared one: a struct of
+kind, data, uri, blob_id, blob_size, position, of the extension type of v2. Tables and files never have it.
+
+**Source:** files and scans of pylance 14.0.2; its ``BlobDescriptorArrayBuilder``.
 """
 
 from __future__ import annotations
@@ -29,11 +32,14 @@ if TYPE_CHECKING:
 __all__ = [
     "bytes_schema",
     "complete_schema",
+    "declared_schema",
     "file_schema",
     "has_blobs",
     "is_blob_v1",
     "is_blob_v2",
     "is_described",
+    "is_prepared",
+    "prepared_field",
     "stored_field",
     "stored_schema",
 ]
@@ -56,6 +62,14 @@ _DECLARED_V2: Final = (
     Field(name="position", logical_type="uint64"),
     Field(name="size", logical_type="uint64"),
 )
+_PREPARED_V2: Final = (
+    Field(name="kind", logical_type="uint8"),
+    Field(name="data", logical_type="large_binary"),
+    Field(name="uri", logical_type="string"),
+    Field(name="blob_id", logical_type="uint32"),
+    Field(name="blob_size", logical_type="uint64"),
+    Field(name="position", logical_type="uint64"),
+)
 
 
 def has_blobs(schema: Schema) -> bool:
@@ -65,7 +79,7 @@ def has_blobs(schema: Schema) -> bool:
 
 def is_blob_v2(field: Field) -> bool:
     """True for the declared shape of v2."""
-    return field.is_blob and field.is_struct and not is_described(field)
+    return field.is_blob and field.is_struct and not is_described(field) and not is_prepared(field)
 
 
 def is_blob_v1(field: Field) -> bool:
@@ -77,6 +91,25 @@ def is_described(field: Field) -> bool:
     """True for the stored shape of either."""
     names = tuple(child.name for child in field.children)
     return field.is_blob and names in (_names(_STORED_V1), _names(_STORED_V2))
+
+
+def is_prepared(field: Field) -> bool:
+    """True for the shape in which descriptors of v2 are given."""
+    members = [(child.name, child.logical_type) for child in field.children]
+    return field.is_blob and members == [(child.name, child.logical_type) for child in _PREPARED_V2]
+
+
+def prepared_field(field: Field) -> Field:
+    """A v2 field in the prepared shape; it keeps its id."""
+    return field.with_children(_PREPARED_V2)
+
+
+def declared_schema(schema: Schema) -> Schema:
+    """The schema of a table that is made of rows of this one: data and uri in place of the prepared shape."""
+    declared = _schema_mapped(
+        schema, lambda field: field.with_children(_DECLARED_V2[:2]) if is_prepared(field) else field
+    )
+    return schema if declared == schema else declared.with_ids()
 
 
 def stored_field(field: Field) -> Field:
@@ -91,7 +124,7 @@ def stored_schema(schema: Schema) -> Schema:
 
 def file_schema(schema: Schema) -> Schema:
     """The schema that a data file of the table says it has: v2 in the stored shape, v1 as declared."""
-    return _schema_mapped(schema, lambda field: _stored(field) if is_blob_v2(field) else field)
+    return _schema_mapped(schema, lambda field: field if is_blob_v1(field) else _stored(field))
 
 
 def bytes_schema(schema: Schema) -> Schema:

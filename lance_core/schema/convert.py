@@ -23,6 +23,7 @@ from lance_core.schema.field import (
     Schema,
     is_true,
 )
+from lance_core.schema.item_types import bfloat16_list_name, check_items
 from lance_core.schema.json_columns import LANCE_JSON, is_json_text, json_field
 from lance_core.schema.logical_types import arrow_field, logical_type_of, plain_type
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 __all__ = [
+    "MAX_DEPTH",
     "RESERVED_NAMES",
     "check_names",
     "fields_from_proto",
@@ -46,7 +48,8 @@ RESERVED_NAMES: Final = frozenset(
 """Columns that every table has without storing them."""
 
 _TOP_LEVEL: Final = -1
-_MAX_DEPTH: Final = 64
+MAX_DEPTH: Final = 64
+"""Fields in fields that a schema may have."""
 
 _PRIMARY_KEY: Final = "lance-schema:unenforced-primary-key"
 _CLUSTERING_KEY: Final = "lance-schema:unenforced-clustering-key"
@@ -132,8 +135,8 @@ def fields_from_proto(messages: Iterable[pb_file.Field], metadata: Mapping[str, 
                 f"schema: field {node.name!r} (id {node.id}) names parent {node.parent_id}, which does not precede it"
             )
         depths[node.id] = depths[node.parent_id] + 1
-        if depths[node.id] > _MAX_DEPTH:
-            raise NotSupportedError(f"schema: field {node.name!r} is nested more than {_MAX_DEPTH} deep")
+        if depths[node.id] > MAX_DEPTH:
+            raise NotSupportedError(f"schema: field {node.name!r} is nested more than {MAX_DEPTH} deep")
         children[node.id] = []
         children[node.parent_id].append(node)
     tops = tuple(_from_message(node, children) for node in children[_TOP_LEVEL])
@@ -151,8 +154,8 @@ def schema_from_proto(message: pb_file.Schema) -> Schema:
 
 
 def _from_arrow_field(column: pa.Field, where: str) -> Field:
-    if where.count(".") >= _MAX_DEPTH:
-        raise NotSupportedError(f"column {where!r} is nested more than {_MAX_DEPTH} deep")
+    if where.count(".") >= MAX_DEPTH:
+        raise NotSupportedError(f"column {where!r} is nested more than {MAX_DEPTH} deep")
     if is_json_text(column):
         column = json_field(column)
     metadata = _text_keys(column.metadata)
@@ -160,11 +163,12 @@ def _from_arrow_field(column: pa.Field, where: str) -> Field:
         metadata = extension_metadata(column.type) | metadata
     extension_name = metadata.get(EXTENSION_NAME_KEY, b"")
     dtype = plain_type(column.type)
+    check_items(dtype, where)
     is_json = extension_name == LANCE_JSON.encode() and pa.types.is_large_binary(dtype)
     key_position = _position(metadata, f"{_PRIMARY_KEY}:position", where)
     return Field(
         name=column.name,
-        logical_type="json" if is_json else logical_type_of(dtype, where),
+        logical_type="json" if is_json else bfloat16_list_name(dtype) or logical_type_of(dtype, where),
         nullable=column.nullable,
         children=tuple(_from_arrow_field(child, f"{where}.{child.name}") for child in _arrow_children(dtype)),
         metadata=metadata,

@@ -30,6 +30,7 @@ __all__ = [
     "Field",
     "Schema",
     "is_true",
+    "trail_of",
 ]
 
 EXTENSION_NAME_KEY: Final = "ARROW:extension:name"
@@ -216,7 +217,8 @@ class Schema:
         """
         if isinstance(key, int):
             return next((node for node in self.walk() if node.id == key), None)
-        return _find_path(self.fields, key)
+        trail = trail_of(self.fields, key)
+        return None if trail is None else trail[-1]
 
     def field(self, key: str | int) -> Field:
         """The field of that id or path; see :meth:`find`.
@@ -255,14 +257,20 @@ def is_true(value: bytes | None) -> bool:
     return value is not None and value.lower() in _TRUE
 
 
-def _find_path(siblings: Sequence[Field], path: str) -> Field | None:
-    for node in siblings:
-        if node.name == path:
-            return node
-        if path.startswith(f"{node.name}."):
-            found = _find_path(node.children, path[len(node.name) + 1 :])
-            if found is not None:
-                return found
+def trail_of(siblings: Sequence[Field], path: str) -> list[Field] | None:
+    """The fields from one of the siblings down to the one that a dotted path names; None if there is none.
+
+    A name with dots may stand as it is or in backquotes, which are doubled inside: ``s.`a.b```.
+    """
+    for quoted in (False, True):
+        for node in siblings:
+            name = "`" + node.name.replace("`", "``") + "`" if quoted else node.name
+            if path == name:
+                return [node]
+            if path.startswith(f"{name}."):
+                below = trail_of(node.children, path[len(name) + 1 :])
+                if below is not None:
+                    return [node, *below]
     return None
 
 

@@ -15,8 +15,8 @@ String                         Arrow
 ``json``                       large_binary of JSONB bytes
 =============================  ==========================================================================
 
-View types are stored as their plain counterparts. There is no string for interval, decimal32/64, union, run-end
-encoded and list-view.
+Fixed-size lists are nested at most 64 deep. View types are stored as their plain counterparts. There is no string for
+interval, decimal32/64, union, run-end encoded and list-view.
 
 **Source:** ``lance.file.Field.logical_type``; behaviour of pylance 14.0.2.
 """
@@ -31,6 +31,7 @@ import pyarrow as pa
 
 from lance_core.errors import CorruptDataError, NotSupportedError
 from lance_core.schema.field import EXTENSION_METADATA_KEY, EXTENSION_NAME_KEY
+from lance_core.schema.type_strings import MAX_INT32, MAX_LIST_DEPTH, checked_number, shown, split_fixed_size_list
 
 if TYPE_CHECKING:
     from lance_core.schema.field import Field
@@ -74,7 +75,6 @@ BFLOAT16: Final = "lance.bfloat16"
 _BFLOAT16_ITEM: Final = pa.field(
     "item", pa.binary(2), metadata={EXTENSION_NAME_KEY: BFLOAT16, EXTENSION_METADATA_KEY: ""}
 )
-_MAX_INT32: Final = 2**31 - 1
 
 
 def plain_type(dtype: pa.DataType) -> pa.DataType:
@@ -146,13 +146,15 @@ def arrow_type(field: Field) -> pa.DataType:
             )
         return pa.map_(arrow_field(key).with_nullable(False), arrow_field(value))
     if field.is_structural_fixed_size_list:
-        item_name, dimension = _split_fixed_size_list(field.logical_type)
+        item_name, dimensions = split_fixed_size_list(field.logical_type)
         child = _only_child(field)
-        if item_name != "struct" or not child.is_struct:
-            raise CorruptDataError(f"field {field.name!r} of type {field.logical_type!r} has a child {child.name!r}")
-        return pa.list_(arrow_field(child), dimension)
+        if item_name != "struct" or len(dimensions) != 1 or not child.is_struct:
+            raise CorruptDataError(
+                f"field {field.name!r} of type {shown(field.logical_type)} has a child {child.name!r}"
+            )
+        return pa.list_(arrow_field(child), dimensions[0])
     if field.children:
-        raise CorruptDataError(f"field {field.name!r} of type {field.logical_type!r} must not have children")
+        raise CorruptDataError(f"field {field.name!r} of type {shown(field.logical_type)} must not have children")
     return leaf_type(field.logical_type)
 
 
@@ -172,7 +174,7 @@ def leaf_type(logical_type: str) -> pa.DataType:
 
     Raises:
         CorruptDataError: a parameter of the string is malformed.
-        NotSupportedError: the string is not known.
+        NotSupportedError: the string is not known, or fixed-size lists are nested more than 64 deep.
     """
     plain = _TYPE_OF.get(logical_type)
     if plain is not None:
@@ -185,15 +187,14 @@ def leaf_type(logical_type: str) -> pa.DataType:
         if family == "decimal":
             return _decimal_type(rest)
         if family == "fixed_size_binary":
-            return pa.binary(_number(rest, 0, _MAX_INT32))
+            return pa.binary(checked_number(rest, 0, MAX_INT32))
         if family == "fixed_size_list":
-            item, dimension = _split_fixed_size_list(logical_type)
-            return pa.list_(_BFLOAT16_ITEM if item == BFLOAT16 else leaf_type(item), dimension)
+            return _fixed_size_list_type(logical_type)
         if family == "dict":
             return _dictionary_type(rest)
     except (ValueError, TypeError) as error:
-        raise CorruptDataError(f"logical type {logical_type!r} is malformed: {error}") from error
-    raise NotSupportedError(f"logical type {logical_type!r} is not known", logical_type=logical_type)
+        raise CorruptDataError(f"logical type {shown(logical_type)} is malformed: {error}") from error
+    raise NotSupportedError(f"logical type {shown(logical_type)} is not known", logical_type=logical_type)
 
 
 def _map_name(dtype: pa.MapType, where: str) -> str:
@@ -203,17 +204,22 @@ def _map_name(dtype: pa.MapType, where: str) -> str:
 
 
 def _fixed_size_list_name(dtype: pa.FixedSizeListType, where: str) -> str:
-    if dtype.list_size < 1:
-        raise _unsupported(dtype, where, "the dimension must be at least 1")
-    item = dtype.value_field
-    if _is_bfloat16(item):
-        return f"fixed_size_list:{BFLOAT16}:{dtype.list_size}"
-    item_type = plain_type(item.type)
-    if pa.types.is_fixed_size_list(item_type) and _innermost_is_struct(item_type):
+    dimensions: list[str] = []
+    item_type: pa.DataType = dtype
+    while pa.types.is_fixed_size_list(item_type):
+        if item_type.list_size < 1:
+            raise _unsupported(dtype, where, "the dimension must be at least 1")
+        if len(dimensions) == MAX_LIST_DEPTH:
+            raise NotSupportedError(f"column {where!r}: fixed-size lists are nested more than {MAX_LIST_DEPTH} deep")
+        dimensions.append(str(item_type.list_size))
+        item = item_type.value_field
+        item_type = plain_type(item.type)
+    if pa.types.is_struct(item_type) and len(dimensions) > 1:
         raise _unsupported(dtype, where, "only one fixed-size list around a struct can be stored")
     if not (pa.types.is_struct(item_type) or _is_fixed_width(item_type)):
         raise _unsupported(dtype, where, "items of a fixed-size list must be structs, nulls or of fixed width")
-    return f"fixed_size_list:{logical_type_of(item_type, where)}:{dtype.list_size}"
+    item_name = BFLOAT16 if _is_bfloat16(item) else logical_type_of(item_type, where)
+    return ":".join([*["fixed_size_list"] * len(dimensions), item_name, *reversed(dimensions)])
 
 
 def _is_bfloat16(item: pa.Field) -> bool:
@@ -222,15 +228,7 @@ def _is_bfloat16(item: pa.Field) -> bool:
     return bool((item.metadata or {}).get(EXTENSION_NAME_KEY.encode()) == BFLOAT16.encode())
 
 
-def _innermost_is_struct(dtype: pa.DataType) -> bool:
-    while pa.types.is_fixed_size_list(dtype):
-        dtype = dtype.value_type
-    return bool(pa.types.is_struct(dtype))
-
-
 def _is_fixed_width(dtype: pa.DataType) -> bool:
-    if pa.types.is_fixed_size_list(dtype):
-        return _is_fixed_width(dtype.value_type)
     return not (pa.types.is_dictionary(dtype) or pa.types.is_nested(dtype)) and (
         pa.types.is_null(dtype)
         or pa.types.is_primitive(dtype)
@@ -260,36 +258,23 @@ def _dictionary_type(rest: str) -> pa.DataType:
 def _decimal_type(rest: str) -> pa.DataType:
     width, precision, scale = rest.split(":")
     if width not in ("128", "256"):
-        raise ValueError(f"decimal width {width} is neither 128 nor 256")
+        raise ValueError(f"decimal width {width!r:.200} is neither 128 nor 256")
     make = pa.decimal128 if width == "128" else pa.decimal256
-    return make(_number(precision, 1, 76), _number(scale, -128, 127))
+    return make(checked_number(precision, 1, 76), checked_number(scale, -128, 127))
 
 
-def _split_fixed_size_list(logical_type: str) -> tuple[str, int]:
-    inner, separator, dimension = logical_type.removeprefix("fixed_size_list:").rpartition(":")
-    try:
-        if not separator:
-            raise ValueError("expected fixed_size_list:<item>:<dimension>")
-        return inner, _number(dimension, 1, _MAX_INT32)
-    except ValueError as error:
-        raise CorruptDataError(f"logical type {logical_type!r} is malformed: {error}") from error
-
-
-def _number(text: str, low: int, high: int) -> int:
-    # int() alone would accept blanks, underscores and foreign digits.
-    digits = text.removeprefix("-")
-    if not (digits.isascii() and digits.isdigit() and len(digits) <= 10):
-        raise ValueError(f"{text!r} is not a number")
-    value = int(text)
-    if not low <= value <= high:
-        raise ValueError(f"{value} is not in [{low}, {high}]")
-    return value
+def _fixed_size_list_type(logical_type: str) -> pa.DataType:
+    item, dimensions = split_fixed_size_list(logical_type)
+    found = leaf_type(item) if item != BFLOAT16 else pa.list_(_BFLOAT16_ITEM, dimensions.pop())
+    for dimension in reversed(dimensions):
+        found = pa.list_(found, dimension)
+    return found
 
 
 def _only_child(field: Field) -> Field:
     if len(field.children) != 1:
         raise CorruptDataError(
-            f"field {field.name!r} of type {field.logical_type!r} needs one child, it has {len(field.children)}",
+            f"field {field.name!r} of type {shown(field.logical_type)} needs one child, it has {len(field.children)}",
             expected=1,
             found=len(field.children),
         )

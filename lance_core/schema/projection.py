@@ -11,41 +11,48 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lance_core.errors import InvalidInputError, SchemaMismatchError
-from lance_core.schema.field import Field, Schema
+from lance_core.schema.field import Field, Schema, trail_of
 from lance_core.schema.logical_types import arrow_type, plain_type
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 __all__ = ["check_compatible", "fits_type", "has_same_columns", "project", "project_by_ids", "same_type"]
 
 
-def project(schema: Schema, columns: Sequence[str]) -> Schema:
+def project(schema: Schema, columns: Sequence[str], *, orders_members: bool = False) -> Schema:
     """The chosen columns, in the order asked.
 
     Args:
         schema: what to choose from.
-        columns: names of top-level fields, or dotted paths into structs ("s.x", "people.item.name"). Two paths into
-            the same top-level field give that field once, with both members in schema order.
+        columns: names of top-level fields, or dotted paths into structs ("s.x", "people.item.name", "s.`a.b`"). Two
+            paths into the same top-level field give that field once, with both members in schema order.
+        orders_members: members come in the order asked instead, as in files (but not datasets) of pylance.
 
     Raises:
         InvalidInputError: a name is unknown (close matches are suggested) or repeated.
     """
-    wanted: dict[str, set[int]] = {}
+    # Of each top-level field, the nodes to keep, in the order in which they were first asked for.
+    wanted: dict[str, dict[int, None]] = {}
     seen: set[str] = set()
     for column in columns:
         if column in seen:
             raise InvalidInputError(f"column {column!r} is asked for twice", column=column)
         seen.add(column)
-        trail = _trail(schema.fields, column)
+        trail = trail_of(schema.fields, column)
         if trail is None:
             raise _unknown_column(schema, column)
         # Everything below the last node, and the ancestors that lead to it.
-        keep = wanted.setdefault(trail[0].name, set())
-        keep.update(id(node) for node in trail[:-1])
-        keep.update(id(node) for node in trail[-1].walk())
+        keep = wanted.setdefault(trail[0].name, {})
+        keep.update(dict.fromkeys(id(node) for node in trail[:-1]))
+        keep.update(dict.fromkeys(id(node) for node in trail[-1].walk()))
     by_name = {top.name: top for top in schema.fields}
-    return Schema(fields=tuple(_pruned(by_name[name], keep) for name, keep in wanted.items()), metadata=schema.metadata)
+    tops = []
+    for name, keep in wanted.items():
+        top = by_name[name]
+        order = keep if orders_members else [id(node) for node in top.walk() if id(node) in keep]
+        tops.append(_pruned(top, {node: rank for rank, node in enumerate(order)}))
+    return Schema(fields=tuple(tops), metadata=schema.metadata)
 
 
 def project_by_ids(schema: Schema, field_ids: set[int] | frozenset[int]) -> Schema:
@@ -166,23 +173,12 @@ def _is_same_column(table: Field, written: Field) -> bool:
     )
 
 
-def _trail(siblings: Sequence[Field], path: str) -> list[Field] | None:
-    """The fields from top level down to the one named, or None."""
-    for node in siblings:
-        if node.name == path:
-            return [node]
-        if path.startswith(f"{node.name}."):
-            below = _trail(node.children, path[len(node.name) + 1 :])
-            if below is not None:
-                return [node, *below]
-    return None
-
-
-def _pruned(node: Field, keep: set[int]) -> Field:
+def _pruned(node: Field, ranks: Mapping[int, int]) -> Field:
     # A packed struct or a blob is one column: its members cannot be had separately.
     if node.is_leaf or node.is_map:
         return node
-    return node.with_children([_pruned(child, keep) for child in node.children if id(child) in keep])
+    kept = sorted((child for child in node.children if id(child) in ranks), key=lambda child: ranks[id(child)])
+    return node.with_children([_pruned(child, ranks) for child in kept])
 
 
 def _kept_by_ids(node: Field, field_ids: set[int] | frozenset[int]) -> Field | None:

@@ -7,11 +7,15 @@ words, strings, binaries, temporal types, null      x     x     x     x
 decimals, fixed-size binary, JSON                   x     x     x     x
 struct, list, dictionary, fixed-size list           x     x     x     x
 packed struct of members of fixed width             (1)   x     x     x
-dictionary of bools or floats                             x     x     x
+dictionary of bools or floats                       (2)   x     x     x
 fixed-size list of nulls                                  x     x     x
+fixed-size lists 20 to 48 deep                      x           x     x
+the same 49 to 64 deep                              x
 struct without members                                    x     x     x
 values outside the pages (``lance-encoding:blob``)        x     x     x
 the same below a list                                     x
+list with the key of packed structs                 x           x     x
+packed struct by another word than ``true``         x     x
 packed struct with strings or binaries              (1)               x
 packed struct with fixed-size lists                 (1)   x           x
 fixed-size binary of no bytes                                         x
@@ -20,8 +24,8 @@ fixed-size list of structs                                            x
 ``lance.blob.v2``                                                     x
 =================================================  ====  ====  ====  ====
 
-(1) 0.1 stores it as a plain struct. What no version holds has no logical type; see
-:mod:`lance_core.schema.logical_types`.
+(1) 0.1 stores it as a plain struct. (2) Dictionaries of floats are read: the reference writes them, and cannot open the
+table afterwards. What no version holds has no logical type; see :mod:`lance_core.schema.logical_types`.
 
 **Source:** spec of the formats, types; what pylance 14.0.2 writes and can read back.
 """
@@ -29,10 +33,12 @@ fixed-size list of structs                                            x
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from lance_core.errors import UnsupportedVersionError
-from lance_core.schema.field import BLOB_V2
+from lance_core.errors import NotSupportedError, UnsupportedVersionError
+from lance_core.schema.blob_fields import is_described, is_prepared
+from lance_core.schema.field import BLOB_KEY, BLOB_V2, PACKED_KEYS, is_true
 from lance_core.versions import LanceFileVersion
 
 if TYPE_CHECKING:
@@ -43,8 +49,15 @@ if TYPE_CHECKING:
 __all__ = ["RULES", "StorableRule", "check_storable"]
 
 _V = LanceFileVersion
-_DICTIONARIES: Final = ("dict:bool:", "dict:halffloat:", "dict:float:", "dict:double:")
+_FLOAT_DICTIONARIES: Final = ("dict:halffloat:", "dict:float:", "dict:double:")
+_MAX_DEPTH_2_0: Final = 19
+_MAX_DEPTH_2_1: Final = 48
 _VARIABLE: Final = frozenset({"string", "large_string", "binary", "large_binary", "json"})
+_BLOBS_V1: Final = frozenset({"large_binary", "json"})
+_BLOB_V2_MEMBERS: Final = MappingProxyType(
+    {"data": "large_binary", "uri": "string", "position": "uint64", "size": "uint64"}
+)
+_NO_BYTES: Final = "fixed_size_binary:0"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +67,7 @@ class StorableRule:
     Attributes:
         what: the kind of field, for messages.
         applies: whether a field is of the kind; the second argument tells that a list is above it.
-        versions: which hold it.
+        versions: which hold it; none at all is possible.
     """
 
     what: str
@@ -62,8 +75,13 @@ class StorableRule:
     versions: tuple[LanceFileVersion, ...]
 
 
+def _nested_deeper_than(depth: int) -> Callable[[Field, bool], bool]:
+    prefix = "fixed_size_list:" * (depth + 1)
+    return lambda field, _: field.logical_type.startswith(prefix)
+
+
 def _is_blob_v1(field: Field, below_list: bool) -> bool:
-    return field.is_blob and field.logical_type == "large_binary"
+    return field.is_blob and field.logical_type in _BLOBS_V1
 
 
 def _is_blob_v1_item(field: Field, below_list: bool) -> bool:
@@ -76,6 +94,19 @@ def _is_variable_packed(field: Field, below_list: bool) -> bool:
 
 def _is_packed_with_lists(field: Field, below_list: bool) -> bool:
     return field.is_packed and not field.is_blob and any(child.is_fixed_size_list for child in field.children)
+
+
+def _is_packed_by_another_word(field: Field, below_list: bool) -> bool:
+    words = {field.metadata.get(key, b"").lower() for key in PACKED_KEYS}
+    return field.is_packed and not field.is_blob and b"true" not in words
+
+
+def _is_packed_list(field: Field, below_list: bool) -> bool:
+    return field.is_list and any(is_true(field.metadata.get(key)) for key in PACKED_KEYS)
+
+
+def _is_packed_with_nothing(field: Field, below_list: bool) -> bool:
+    return field.is_packed and not field.is_blob and any(child.logical_type == _NO_BYTES for child in field.children)
 
 
 RULES: Final = (
@@ -98,6 +129,18 @@ RULES: Final = (
         applies=_is_blob_v1,
         versions=(_V.V2_0, _V.V2_1, _V.V2_2),
     ),
+    # The reference writes it too, and then looks for the items in the column of the list.
+    StorableRule(
+        what="a list that says it is packed",
+        applies=_is_packed_list,
+        versions=(_V.V0_1, _V.V2_1, _V.V2_2),
+    ),
+    # The reference writes it too; its decoders end the process.
+    StorableRule(
+        what="a packed struct whose key is not 'true'",
+        applies=_is_packed_by_another_word,
+        versions=(_V.V0_1, _V.V2_0),
+    ),
     StorableRule(
         what="a packed struct with strings or binaries",
         applies=_is_variable_packed,
@@ -109,8 +152,16 @@ RULES: Final = (
         versions=(_V.V0_1, _V.V2_0, _V.V2_2),
     ),
     StorableRule(
+        what="a packed struct with fixed-size binary of no bytes", applies=_is_packed_with_nothing, versions=()
+    ),
+    StorableRule(
+        what="a fixed-size list of fixed-size binary of no bytes",
+        applies=lambda field, _: field.is_fixed_size_list and f":{_NO_BYTES}:" in field.logical_type,
+        versions=(),
+    ),
+    StorableRule(
         what="fixed-size binary of no bytes",
-        applies=lambda field, _: field.logical_type == "fixed_size_binary:0",
+        applies=lambda field, _: field.logical_type == _NO_BYTES,
         versions=(_V.V2_2,),
     ),
     StorableRule(
@@ -119,14 +170,30 @@ RULES: Final = (
         versions=(_V.V2_0, _V.V2_1, _V.V2_2),
     ),
     StorableRule(
-        what="a dictionary of bools or floats",
-        applies=lambda field, _: field.logical_type.startswith(_DICTIONARIES),
+        what="a dictionary of bools",
+        applies=lambda field, _: field.logical_type.startswith("dict:bool:"),
+        versions=(_V.V2_0, _V.V2_1, _V.V2_2),
+    ),
+    StorableRule(
+        what="a dictionary of floats (with which the reference cannot open a table of format 0.1)",
+        applies=lambda field, _: field.logical_type.startswith(_FLOAT_DICTIONARIES),
         versions=(_V.V2_0, _V.V2_1, _V.V2_2),
     ),
     StorableRule(
         what="a fixed-size list of nulls",
         applies=lambda field, _: field.logical_type.startswith("fixed_size_list:") and ":null:" in field.logical_type,
         versions=(_V.V2_0, _V.V2_1, _V.V2_2),
+    ),
+    # Messages within messages: readers take at most 100 levels.
+    StorableRule(
+        what=f"fixed-size lists nested more than {_MAX_DEPTH_2_1} deep",
+        applies=_nested_deeper_than(_MAX_DEPTH_2_1),
+        versions=(_V.V0_1,),
+    ),
+    StorableRule(
+        what=f"fixed-size lists nested more than {_MAX_DEPTH_2_0} deep",
+        applies=_nested_deeper_than(_MAX_DEPTH_2_0),
+        versions=(_V.V0_1, _V.V2_1, _V.V2_2),
     ),
 )
 """What not every version holds."""
@@ -137,10 +204,18 @@ def check_storable(schema: Schema, version: LanceFileVersion) -> None:
 
     Raises:
         UnsupportedVersionError: one cannot be held; the message names the versions that could.
+        NotSupportedError: no version holds it.
     """
     for field, path, below_list in _walk(schema):
+        if field.is_blob:
+            _check_blob(field, path)
         for rule in RULES:
             if rule.applies(field, below_list) and version not in rule.versions:
+                if not rule.versions:
+                    raise NotSupportedError(
+                        f"column {path!r}: {rule.what} cannot be stored, as no reader of the format takes it",
+                        column=path,
+                    )
                 *others, last = [each.value for each in rule.versions]
                 could = f"{', '.join(others)} or {last}" if others else last
                 raise UnsupportedVersionError(
@@ -148,6 +223,29 @@ def check_storable(schema: Schema, version: LanceFileVersion) -> None:
                     column=path,
                     version=version.value,
                 )
+
+
+def _check_blob(field: Field, path: str) -> None:
+    """Check that values outside the pages are of a type that can lie there."""
+    if field.is_struct:
+        members = [(child.name, child.logical_type) for child in field.children]
+        is_declared = (
+            field.extension_name == BLOB_V2
+            and not {"data", "uri"}.isdisjoint(name for name, _ in members)
+            and all(_BLOB_V2_MEMBERS.get(name) == logical_type for name, logical_type in members)
+        )
+        if is_declared or is_prepared(field):
+            return
+        if is_described(field):
+            problem = "holds descriptors of blobs, which lead nowhere in another file: give the values"
+        else:
+            problem = f"is no blob: one is large_binary, or a struct of data and uri of extension type {BLOB_V2}"
+    elif field.logical_type in _BLOBS_V1 and field.extension_name != BLOB_V2:
+        return
+    else:
+        key = BLOB_KEY if BLOB_KEY in field.metadata else BLOB_V2
+        problem = f"of type {field.logical_type} cannot hold blobs: use large_binary, or leave out {key}"
+    raise NotSupportedError(f"column {path!r} {problem}", column=path)
 
 
 def _walk(schema: Schema) -> Iterator[tuple[Field, str, bool]]:

@@ -146,16 +146,17 @@ class FileLocator:
         self.below_base(base_id, path)
         return directory_uri(self._bases[base_id].path) + path
 
-    def below_base(self, base_id: int, path: str) -> Location:
-        """A file below a base path itself, such as a value that a table refers to.
+    def below_base(self, base_id: int | None, path: str) -> Location:
+        """A file below a base path itself, such as a value that a table refers to; None = the table's own root.
 
         Raises:
             CorruptDataError: the base path is not listed, or the path leaves it.
         """
-        base = self._base(base_id, path)
+        base = None if base_id is None else self._base(base_id, path)
         if not is_plain_path(path):
-            raise CorruptDataError(f"path {path!r:.200} leaves base path {base_id}", base_id=base_id)
-        store, root = resolve(base.path, self._storage_options)
+            place = "the table's root" if base_id is None else f"base path {base_id}"
+            raise CorruptDataError(f"path {path!r:.200} leaves {place}", base_id=base_id)
+        store, root = (self._store, self._root) if base is None else resolve(base.path, self._storage_options)
         return Location(store, store.join(root, path))
 
     def _base(self, base_id: int, what: str) -> BasePath:

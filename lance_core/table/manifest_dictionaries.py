@@ -111,17 +111,18 @@ def _is_legacy(message: pb_table.Manifest) -> bool:
 
 
 def _read(data: pa.Buffer, value_type: pa.DataType, offset: int, length: int) -> pa.Array:
-    if not (pa.types.is_integer(value_type) or _has_offsets(value_type)):
+    is_number = bool(pa.types.is_integer(value_type) or pa.types.is_floating(value_type))
+    if not (is_number or _has_offsets(value_type)):
         raise NotSupportedError(f"dictionaries of {value_type} are not supported in format 0.1")
     if length < 0 or offset < 0:
         raise CorruptDataError(f"{length} values at position {offset}")
-    if pa.types.is_integer(value_type):
+    if is_number:
         _require(data, offset, length * value_type.byte_width)
         values = data.slice(offset, length * value_type.byte_width)
         return pa.Array.from_buffers(value_type, length, [None, pa.py_buffer(values.to_pybytes())])
     _require(data, offset, (length + 1) * _OFFSET.itemsize)
     offsets = np.frombuffer(data, _OFFSET, length + 1, offset)
-    if offsets[0] < 0 or offsets[-1] > data.size or np.any(np.diff(offsets) < 0):
+    if np.any(offsets < 0) or np.any(offsets > data.size) or np.any(offsets[1:] < offsets[:-1]):
         raise CorruptDataError("the offsets do not ascend, or lead out of the file")
     binary = pa.LargeBinaryArray.from_buffers(
         pa.large_binary(),

@@ -27,6 +27,7 @@ TREE = {
     "LanceError": ("Exception",),
     "NotFoundError": ("LanceError", "FileNotFoundError"),
     "NotSupportedError": ("LanceError", "NotImplementedError", "OSError"),
+    "OutOfMemoryError": ("LanceError", "MemoryError"),
     "RefAlreadyExistsError": ("AlreadyExistsError", "ValueError"),
     "RefConflictError": ("InvalidInputError", "OSError"),
     "RefNotFoundError": ("NotFoundError", "ValueError"),

@@ -42,6 +42,34 @@ def _columns() -> dict[str, pa.Array]:
 COLUMNS = _columns()
 
 
+def periodic(num_rows: int) -> dict[str, pa.Array]:
+    """Columns whose nulls and values repeat in step with evenly spaced samples of some length."""
+    index = np.arange(num_rows)
+
+    def nulls(values, every):
+        return pa.array(values, mask=index % every == 0)
+
+    return {
+        "one, null every 2": nulls(np.full(num_rows, "n/a"), 2),
+        "one, null every 3": nulls(np.full(num_rows, "n/a"), 3),
+        "one of 40 bytes, null every 3": nulls(np.full(num_rows, "x" * 40), 3),
+        "bytes, null every 3": pa.array([b"xyz" if row % 3 else None for row in range(num_rows)]),
+        "two, null every 3": nulls(np.array(["aa", "bb"])[index // 3 % 2], 3),
+        "fifty, null every 3": nulls(np.char.add("cat", (index * 7919 % 50).astype(str)), 3),
+        "16 bytes, null every 3": pa.array(
+            [b"0123456789abcdef" if row % 3 else None for row in range(num_rows)], pa.binary(16)
+        ),
+        "values every 48": pa.array([f"v{row % 7}" if row % 48 == 0 else None for row in range(num_rows)]),
+        "value every 24": pa.array(["same" if row % 24 == 5 else None for row in range(num_rows)]),
+        "word every 12": nulls(np.where(index % 12 == 5, 10**12, 0), 5),
+        "cycle of 24": pa.array(index % 24 * 1234567),
+        "cycle of 6 texts": pa.array(np.char.add("cat_", (index % 6).astype(str))),
+    }
+
+
+PERIODIC = list(periodic(1000))
+
+
 def sizes(tmp_path, column, version, metadata=None):
     metadata = {PREFIX + key: value for key, value in (metadata or {}).items()}
     schema = pa.schema([pa.field("c", column.type, metadata=metadata)])
@@ -81,6 +109,47 @@ def test_default_options(tmp_path, name, version):
 def test_with_metadata(tmp_path, name, version, metadata):
     ours, theirs = sizes(tmp_path, COLUMNS[name], version, metadata)
     assert ours <= MOST * theirs
+
+
+@pytest.mark.parametrize("num_rows", [20_000, 50_000, 100_000, 200_000])
+@pytest.mark.parametrize("name", PERIODIC)
+def test_values_that_repeat_in_step_with_a_sample(tmp_path, name, num_rows):
+    column = periodic(num_rows)[name]
+    for version in ("2.1", "2.2"):
+        ours, theirs = sizes(tmp_path, column, version)
+        assert ours <= MOST * theirs, version
+
+
+def test_the_same_values_give_the_same_bytes(tmp_path):
+    column = periodic(50_000)["fifty, null every 3"]
+    schema = pa.schema([("c", column.type)])
+    for path in ("first", "second"):
+        with LanceFileWriter(str(tmp_path / path), schema, version="2.2") as writer:
+            writer.write_batch(pa.record_batch([column], schema=schema))
+    assert (tmp_path / "first").read_bytes() == (tmp_path / "second").read_bytes()
+
+
+COMPRESSIBLE = {
+    "int64": pa.array(range(3000)),
+    "string": pa.array([f"https://example.com/{row * 7919 % 10007}" for row in range(3000)]),
+    "dictionary": pa.array(["a", "b"] * 500).dictionary_encode(),
+    "16 bytes": pa.array([row.to_bytes(16, "little") for row in range(1000)], pa.binary(16)),
+}
+
+
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+@pytest.mark.parametrize("value", ["gzip", "", "ZSTD", " zstd", "zstd "])
+@pytest.mark.parametrize("name", COMPRESSIBLE)
+def test_the_reference_refuses_the_same_compressions(tmp_path, name, value, version):
+    column = COMPRESSIBLE[name]
+    schema = pa.schema([pa.field("c", column.type, metadata={PREFIX + "compression": value})])
+    with pytest.raises(InvalidInputError, match="compression"):
+        LanceFileWriter(str(tmp_path / "ours.lance"), schema, version=version)
+    with (
+        pytest.raises(ValueError, match=r"(?i)compression"),
+        ReferenceWriter(str(tmp_path / "theirs.lance"), schema, version=version) as writer,
+    ):
+        writer.write_batch(pa.record_batch([column], schema=schema))
 
 
 def test_an_unknown_compression_is_refused_before_a_byte(tmp_path):

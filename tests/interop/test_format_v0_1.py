@@ -1,7 +1,9 @@
 """Format 0.1 against pylance 14.0.2: bytes of files, nulls, page tables, statistics, dictionaries, pruning."""
 
 import struct
+from decimal import Decimal
 from pathlib import Path
+from types import ModuleType
 
 import lance
 import numpy as np
@@ -10,6 +12,7 @@ import pytest
 
 import lance_core
 from lance_core.errors import LanceError, NotSupportedError, SchemaMismatchError, UnsupportedVersionError
+from lance_core.file.describe import describe_file
 from lance_core.file.reader import FileReader
 from lance_core.file.tail import FileTail
 from lance_core.file.v0_1.metadata_reader import LegacyMetadataReader
@@ -263,6 +266,35 @@ def test_the_greatest_is_raised_when_any_value_was_cut(tmp_path: Path) -> None:
     assert found == {"null_count": 0, "min_value": "a" * 64, "max_value": "bbbbbbbbbc"}
 
 
+@pytest.mark.parametrize("dtype", [pa.decimal128(38, 2), pa.decimal128(10, 2), pa.decimal128(1, 0)], ids=str)
+@pytest.mark.parametrize("library", [lance, lance_core], ids=["theirs", "ours"])
+def test_batches_of_null_decimals_have_unknown_bounds(tmp_path: Path, dtype: pa.DataType, library: ModuleType) -> None:
+    uri = str(tmp_path / "t")
+    values = pa.array([None, None, 1, None], pa.int8()).cast(pa.decimal128(38, 0)).cast(dtype)
+    table = pa.table({"id": range(4), "d": values})
+    library.write_dataset(table, uri, data_storage_version="legacy", max_rows_per_group=2)
+    [path] = (tmp_path / "t" / "data").iterdir()
+    assert read_statistics(opened(path))[1].to_pylist() == [
+        {"null_count": 2, "min_value": None, "max_value": None},
+        {"null_count": 1, "min_value": Decimal(1), "max_value": Decimal(1)},
+    ]
+    dataset = lance_core.dataset(uri)
+    assert dataset.to_table(filter="d > 0")["id"].to_pylist() == [2]
+    assert dataset.to_table(filter="d >= 0 and id < 2").num_rows == 2
+    assert dataset.count_rows("d > 5 or id = 3") == 1
+    assert "null_count=2, min_value=None, max_value=None" in describe_file(FileReader.open(LocalStore(), str(path)))
+    assert dataset.delete("d > 0")["num_deleted_rows"] == 1
+    assert dataset.count_rows() == lance.dataset(uri).count_rows() == 3
+
+
+@pytest.mark.parametrize("dtype", [pa.date32(), pa.date64()], ids=str)
+def test_batches_of_null_dates_are_described(tmp_path: Path, dtype: pa.DataType) -> None:
+    path = theirs(pa.table({"d": pa.nulls(3, dtype)}), tmp_path / "t")
+    assert f"min_value={-(2 ** (dtype.bit_width - 1))} since 1970" in describe_file(
+        FileReader.open(LocalStore(), str(path))
+    )
+
+
 def test_files_without_statistics(tmp_path: Path) -> None:
     table = pa.table({"a": pa.array([1, 2], pa.time32("s"))})
     path = theirs(table, tmp_path / "t")
@@ -294,11 +326,66 @@ def test_null_structs_around_dictionaries_are_refused() -> None:
         ours(pa.table({"s": array}))
 
 
-def test_dictionaries_of_floats_are_refused() -> None:
+@pytest.mark.parametrize("value_type", [pa.bool_(), pa.float16(), pa.float32(), pa.float64()], ids=str)
+def test_dictionaries_of_floats_are_refused(tmp_path: Path, value_type: pa.DataType) -> None:
     store = MemoryStore()
-    schema = schema_from_arrow(pa.schema([("d", pa.dictionary(pa.int8(), pa.float64()))]))
+    arrow = pa.schema([("d", pa.dictionary(pa.int8(), value_type))])
     with pytest.raises(UnsupportedVersionError, match=r"2\.0"):
-        LegacyFileWriter(store.create("file"), schema)
+        LegacyFileWriter(store.create("file"), schema_from_arrow(arrow))
+    with pytest.raises(
+        UnsupportedVersionError, match=r"2\.0" if value_type == pa.bool_() else "the reference cannot open"
+    ):
+        lance_core.write_dataset(arrow.empty_table(), str(tmp_path / "t"), data_storage_version="0.1")
+
+
+@pytest.mark.parametrize("index_type", [pa.int8(), pa.uint32(), pa.int64()], ids=str)
+@pytest.mark.parametrize("value_type", [pa.float16(), pa.float32(), pa.float64()], ids=str)
+def test_dictionaries_of_floats_that_pylance_cannot_open_are_read(
+    tmp_path: Path, value_type: pa.DataType, index_type: pa.DataType
+) -> None:
+    values = pa.array(np.array([1.5, np.nan, -0.0, np.inf, 7]).astype(value_type.to_pandas_dtype()))
+    keys = pa.array([0, 4, 1, 2, 3, 3, 0] * 100, index_type)
+    struct = pa.StructArray.from_arrays([pa.DictionaryArray.from_arrays(keys, values)], names=["e"])
+    table = pa.table({"d": pa.DictionaryArray.from_arrays(keys, values), "s": struct, "k": range(len(keys))})
+    uri = str(tmp_path / "t")
+    lance.write_dataset(table, uri, data_storage_version="0.1", max_rows_per_group=64)
+    with pytest.raises(ValueError, match="v1 dictionary values do not support"):
+        lance.dataset(uri)
+    dataset = lance_core.dataset(uri)
+    for found, rows in ((dataset.to_table(), slice(None)), (dataset.take([3, 64, 699]), [3, 64, 699])):
+        for column in (found["d"], found["s"].combine_chunks().field("e")):
+            combined = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+            assert combined.type == table["d"].type
+            bits = np.dtype(f"u{value_type.bit_width // 8}")
+            expected = values.take(keys).to_numpy(zero_copy_only=False)[rows]
+            decoded = combined.dictionary_decode().to_numpy(zero_copy_only=False)
+            assert decoded.view(bits).tolist() == expected.view(bits).tolist()
+    dataset.validate()
+    with pytest.raises(UnsupportedVersionError, match="the reference cannot open"):
+        lance_core.write_dataset(table, uri, mode="append")
+    dataset.delete("k >= 3")
+    assert lance_core.dataset(uri).to_table()["k"].to_pylist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        *(pa.array([1, 2, 100], dtype) for dtype in (pa.int8(), pa.uint8(), pa.int16(), pa.uint16(), pa.int32())),
+        *(pa.array([1, 2, 100], dtype) for dtype in (pa.uint32(), pa.int64(), pa.uint64())),
+        *(pa.array(["a", "b", ""], dtype) for dtype in (pa.string(), pa.large_string())),
+        *(pa.array([b"a", b"b", b"c"], dtype) for dtype in (pa.binary(), pa.large_binary())),
+    ],
+    ids=lambda values: str(values.type),
+)
+def test_dictionaries_of_every_other_type(tmp_path: Path, values: pa.Array) -> None:
+    column = pa.DictionaryArray.from_arrays(pa.array([0, 1, 0, 1, 0], pa.int16()), values)
+    for name, writer in (("theirs", lance), ("ours", lance_core)):
+        uri = str(tmp_path / name)
+        writer.write_dataset(pa.table({"d": column}), uri, data_storage_version="0.1")
+        for library in (lance, lance_core):
+            found = library.dataset(uri).to_table()["d"].combine_chunks()
+            assert found.type == column.type
+            assert found.to_pylist() == column.to_pylist()
 
 
 def test_more_values_than_keys_can_name_are_refused() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -97,3 +98,48 @@ def test_a_reader_that_stops_early_is_no_error(tmp_path: Path) -> None:
     assert done.returncode == 0
     assert done.stderr == ""
     assert done.stdout.startswith("data file 2.2")
+
+
+@pytest.fixture
+def data_file(tmp_path: Path) -> str:
+    path = tmp_path / "f.lance"
+    with LanceFileWriter(path) as writer:
+        writer.write_batch(pa.table({"größe": [1, 2]}))
+    return str(path)
+
+
+def run_in_shell(arguments: str, redirection: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = f"{sys.executable} -m lance_core.cli {arguments} {redirection}"
+    return subprocess.run(
+        command, shell=True, cwd=ROOT, capture_output=True, text=True, timeout=60, env={**os.environ, **environment}
+    )
+
+
+def test_output_that_is_closed_is_told(data_file: str) -> None:
+    done = run_in_shell(f"describe {data_file}", ">&-")
+    assert (done.returncode, done.stderr) == (2, "lance-core: the standard output is closed\n")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+def test_output_that_does_not_fit_is_told(data_file: str) -> None:
+    done = run_in_shell(f"describe {data_file}", "> /dev/full")
+    assert (done.returncode, done.stderr) == (2, "lance-core: the output cannot be written: No space left on device\n")
+
+
+@pytest.mark.parametrize("redirection", ["2>&-", "2>/dev/full"])
+def test_errors_that_nobody_hears_keep_their_exit_code(redirection: str, tmp_path: Path) -> None:
+    for arguments in (f"describe {tmp_path}/nope", f"inspect {tmp_path}/nope"):
+        done = run_in_shell(arguments, redirection)
+        assert (done.returncode, done.stdout, done.stderr) == (2, "", "")
+
+
+def test_names_that_the_output_cannot_hold_are_escaped(data_file: str) -> None:
+    done = run_in_shell(f"describe {data_file}", "", PYTHONIOENCODING="ascii")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "gr\\xf6\\xdfe" in done.stdout
+
+
+@pytest.mark.parametrize("command", ["describe", "inspect"])
+def test_an_empty_path_is_named(command: str) -> None:
+    done = run(command, "")
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", "lance-core: the path or URI '' is empty\n")

@@ -1,24 +1,27 @@
 """constant: one scalar, or null, for every value; no bytes are stored.
 
-Pages of 2.1 and 2.2 use it only below fixed-size lists whose items are all null. A whole page of one scalar is another
-thing: see ``structural/constant.py``.
+Pages of 2.1 and 2.2 use it only below fixed-size lists whose items are all null. As a block it is a scalar, its bytes
+in little-endian order, which no release writes and the reference reads. A whole page of one scalar is another thing:
+see ``structural/constant.py``.
 
 Source: ``lance.encodings21.Constant``; checked against pylance 14.0.2.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from lance_core.encodings.api import (
+    BlockForm,
     Chunks,
     Decoder,
     EncodedChunks,
     Encoder,
     Encoding,
     FixedRows,
+    FixedWidthBlock,
     MiniBlockForm,
     NullBlock,
     PerValueForm,
@@ -27,7 +30,13 @@ from lance_core.encodings.api import (
 from lance_core.errors import CorruptDataError, InternalError, UnsupportedEncodingError
 from lance_core.proto import pb21
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 __all__ = ["ENCODING"]
+
+_MAX_BLOCK_BYTES: Final = 64 << 20
+"""A few bytes could otherwise stand for any number of them."""
 
 
 def _describe(message: pb21.Constant, _child: object) -> str:
@@ -44,6 +53,20 @@ def _decode_rows(message: pb21.Constant, rows: FixedRows | VariableWidthBlock, _
     if not isinstance(rows, FixedRows) or rows.rows.shape[1]:
         raise CorruptDataError("constant: the page stores bytes for values that need none")
     return NullBlock(rows.num_values)
+
+
+def _decode_block(message: pb21.Constant, blocks: Chunks, _decoder: Decoder) -> FixedWidthBlock:
+    if not message.value:
+        raise UnsupportedEncodingError("constant: a block without a scalar is not supported", arm="constant")
+    if any(int(buffer.sizes.sum()) for buffer in blocks.buffers):
+        raise CorruptDataError("constant: a block stores bytes for values that need none")
+    value, num_values = np.frombuffer(message.value, np.uint8), blocks.total_values
+    if len(value) * num_values > _MAX_BLOCK_BYTES:
+        raise UnsupportedEncodingError(
+            f"constant: {num_values} times {len(value)} bytes in one block, at most {_MAX_BLOCK_BYTES} are supported",
+            arm="constant",
+        )
+    return FixedWidthBlock(num_values, 8 * len(value), np.tile(value, num_values))
 
 
 def _encode_chunks(block: Any, values_per_chunk: int, _encoder: Encoder) -> EncodedChunks:
@@ -63,6 +86,15 @@ def _encode_rows(
     return pb21.CompressiveEncoding(constant=pb21.Constant()), FixedRows(rows, values_per_row)
 
 
+def _encode_block(block: Any) -> tuple[pb21.CompressiveEncoding, NDArray[np.uint8]]:
+    if not isinstance(block, FixedWidthBlock) or block.num_values == 0 or block.bits_per_value % 8:
+        raise InternalError(f"constant: cannot encode {type(block).__name__}")
+    rows = block.data.reshape(block.num_values, -1)
+    if bool((rows != rows[0]).any()):
+        raise InternalError("constant: the values differ")
+    return pb21.CompressiveEncoding(constant=pb21.Constant(value=rows[0].tobytes())), np.empty(0, np.uint8)
+
+
 def _require_null(message: pb21.Constant) -> None:
     if message.HasField("value"):
         raise UnsupportedEncodingError("constant: scalars inside another encoding are not supported", arm="constant")
@@ -73,4 +105,5 @@ ENCODING: Final = Encoding(
     describe=_describe,
     mini_block=MiniBlockForm(_decode_chunks, _encode_chunks),
     per_value=PerValueForm(_decode_rows, _encode_rows),
+    block=BlockForm(_decode_block, _encode_block),
 )

@@ -4,6 +4,7 @@
 
     mini-block   bitmap of the chunk's items (if has_validity) | buffers of the items
     full zip     per row: bitmap of the row's items (if has_validity) | the items
+    block        the items, which are all valid; no release writes it
 
 In a row of nested lists all bitmaps come first, from the outside inwards; each covers the items of its layer in the
 row.
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from lance_core.encodings.api import (
+    BlockForm,
     Chunks,
     Decoder,
     EncodedChunks,
@@ -25,6 +27,7 @@ from lance_core.encodings.api import (
     Encoding,
     FixedRows,
     FixedSizeListBlock,
+    FixedWidthBlock,
     MiniBlockForm,
     NullBlock,
     PerValueForm,
@@ -33,7 +36,7 @@ from lance_core.encodings.api import (
 from lance_core.encodings.kernels.bits import bitmap_bytes, pack_mask
 from lance_core.encodings.kernels.segments import Segments
 from lance_core.encodings.picks import Picks
-from lance_core.errors import CorruptDataError, InternalError
+from lance_core.errors import CorruptDataError, InternalError, UnsupportedEncodingError
 from lance_core.proto import pb21
 
 if TYPE_CHECKING:
@@ -44,6 +47,7 @@ if TYPE_CHECKING:
 __all__ = ["ENCODING"]
 
 _MAX_DIMENSION: Final = (1 << 31) - 1
+_MAX_CHUNK_ITEMS: Final = 1 << 40
 
 
 def _describe(message: pb21.FixedSizeList, child: Callable[[pb21.CompressiveEncoding], str]) -> str:
@@ -52,9 +56,7 @@ def _describe(message: pb21.FixedSizeList, child: Callable[[pb21.CompressiveEnco
 
 
 def _decode_chunks(message: pb21.FixedSizeList, chunks: Chunks, decoder: Decoder) -> FixedSizeListBlock:
-    dimension = _checked_dimension(message)
-    if int(chunks.num_values.max(initial=0)) * dimension >= 1 << 40:
-        raise CorruptDataError(f"fixed_size_list: chunks of too many items, lists hold {dimension} each")
+    dimension = _checked_dimension(message, chunks)
     num_items = chunks.num_values * dimension
     buffers, validity = chunks.buffers, None
     if message.has_validity:
@@ -65,9 +67,7 @@ def _decode_chunks(message: pb21.FixedSizeList, chunks: Chunks, decoder: Decoder
 
 
 def _pick(message: pb21.FixedSizeList, chunks: Chunks, picks: Picks, decoder: Decoder) -> FixedSizeListBlock:
-    dimension = _checked_dimension(message)
-    if int(chunks.num_values.max(initial=0)) * dimension >= 1 << 40:
-        raise CorruptDataError(f"fixed_size_list: chunks of too many items, lists hold {dimension} each")
+    dimension = _checked_dimension(message, chunks)
     num_items, num_lists = chunks.num_values * dimension, len(picks.slots)
     slots = (picks.slots[:, None] * dimension + np.arange(dimension)).reshape(-1)
     item_picks = Picks(np.repeat(picks.chunks, dimension), slots)
@@ -100,6 +100,16 @@ def _decode_rows(
     return FixedSizeListBlock(rows.num_values, dimension, items, validity)
 
 
+def _decode_block(message: pb21.FixedSizeList, blocks: Chunks, decoder: Decoder) -> FixedSizeListBlock:
+    if message.has_validity:
+        raise UnsupportedEncodingError(
+            "fixed_size_list: a block whose items have nulls is not supported", arm="fixed_size_list"
+        )
+    dimension = _checked_dimension(message, blocks)
+    items = decoder.block(message.values, Chunks(blocks.num_values * dimension, blocks.buffers))
+    return FixedSizeListBlock(blocks.total_values, dimension, items, None)
+
+
 def _encode_chunks(block: Any, values_per_chunk: int, encoder: Encoder) -> EncodedChunks:
     if not isinstance(block, FixedSizeListBlock) or values_per_chunk * block.dimension % 8:
         raise InternalError(f"fixed_size_list: cannot cut {type(block).__name__} into chunks of {values_per_chunk}")
@@ -126,6 +136,19 @@ def _encode_rows(block: Any, values_per_row: int, encoder: Encoder) -> tuple[pb2
     return _message(block, encoding), FixedRows(rows, values_per_row)
 
 
+def _encode_block(block: Any) -> tuple[pb21.CompressiveEncoding, NDArray[np.uint8]]:
+    if not isinstance(block, FixedSizeListBlock) or block.validity is not None:
+        raise InternalError(f"fixed_size_list: cannot encode {type(block).__name__} as a block")
+    if isinstance(block.items, FixedSizeListBlock):
+        values, data = _encode_block(block.items)
+    elif isinstance(block.items, FixedWidthBlock):
+        flat = pb21.Flat(bits_per_value=block.items.bits_per_value)
+        values, data = pb21.CompressiveEncoding(flat=flat), block.items.data
+    else:
+        raise InternalError(f"fixed_size_list: cannot encode lists of {type(block.items).__name__} as a block")
+    return _message(block, values), data
+
+
 def _item_arm(block: FixedSizeListBlock) -> str:
     if isinstance(block.items, NullBlock):
         return "constant"
@@ -140,10 +163,12 @@ def _message(block: FixedSizeListBlock, values: pb21.CompressiveEncoding) -> pb2
     )
 
 
-def _checked_dimension(message: pb21.FixedSizeList) -> int:
+def _checked_dimension(message: pb21.FixedSizeList, chunks: Chunks | None = None) -> int:
     dimension = message.items_per_value
     if not 1 <= dimension <= _MAX_DIMENSION:
         raise CorruptDataError(f"fixed_size_list: {dimension} items per list, expected 1 to {_MAX_DIMENSION}")
+    if chunks is not None and int(chunks.num_values.max(initial=0)) * dimension >= _MAX_CHUNK_ITEMS:
+        raise CorruptDataError(f"fixed_size_list: chunks of too many items, lists hold {dimension} each")
     return dimension
 
 
@@ -159,4 +184,5 @@ ENCODING: Final = Encoding(
     describe=_describe,
     mini_block=MiniBlockForm(_decode_chunks, _encode_chunks, _pick),
     per_value=PerValueForm(_decode_rows, _encode_rows),
+    block=BlockForm(_decode_block, _encode_block),
 )

@@ -6,7 +6,8 @@
     block        the whole block is compressed
     full zip     each value is compressed alone; an empty value stays empty
 
-Compressed bytes stand behind their raw size, see ``kernels/codecs.py``.
+Compressed bytes stand behind their raw size, see ``kernels/codecs.py``. Chunks and blocks that hold more than their
+values need are refused before they are unpacked. A value of a full-zip page is as large as it says.
 
 Source: ``lance.encodings21.General``; checked against pylance 14.0.2.
 """
@@ -29,13 +30,21 @@ from lance_core.encodings.api import (
     PerValueForm,
     VariableWidthBlock,
 )
-from lance_core.encodings.kernels.codecs import compress_lz4, compress_zstd_many, decompress_lz4, decompress_zstd
+from lance_core.encodings.kernels.codecs import (
+    compress_lz4,
+    compress_zstd_many,
+    decompress_lz4,
+    decompress_zstd,
+    lz4_head,
+    zstd_head,
+)
 from lance_core.encodings.kernels.segments import Segments, interleave
+from lance_core.encodings.raw_sizes import fixed_bytes, string_sizes
 from lance_core.errors import CorruptDataError, UnsupportedEncodingError
 from lance_core.proto import pb21
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from numpy.typing import NDArray
 
@@ -43,10 +52,13 @@ if TYPE_CHECKING:
 
 __all__ = ["ENCODING", "compress_block", "compress_chunks", "compress_values"]
 
-_DECOMPRESS: Final = {
-    pb21.COMPRESSION_ALGORITHM_LZ4: decompress_lz4,
-    pb21.COMPRESSION_ALGORITHM_ZSTD: decompress_zstd,
+_CODECS: Final = {
+    pb21.COMPRESSION_ALGORITHM_LZ4: (decompress_lz4, lz4_head),
+    pb21.COMPRESSION_ALGORITHM_ZSTD: (decompress_zstd, zstd_head),
 }
+_SMALL_BYTES: Final = 1 << 20
+"""What is at most as large is unpacked before its offsets are looked at."""
+
 _NAMES: Final = {pb21.COMPRESSION_ALGORITHM_LZ4: "lz4", pb21.COMPRESSION_ALGORITHM_ZSTD: "zstd"}
 
 
@@ -128,21 +140,22 @@ def _compressed(raw: Segments, scheme: pb21.CompressionScheme, level: int | None
 
 
 def _decode_chunks(message: pb21.General, chunks: Chunks, decoder: Decoder) -> DataBlock:
-    if not chunks.buffers:
-        raise CorruptDataError("general: a chunk has no buffer to decompress")
-    first = _decompress(message, chunks.buffers[0])
-    return decoder.mini_block(message.values, Chunks(chunks.num_values, (first, *chunks.buffers[1:])))
+    return decoder.mini_block(message.values, _raw_chunks(message, chunks))
 
 
 def _pick(message: pb21.General, chunks: Chunks, picks: Picks, decoder: Decoder) -> DataBlock:
+    return decoder.pick(message.values, _raw_chunks(message, chunks), picks)
+
+
+def _raw_chunks(message: pb21.General, chunks: Chunks) -> Chunks:
     if not chunks.buffers:
         raise CorruptDataError("general: a chunk has no buffer to decompress")
-    first = _decompress(message, chunks.buffers[0])
-    return decoder.pick(message.values, Chunks(chunks.num_values, (first, *chunks.buffers[1:])), picks)
+    first = _bounded(message, chunks.buffers[0], chunks.num_values, is_block=False)
+    return Chunks(chunks.num_values, (first, *chunks.buffers[1:]))
 
 
 def _decode_blocks(message: pb21.General, blocks: Chunks, decoder: Decoder) -> DataBlock:
-    raw = _decompress(message, blocks.only_buffer("general"))
+    raw = _bounded(message, blocks.only_buffer("general"), blocks.num_values, is_block=True)
     return decoder.block(message.values, Chunks(blocks.num_values, (raw,)))
 
 
@@ -150,23 +163,47 @@ def _decode_rows(message: pb21.General, rows: FixedRows | VariableWidthBlock, de
     if not isinstance(rows, VariableWidthBlock):
         raise UnsupportedEncodingError("general: compressed values of fixed width are not supported", arm="general")
     starts = rows.offsets[:-1].astype(np.int64)
-    raw = _decompress(message, Segments(rows.data, starts, rows.offsets[1:] - starts))
+    compressed = Segments(rows.data, starts, rows.offsets[1:] - starts)
+    decompress, _ = _codec(message)
+    raw = _joined(decompress(compressed.segment(index).tobytes()) for index in range(compressed.num_segments))
     offsets = np.zeros(rows.num_values + 1, np.int64)
     np.cumsum(raw.sizes, out=offsets[1:])
     return decoder.per_value(message.values, VariableWidthBlock(offsets, raw.data))
 
 
-def _decompress(message: pb21.General, compressed: Segments) -> Segments:
-    decompress = _DECOMPRESS.get(message.compression.scheme)
-    if decompress is None:
+def _codec(message: pb21.General) -> tuple[Callable[..., bytes | None], Callable[[bytes, int], bytes | None]]:
+    found = _CODECS.get(message.compression.scheme)
+    if found is None:
         raise UnsupportedEncodingError(
             f"general: compression scheme {message.compression.scheme} is not known", arm="general"
         )
+    return found
+
+
+def _bounded(message: pb21.General, compressed: Segments, num_values: NDArray[np.int64], *, is_block: bool) -> Segments:
+    """The raw bytes of chunks or blocks, none larger than its values need."""
+    decompress, head_of = _codec(message)
+    strings = string_sizes(message.values, is_block=is_block)
+    pieces = (compressed.segment(index).tobytes() for index in range(compressed.num_segments))
+    if strings is None:
+        most = fixed_bytes(message.values, num_values).tolist()
+        return _joined(decompress(piece, bound) for piece, bound in zip(pieces, most, strict=True))
+    raws: list[bytes | None] = []
+    for piece, count in zip(pieces, num_values.tolist(), strict=True):
+        raw = decompress(piece, _SMALL_BYTES)
+        head = raw if raw is not None else head_of(piece, strings.head_bytes(count))
+        bound = 0 if head is None else strings.most_bytes(head, count)
+        raws.append(decompress(piece, bound) if raw is None else raw if len(raw) <= bound else None)
+        if raws[-1] is None:
+            break
+    return _joined(raws)
+
+
+def _joined(raws: Iterable[bytes | None]) -> Segments:
     parts = []
-    for index in range(compressed.num_segments):
-        raw = decompress(compressed.segment(index).tobytes())
+    for index, raw in enumerate(raws):
         if raw is None:
-            raise CorruptDataError(f"general: chunk {index} does not decompress")
+            raise CorruptDataError(f"general: chunk {index} does not decompress to the bytes that its values need")
         parts.append(raw)
     sizes = np.fromiter((len(part) for part in parts), np.int64, len(parts))
     return Segments.back_to_back(np.frombuffer(b"".join(parts), np.uint8), sizes)

@@ -5,8 +5,9 @@
     zstd   u64 raw size | frame            a bare frame occurs too
     lz4    u32 raw size | raw block
 
-The raw size comes from outside, so it is checked before anything of that size is allocated: an LZ4 block cannot grow
-more than 255-fold, and a zstd frame must agree with the promised size.
+The raw size comes from outside, so it is checked before anything of that size is allocated: against what the caller can
+use, against what a buffer of that length can hold (an LZ4 block grows at most 255-fold, 4 bytes of a zstd frame to at
+most 128 KiB), and the size in a zstd frame against the one in front of it.
 
 Source: RFC 8878 (zstd), the LZ4 block format; checked against pylance 14.0.2.
 """
@@ -23,13 +24,24 @@ import zstandard
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["compress_lz4", "compress_zstd", "compress_zstd_many", "decompress_lz4", "decompress_zstd"]
+__all__ = [
+    "compress_lz4",
+    "compress_zstd",
+    "compress_zstd_many",
+    "decompress_lz4",
+    "decompress_zstd",
+    "lz4_head",
+    "zstd_head",
+]
 
 _OF_THREAD: Final = threading.local()
 _MAX_RAW_BYTES: Final = (1 << 31) - 1
+_MAX_WINDOW_BYTES: Final = 1 << 31
 _ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _ZSTD_UNUSED_BIT: Final = 0x10
 _ZSTD_PREFIX_BYTES: Final = 8
+_ZSTD_MAX_BLOCK_BYTES: Final = 128 << 10
+_ZSTD_MIN_BLOCK_BYTES: Final = 4
 _LZ4_PREFIX_BYTES: Final = 4
 _LZ4_MAX_GROWTH: Final = 255
 
@@ -72,25 +84,43 @@ def compress_lz4(raw: bytes | NDArray[np.uint8]) -> bytes:
     return len(raw).to_bytes(_LZ4_PREFIX_BYTES, "little") + block
 
 
-def decompress_zstd(compressed: bytes) -> bytes | None:
-    """Unpack one zstd buffer; empty stays empty. None if the bytes are malformed."""
+def decompress_zstd(compressed: bytes, most: int = _MAX_RAW_BYTES) -> bytes | None:
+    """Unpack one zstd buffer; empty stays empty. None if the bytes are malformed, or hold more than ``most``."""
     if not compressed:
         return b""
-    # A raw size that reads like the magic number would be followed by a byte of the size that a header never has.
-    is_bare = compressed[:4] == _ZSTD_MAGIC and len(compressed) > 4 and not compressed[4] & _ZSTD_UNUSED_BIT
-    if is_bare or len(compressed) < _ZSTD_PREFIX_BYTES:
-        return _unpack_frame(compressed, None)
-    raw_bytes = int.from_bytes(compressed[:_ZSTD_PREFIX_BYTES], "little")
-    return _unpack_frame(compressed[_ZSTD_PREFIX_BYTES:], raw_bytes)
+    frame, stated = _zstd_frame(compressed)
+    if stated is not None and stated > most:
+        return None
+    # One byte more shows that there are too many.
+    raw = _unpack_frame(frame, min(most, _MAX_RAW_BYTES) + 1 if stated is None else stated + 1)
+    if raw is None or len(raw) > most:
+        return None
+    return raw if stated is None or len(raw) == stated else None
 
 
-def decompress_lz4(compressed: bytes) -> bytes | None:
-    """Unpack one LZ4 buffer; empty stays empty. None if the bytes are malformed."""
+def zstd_head(compressed: bytes, num_bytes: int) -> bytes | None:
+    """The first bytes of what one zstd buffer holds, or all if it holds fewer; what follows is not unpacked.
+
+    None if those bytes are malformed.
+    """
+    if not compressed or num_bytes <= 0:
+        return b""
+    frame, stated = _zstd_frame(compressed)
+    if stated is not None:
+        promised = _content_size(frame)
+        if stated > _MAX_RAW_BYTES or (promised is not None and promised >= 0 and promised != stated):
+            return None
+        num_bytes = min(num_bytes, stated)
+    return _unpack_frame(frame, num_bytes)
+
+
+def decompress_lz4(compressed: bytes, most: int = _MAX_RAW_BYTES) -> bytes | None:
+    """Unpack one LZ4 buffer; empty stays empty. None if the bytes are malformed, or hold more than ``most``."""
     if not compressed:
         return b""
     raw_bytes = int.from_bytes(compressed[:_LZ4_PREFIX_BYTES], "little")
     block = compressed[_LZ4_PREFIX_BYTES:]
-    if raw_bytes > min(_MAX_RAW_BYTES, _LZ4_MAX_GROWTH * len(block)):
+    if raw_bytes > min(most, _MAX_RAW_BYTES, _LZ4_MAX_GROWTH * len(block)):
         return None
     try:
         return bytes(pa.Codec("lz4_raw").decompress(block, raw_bytes, asbytes=True))
@@ -98,28 +128,47 @@ def decompress_lz4(compressed: bytes) -> bytes | None:
         return None
 
 
+def lz4_head(compressed: bytes, num_bytes: int) -> bytes | None:
+    """As :func:`zstd_head`; an LZ4 block can only be unpacked as a whole."""
+    raw = decompress_lz4(compressed)
+    return None if raw is None else raw[:num_bytes]
+
+
+def _zstd_frame(compressed: bytes) -> tuple[bytes, int | None]:
+    """The frame, and the raw size in front of it, if there is one."""
+    # A raw size that reads like the magic number would be followed by a byte of the size that a header never has.
+    is_bare = compressed[:4] == _ZSTD_MAGIC and len(compressed) > 4 and not compressed[4] & _ZSTD_UNUSED_BIT
+    if is_bare or len(compressed) < _ZSTD_PREFIX_BYTES:
+        return compressed, None
+    return compressed[_ZSTD_PREFIX_BYTES:], int.from_bytes(compressed[:_ZSTD_PREFIX_BYTES], "little")
+
+
 def _decompressor() -> zstandard.ZstdDecompressor:
     """The thread's own: making one costs more than unpacking a small frame, and two threads cannot share it."""
     found: zstandard.ZstdDecompressor | None = getattr(_OF_THREAD, "decompressor", None)
     if found is None:
-        found = _OF_THREAD.decompressor = zstandard.ZstdDecompressor()
+        found = _OF_THREAD.decompressor = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW_BYTES)
     return found
 
 
-def _unpack_frame(frame: bytes, raw_bytes: int | None) -> bytes | None:
-    limit = _MAX_RAW_BYTES if raw_bytes is None else raw_bytes
-    if limit > _MAX_RAW_BYTES:
-        return None
+def _content_size(frame: bytes) -> int | None:
+    """What the header of a frame says: -1 for nothing; None if it is malformed."""
     try:
-        promised = zstandard.frame_content_size(frame)
-        if promised > limit:
-            return None
-        if promised >= 0:
-            raw = _decompressor().decompress(frame)
-        else:
-            # No size in the frame: never take more than one byte beyond the limit.
-            with _decompressor().stream_reader(frame) as reader:
-                raw = reader.read(limit + 1)
+        return int(zstandard.frame_content_size(frame))
     except zstandard.ZstdError:
         return None
-    return raw if raw_bytes is None or len(raw) == raw_bytes else None
+
+
+def _unpack_frame(frame: bytes, num_bytes: int) -> bytes | None:
+    """At most ``num_bytes`` of what a frame holds."""
+    promised = _content_size(frame)
+    if promised is None:
+        return None
+    num_bytes = min(num_bytes, (len(frame) // _ZSTD_MIN_BLOCK_BYTES + 1) * _ZSTD_MAX_BLOCK_BYTES)
+    try:
+        if 0 <= promised <= num_bytes:
+            return _decompressor().decompress(frame)
+        with _decompressor().stream_reader(frame) as reader:
+            return bytes(reader.read(num_bytes))
+    except zstandard.ZstdError:
+        return None

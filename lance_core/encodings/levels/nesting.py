@@ -17,6 +17,7 @@ Source: Arrow columnar format; behaviour of pylance 14.0.2.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -52,9 +53,9 @@ class NestedLeaf:
 
     @property
     def num_page_rows(self) -> int:
-        """``Page.length``: rows of the column; below a fixed-size list of structs, its slots."""
-        first = self.slots[0]
-        return first.num_slots * (first.dimension if isinstance(first, FixedSizeListSlots) else 1)
+        """``Page.length``: rows of the column; below fixed-size lists of structs, their slots."""
+        dimensions = (layer.dimension for layer in self.slots if isinstance(layer, FixedSizeListSlots))
+        return self.slots[0].num_slots * prod(dimensions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,15 +180,15 @@ def _walk_fixed_size_list(
     field: Field, array: pa.FixedSizeListArray, validity: NDArray[np.bool_] | None, place: _Place
 ) -> list[NestedLeaf]:
     struct = field.children[0]
-    if place.slots or any(node.children and not node.is_struct for child in struct.children for node in child.walk()):
+    in_list = any(isinstance(layer, ListSlots) for layer in place.slots)
+    if in_list or any(node.is_list or node.is_map for node in struct.walk()):
         # pylance 14.0.2 fails on these when writing or reading, see docs/concepts/levels.md.
         raise NotSupportedError(
-            f"field {field.name!r}: a fixed-size list of structs must be a top-level column without lists in it",
-            field=field.name,
+            f"field {field.name!r}: a fixed-size list of structs cannot lie in a list or hold one", field=field.name
         )
     dimension = array.type.list_size
     items = array.values.slice(array.offset * dimension, len(array) * dimension)
-    is_kept = place.keep_nullable and field.nullable
+    is_kept = place.keep_nullable and (field.nullable or place.under_kept)
     kept = _named_nullable(validity, len(array)) if is_kept else validity
     item_validity = None if validity is None else np.repeat(validity, dimension)
     below = place.below_struct(FixedSizeListSlots(kept, len(array), dimension), item_validity, is_kept=is_kept)
@@ -195,7 +196,11 @@ def _walk_fixed_size_list(
 
 
 def _is_kept(field: Field, place: _Place) -> bool:
-    contains_list = any(node.is_list or node.is_map for child in field.children for node in child.walk())
+    contains_list = any(
+        node.is_list or node.is_map or node.is_structural_fixed_size_list
+        for child in field.children
+        for node in child.walk()
+    )
     return place.keep_nullable and contains_list and (field.nullable or place.under_kept)
 
 

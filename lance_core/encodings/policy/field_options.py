@@ -17,7 +17,13 @@ Key (behind ``lance-encoding:``)                Value
 
 A leaf takes what its own metadata say, and for other keys what those of its top-level column say. Values that name
 nothing known and numbers that are none are ignored, and numbers out of range become the nearest one within, as with
-pylance; a level of 0 is zstd's own choice. Only an unknown ``compression`` is refused.
+pylance; a level of 0 is zstd's own choice.
+
+Only ``compression`` has to be one of its four values, to the letter: ``ZSTD``, `` zstd`` and nothing at all are refused
+for every column of 2.1 and 2.2. pylance refuses them too, once it puts values into chunks that it compresses; it does
+not look at the key of columns that it stores in another way (long values, vectors, blobs, packed structs, constants,
+nothing but nulls) and of the lists, structs and maps around a leaf, so that the data decide. 2.0 takes
+two of these keys for strings, and ignores what it does not know; see ``v2_0/page_encoder.py``.
 
 Source: ``lance-encoding`` keys of pylance 14.0.2.
 """
@@ -96,7 +102,7 @@ def options_of(leaf: Field, top: Field) -> FieldOptions:
         top: the top-level field around it, or the leaf itself.
 
     Raises:
-        InvalidInputError: a compression that is not known.
+        InvalidInputError: a compression that is none of the four.
     """
     asked = _Asked(leaf, {**_own(top), **_own(leaf)})
     if not asked.values:
@@ -131,13 +137,15 @@ class _Asked:
         return text if text in known else None
 
     def compression(self) -> str | None:
-        text = self._text("compression").lower()
-        if text and text not in _COMPRESSIONS:
+        if "compression" not in self.values:
+            return None
+        text = self.values["compression"].decode("utf-8", "replace")
+        if text not in _COMPRESSIONS:
             raise InvalidInputError(
                 f"field {self._leaf.name!r}: {COMPRESSION_KEY} is {text!r}, expected one of {', '.join(_COMPRESSIONS)}",
                 field=self._leaf.name,
             )
-        return text or None
+        return text
 
     def integer(self, key: str, smallest: int, largest: int) -> int | None:
         text = self._text(key)

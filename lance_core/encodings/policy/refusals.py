@@ -1,7 +1,8 @@
 """Fields that cannot be written in a way that readers read back; refused before a byte is written.
 
-* A fixed-size list of structs is a top-level column without further lists in it: anywhere else pylance 14.0.2 fails to
-  read it, or the columns beside it.
+* A fixed-size list of structs lies in no list and holds none. In a struct it has nothing beside it but lists of its
+  size. pylance 14.0.2 fails to write the former; the latter it writes and cannot read, as it takes the slots of a
+  member for rows. Below a fixed-size list of structs, members differ freely.
 * A struct without members stands at top level.
 * The members of a packed struct are of fixed width in whole bytes, strings, binaries or fixed-size lists; with the
   first alone its rows have fewer than 256 bytes.
@@ -13,7 +14,7 @@ Source: behaviour of pylance 14.0.2.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from lance_core.encodings.leaf_arrays import is_variable_width
 from lance_core.encodings.policy.field_options import options_of
@@ -22,6 +23,8 @@ from lance_core.errors import NotSupportedError
 from lance_core.schema.logical_types import arrow_type
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from lance_core.schema.field import Field
 
 __all__ = ["require_writable_field"]
@@ -38,15 +41,22 @@ def require_writable_field(top: Field) -> None:
     """
     for leaf in top.leaves():
         options_of(leaf, top)
-    for node in top.walk():
+    for node, above in _with_ancestors(top):
         if node.is_packed and not node.is_blob:
             _check_packed(node)
         elif node.is_structural_fixed_size_list:
-            _check_lists_of_structs(node, is_top=node is top)
+            _check_lists_of_structs(node, above)
         elif node.is_struct and not node.children and not node.is_blob and node is not top:
             raise NotSupportedError(
                 f"struct {node.name!r} without members must be a top-level column without nulls", field=node.name
             )
+
+
+def _with_ancestors(field: Field, above: tuple[Field, ...] = ()) -> Iterator[tuple[Field, tuple[Field, ...]]]:
+    """Every field of the tree, with the fields above it, outermost first."""
+    yield field, above
+    for child in field.children:
+        yield from _with_ancestors(child, (*above, field))
 
 
 def _check_packed(struct: Field) -> None:
@@ -71,18 +81,32 @@ def _check_packed(struct: Field) -> None:
         )
 
 
-def _check_lists_of_structs(field: Field, *, is_top: bool) -> None:
-    struct = field.children[0]
-    if not is_top or _contains_list_of_structs(struct):
-        raise NotSupportedError(
-            f"field {field.name!r}: a fixed-size list of structs must be a top-level column without lists in it",
-            field=field.name,
-        )
+def _check_lists_of_structs(field: Field, above: Sequence[Field]) -> None:
+    def refuse(problem: str) -> NoReturn:
+        raise NotSupportedError(f"field {field.name!r}: a fixed-size list of structs {problem}", field=field.name)
+
+    below = [node for child in field.children[0].children for node in child.walk()]
+    if any(node.is_list or node.is_map for node in (*above, *below)):
+        refuse("cannot lie in a list or hold one, as the reference cannot read it")
+    if any(node.is_packed for node in below):
+        refuse("cannot hold packed structs")
+    if any(node.is_structural_fixed_size_list for node in above):
+        return
+    for struct in above:
+        # spec: the reference takes the slots of a member's first leaf for its number of rows.
+        if len({_first_slots_per_row(child) for child in struct.children}) > 1:
+            refuse(
+                f"must be the only member of struct {struct.name!r}, or stand beside lists of the same size only: the "
+                "reference cannot read others beside it"
+            )
 
 
-def _contains_list_of_structs(struct: Field) -> bool:
-    below = (node for child in struct.children for node in child.walk())
-    return any((node.children and not node.is_struct) or node.is_packed for node in below)
+def _first_slots_per_row(field: Field) -> int:
+    """What the fixed-size lists of structs above the first leaf make of a row."""
+    if field.is_leaf:
+        return 1
+    dimension = int(arrow_type(field).list_size) if field.is_structural_fixed_size_list else 1
+    return dimension * _first_slots_per_row(field.children[0])
 
 
 def _width(member: Field) -> int:

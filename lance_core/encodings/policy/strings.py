@@ -23,6 +23,7 @@ from lance_core.encodings.policy.choices import (
     asked_compression,
     power_of_two,
 )
+from lance_core.encodings.statistics import spread
 
 if TYPE_CHECKING:
     from lance_core.encodings.api import VariableWidthBlock
@@ -116,7 +117,7 @@ def plain_bytes(block: VariableWidthBlock, ratio: float) -> float:
 def compressed_ratio(block: VariableWidthBlock, options: FieldOptions) -> float:
     """Estimate of the compressed size by the plain one; 1.0 where nothing shall be compressed.
 
-    Pieces of the data, evenly spaced, are compressed; offsets are left out.
+    Pieces of the data are compressed; offsets are left out.
     """
     if options.compression in ("none", "fsst"):
         return 1.0
@@ -125,7 +126,7 @@ def compressed_ratio(block: VariableWidthBlock, options: FieldOptions) -> float:
     if num_bytes < _MIN_COMPRESSED_BYTES:
         return 1.0
     piece = min(_SAMPLE_BYTES, num_bytes // _SAMPLES)
-    firsts = np.linspace(start, stop - piece, _SAMPLES).astype(np.int64).tolist()
+    firsts = (start + spread(num_bytes - piece + 1, _SAMPLES)).tolist()
     pieces = [block.data[first : first + piece] for first in firsts]
     shrunk = sum(len(compress_zstd(np.ascontiguousarray(part).data, FASTEST_LEVEL)) for part in pieces)
     return min(1.0, shrunk / (piece * _SAMPLES))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lance_core.encodings.api import Chunks, DictionaryBlock, FixedWidthBlock
+from lance_core.encodings.api import Chunks, DictionaryBlock, FixedWidthBlock, VariableWidthBlock
 from lance_core.encodings.kernels.bits import UNSIGNED_DTYPES
 from lance_core.encodings.levels.build import Levels
 from lance_core.encodings.levels.layers import Layers
@@ -71,7 +71,7 @@ def open_page(
     table = ChunkTable.parse(layout, parts[0], sizes[1])
     index = RepetitionIndex.parse(parts[-1], table.num_chunks, num_rows) if has_index else None
     items = _dictionary_items(layout, parts[1], decoder) if has_dictionary else None
-    encoded_bytes = sum(sizes) - sizes[1]
+    encoded_bytes = sum(sizes) - sizes[1] - (sizes[2] if has_dictionary else 0)
     return MiniBlockState(layout, layers, num_rows, table, index if has_lists else None, items, encoded_bytes, decoder)
 
 
@@ -130,7 +130,7 @@ class MiniBlockState:
         table: where the chunks are.
         index: which rows lie in which chunks; None = each value slot is a row, or there is no index.
         items: the dictionary.
-        encoded_bytes: size of what was read.
+        encoded_bytes: size of the chunk words and of the repetition index.
         decoder: decodes children.
     """
 
@@ -146,7 +146,12 @@ class MiniBlockState:
     @property
     def num_bytes(self) -> int:
         """About so much memory is held: numbers of 8 bytes for words of 2 or 4, and the items."""
-        return 16 * self.encoded_bytes + 1024
+        items_bytes = 0
+        if isinstance(self.items, FixedWidthBlock | VariableWidthBlock):
+            items_bytes = self.items.data.nbytes
+        if isinstance(self.items, VariableWidthBlock):
+            items_bytes += self.items.offsets.nbytes
+        return 16 * self.encoded_bytes + items_bytes + 1024
 
     def read(self, rows: Rows) -> PageSteps[tuple[Levels, DataBlock]]:
         """Decode rows and no more chunks than they need."""

@@ -47,13 +47,14 @@ def split_offsets(
     """
     ends = np.cumsum(num_rows + 1)
     firsts, lasts = words[ends - num_rows - 1], words[ends - 1]
+    # Every offset, not only the ends: differences of words anywhere may wrap around and still ascend.
+    if len(words) and not 0 <= int(words.min()) <= int(words.max()) <= file_bytes:
+        raise CorruptDataError(f"the offsets of a binary page lie outside the {file_bytes} bytes of the file")
     lengths = np.diff(words)
     if len(num_rows) > 1:
         lengths = np.delete(lengths, ends[:-1] - 1)
     if len(lengths) and int(lengths.min()) < 0:
         raise CorruptDataError("the offsets of a binary page descend")
-    if len(firsts) and (int(firsts.min()) < 0 or int(lasts.max()) > file_bytes):
-        raise CorruptDataError(f"the offsets of a binary page lie outside the {file_bytes} bytes of the file")
     if int((lasts - firsts).sum()) > file_bytes:
         raise CorruptDataError(f"the values of a binary column overlap: they are larger than the file ({file_bytes})")
     return lengths, firsts, lasts

@@ -47,13 +47,14 @@ def split_list_offsets(
     words = words.astype(np.int64, copy=False)
     ends = np.cumsum(num_rows + 1)
     firsts, lasts = words[ends - num_rows - 1], words[ends - 1]
+    # Every offset, not only the first ones: differences of words below zero may wrap around.
+    if len(words) and int(words.min()) < 0:
+        raise CorruptDataError("the offsets of a list page are negative")
     lengths = np.diff(words)
     if len(num_rows) > 1:
         lengths = np.delete(lengths, ends[:-1] - 1)
     if len(lengths) and int(lengths.min()) < 0:
         raise CorruptDataError("the offsets of a list page descend")
-    if len(firsts) and int(firsts.min()) < 0:
-        raise CorruptDataError("the offsets of a list page are negative")
     return lengths, firsts, lasts
 
 

@@ -26,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_core.encodings.kernels.bits import unpack_bitmap
+from lance_core.encodings.kernels.bits import pack_mask, unpack_bitmap
 from lance_core.encodings.leaf_arrays import bytes_of, is_variable_width
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = [
     "MAX_BOUND_BYTES",
     "PageStatistics",
+    "decimal_bounds",
     "has_statistics",
     "next_binary",
     "next_text",
@@ -49,6 +50,7 @@ MAX_BOUND_BYTES: Final = 64
 
 _MAX_CHARACTER_BYTES: Final = 4
 _DECIMAL_BYTES: Final = 16
+_LOW_HALF: Final = (1 << 64) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +119,27 @@ def statistics_arrays(dtype: pa.DataType, pages: Sequence[PageStatistics]) -> tu
     """
     counts = pa.array([page.null_count for page in pages], pa.int64())
     return counts, _bounds(dtype, [page.least for page in pages]), _bounds(dtype, [page.greatest for page in pages])
+
+
+def decimal_bounds(dtype: pa.DataType, words: pa.FixedSizeBinaryArray) -> pa.Array:
+    """Bounds of a decimal column from their bytes; null where the number has more digits than the type.
+
+    The bounds of a page of nulls are the least and the greatest 128-bit integer, which no decimal type holds.
+
+    Args:
+        dtype: a decimal128.
+        words: 16 bytes for each page, without nulls; any offset.
+    """
+    start, stop = (row * _DECIMAL_BYTES for row in (words.offset, words.offset + len(words)))
+    halves = bytes_of(words.buffers()[1])[start:stop].view("<u8").reshape(-1, 2)
+    low, high = halves[:, 0], halves[:, 1].view("<i8")
+    limit = 10**dtype.precision
+    limit_high, limit_low = limit >> 64, np.uint64(limit & _LOW_HALF)
+    floor_high, floor_low = -limit >> 64, np.uint64(-limit & _LOW_HALF)
+    fits = (high < limit_high) | ((high == limit_high) & (low < limit_low))
+    fits &= (high > floor_high) | ((high == floor_high) & (low > floor_low))
+    bitmap = None if bool(fits.all()) else pa.py_buffer(pack_mask(fits))
+    return pa.Array.from_buffers(dtype, len(words), [bitmap, pa.py_buffer(halves)])
 
 
 def _bounds(dtype: pa.DataType, values: list[Any]) -> pa.Array:

@@ -38,6 +38,8 @@ __all__ = ["ARM", "encode_binary", "encode_strings", "read_strings"]
 _BYTE: Final = 8
 _WORD: Final = 8
 _DEFAULT_ZSTD_LEVEL: Final = 3
+_LEAST_ZSTD_LEVEL: Final = -(1 << 17)
+_MOST_ZSTD_LEVEL: Final = 22
 
 
 def encode_binary(
@@ -114,7 +116,7 @@ def _packed(data: pa.Buffer, compression: pb20.Compression) -> pa.Buffer:
         return data
     if compression.scheme == "zstd":
         level = compression.level if compression.HasField("level") else _DEFAULT_ZSTD_LEVEL
-        return pa.py_buffer(compress_zstd(memoryview(data), level))
+        return pa.py_buffer(compress_zstd(memoryview(data), min(max(level, _LEAST_ZSTD_LEVEL), _MOST_ZSTD_LEVEL)))
     return pa.py_buffer(compress_lz4(data.to_pybytes()))
 
 

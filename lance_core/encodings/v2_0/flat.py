@@ -6,7 +6,8 @@
     bits_per_value 8 * k    k bytes each, little-endian
     compression             the whole buffer is packed: zstd, lz4 (see kernels/codecs.py)
 
-Without compression a row is read by its position. What is compressed is read and unpacked as a whole.
+Without compression a row is read by its position. What is compressed is read as a whole, and unpacked as far as the
+last row that is wanted.
 
 Source: ``lance.encodings.Flat``; behaviour of pylance 14.0.2.
 """
@@ -19,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_core.encodings.kernels.bits import bitmap_bytes, pack_mask, slice_bitmap, unpack_bitmap
-from lance_core.encodings.kernels.codecs import decompress_lz4, decompress_zstd
+from lance_core.encodings.kernels.codecs import lz4_head, zstd_head
 from lance_core.encodings.v2_0.api import Arm, bits_per_row, wrong_type
 from lance_core.encodings.v2_0.spans import Spans
 from lance_core.errors import CorruptDataError, NotSupportedError, UnsupportedEncodingError
@@ -93,7 +94,8 @@ def read_flat(message: pb20.Flat, rows: Spans, page: PageBuffers) -> Steps[pa.Bu
     if is_compressed(message):
         whole = Spans.single(0, page.size(message.buffer))
         [packed] = yield [page.bytes(message.buffer, whole)]
-        return _rows_of(_unpacked(message.compression.scheme, packed), bits, rows)
+        needed = bitmap_bytes(rows.stop * bits)
+        return _rows_of(_unpacked(message.compression.scheme, packed, needed), bits, rows)
     if bits != 1:
         [values] = yield [page.bytes(message.buffer, rows.scaled(bits // 8))]
         return values
@@ -169,11 +171,12 @@ def _flat(bits: int, values: pa.Buffer, page: PageBuilder) -> pb20.ArrayEncoding
     return pb20.ArrayEncoding(flat=pb20.Flat(bits_per_value=bits, buffer=page.add(values)))
 
 
-def _unpacked(scheme: str, packed: pa.Buffer) -> NDArray[np.uint8]:
+def _unpacked(scheme: str, packed: pa.Buffer, num_bytes: int) -> NDArray[np.uint8]:
+    """The first bytes of a buffer, at least ``num_bytes`` if it has so many."""
     if scheme == "zstd":
-        raw = decompress_zstd(packed.to_pybytes())
+        raw = zstd_head(packed.to_pybytes(), num_bytes)
     elif scheme == "lz4":
-        raw = decompress_lz4(packed.to_pybytes())
+        raw = lz4_head(packed.to_pybytes(), num_bytes)
     else:
         raise UnsupportedEncodingError(f"buffer compression {scheme!r} is not read here", scheme=scheme)
     if raw is None:

@@ -15,6 +15,7 @@ Source: behaviour of pylance 14.0.2, byte for byte but for what zstd makes of th
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -30,7 +31,6 @@ from lance_core.encodings.v2_0.flat import encode_fixed_width
 from lance_core.encodings.v2_0.fsst import encode_fsst
 from lance_core.encodings.v2_0.nullable import encode_nullable
 from lance_core.encodings.v2_0.packed_struct import encode_packed
-from lance_core.errors import InvalidInputError
 from lance_core.proto import pb20
 
 if TYPE_CHECKING:
@@ -48,7 +48,8 @@ _SAMPLE_ROWS: Final = (1024, 32 * 1024)
 _COMPRESSION_KEY: Final = "lance-encoding:compression"
 _LEVEL_KEY: Final = "lance-encoding:compression-level"
 _BUFFER_SCHEMES: Final = ("zstd", "lz4", "none")
-_ZSTD_LEVELS: Final = range(-7, 23)
+_LEVEL: Final = re.compile(rb"[+-]?[0-9]{1,18}")
+_LEVELS: Final = range(-(1 << 31), 1 << 31)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,23 +66,17 @@ class ValueOptions:
 
     @classmethod
     def of(cls, metadata: Mapping[str, bytes]) -> ValueOptions:
-        """Read the metadata; schemes that are not known count as none, as in the reference.
+        """Read the metadata; schemes that are not known count as none, and levels that are no number as not given.
 
-        Raises:
-            InvalidInputError: the level is not a number that the scheme has.
+        The reference does the same, and records a level that the scheme does not have as it is.
         """
         scheme = metadata.get(_COMPRESSION_KEY, b"").decode("utf-8", "replace")
         if scheme not in _BUFFER_SCHEMES:
             return cls(is_fsst=scheme == "fsst")
         compression = pb20.Compression(scheme=scheme)
-        if _LEVEL_KEY in metadata:
-            try:
-                level = int(metadata[_LEVEL_KEY])
-            except ValueError as error:
-                raise InvalidInputError(f"metadata {_LEVEL_KEY!r} is {metadata[_LEVEL_KEY]!r}") from error
-            if level not in _ZSTD_LEVELS:
-                raise InvalidInputError(f"metadata {_LEVEL_KEY!r} is {level}, levels are in {_ZSTD_LEVELS}")
-            compression.level = level
+        text = metadata.get(_LEVEL_KEY, b"")
+        if _LEVEL.fullmatch(text) and int(text) in _LEVELS:
+            compression.level = int(text)
         return cls(compression=compression)
 
 

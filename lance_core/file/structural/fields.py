@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from lance_core.encodings.api import LeafPage
     from lance_core.encodings.structural.page_steps import PageState, Rows
-    from lance_core.file.field_source import FieldSource, Read, Segment
+    from lance_core.file.field_source import FieldSource, Pace, Read, Segment
     from lance_core.file.metadata_reader import MetadataReader
     from lance_core.file.page_cache import PageCache
     from lance_core.file.read_steps import ReadSteps
@@ -114,6 +114,24 @@ class StructuralSource:
             batch_rows=batch_rows,
         )
         return merge_segments(segments, self._merge_keys, _MERGED_BYTES)
+
+    def memory_of(self, segment: Segment) -> int:
+        """About the bytes that the decoded rows take."""
+        return cast("PageSegment", segment).memory
+
+    def cut(self, segment: Segment, pace: Pace) -> Sequence[PageSegment]:
+        """The same rows as segments of the wanted size: parts of pages, or small pages joined."""
+        pieces = plan_segments(
+            self._columns,
+            segment.start,
+            segment.stop,
+            max_rows=_MAX_SEGMENT_ROWS,
+            max_bytes=_MAX_SEGMENT_BYTES,
+            batch_rows=pace.batch_rows,
+            pace=pace,
+        )
+        in_proportion = segment.num_bytes * pace.max_memory // max(1, self.memory_of(segment))
+        return merge_segments(pieces, self._merge_keys, min(_MERGED_BYTES, in_proportion))
 
     def first_ranges(self, segment: Segment) -> Sequence[ByteRange]:
         """The buffers of the pages that the segment takes whole; of others only parts are read."""

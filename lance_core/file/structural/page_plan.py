@@ -15,12 +15,15 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from lance_core.errors import CorruptDataError
+from lance_core.file.row_pieces import piece_edges
+from lance_core.file.structural.page_memory import can_be_cut, page_memory
 from lance_core.schema.logical_types import arrow_type
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lance_core.file.column_metadata import ColumnMetadata, Page
+    from lance_core.file.field_source import Pace
     from lance_core.schema.field import Field
 
 __all__ = ["LeafColumn", "PageSegment", "PageSlice", "leaf_columns", "plan_segments"]
@@ -85,6 +88,12 @@ class PageSlice:
         """Encoded bytes, in proportion to the wanted slots."""
         return sum(page.num_bytes for page in self.pages) * (self.stop - self.start) // self.num_slots
 
+    @property
+    def memory(self) -> int:
+        """Decoded bytes, about, in proportion to the wanted slots."""
+        dtype = arrow_type(self.column.field)
+        return sum(page_memory(page, dtype) for page in self.pages) * (self.stop - self.start) // self.num_slots
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageSegment:
@@ -101,6 +110,11 @@ class PageSegment:
     stop: int
     slices: tuple[PageSlice, ...]
     num_bytes: int
+
+    @property
+    def memory(self) -> int:
+        """Decoded bytes, about."""
+        return sum(part.memory for part in self.slices)
 
 
 def leaf_columns(
@@ -158,6 +172,7 @@ def plan_segments(
     max_rows: int,
     max_bytes: int,
     batch_rows: int | None = None,
+    pace: Pace | None = None,
 ) -> list[PageSegment]:
     """Cut the rows ``[start, stop)`` into segments, in row order.
 
@@ -168,22 +183,45 @@ def plan_segments(
         max_rows: a segment has at most so many rows; pages can claim any number of rows with no bytes at all.
         max_bytes: a segment stands for about so many encoded bytes, if it has more than one row.
         batch_rows: rows that are needed at a time. Pages of which a few bytes may become very many, and of which single
-            rows can be decoded, are cut into such pieces.
+            rows can be decoded, are cut into such pieces; pages whose values are handed out as they lie in the file are
+            not cut into smaller ones.
+        pace: cuts further, and says where batches begin; None = at ``start``.
     """
     if start >= stop:
         return []
     segments = []
     for first, last in itertools.pairwise(_edges(columns, start, stop)):
         whole = _segment(columns, first, last)
-        num_pieces = max(-(-(last - first) // max_rows), -(-whole.num_bytes // max_bytes))
-        if batch_rows is not None and any(_may_grow(part, max_bytes) for part in whole.slices):
-            num_pieces = max(num_pieces, min(-(-(last - first) // batch_rows), _PIECES_PER_PAGE))
+        num_pieces = _num_pieces(whole, max_rows, max_bytes, batch_rows)
+        if pace is not None:
+            num_pieces = max(num_pieces, _num_paced(whole, pace))
         if num_pieces <= 1:
             segments.append(whole)
             continue
-        step = -(-(last - first) // num_pieces)
-        segments += [_segment(columns, at, min(at + step, last)) for at in range(first, last, step)]
+        first_row = start if pace is None else pace.first_row
+        edges = piece_edges(first, last, num_pieces, batch_rows=batch_rows, first_row=first_row)
+        segments += [_segment(columns, at, end) for at, end in itertools.pairwise(edges)]
     return segments
+
+
+def _num_pieces(whole: PageSegment, max_rows: int, max_bytes: int, batch_rows: int | None) -> int:
+    num_rows = whole.stop - whole.start
+    by_rows, by_bytes = -(-num_rows // max_rows), -(-whole.num_bytes // max_bytes)
+    if batch_rows is None:
+        return max(by_rows, by_bytes)
+    if any(_may_grow(part, max_bytes) for part in whole.slices):
+        return max(by_rows, by_bytes, min(-(-num_rows // batch_rows), _PIECES_PER_PAGE))
+    if by_bytes > 1 and all(_is_as_stored(part) for part in whole.slices):
+        by_bytes = min(by_bytes, max(1, num_rows // batch_rows))
+    return max(by_rows, by_bytes)
+
+
+def _num_paced(whole: PageSegment, pace: Pace) -> int:
+    """Into how many pieces the rows are cut for the sake of memory: none is smaller than a batch."""
+    memory = whole.memory
+    if memory <= pace.max_memory or not all(can_be_cut(page) for part in whole.slices for page in part.pages):
+        return 1
+    return min(-(-memory // pace.max_memory), -(-(whole.stop - whole.start) // pace.batch_rows))
 
 
 def _edges(columns: Sequence[LeafColumn], start: int, stop: int) -> list[int]:
@@ -201,6 +239,13 @@ def _may_grow(part: PageSlice, max_bytes: int) -> bool:
     if layout.HasField("full_zip"):
         return bool(layout.full_zip.value_compression.HasField("general"))
     return layout.HasField("constant") and page.num_bytes * (part.stop - part.start) > max_bytes
+
+
+def _is_as_stored(part: PageSlice) -> bool:
+    """Whether the values are handed out as views of the file: of fixed width, without levels."""
+    [page] = part.pages
+    layout = page.layout.full_zip
+    return layout.bits_per_value > 0 and not layout.bits_rep and not layout.bits_def
 
 
 def _segment(columns: Sequence[LeafColumn], start: int, stop: int) -> PageSegment:

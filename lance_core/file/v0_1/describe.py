@@ -55,4 +55,12 @@ def _field_lines(metadata: LegacyMetadataReader, field: Field, statistics: pa.St
 
 
 def _bounds(record: pa.StructScalar) -> str:
-    return ", ".join(f"{name}={record[name].as_py()!r}" for name in ("null_count", "min_value", "max_value"))
+    return ", ".join(f"{name}={_shown(record[name])}" for name in ("null_count", "min_value", "max_value"))
+
+
+def _shown(value: pa.Scalar) -> str:
+    try:
+        return repr(value.as_py())
+    except (OverflowError, ValueError):
+        # The bounds of a page of nulls are those of the type: no date of Python's.
+        return f"{value.value} since 1970"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Self
 from google.protobuf.message import DecodeError
 
 from lance_core.errors import CorruptDataError
+from lance_core.file.map_entries import serialized
 from lance_core.file.v0_1.layout import WRITER_LIBRARY, WRITER_VERSION
 from lance_core.proto import pb_file, pb_table
 from lance_core.schema.convert import fields_from_proto, fields_to_proto
@@ -88,4 +89,4 @@ class EmbeddedManifest:
                 file_format=WRITER_LIBRARY, version=LanceFileVersion.V0_1.value
             ),
         )
-        return message.SerializeToString(deterministic=True)
+        return serialized(message)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from lance_core.file.field_source import FieldSource, Read, Segment
+    from lance_core.file.field_source import FieldSource, Pace, Read, Segment
     from lance_core.file.v0_1.metadata_reader import LegacyMetadataReader
     from lance_core.schema.field import Field
 
@@ -79,9 +79,18 @@ class LegacyFieldSource:
 
     def plan(self, start: int, stop: int, *, batch_rows: int | None = None) -> Sequence[Segment]:
         """Cut rows into segments; with ``batch_rows``, at multiples of it behind ``start``."""
-        if start >= stop:
-            return []
-        cuts = self._cuts(start, stop, batch_rows)
+        return self._segments(start, stop, batch_rows) if start < stop else []
+
+    def memory_of(self, segment: Segment) -> int:
+        """About the bytes that the decoded rows take: what is stored is not compressed."""
+        return segment.num_bytes
+
+    def cut(self, segment: Segment, pace: Pace) -> Sequence[Segment]:
+        """The same rows as segments of the wanted size."""
+        return self._segments(segment.start, segment.stop, pace.batch_rows, pace)
+
+    def _segments(self, start: int, stop: int, batch_rows: int | None, pace: Pace | None = None) -> list[Segment]:
+        cuts = self._cuts(start, stop, batch_rows, pace)
         volume = np.diff(np.interp(cuts, self._first_rows, self._bytes_before)).astype(np.int64)
         bounds = zip(cuts[:-1].tolist(), cuts[1:].tolist(), volume.tolist(), strict=True)
         return [_Segment(first, last, num_bytes) for first, last, num_bytes in bounds]
@@ -145,13 +154,15 @@ class LegacyFieldSource:
         starts, stops = self._spans
         return np.concatenate([[0], np.cumsum((stops - starts).sum(axis=0))])
 
-    def _cuts(self, start: int, stop: int, batch_rows: int | None) -> NDArray[np.int64]:
+    def _cuts(self, start: int, stop: int, batch_rows: int | None, pace: Pace | None) -> NDArray[np.int64]:
         """Ascending rows from ``start`` to ``stop`` where one segment ends and the next begins."""
         offsets = self._first_rows
         bounds = np.array([start, stop])
         num_bytes = np.diff(np.interp(bounds, offsets, self._bytes_before))[0]
         num_batches = np.diff(np.searchsorted(offsets, bounds))[0]
         parts = max(num_bytes / _SEGMENT_BYTES, (stop - start) / _SEGMENT_ROWS, num_batches / _SEGMENT_BATCHES)
+        if pace is not None:
+            parts = max(parts, min(num_bytes / pace.max_memory, (stop - start) / pace.batch_rows))
         parts = min(int(np.ceil(parts)), stop - start)
         if parts <= 1:
             return bounds
@@ -161,7 +172,8 @@ class LegacyFieldSource:
         else:
             even = np.linspace(start, stop, parts + 1)[1:-1]
         step = batch_rows if batch_rows is not None else 1
-        cuts: NDArray[np.int64] = start + np.round((even - start) / step).astype(np.int64) * step
+        origin = start if pace is None else pace.first_row
+        cuts: NDArray[np.int64] = origin + np.round((even - origin) / step).astype(np.int64) * step
         if batch_rows is None:
             cuts = self._snapped(cuts)
         return np.unique(np.concatenate([bounds, cuts[(cuts > start) & (cuts < stop)]]))

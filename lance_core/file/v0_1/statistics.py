@@ -8,12 +8,13 @@ Every field with statistics is a struct named by its id, with the members ``null
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
 
-from lance_core.encodings.v0_1.statistics import has_statistics, statistics_arrays
+from lance_core.encodings.v0_1.statistics import decimal_bounds, has_statistics, statistics_arrays
 from lance_core.file.v0_1.extents import Extents
 from lance_core.file.v0_1.page_reader import Runs
 from lance_core.file.v0_1.page_writer import fields_with_statistics
@@ -32,6 +33,7 @@ __all__ = ["read_statistics", "statistics_record"]
 NULL_COUNT: Final = "null_count"
 LEAST: Final = "min_value"
 GREATEST: Final = "max_value"
+_RAW_DECIMAL: Final = "fixed_size_binary:16"
 
 
 def read_statistics(
@@ -62,7 +64,8 @@ def read_statistics(
         members = {child.name for child in top.children}
         if not {NULL_COUNT, LEAST, GREATEST} <= members or (field_ids is not None and field_id not in field_ids):
             continue
-        found[field_id] = pages.decode(top, one_batch, extents)
+        raw = pages.decode(_with_raw_bounds(top), one_batch, extents)
+        found[field_id] = _with_decimal_bounds(top, raw)
     return found
 
 
@@ -85,6 +88,25 @@ def statistics_record(
     names = [str(node.id) for node in sorted(wanted, key=lambda node: node.id)]
     fields = [pa.field(name, column.type, nullable=False) for name, column in zip(names, columns, strict=True)]
     return schema_from_arrow(pa.schema(fields)), columns
+
+
+def _with_raw_bounds(top: Field) -> Field:
+    """The same field, with decimals as the bytes they are: those of a batch of nulls are no decimals."""
+    return replace(
+        top,
+        children=tuple(
+            replace(child, logical_type=_RAW_DECIMAL) if pa.types.is_decimal128(arrow_type(child)) else child
+            for child in top.children
+        ),
+    )
+
+
+def _with_decimal_bounds(top: Field, records: pa.StructArray) -> pa.StructArray:
+    members = [
+        decimal_bounds(arrow_type(child), values) if pa.types.is_decimal128(arrow_type(child)) else values
+        for child, values in zip(top.children, records.flatten(), strict=True)
+    ]
+    return pa.StructArray.from_arrays(members, names=[child.name for child in top.children])
 
 
 def _members(field: Field) -> list[pa.Field]:

@@ -26,6 +26,7 @@ from lance_core.file.v2_0.column_pages import ColumnPages, joined
 from lance_core.file.v2_0.fetch import first_ranges, run
 from lance_core.file.v2_0.list_nodes import BytesNode, ListNode
 from lance_core.file.v2_0.nodes import PackedNode, StructNode, ValueNode
+from lance_core.file.v2_0.page_memory import dictionary_bytes_per_row, expansion
 from lance_core.schema.logical_types import arrow_type
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lance_core.file.column_metadata import ColumnMetadata
-    from lance_core.file.field_source import FieldSource, Read, Segment
+    from lance_core.file.field_source import FieldSource, Pace, Read, Segment
     from lance_core.file.metadata_reader import MetadataReader
     from lance_core.file.v2_0.nodes import Node
     from lance_core.io.byte_range import ByteRange
@@ -98,26 +99,50 @@ class RowSegment:
 class _Source:
     """See ``FieldSource``."""
 
-    __slots__ = ("_bits_per_row", "_is_mapped", "_node", "_reads_whole_pages", "field")
+    __slots__ = (
+        "_bits_per_row",
+        "_dictionary_bytes",
+        "_expansion",
+        "_is_mapped",
+        "_node",
+        "_reads_whole_pages",
+        "field",
+    )
 
     def __init__(self, field: Field, node: Node, is_mapped: bool) -> None:
         self.field = field
         self._node = node
         self._is_mapped = is_mapped
         self._bits_per_row = bits_per_row(arrow_type(field))
-        self._reads_whole_pages = any(_has_compression(column) for column in (*node.columns, *node.below))
+        columns = (*node.columns, *node.below)
+        self._reads_whole_pages = any(_has_compression(column) for column in columns)
+        self._expansion = expansion(columns)
+        self._dictionary_bytes = 0.0 if field.is_dictionary else dictionary_bytes_per_row(columns)
 
     def plan(self, start: int, stop: int, *, batch_rows: int | None = None) -> list[RowSegment]:
         """Cut rows into segments."""
-        if start >= stop:
-            return []
+        return self._segments(start, stop) if start < stop else []
+
+    def memory_of(self, segment: Segment) -> int:
+        """About the bytes that the decoded rows take, in memory or in the mapped file."""
+        num_rows = segment.stop - segment.start
+        expanded = max(segment.num_bytes * self._expansion, num_rows * self._bits_per_row // 8)
+        return max(expanded, int(num_rows * self._dictionary_bytes))
+
+    def cut(self, segment: Segment, pace: Pace) -> list[RowSegment]:
+        """The same rows as segments of the wanted size."""
+        num_rows = segment.stop - segment.start
+        num_pieces = -(-self.memory_of(segment) // pace.max_memory)
+        return self._segments(segment.start, segment.stop, min(num_pieces, -(-num_rows // pace.batch_rows)))
+
+    def _segments(self, start: int, stop: int, min_pieces: int = 1) -> list[RowSegment]:
         columns = self._node.columns
         edges = np.unique(np.concatenate([column.edges for column in columns] + [np.array([start, stop])]))
         within = edges[(edges >= start) & (edges <= stop)].tolist()
         segments = []
         for first, last in itertools.pairwise(within):
             num_bytes = self._bytes_of(first, last)
-            num_pieces = self._num_pieces(last - first, num_bytes, batch_rows)
+            num_pieces = self._num_pieces(last - first, num_bytes, min_pieces)
             step = -(-(last - first) // num_pieces)
             step += -step % _ROWS_UNIT if num_pieces > 1 and step > _ROWS_UNIT else 0
             for at in range(first, last, step):
@@ -155,12 +180,12 @@ class _Source:
         below = sum(column.num_bytes for column in self._node.below)
         return own + (below * (stop - start) // total_rows if total_rows else 0)
 
-    def _num_pieces(self, num_rows: int, num_bytes: int, batch_rows: int | None) -> int:
+    def _num_pieces(self, num_rows: int, num_bytes: int, least: int) -> int:
         if self._reads_whole_pages:
             # Every piece would unpack all of it again.
             return 1
         num_bytes = max(num_bytes, num_rows * self._bits_per_row // 8)
-        return max(1, -(-num_bytes // _SEGMENT_BYTES), -(-num_rows // _SEGMENT_ROWS))
+        return max(1, min(least, num_rows), -(-num_bytes // _SEGMENT_BYTES), -(-num_rows // _SEGMENT_ROWS))
 
 
 class _Tree:

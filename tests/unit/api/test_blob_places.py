@@ -18,7 +18,7 @@ V2 = pa.struct(
         ("blob_uri", pa.string()),
     ]
 )
-INLINE, PACKED, DEDICATED, EXTERNAL = range(4)
+INLINE, PACKED, DEDICATED, EXTERNAL, MANAGED, MANAGED_IN_BASE = range(6)
 MAX = 2**64 - 1
 
 
@@ -83,6 +83,12 @@ def test_many_descriptors_of_the_same_bytes_are_not_expanded(store: MemoryStore)
         _of(store, *[(INLINE, 0, 10, 0, "")] * 2).load()
 
 
+def test_values_of_sidecars_may_be_shared(store: MemoryStore) -> None:
+    found = _of(store, (PACKED, 0, 6, 1, ""), (PACKED, 1, 5, 1, ""), (DEDICATED, 0, 6, 1, ""))
+    assert found.load().to_pylist() == [b"abcdef", b"bcdef", b"abcdef"]
+    found.check()
+
+
 def test_missing_sidecars(store: MemoryStore) -> None:
     with pytest.raises(NotFoundError):
         _of(store, (PACKED, 0, 1, 2, "")).load()
@@ -98,8 +104,29 @@ def test_references_do_not_leave_their_base(store: MemoryStore, tmp_path, uri: s
 def test_unknown_bases_and_kinds(store: MemoryStore) -> None:
     with pytest.raises(CorruptDataError, match="base path 9"):
         _of(store, (EXTERNAL, 0, 1, 9, "a.bin")).load()
-    with pytest.raises(NotSupportedError, match="kind 4"):
-        _of(store, (4, 0, 1, 1, ""))
+    with pytest.raises(NotSupportedError, match="kind 6"):
+        _of(store, (6, 0, 1, 1, ""))
+
+
+def test_managed_values_may_be_shared(store: MemoryStore, tmp_path) -> None:
+    (tmp_path / "a.bin").write_bytes(b"outside")
+    rows = [(MANAGED, 2, 8, 0, "data/f.lance"), (MANAGED, 1, 9, 0, "data/f.lance"), (MANAGED, 5, 0, 0, "data/none")]
+    found = _of(store, *rows, (MANAGED_IN_BASE, 3, 4, 1, "a.bin"), tmp_path=tmp_path)
+    assert found.load().to_pylist() == [b"23456789", b"123456789", b"", b"side"]
+    assert [value["data"] for value in found.declared().to_pylist()] == found.load().to_pylist()
+    found.check()
+    for row in ((MANAGED, 2, 9, 0, "data/f.lance"), (MANAGED_IN_BASE, 2**63, 1, 1, "a.bin")):
+        bad = _of(store, row, tmp_path=tmp_path)
+        for act in (BlobDescriptors.load, BlobDescriptors.check):
+            with pytest.raises(CorruptDataError):
+                act(bad)
+
+
+@pytest.mark.parametrize("uri", ["../secret", "/etc/passwd", "data/../../a", "", "a\0b"])
+def test_managed_values_do_not_leave_the_table(store: MemoryStore, uri: str) -> None:
+    for act in (BlobDescriptors.load, BlobDescriptors.places, BlobDescriptors.declared, BlobDescriptors.check):
+        with pytest.raises(CorruptDataError, match="leaves the table's root"):
+            act(_of(store, (MANAGED, 0, 1, 0, uri)))
 
 
 def test_the_first_generation_of_2_0_marks_nulls(store: MemoryStore) -> None:
@@ -128,7 +155,8 @@ def test_every_object_is_read_once(tmp_path) -> None:
     rows = [(PACKED, row % 3, 1, 1 + row % 2, "") if row % 2 else (INLINE, row, 1, 0, "") for row in range(10)]
     rows += [(PACKED, 0, 1, 2, "")]
     assert _of(store, *rows).load().to_pylist() == [b"0", b"b", b"2", b"a", b"4", b"c", b"6", b"b", b"8", b"a", b"a"]
-    assert sorted(store.reads) == [5, 6]
+    # Values in order are read as one range.
+    assert sorted(store.reads) == [1, 6]
 
 
 def test_references_to_the_same_file_are_read_together(monkeypatch, tmp_path) -> None:

@@ -9,9 +9,11 @@ import pyarrow as pa
 import pytest
 
 from lance_core.errors import CorruptDataError
+from lance_core.file import global_buffers
 from lance_core.file.footer import Footer
 from lance_core.file.global_buffers import FileDescriptor, parse_global_buffer_table, parse_table, serialize_table
 from lance_core.io.byte_range import ByteRange
+from lance_core.proto import pb_file
 from lance_core.schema.convert import schema_from_arrow
 from lance_core.versions import LanceFileVersion
 
@@ -67,3 +69,32 @@ def test_descriptor_that_is_no_message_or_claims_too_many_rows() -> None:
         FileDescriptor.parse(b"\x0a\xff", "f")
     with pytest.raises(CorruptDataError, match="claims"):
         FileDescriptor.parse(b"\x10" + b"\xff" * 9 + b"\x01", "f")
+
+
+def _fields(*rows: tuple[int, int, str], **metadata: dict[str, bytes]) -> pb_file.FileDescriptor:
+    message = pb_file.FileDescriptor(length=1)
+    for number, parent, logical_type in rows:
+        name = f"f{number}"
+        message.schema.fields.add(
+            id=number, parent_id=parent, name=name, logical_type=logical_type, metadata=metadata.get(name, {})
+        )
+    return message
+
+
+@pytest.mark.parametrize("parent", [-1, 0], ids=["columns", "members"])
+def test_many_fields_and_few_columns_are_refused_before_they_are_built(
+    parent: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(global_buffers, "schema_from_proto", lambda _: pytest.fail("was built"))
+    message = _fields((0, -1, "struct"), *((number, parent, "int64") for number in range(1, 1001)))
+    with pytest.raises(CorruptDataError, match=r"100[01] leaves, the file has 1 columns"):
+        FileDescriptor.parse(message.SerializeToString(), "f.lance", 1)
+
+
+def test_fields_without_columns_of_their_own_do_not_count() -> None:
+    packed = _fields((0, -1, "struct"), *((number, 0, "int64") for number in range(1, 9)), f0={"packed": b"true"})
+    assert len(FileDescriptor.parse(packed.SerializeToString(), "f.lance", 1).schema.fields) == 1
+    nested = _fields((0, -1, "list.struct"), (1, 0, "struct"), (2, 1, "list"), (3, 2, "int8"))
+    assert FileDescriptor.parse(nested.SerializeToString(), "f.lance", 1).schema.field_ids() == [0, 1, 2, 3]
+    marked = _fields((0, -1, "struct"), (1, 0, "struct"), (2, 1, "int8"), (3, 1, "int8"), f0={"structural": b"fullzip"})
+    assert FileDescriptor.parse(marked.SerializeToString(), "f.lance", 2).schema.field_ids() == [0, 1, 2, 3]

@@ -149,3 +149,31 @@ def test_plain_type_unwraps_extensions_and_views() -> None:
     assert plain_type(pa.uuid()) == pa.binary(16)
     assert plain_type(pa.string_view()) == pa.string()
     assert plain_type(pa.int8()) == pa.int8()
+
+
+def test_fixed_size_lists_nest_64_deep_and_no_deeper() -> None:
+    dtype = pa.int8()
+    for dimension in range(1, 65):
+        dtype = pa.list_(dtype, dimension)
+    text = logical_type_of(dtype, "c")
+    assert text.startswith("fixed_size_list:" * 64 + "int8:1:2:3:")
+    assert leaf_type(text) == dtype
+    with pytest.raises(NotSupportedError, match="'c': fixed-size lists are nested more than 64 deep"):
+        logical_type_of(pa.list_(dtype, 2), "c")
+
+
+@pytest.mark.parametrize("depth", [65, 100_000])
+@pytest.mark.parametrize("dimensions", [0, 1, 2])
+def test_long_strings_are_refused_with_short_messages(depth: int, dimensions: int) -> None:
+    text = "fixed_size_list:" * depth + "int64" + ":2" * depth * dimensions
+    for fault in (lambda: leaf_type(text), lambda: arrow_type(Field(name="a", logical_type=text))):
+        with pytest.raises(NotSupportedError, match="nested more than 64 deep") as caught:
+            fault()
+        assert len(str(caught.value)) < 400
+
+
+@pytest.mark.parametrize("prefix", ["timestamp:", "decimal:", "dict:", "fixed_size_binary:", "fixed_size_list:"])
+def test_other_long_strings_are_quoted_in_part(prefix: str) -> None:
+    with pytest.raises((CorruptDataError, NotSupportedError)) as caught:
+        leaf_type(prefix + "x:" * 100_000)
+    assert len(str(caught.value)) < 600

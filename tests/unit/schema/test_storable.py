@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from lance_core.errors import UnsupportedVersionError
+from lance_core.errors import NotSupportedError, UnsupportedVersionError
 from lance_core.schema.convert import schema_from_arrow
 from lance_core.schema.storable import RULES, check_storable
 from lance_core.versions import LanceFileVersion
@@ -16,12 +16,29 @@ V2 = pa.field(
     pa.struct([("data", pa.large_binary()), ("uri", pa.string())]),
     metadata={"ARROW:extension:name": "lance.blob.v2"},
 )
+
+
+def nested_lists(depth: int) -> pa.DataType:
+    dtype = pa.int8()
+    for _ in range(depth):
+        dtype = pa.list_(dtype, 2)
+    return dtype
+
+
 FIELDS = {
     "a map": (pa.field("x", pa.map_(pa.string(), pa.int8())), ["2.2"]),
     "a fixed-size list of structs": (pa.field("x", pa.list_(pa.struct([("a", pa.int8())]), 2)), ["2.2"]),
     "a blob (lance.blob.v2)": (V2, ["2.2"]),
     "a list of values outside": (pa.field("x", pa.list_(BLOB)), ["2.0"]),
     "values outside the pages": (BLOB, ["2.0", "2.1", "2.2"]),
+    "a list that says it is packed": (
+        pa.field("x", pa.large_list(pa.int8()), metadata={"packed": "yes"}),
+        ["0.1", "2.1", "2.2"],
+    ),
+    "a packed struct whose key is not 'true'": (
+        pa.field("x", pa.struct([("a", pa.int8())]), metadata={"packed": "1"}),
+        ["0.1", "2.0"],
+    ),
     "a packed struct with strings": (
         pa.field("x", pa.struct([pa.field("a", pa.string(), nullable=False)]), metadata=PACKED),
         ["0.1", "2.2"],
@@ -30,10 +47,18 @@ FIELDS = {
         pa.field("x", pa.struct([pa.field("a", pa.list_(pa.int8(), 2), nullable=False)]), metadata=PACKED),
         ["0.1", "2.0", "2.2"],
     ),
+    "a packed struct with fixed-size binary of no bytes": (
+        pa.field("x", pa.struct([pa.field("a", pa.binary(0), nullable=False), ("b", pa.int8())]), metadata=PACKED),
+        [],
+    ),
+    "a fixed-size list of fixed-size binary of no bytes": (pa.field("x", pa.list_(pa.list_(pa.binary(0), 2), 3)), []),
     "fixed-size binary of no bytes": (pa.field("x", pa.binary(0)), ["2.2"]),
     "a struct without members": (pa.field("x", pa.struct([])), ["2.0", "2.1", "2.2"]),
     "a fixed-size list of nulls": (pa.field("x", pa.list_(pa.list_(pa.null(), 2), 3)), ["2.0", "2.1", "2.2"]),
+    "fixed-size lists nested more than 48 deep": (pa.field("x", nested_lists(64)), ["0.1"]),
+    "fixed-size lists nested more than 19 deep": (pa.field("x", nested_lists(48)), ["0.1", "2.1", "2.2"]),
     "a dictionary of bools": (pa.field("x", pa.dictionary(pa.int8(), pa.bool_())), ["2.0", "2.1", "2.2"]),
+    "a dictionary of floats": (pa.field("x", pa.dictionary(pa.int8(), pa.float32())), ["2.0", "2.1", "2.2"]),
 }
 
 
@@ -47,13 +72,65 @@ def test_rules(what: str, version: LanceFileVersion, nested: bool) -> None:
     if version.value in versions:
         check_storable(schema, version)
         return
-    with pytest.raises(UnsupportedVersionError) as caught:
+    with pytest.raises(UnsupportedVersionError if versions else NotSupportedError) as caught:
         check_storable(schema, version)
     message = str(caught.value)
     assert what in message
+    if not versions:
+        return
     assert f"'{'top.' if nested else ''}{field.name}" in message
     assert versions[-1] in message
     assert f"this is {version.value}" in message
+
+
+def blob(data_type, value="true"):
+    return pa.field("b", data_type, metadata={"lance-encoding:blob": value})
+
+
+def named(*members):
+    return pa.field("b", pa.struct(members), metadata={"ARROW:extension:name": "lance.blob.v2"})
+
+
+STORED_V2 = [("kind", "u1"), ("position", "u8"), ("size", "u8"), ("blob_id", "u4"), ("blob_uri", "str")]
+NO_BLOBS = {
+    **{
+        str(data_type): blob(data_type)
+        for data_type in [
+            *[pa.int64(), pa.string(), pa.large_string(), pa.binary(), pa.binary(4), pa.null(), pa.bool_()],
+            *[pa.list_(pa.large_binary()), pa.list_(pa.float32(), 2), pa.dictionary(pa.int8(), pa.string())],
+            *[pa.map_(pa.string(), pa.large_binary()), pa.struct([("a", pa.large_binary())]), pa.struct([])],
+            pa.list_(pa.struct([("a", pa.int8())]), 2),
+        ]
+    },
+    "false, which switches nothing off": blob(pa.int64(), "false"),
+    "empty": blob(pa.int64(), ""),
+    "v2 by key alone": blob(pa.struct([("data", pa.large_binary()), ("uri", pa.string())])),
+    "v2 of another type": named(("data", pa.binary()), ("uri", pa.string())),
+    "v2 with another member": named(("data", pa.large_binary()), ("x", pa.int8())),
+    "v2 without data": named(("position", pa.uint64()), ("size", pa.uint64())),
+    "v2 that is no struct": pa.field("b", pa.large_binary(), metadata={"ARROW:extension:name": "lance.blob.v2"}),
+    "descriptors of v1": blob(pa.struct([("position", pa.uint64()), ("size", pa.uint64())])),
+    "descriptors of v2": blob(pa.struct(STORED_V2)),
+}
+
+
+@pytest.mark.parametrize("version", WRITTEN)
+@pytest.mark.parametrize("name", NO_BLOBS)
+@pytest.mark.parametrize("nested", [False, True])
+def test_other_types_are_no_blobs(name: str, version: LanceFileVersion, nested: bool) -> None:
+    field = NO_BLOBS[name]
+    schema = schema_from_arrow(pa.schema([pa.field("top", pa.struct([field])) if nested else field]))
+    with pytest.raises(NotSupportedError, match=f"'{'top.' if nested else ''}b'.*blob") as caught:
+        check_storable(schema, version)
+    assert not isinstance(caught.value, UnsupportedVersionError)
+
+
+@pytest.mark.parametrize("value", ["true", "false", "0", "", "other"])
+def test_the_value_of_the_key_does_not_matter(value: str) -> None:
+    schema = schema_from_arrow(pa.schema([blob(pa.large_binary(), value)]))
+    check_storable(schema, LanceFileVersion.V2_1)
+    with pytest.raises(UnsupportedVersionError, match="outside the pages"):
+        check_storable(schema, LanceFileVersion.V0_1)
 
 
 def test_every_rule_has_a_case() -> None:

@@ -96,11 +96,11 @@ def test_positions_outside_are_damage(offset: int, length: int) -> None:
 
 
 def test_values_of_other_types_are_refused() -> None:
-    message = manifest("dict:float:int32:false")
+    message = manifest("dict:bool:int32:false")
     message.fields[0].dictionary.length = 1
     body = message.SerializeToString()
     data = struct.pack("<I", len(body)) + body + struct.pack("<qHH4s", 0, 0, 2, b"LANC")
-    with pytest.raises(NotSupportedError, match="dictionaries of float"):
+    with pytest.raises(NotSupportedError, match="dictionaries of bool"):
         parse_manifest_file(data, "m")
 
 

@@ -170,13 +170,13 @@ def test_a_struct_that_cannot_be_null_keeps_nothing():
     "dtype",
     [
         pa.list_(pa.list_(ITEM, 2)),
-        pa.struct([("f", pa.list_(ITEM, 2))]),
+        pa.list_(pa.struct([("f", pa.list_(ITEM, 2))])),
         pa.list_(pa.struct([("x", pa.list_(I32))]), 2),
     ],
     ids=str,
 )
 def test_nestings_that_the_reference_cannot_read_are_refused(dtype):
-    with pytest.raises(NotSupportedError, match="top-level column without lists"):
+    with pytest.raises(NotSupportedError, match="cannot lie in a list or hold one"):
         _leaves(dtype, pa.nulls(1, dtype))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pyarrow as pa
 import pytest
 
@@ -24,7 +26,7 @@ def test_nothing_asked_for():
 
 def test_every_key():
     asked = {
-        "compression": "ZSTD",
+        "compression": "zstd",
         "compression-level": "7",
         "rle-threshold": "0.25",
         "bss": "off",
@@ -58,9 +60,17 @@ def test_unknown_names_are_ignored():
     assert options({"structural-encoding": "sparse", "bss": "auto"}) == FieldOptions()
 
 
-def test_an_unknown_compression_is_refused():
-    with pytest.raises(InvalidInputError, match="lance-encoding:compression is 'gzip'"):
-        options({"compression": "gzip"})
+@pytest.mark.parametrize("name", ["gzip", "", "ZSTD", " zstd", "zstd ", "None", "\x00"])
+def test_other_compressions_are_refused(name):
+    with pytest.raises(InvalidInputError, match=re.escape(f"lance-encoding:compression is {name!r}, expected one of")):
+        options({"compression": name})
+    with pytest.raises(InvalidInputError, match="lance-encoding:compression"):
+        options({}, top={"compression": name})
+
+
+@pytest.mark.parametrize("name", ["none", "zstd", "lz4", "fsst"])
+def test_the_four_compressions(name):
+    assert options({"compression": name}).compression == name
 
 
 @pytest.mark.parametrize(

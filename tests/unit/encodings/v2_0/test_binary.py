@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from lance_core.encodings.v2_0.spans import Spans
-from lance_core.errors import CorruptDataError, InvalidInputError
+from lance_core.errors import CorruptDataError
 from lance_core.proto import pb20
 from tests.support.pages_v2_0 import binary, decode, encode, flat, no_nulls, u64
 
@@ -77,9 +77,22 @@ def test_the_level_is_recorded_when_it_is_given() -> None:
     array = pa.array(["a"] * 5)
     assert encode(array, compression="zstd", compression_level="7")[0].binary.bytes.flat.compression.level == 7
     assert not encode(array, compression="zstd")[0].binary.bytes.flat.compression.HasField("level")
-    for level in ("high", "99"):
-        with pytest.raises(InvalidInputError, match="compression-level"):
-            encode(array, compression="zstd", compression_level=level)
+
+
+@pytest.mark.parametrize("level", ["high", "", "3.5", " 5", "5 ", "٥", "2147483648", "9" * 30])
+def test_a_level_that_is_no_number_is_not_given(level: str) -> None:
+    encoding, _ = encode(pa.array(["a"] * 5), compression="zstd", compression_level=level)
+    assert not encoding.binary.bytes.flat.compression.HasField("level")
+
+
+@pytest.mark.parametrize("level", [-(1 << 31), -131_073, -8, 0, 23, 999, (1 << 31) - 1])
+def test_a_level_that_zstd_does_not_have_becomes_the_nearest_one(level: int) -> None:
+    array = pa.array([f"text {row}" for row in range(500)])
+    encoding, buffers = encode(array, compression="zstd", compression_level=f"{level:+}")
+    assert encoding.binary.bytes.flat.compression.level == level
+    nearest = min(max(level, -131_072), 22)
+    assert buffers == encode(array, compression="zstd", compression_level=str(nearest))[1]
+    assert decode(encoding, buffers, array.type, len(array)).equals(array)
 
 
 def test_a_compressed_page_of_nulls() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from lance_core.errors import CorruptDataError
 from lance_core.file.column_metadata import ColumnMetadata, Page
+from lance_core.file.field_source import Pace
 from lance_core.file.structural.page_plan import LeafColumn, PageSegment, leaf_columns, plan_segments
 from lance_core.io.byte_range import ByteRange
 from lance_core.proto import pb21
@@ -125,3 +126,51 @@ def test_values_that_may_grow_are_decoded_as_they_are_needed() -> None:
         columns = _pages(layout, num_bytes, length)
         assert len(plan_segments(columns, 0, length, batch_rows=2, **limits)) == expected
         assert len(plan_segments(columns, 0, length, **limits)) == 1
+
+
+def _edges(segments: list[PageSegment]) -> list[int]:
+    return [segments[0].start, *(segment.stop for segment in segments)]
+
+
+@pytest.mark.parametrize(
+    ("start", "batch_rows", "expected"),
+    [
+        # Batches of up to a page are cut out of one segment each; smaller ones share segments of 1,000 bytes.
+        (0, 100, [0, 100]),
+        (0, 60, [0, 100]),
+        (0, 30, [0, 30, 60, 90, 100]),
+        (5, 30, [5, 35, 65, 95, 100]),
+        (0, 5, [0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100]),
+        (0, 1000, [0, 100]),
+    ],
+)
+def test_vectors_that_lie_in_the_file_as_they_are(start: int, batch_rows: int, expected: list[int]) -> None:
+    layout = pb21.PageLayout()
+    layout.full_zip.bits_per_value = 800
+    layout.full_zip.value_compression.fixed_size_list.values.flat.bits_per_value = 32
+    columns = _pages(layout, 10_000, 100)
+    limits = {"max_rows": 10**6, "max_bytes": 1000}
+    assert _edges(plan_segments(columns, start, 100, batch_rows=batch_rows, **limits)) == expected
+    layout.full_zip.bits_def = 1
+    with_levels = plan_segments(_pages(layout, 10_000, 100), 0, 100, batch_rows=60, **limits)
+    assert len(with_levels) == 10
+
+
+def test_pages_are_cut_for_the_memory_of_a_stream() -> None:
+    layout = pb21.PageLayout()
+    layout.mini_block.num_items = 100
+    page = Page(buffers=(ByteRange(0, 10), ByteRange(0, 90)), length=100, first_row=0, encoding=layout)
+    columns = leaf_columns(_field(pa.int64()), [0], [ColumnMetadata(pages=(page,))], 100, "f")
+    limits = {"max_rows": 10**6, "max_bytes": 1000}
+    [whole] = plan_segments(columns, 0, 100, batch_rows=10, **limits)
+    assert whole.memory == 800
+    for pace, expected in (
+        (Pace(800, 10, 0), [0, 100]),
+        (Pace(400, 10, 0), [0, 50, 100]),
+        (Pace(400, 10, 7), [0, 47, 97, 100]),
+        (Pace(1, 40, 0), [0, 34, 68, 100]),
+        (Pace(1, 200, 0), [0, 100]),
+    ):
+        assert _edges(plan_segments(columns, 0, 100, batch_rows=pace.batch_rows, pace=pace, **limits)) == expected
+    layout.mini_block.rep_compression.flat.bits_per_value = 16
+    assert len(plan_segments(columns, 0, 100, batch_rows=10, pace=Pace(1, 10, 0), **limits)) == 1

@@ -1,0 +1,169 @@
+"""Arguments of the classes that read and write single files, checked before anything happens.
+
+Signatures follow pylance, whose extension module refuses other types with ``TypeError``; so does this library, with
+:class:`~lance_core.errors.InvalidTypeError`, which is one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from lance_core.errors import InvalidInputError, InvalidTypeError, NotSupportedError
+from lance_core.file.row_numbers import row_number
+
+__all__ = [
+    "bytes_like",
+    "checked_path",
+    "checked_schema",
+    "checked_storage_options",
+    "column_names",
+    "metadata_entry",
+    "positive_number",
+    "refuse_namespace",
+    "rows_to_write",
+    "size_in_bytes",
+]
+
+
+def checked_path(path: Any) -> str:
+    """A path or URI as text.
+
+    Raises:
+        InvalidTypeError: neither text nor a path object, or one of bytes.
+        InvalidInputError: it is empty.
+    """
+    if isinstance(path, os.PathLike):
+        path = os.fspath(path)
+    text = _text("path", path)
+    if not text:
+        raise InvalidInputError(f"path {text!r} is empty", argument="path")
+    return text
+
+
+def checked_storage_options(options: Any) -> Mapping[str, str] | None:
+    """Settings of stores: texts by name.
+
+    Raises:
+        InvalidTypeError: anything else.
+    """
+    if options is None:
+        return None
+    if not isinstance(options, Mapping):
+        raise _wrong_type("storage_options", "a dict of texts", options)
+    for name, value in options.items():
+        _text("a name in storage_options", name)
+        _text(f"storage_options[{name!r}]", value)
+    return options
+
+
+def column_names(columns: Any) -> list[str] | None:
+    """Columns to read; None for all.
+
+    Raises:
+        InvalidTypeError: not a list of texts; a single text is none.
+        InvalidInputError: an empty list.
+    """
+    if columns is None:
+        return None
+    if isinstance(columns, (str, bytes)) or not isinstance(columns, Sequence):
+        raise _wrong_type("columns", "a list of texts", columns)
+    names = [_text("a column", name) for name in columns]
+    if not names:
+        raise InvalidInputError("columns is empty: at least one column must be read", argument="columns")
+    return names
+
+
+def positive_number(name: str, value: Any) -> int:
+    """A whole number of rows or batches, at least 1.
+
+    Raises:
+        InvalidTypeError: not a whole number.
+        InvalidInputError: less than 1.
+    """
+    number = row_number(name, value)
+    if number < 1:
+        raise InvalidInputError(f"{name} must be positive, it is {number}", argument=name)
+    return number
+
+
+def size_in_bytes(name: str, value: Any) -> int | None:
+    """A number of bytes, or None.
+
+    Raises:
+        InvalidTypeError: not a whole number.
+        InvalidInputError: less than 0.
+    """
+    if value is None:
+        return None
+    number = row_number(name, value)
+    if number < 0:
+        raise InvalidInputError(f"{name} must not be negative, it is {number}", argument=name)
+    return number
+
+
+def checked_schema(schema: Any) -> pa.Schema | None:
+    """An Arrow schema, or None.
+
+    Raises:
+        InvalidTypeError: anything else.
+    """
+    if schema is not None and not isinstance(schema, pa.Schema):
+        raise _wrong_type("schema", "a pyarrow.Schema", schema)
+    return schema
+
+
+def rows_to_write(batch: Any) -> pa.RecordBatch | pa.Table:
+    """A batch or table.
+
+    Raises:
+        InvalidTypeError: anything else.
+    """
+    if not isinstance(batch, (pa.RecordBatch, pa.Table)):
+        raise _wrong_type("batch", "a pyarrow.RecordBatch or pyarrow.Table", batch)
+    return batch
+
+
+def metadata_entry(key: Any, value: Any) -> tuple[str, bytes]:
+    """An entry of schema metadata.
+
+    Raises:
+        InvalidTypeError: not texts.
+        InvalidInputError: text that is not UTF-8.
+    """
+    try:
+        _text("key", key).encode()
+        return key, _text("value", value).encode()
+    except UnicodeEncodeError as error:
+        raise InvalidInputError(f"the entry {key!r}: {value!r} of the metadata is not UTF-8") from error
+
+
+def bytes_like(name: str, data: Any) -> pa.Buffer:
+    """Bytes, without a copy where that is possible; a list of numbers from 0 to 255 is taken, as in pylance.
+
+    Raises:
+        InvalidTypeError: anything else.
+    """
+    try:
+        return pa.py_buffer(bytes(data) if isinstance(data, (list, tuple)) else data)
+    except (TypeError, ValueError, BufferError) as error:
+        raise _wrong_type(name, "bytes", data) from error
+
+
+def refuse_namespace(namespace_client: object | None, table_id: list[str] | None) -> None:
+    """Raise ``NotSupportedError`` if any of the two is given."""
+    if namespace_client is not None or table_id is not None:
+        raise NotSupportedError("namespaces are not supported: namespace_client and table_id must be None")
+
+
+def _text(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise _wrong_type(name, "a text", value)
+    return value
+
+
+def _wrong_type(name: str, expected: str, found: object) -> InvalidTypeError:
+    return InvalidTypeError(f"{name} must be {expected}, found {repr(found)[:100]}", argument=name)

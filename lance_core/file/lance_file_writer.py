@@ -1,0 +1,205 @@
+"""LanceFileWriter: one data file under the name, arguments and results of pylance's ``lance.file``.
+
+**Source:** behaviour of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from typing import TYPE_CHECKING, Self
+
+import pyarrow as pa
+
+from lance_core.errors import InvalidInputError
+from lance_core.file.file_arguments import (
+    bytes_like,
+    checked_path,
+    checked_schema,
+    checked_storage_options,
+    metadata_entry,
+    refuse_namespace,
+    rows_to_write,
+    size_in_bytes,
+)
+from lance_core.file.prepared_input import PreparedInput
+from lance_core.file.writer import DEFAULT_DATA_CACHE_BYTES, DEFAULT_MAX_PAGE_BYTES, open_file_writer
+from lance_core.io.uri import resolve
+from lance_core.schema.convert import schema_from_arrow
+from lance_core.schema.storable import check_storable
+from lance_core.versions import DEFAULT_VERSION, LanceFileVersion
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from lance_core.file.v0_1.writer import LegacyFileWriter
+    from lance_core.file.writer import FileWriter
+    from lance_core.io.object_store import ObjectStore
+
+__all__ = ["LanceFileWriter"]
+
+
+class LanceFileWriter:
+    """Writes one data file.
+
+    Leaving the ``with`` block closes the file, or removes it when the block failed. A writer that is dropped without
+    being closed removes what it has written.
+
+    Args:
+        path: local path or URI.
+        schema: taken from the first batch when absent.
+        data_cache_bytes: collected for all columns before pages are written; by default 8 MiB per column.
+        version: format version; the stable one by default.
+        storage_options: settings of remote stores.
+        namespace_client: not supported.
+        table_id: not supported.
+        max_page_bytes: a larger array is cut into several pages; 32 MiB by default.
+        keep_original_array: accepted for compatibility; a batch is referenced until its pages are written.
+
+    Raises:
+        InvalidTypeError: an argument of another type.
+        InvalidInputError: a size that is negative, or an unknown version.
+
+    Attributes:
+        closed: whether :meth:`close` has been called.
+        size_bytes: size of the file; None until it is closed.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        schema: pa.Schema | None = None,
+        *,
+        data_cache_bytes: int | None = None,
+        version: str | None = None,
+        storage_options: dict[str, str] | None = None,
+        namespace_client: object | None = None,
+        table_id: list[str] | None = None,
+        max_page_bytes: int | None = None,
+        keep_original_array: bool | None = None,
+        _place: tuple[ObjectStore, str] | None = None,
+    ) -> None:
+        """See the class; a session passes ``_place`` instead of a path."""
+        refuse_namespace(namespace_client, table_id)
+        arrow = checked_schema(schema)
+        self._store, self._location = _place or resolve(checked_path(path), checked_storage_options(storage_options))
+        self._version = DEFAULT_VERSION if version is None else LanceFileVersion.parse(version)
+        self._data_cache_bytes = size_in_bytes("data_cache_bytes", data_cache_bytes)
+        page_bytes = size_in_bytes("max_page_bytes", max_page_bytes)
+        self._max_page_bytes = DEFAULT_MAX_PAGE_BYTES if page_bytes is None else page_bytes
+        # What was added before the first batch brings the schema.
+        self._early_metadata: dict[str, bytes] = {}
+        self._early_buffers: list[pa.Buffer] = []
+        self._writer = None if arrow is None else self._open(arrow)
+        self._input: tuple[pa.Schema, PreparedInput] | None = None
+        self.closed = False
+        self.size_bytes: int | None = None
+
+    def write_batch(self, batch: pa.RecordBatch | pa.Table) -> None:
+        """Add rows.
+
+        Raises:
+            InvalidTypeError: neither a batch nor a table.
+            SchemaMismatchError: the batch does not fit the schema; nothing of it was taken.
+        """
+        rows = rows_to_write(batch)
+        if self._writer is None:
+            self._writer = self._open(rows.schema)
+        for part in rows.to_batches() if isinstance(rows, pa.Table) else [rows]:
+            self._writer.write_batch(self._prepared(part.schema).batch(part))
+
+    def _prepared(self, schema: pa.Schema) -> PreparedInput:
+        if self._input is None or (self._input[0] is not schema and not self._input[0].equals(schema)):
+            self._input = (schema, PreparedInput(schema))
+        return self._input[1]
+
+    def close(self) -> int | None:
+        """Finish the file.
+
+        Returns:
+            Rows written; None when the file was closed already.
+
+        Raises:
+            InvalidInputError: there was neither a schema nor a batch.
+        """
+        if self.closed:
+            return None
+        self.closed = True
+        written = self._opened().finish()
+        self.size_bytes = written.num_bytes
+        return written.num_rows
+
+    def add_schema_metadata(self, key: str, value: str) -> None:
+        """Add an entry to the schema metadata of the file.
+
+        Raises:
+            InvalidTypeError: not texts.
+        """
+        name, content = metadata_entry(key, value)
+        if self._writer is None and not self.closed:
+            self._early_metadata[name] = content
+        else:
+            self._opened().add_schema_metadata(name, content)
+
+    def add_global_buffer(self, data: bytes) -> int:
+        """Store bytes beside the columns and return their index, which counts from 1.
+
+        Raises:
+            InvalidTypeError: not bytes.
+        """
+        buffer = bytes_like("data", data)
+        if self._writer is None and not self.closed:
+            self._early_buffers.append(buffer)
+            return len(self._early_buffers)
+        return self._opened().add_global_buffer(buffer)
+
+    def __enter__(self) -> Self:
+        """Return self."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close, or abort after an exception."""
+        if error is None:
+            self.close()
+        elif self._writer is not None:
+            self.closed = True
+            self._writer.abort()
+
+    def _open(self, arrow: pa.Schema) -> FileWriter | LegacyFileWriter:
+        schema = schema_from_arrow(PreparedInput(arrow).schema)
+        check_storable(schema, self._version)
+        cache_bytes = DEFAULT_DATA_CACHE_BYTES
+        if self._data_cache_bytes is not None:
+            cache_bytes = self._data_cache_bytes // max(1, len(schema.fields))
+        writer = open_file_writer(
+            self._store.create(self._location),
+            schema,
+            version=self._version,
+            max_page_bytes=self._max_page_bytes,
+            data_cache_bytes=cache_bytes,
+        )
+        weakref.finalize(self, _give_up, writer, os.getpid())
+        try:
+            for buffer in self._early_buffers:
+                writer.add_global_buffer(buffer)
+            for key, value in self._early_metadata.items():
+                # The entries of a batch's schema win over those that were added before it.
+                if key not in schema.metadata:
+                    writer.add_schema_metadata(key, value)
+        except BaseException:
+            writer.abort()
+            raise
+        return writer
+
+    def _opened(self) -> FileWriter | LegacyFileWriter:
+        if self._writer is None:
+            raise InvalidInputError("the file has no schema: none was given and no batch was written")
+        return self._writer
+
+
+def _give_up(writer: FileWriter | LegacyFileWriter, process: int) -> None:
+    """Remove what a dropped writer leaves; a forked process leaves its parent's file alone."""
+    if process == os.getpid():
+        writer.abort()

@@ -1,0 +1,49 @@
+"""What Python and Arrow raise when memory runs out while rows are read, as an error of this library."""
+
+from __future__ import annotations
+
+from functools import wraps
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+
+from lance_core.errors import OutOfMemoryError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from lance_core.file.reader import FileReader
+
+__all__ = ["typed_memory_errors", "typed_memory_stream"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def typed_memory_errors(
+    method: Callable[Concatenate[FileReader, P], T],
+) -> Callable[Concatenate[FileReader, P], T]:
+    """Decorate a method of a reader, so that it raises ``OutOfMemoryError``."""
+
+    @wraps(method)
+    def guarded(self: FileReader, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return method(self, *args, **kwargs)
+        except OutOfMemoryError:
+            raise
+        except MemoryError as error:
+            raise _typed(self.path) from error
+
+    return guarded
+
+
+def typed_memory_stream(path: str, rows: Iterator[T]) -> Iterator[T]:
+    """The same for the items of a stream."""
+    try:
+        yield from rows
+    except OutOfMemoryError:
+        raise
+    except MemoryError as error:
+        raise _typed(path) from error
+
+
+def _typed(path: str) -> OutOfMemoryError:
+    return OutOfMemoryError(f"{path}: the rows do not fit into memory, read fewer rows or columns at once", path=path)

@@ -1,0 +1,79 @@
+"""What fixed-size lists and dictionaries hold, where their logical type has no word of its own for it.
+
+A fixed-size list of anything but structs, and a dictionary, have no field below them whose metadata could name an
+extension type: only ``lance.bfloat16`` has a word in the logical type, at any depth. Other extension types would be
+lost without notice, as would the difference between values and views of them in a dictionary.
+
+**Source:** ``lance.file.Field.logical_type``; behaviour of pylance 14.0.2, which refuses the same.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from lance_core.errors import NotSupportedError
+from lance_core.schema.field import EXTENSION_NAME_KEY
+from lance_core.schema.logical_types import BFLOAT16, plain_type
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["bfloat16_list_name", "check_items"]
+
+_VIEWS: Final = (pa.string_view(), pa.binary_view())
+_MAX_DEPTH: Final = 64
+
+
+def bfloat16_list_name(dtype: pa.DataType) -> str | None:
+    """The logical type of fixed-size lists of bfloat16, one in the other; None for other types."""
+    name, sizes = None, []
+    for item, size in _lists(dtype):
+        sizes.append(str(size))
+        name = _extension_of(item)
+    if name != BFLOAT16 or len(sizes) > _MAX_DEPTH:
+        return None
+    return ":".join([*["fixed_size_list"] * len(sizes), BFLOAT16, *reversed(sizes)])
+
+
+def check_items(dtype: pa.DataType, where: str) -> None:
+    """Check that a logical type can say what a list or dictionary holds; other types pass.
+
+    Args:
+        dtype: storage type of a field; what is below struct members and list items is not looked at.
+        where: the column's path, for messages.
+
+    Raises:
+        NotSupportedError: an extension type, or views in a dictionary; the message names what to cast to.
+    """
+    for item, _ in _lists(dtype):
+        name = _extension_of(item)
+        if name not in ("", BFLOAT16) and not pa.types.is_struct(plain_type(item.type)):
+            raise NotSupportedError(
+                f"column {where!r}: a fixed-size list cannot keep the extension type {name} of its items; cast them to "
+                f"{plain_type(item.type)}",
+                column=where,
+            )
+    if pa.types.is_dictionary(dtype):
+        value_type = dtype.value_type
+        if isinstance(value_type, pa.BaseExtensionType) or value_type in _VIEWS:
+            raise NotSupportedError(
+                f"column {where!r}: a dictionary cannot keep the type {value_type} of its values; cast them to "
+                f"{plain_type(value_type)}",
+                column=where,
+            )
+
+
+def _lists(dtype: pa.DataType) -> Iterator[tuple[pa.Field, int]]:
+    """Items and size of every fixed-size list, from the outermost one."""
+    while pa.types.is_fixed_size_list(dtype):
+        yield dtype.value_field, dtype.list_size
+        dtype = plain_type(dtype.value_type)
+
+
+def _extension_of(item: pa.Field) -> str:
+    if isinstance(item.type, pa.BaseExtensionType):
+        return str(item.type.extension_name)
+    name: bytes = (item.metadata or {}).get(EXTENSION_NAME_KEY.encode(), b"")
+    return name.decode(errors="replace")

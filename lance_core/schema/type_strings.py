@@ -1,0 +1,64 @@
+"""Pieces of logical type strings: nested fixed-size lists, numbers, and what messages show of a string.
+
+Strings of damaged files may have any length. They are walked once, and messages quote only their start.
+
+**Source:** ``lance.file.Field.logical_type``; behaviour of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lance_core.errors import CorruptDataError, NotSupportedError
+
+__all__ = ["MAX_INT32", "MAX_LIST_DEPTH", "checked_number", "shown", "split_fixed_size_list"]
+
+MAX_INT32: Final = 2**31 - 1
+
+MAX_LIST_DEPTH: Final = 64
+"""Fixed-size lists in fixed-size lists."""
+
+_FIXED_SIZE_LIST: Final = "fixed_size_list:"
+_MAX_SHOWN: Final = 200
+
+
+def split_fixed_size_list(logical_type: str) -> tuple[str, list[int]]:
+    """The innermost item of ``fixed_size_list:…:{item}:{n}:…`` and the dimensions, outermost first.
+
+    Raises:
+        CorruptDataError: a dimension is missing or no positive number.
+        NotSupportedError: lists are nested more than 64 deep.
+    """
+    depth = start = 0
+    while logical_type.startswith(_FIXED_SIZE_LIST, start):
+        depth, start = depth + 1, start + len(_FIXED_SIZE_LIST)
+        if depth > MAX_LIST_DEPTH:
+            raise NotSupportedError(f"logical type {shown(logical_type)} is nested more than {MAX_LIST_DEPTH} deep")
+    item, *dimensions = logical_type[start:].rsplit(":", depth)
+    try:
+        if len(dimensions) != depth:
+            raise ValueError("expected fixed_size_list:<item>:<dimension>")
+        return item, [checked_number(dimension, 1, MAX_INT32) for dimension in reversed(dimensions)]
+    except ValueError as error:
+        raise CorruptDataError(f"logical type {shown(logical_type)} is malformed: {error}") from error
+
+
+def checked_number(text: str, low: int, high: int) -> int:
+    """A number in a logical type.
+
+    Raises:
+        ValueError: none, or one out of bounds.
+    """
+    # int() alone would accept blanks, underscores and foreign digits.
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= 10):
+        raise ValueError(f"{text[:_MAX_SHOWN]!r} is not a number")
+    value = int(text)
+    if not low <= value <= high:
+        raise ValueError(f"{value} is not in [{low}, {high}]")
+    return value
+
+
+def shown(logical_type: str) -> str:
+    """A string as messages quote it."""
+    return repr(logical_type) if len(logical_type) <= _MAX_SHOWN else f"{logical_type[:_MAX_SHOWN]!r}…"

@@ -1,0 +1,81 @@
+"""Samples of a leaf's values."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from lance_core.encodings.statistics import common_packed_bits, runs_per_value, sampled_distinct, spread
+
+LENGTHS = [0, 1, 2, 63, 64, 65, 100, 4096, 4097, 12_289, 100_000, 1_000_003]
+
+
+@pytest.mark.parametrize("num_values", LENGTHS)
+@pytest.mark.parametrize("num_samples", [1, 64, 4096])
+def test_spread_takes_one_of_every_part(num_values, num_samples):
+    positions = spread(num_values, num_samples)
+    assert len(positions) == min(num_values, num_samples)
+    parts = np.arange(len(positions) + 1) * num_values // max(1, len(positions))
+    assert bool(((parts[:-1] <= positions) & (positions < parts[1:])).all())
+    assert positions.tolist() == spread(num_values, num_samples).tolist()
+
+
+def test_spread_is_the_same_everywhere():
+    assert spread(100, 4).tolist() == [14, 26, 71, 77]
+
+
+@pytest.mark.parametrize("period", [2, 3, 5, 7, 8, 16, 24, 25, 48, 50, 64, 100])
+@pytest.mark.parametrize("num_values", [20_000, 50_000, 100_000, 204_800])
+def test_spread_does_not_fall_in_step(num_values, period):
+    residues = np.bincount(spread(num_values, 4096) % period, minlength=period)
+    # Within five standard deviations of a fair share.
+    fair = 4096 / period
+    assert residues.min() > fair - 5 * np.sqrt(fair)
+    assert residues.max() < fair + 5 * np.sqrt(fair)
+
+
+@pytest.mark.parametrize("every", [2, 3, 24, 48, 5000])
+def test_distinct_values_are_looked_for_among_valid_ones(every):
+    values = pa.array([f"v{row % 5}" if row % every == 0 else None for row in range(100_000)])
+    num_samples, num_distinct = sampled_distinct(values)
+    assert num_samples >= min(256, 100_000 // every)
+    assert num_distinct == len(values.drop_null().unique())
+
+
+def test_no_valid_value():
+    assert sampled_distinct(pa.nulls(5000, pa.string())) == (0, 0)
+
+
+def test_one_valid_value():
+    values = pa.array([None] * 70_001 + ["x"] + [None] * 9)
+    assert sampled_distinct(values) == (1, 1)
+
+
+def test_sliced_values():
+    values = pa.array(["a", None, "b"] * 1000).slice(1, 2000)
+    assert sampled_distinct(values)[1] == 2
+
+
+def test_bits_of_blocks_that_alternate():
+    blocks = np.ones((6400, 16), np.uint32)
+    blocks[::100] = 1 << 30
+    blocks[::2] = 1 << 10
+    assert 4 < common_packed_bits(blocks) < 8
+
+
+def test_runs_that_repeat_in_step():
+    # Runs of 8 at the start of every 32nd part, no runs elsewhere.
+    words = np.arange(1 << 17)
+    words.reshape(32, -1)[:, :512] //= 8
+    assert runs_per_value(words, 0.5) > 0.8
+
+
+@pytest.mark.parametrize("words", [np.zeros(1, np.int64), np.zeros(0, np.int64)])
+def test_runs_of_next_to_nothing(words):
+    assert runs_per_value(words, 1.0) == 1.0
+
+
+def test_runs_are_exact_where_there_are_few():
+    words = np.repeat(np.arange(10_000), 10)
+    assert runs_per_value(words, 0.9) == (10_000 + 24) / 100_000
