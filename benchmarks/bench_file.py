@@ -400,20 +400,8 @@ def report(console: Console, figures: Sequence[Figure], bandwidth: float) -> Non
     console.print(f"memcpy {bandwidth / MIB:.0f} MiB/s, pylance {lance.__version__}; ratio > 1: ours is faster")
     for version in dict.fromkeys(figure.version for figure in figures):
         of_version = [figure for figure in figures if figure.version == version]
-        names = (
-            "column",
-            "rows",
-            "operation",
-            "ours MiB/s",
-            "pylance MiB/s",
-            "ratio",
-            "CPU",
-            "peak MiB",
-            "pylance",
-            "file",
-        )
         table = Table(title=f"format {version}")
-        for name in names:
+        for name in HEADINGS:
             table.add_column(name, justify="left" if name in ("column", "operation") else "right")
         for figure in of_version:
             table.add_row(*_cells(figure))

@@ -80,7 +80,7 @@ def runs_per_value(words: NDArray[Any], limit: float) -> float:
             piece = words[start : start + _RUN_SAMPLE_VALUES]
             num_changes += int(np.count_nonzero(piece[1:] != piece[:-1]))
             num_seen += len(piece) - 1
-        if num_changes >= limit * _RUN_MARGIN * num_seen:
+        if num_changes >= min(limit * _RUN_MARGIN, (1 + limit) / 2) * num_seen:
             return num_changes / num_seen
     changes = np.flatnonzero(words[1:] != words[:-1])
     lengths = np.diff(changes, prepend=-1, append=len(words) - 1)

@@ -90,8 +90,8 @@ class LanceFileWriter:
         # What was added before the first batch brings the schema.
         self._early_metadata: dict[str, bytes] = {}
         self._early_buffers: list[pa.Buffer] = []
-        self._writer = None if arrow is None else self._open(arrow)
         self._input: tuple[pa.Schema, PreparedInput] | None = None
+        self._writer = None if arrow is None else self._open(arrow)
         self.closed = False
         self.size_bytes: int | None = None
 
@@ -168,7 +168,7 @@ class LanceFileWriter:
             self._writer.abort()
 
     def _open(self, arrow: pa.Schema) -> FileWriter | LegacyFileWriter:
-        schema = schema_from_arrow(PreparedInput(arrow).schema)
+        schema = schema_from_arrow(self._prepared(arrow).schema)
         check_storable(schema, self._version)
         cache_bytes = DEFAULT_DATA_CACHE_BYTES
         if self._data_cache_bytes is not None:
