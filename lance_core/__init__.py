@@ -26,13 +26,17 @@ if TYPE_CHECKING:
         CleanupStats,
     )
     from lance_core.api.dataset import LanceDataset
+    from lance_core.api.dataset_base_path import DatasetBasePath
     from lance_core.api.fragment import LanceFragment
     from lance_core.api.fragment_metadata import DataFile, DeletionFile, FragmentMetadata
+    from lance_core.api.index_records import Index, IndexDescription, IndexFile, IndexSegmentDescription
+    from lance_core.api.migration import migrate_manifest_paths_v2
     from lance_core.api.open_dataset import dataset
     from lance_core.api.operations import LanceOperation, Transaction
     from lance_core.api.scanner import LanceScanner
     from lance_core.api.write_dataset import write_dataset, write_fragments
     from lance_core.errors import (
+        AccessDeniedError,
         AlreadyExistsError,
         CommitConflictError,
         CommitOutcomeUnknownError,
@@ -40,6 +44,7 @@ if TYPE_CHECKING:
         DatasetNotFoundError,
         ErrorKind,
         IncompatibleTransactionError,
+        IndexNotFoundError,
         InternalError,
         InvalidCleanupError,
         InvalidInputError,
@@ -51,12 +56,14 @@ if TYPE_CHECKING:
         NotSupportedError,
         OutOfMemoryError,
         RefAlreadyExistsError,
+        RefConflictError,
         RefNotFoundError,
         RetryableCommitConflictError,
         RowOutOfRangeError,
         SchemaMismatchError,
         StorageError,
         TooMuchWriteContentionError,
+        UnsafeStoreError,
         UnsupportedEncodingError,
         UnsupportedFeatureFlagError,
         UnsupportedSchemeError,
@@ -72,6 +79,7 @@ if TYPE_CHECKING:
     from lance_core.versions import LanceFileVersion
 
 __all__ = [
+    "AccessDeniedError",
     "AlreadyExistsError",
     "Blob",
     "BlobArray",
@@ -88,6 +96,7 @@ __all__ = [
     "CommitOutcomeUnknownError",
     "CorruptDataError",
     "DataFile",
+    "DatasetBasePath",
     "DatasetNotFoundError",
     "DedicatedBlobWriter",
     "DeletionFile",
@@ -95,6 +104,11 @@ __all__ = [
     "Field",
     "FragmentMetadata",
     "IncompatibleTransactionError",
+    "Index",
+    "IndexDescription",
+    "IndexFile",
+    "IndexNotFoundError",
+    "IndexSegmentDescription",
     "InternalError",
     "InvalidCleanupError",
     "InvalidInputError",
@@ -115,6 +129,7 @@ __all__ = [
     "OutOfMemoryError",
     "PackedBlobWriter",
     "RefAlreadyExistsError",
+    "RefConflictError",
     "RefNotFoundError",
     "RetryableCommitConflictError",
     "RowOutOfRangeError",
@@ -123,6 +138,7 @@ __all__ = [
     "StorageError",
     "TooMuchWriteContentionError",
     "Transaction",
+    "UnsafeStoreError",
     "UnsupportedEncodingError",
     "UnsupportedFeatureFlagError",
     "UnsupportedSchemeError",
@@ -132,6 +148,7 @@ __all__ = [
     "blob_array",
     "blob_field",
     "dataset",
+    "migrate_manifest_paths_v2",
     "optimize",
     "write_dataset",
     "write_fragments",
@@ -153,10 +170,15 @@ _HOMES: Final = {
     "CleanupReferencedBranch": "lance_core.api.cleanup.records",
     "CleanupStats": "lance_core.api.cleanup.records",
     "DataFile": "lance_core.api.fragment_metadata",
+    "DatasetBasePath": "lance_core.api.dataset_base_path",
     "DedicatedBlobWriter": "lance_core.file.blob_writers",
     "DeletionFile": "lance_core.api.fragment_metadata",
     "Field": "lance_core.schema.field",
     "FragmentMetadata": "lance_core.api.fragment_metadata",
+    "Index": "lance_core.api.index_records",
+    "IndexDescription": "lance_core.api.index_records",
+    "IndexFile": "lance_core.api.index_records",
+    "IndexSegmentDescription": "lance_core.api.index_records",
     "LanceDataset": "lance_core.api.dataset",
     "LanceFileReader": "lance_core.file.lance_file",
     "LanceFileSession": "lance_core.file.lance_session",
@@ -171,6 +193,7 @@ _HOMES: Final = {
     "blob_array": "lance_core.schema.blob_types",
     "blob_field": "lance_core.schema.blob_types",
     "dataset": "lance_core.api.open_dataset",
+    "migrate_manifest_paths_v2": "lance_core.api.migration",
     "write_dataset": "lance_core.api.write_dataset",
     "write_fragments": "lance_core.api.write_dataset",
 }

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 __all__ = [
+    "AccessDeniedError",
     "AlreadyExistsError",
     "CommitConflictError",
     "CommitOutcomeUnknownError",
@@ -39,6 +40,7 @@ __all__ = [
     "DatasetNotFoundError",
     "ErrorKind",
     "IncompatibleTransactionError",
+    "IndexNotFoundError",
     "InternalError",
     "InvalidCleanupError",
     "InvalidInputError",
@@ -50,12 +52,14 @@ __all__ = [
     "NotSupportedError",
     "OutOfMemoryError",
     "RefAlreadyExistsError",
+    "RefConflictError",
     "RefNotFoundError",
     "RetryableCommitConflictError",
     "RowOutOfRangeError",
     "SchemaMismatchError",
     "StorageError",
     "TooMuchWriteContentionError",
+    "UnsafeStoreError",
     "UnsupportedEncodingError",
     "UnsupportedFeatureFlagError",
     "UnsupportedSchemeError",
@@ -93,6 +97,10 @@ class ErrorKind(StrEnum):
     INVALID_REF = "invalid_ref"
     REF_ALREADY_EXISTS = "ref_already_exists"
     INVALID_CLEANUP = "invalid_cleanup"
+    ACCESS_DENIED = "access_denied"
+    UNSAFE_STORE = "unsafe_store"
+    INDEX_NOT_FOUND = "index_not_found"
+    REF_CONFLICT = "ref_conflict"
     OUT_OF_MEMORY = "out_of_memory"
 
 
@@ -159,9 +167,15 @@ class InvalidSchemaError(InvalidInputError, OSError):
 
 
 class InvalidRefError(InvalidInputError, OSError):
-    """A name that no tag may have."""
+    """A name that no tag, or no branch, may have."""
 
     kind = ErrorKind.INVALID_REF
+
+
+class RefConflictError(InvalidInputError, OSError):
+    """A branch that must stay: tags name versions of it, or other branches were made from it."""
+
+    kind = ErrorKind.REF_CONFLICT
 
 
 class InvalidCleanupError(InvalidInputError, OSError):
@@ -210,6 +224,12 @@ class RefNotFoundError(NotFoundError, ValueError):
     kind = ErrorKind.REF_NOT_FOUND
 
 
+class IndexNotFoundError(NotFoundError, RuntimeError):
+    """The dataset has no such index. Also a ``RuntimeError``: that is what the reference raises."""
+
+    kind = ErrorKind.INDEX_NOT_FOUND
+
+
 class AlreadyExistsError(LanceError, FileExistsError):
     """A dataset, tag or file of that name exists."""
 
@@ -250,6 +270,12 @@ class UnsupportedSchemeError(NotSupportedError, ValueError):
     """A URI scheme that there is no store for."""
 
     kind = ErrorKind.UNSUPPORTED_SCHEME
+
+
+class UnsafeStoreError(NotSupportedError):
+    """A store that does not keep the condition "create only if absent": two writers could both win one version."""
+
+    kind = ErrorKind.UNSAFE_STORE
 
 
 class CorruptDataError(LanceError, ValueError):
@@ -295,6 +321,7 @@ class StorageError(LanceError, OSError):
 
     Attributes:
         retryable: True when the same call may succeed later without any change.
+        in_flight: True when the store may still carry the call out: it was sent, and no final answer came.
     """
 
     kind = ErrorKind.STORAGE
@@ -307,6 +334,17 @@ class StorageError(LanceError, OSError):
     def retryable(self) -> bool:
         """True when the same call may succeed later without any change."""
         return bool(self._context.get("retryable", False))
+
+    @property
+    def in_flight(self) -> bool:
+        """True when the store may still carry the call out: it was sent, and no final answer came."""
+        return bool(self._context.get("in_flight", False))
+
+
+class AccessDeniedError(StorageError, PermissionError):
+    """The store refused the credentials, or what they may do."""
+
+    kind = ErrorKind.ACCESS_DENIED
 
 
 class OutOfMemoryError(LanceError, MemoryError):

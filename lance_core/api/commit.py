@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from lance_core.api.arguments import whole_number
+from lance_core.api.brought_files import added_files, brought_fragments, changed_deletions
 from lance_core.api.commit_checks import (
     check_data_files,
     check_deletion_files,
@@ -14,26 +15,27 @@ from lance_core.api.commit_checks import (
     check_not_part_of,
 )
 from lance_core.api.legacy_dictionaries import DictionaryAmendment
+from lance_core.api.location import open_log
 from lance_core.errors import (
     AlreadyExistsError,
     CommitOutcomeUnknownError,
     DatasetNotFoundError,
     IncompatibleTransactionError,
     InvalidInputError,
+    NotSupportedError,
     RetryableCommitConflictError,
     SchemaMismatchError,
     TooMuchWriteContentionError,
     VersionNotFoundError,
 )
-from lance_core.table.base_paths import FileLocator
+from lance_core.table.base_paths import BasePath, FileLocator
 from lance_core.table.manifest import Manifest
-from lance_core.table.paths import ManifestNaming
+from lance_core.table.paths import ManifestNaming, is_detached_version
 from lance_core.transactions.commit import commit_transaction
 from lance_core.transactions.conflicts import Verdict
-from lance_core.transactions.operations.append import Append
-from lance_core.transactions.operations.delete import Delete
+from lance_core.transactions.operations.clone import Clone
+from lance_core.transactions.operations.merge import Merge
 from lance_core.transactions.operations.overwrite import Overwrite
-from lance_core.transactions.operations.rewrite import Rewrite
 from lance_core.transactions.outcomes import (
     AlreadyCommitted,
     CommitOutcome,
@@ -56,10 +58,9 @@ if TYPE_CHECKING:
     from lance_core.table.fragment import Fragment
     from lance_core.table.manifest_draft import ManifestDraft
     from lance_core.table.version_log import VersionLog
-    from lance_core.transactions.registry import Operation
     from lance_core.transactions.transaction import Transaction
 
-__all__ = ["DEFAULT_COMMIT_TIMEOUT", "CommitOptions", "commit"]
+__all__ = ["DEFAULT_COMMIT_TIMEOUT", "CommitOptions", "commit", "commit_settings", "manifest_of"]
 
 DEFAULT_COMMIT_TIMEOUT = timedelta(minutes=30)
 
@@ -75,10 +76,10 @@ class CommitOptions:
         naming: of manifests, when the dataset is created.
         stable_row_ids: whether rows get stable ids, when the dataset is created.
         storage_options: handed to the stores of base paths.
-        affected_rows: the rows that a delete newly hides: fragment id to physical positions. With them the delete is
-            merged with concurrent deletes of other rows, without them it would have to be planned again.
-        checks_files: look at the files that the operation brings along first: the data files of new fragments, the
-            deletion files of a delete whose rows are not given. Not needed by whoever has just written them.
+        affected_rows: the rows that a delete or update newly hides: fragment id to physical positions. With them it is
+            merged with concurrent ones of other rows, without them it would have to be planned again.
+        checks_files: look at the files that the operation brings along first: new data files, the deletion files of a
+            change whose rows are not given. Not needed by whoever has just written them.
         file_version: of an Overwrite that brings no data file; None for the table's.
     """
 
@@ -87,7 +88,7 @@ class CommitOptions:
     create_only: bool = False
     naming: ManifestNaming = ManifestNaming.V2
     stable_row_ids: bool = False
-    storage_options: Mapping[str, str] | None = None
+    storage_options: Mapping[str, str] | None = field(default=None, repr=False)
     affected_rows: Mapping[int, BitMap] | None = None
     checks_files: bool = True
     file_version: LanceFileVersion | None = None
@@ -114,20 +115,13 @@ def commit(
         CommitOutcomeUnknownError: it could not be found out whether the version was made.
         StorageError: the outside world failed and nothing was made.
     """
-    if whole_number("max_retries", options.max_retries) < 0:
-        raise InvalidInputError(f"max_retries is {options.max_retries}, expected 0 or more")
-    if options.timeout is not None and options.timeout <= timedelta(0):
-        raise InvalidInputError(f"commit_timeout is {options.timeout}, expected a positive duration")
-    settings = CommitSettings(
-        max_retries=options.max_retries,
-        timeout_seconds=None if options.timeout is None else options.timeout.total_seconds(),
-        create_only=options.create_only,
-        template=_template(transaction, options),
-        affected_rows=options.affected_rows,
-        storage_options=options.storage_options,
-        check=_checker(log, transaction, options),
-        amend=_amendment(log, transaction, options),
-    )
+    if is_detached_version(transaction.read_version):
+        raise NotSupportedError(
+            f"{log.root}: version {transaction.read_version} is detached, and nothing is committed on top of it but "
+            "another detached version",
+            version=transaction.read_version,
+        )
+    settings = commit_settings(log, transaction, options, known=known)
     try:
         outcome = commit_transaction(log, transaction, settings, known=known)
     except VersionNotFoundError as error:
@@ -136,11 +130,38 @@ def commit(
                 f"there is no dataset at {log.root}; only an Overwrite planned on no version creates one", path=log.root
             ) from error
         raise
-    return _manifest_of(outcome, log.root)
+    return manifest_of(outcome, log.root)
 
 
-def _template(transaction: Transaction, options: CommitOptions) -> Manifest:
+def commit_settings(
+    log: VersionLog, transaction: Transaction, options: CommitOptions, *, known: Manifest | None = None
+) -> CommitSettings:
+    """How a transaction is committed, with the checks that need storage; arguments as for :func:`commit`.
+
+    Raises:
+        InvalidInputError: a limit is out of its range.
+    """
+    if whole_number("max_retries", options.max_retries) < 0:
+        raise InvalidInputError(f"max_retries is {options.max_retries}, expected 0 or more")
+    if options.timeout is not None and options.timeout <= timedelta(0):
+        raise InvalidInputError(f"commit_timeout is {options.timeout}, expected a positive duration")
+    return CommitSettings(
+        max_retries=options.max_retries,
+        timeout_seconds=None if options.timeout is None else options.timeout.total_seconds(),
+        create_only=options.create_only,
+        template=_template(transaction, options, known),
+        affected_rows=options.affected_rows,
+        storage_options=options.storage_options,
+        check=_checker(log, transaction, options),
+        amend=_amendment(log, transaction, options),
+    )
+
+
+def _template(transaction: Transaction, options: CommitOptions, known: Manifest | None) -> Manifest:
     operation = transaction.operation
+    if isinstance(operation, Clone):
+        source = known or open_log(operation.ref_path, options.storage_options).read_version(operation.ref_version)
+        return operation.starting_point(source, options.naming)
     files = (
         [file for fragment in operation.fragments for file in fragment.files]
         if isinstance(operation, Overwrite)
@@ -158,7 +179,7 @@ def _amendment(log: VersionLog, transaction: Transaction, options: CommitOptions
     operation = transaction.operation
     dictionaries = DictionaryAmendment(
         log,
-        operation.fragments if isinstance(operation, (Append, Overwrite)) else _rewritten(operation),
+        brought_fragments(operation),
         replaces=isinstance(operation, Overwrite),
         storage_options=options.storage_options,
     )
@@ -171,46 +192,57 @@ def _amendment(log: VersionLog, transaction: Transaction, options: CommitOptions
     return amend
 
 
-def _rewritten(operation: Operation) -> tuple[Fragment, ...]:
-    return operation.new_fragments if isinstance(operation, Rewrite) else ()
-
-
 def _checker(log: VersionLog, transaction: Transaction, options: CommitOptions) -> Callable[[Manifest], None]:
     """The checks that need storage, or the version to build on."""
 
     def check(current: Manifest) -> None:
         operation = transaction.operation
+        bases = current.base_paths
         if isinstance(operation, Overwrite):
-            _check_fragments(operation.fragments, current, [operation.schema], log, options)
-        elif isinstance(operation, (Append, Rewrite)):
-            new = operation.fragments if isinstance(operation, Append) else operation.new_fragments
+            bases += tuple(map(BasePath.from_proto, operation.initial_bases))
+        locator = FileLocator(log.store, log.root, bases, options.storage_options)
+        new = brought_fragments(operation)
+        if isinstance(operation, Overwrite):
+            _check_fragments(new, [operation.schema], locator, options)
+        elif new:
             if options.checks_files:
                 check_not_part_of(new, current)
-            try:
-                _check_fragments(new, current, [current.schema], log, options)
-            except SchemaMismatchError:
-                # The schema may have changed since the fragments were written: a column dropped, or renamed.
-                older = _schema_of(log, transaction.read_version)
-                if older is None or transaction.read_version == current.version:
-                    raise
-                _check_fragments(new, current, [current.schema, older], log, options)
-        elif isinstance(operation, Delete) and options.checks_files and options.affected_rows is None:
-            locator = FileLocator(log.store, log.root, current.base_paths, options.storage_options)
-            check_deletion_files(operation.updated_fragments, current, locator)
+            _check_with_older_schema(
+                current, log, transaction, lambda schemas: _check_fragments(new, schemas, locator, options)
+            )
+        if not options.checks_files:
+            return
+        added = added_files(operation, current)
+        if isinstance(operation, Merge):
+            check_data_files(added, locator, [operation.schema])
+        elif added:
+            _check_with_older_schema(
+                current, log, transaction, lambda schemas: check_data_files(added, locator, schemas)
+            )
+        if options.affected_rows is None:
+            check_deletion_files(changed_deletions(operation), current, locator)
 
     return check
 
 
+def _check_with_older_schema(
+    current: Manifest, log: VersionLog, transaction: Transaction, check: Callable[[Sequence[Schema]], None]
+) -> None:
+    """Check new files; the schema may have changed since they were written: a column dropped, or renamed."""
+    try:
+        check([current.schema])
+    except SchemaMismatchError:
+        older = _schema_of(log, transaction.read_version)
+        if older is None or transaction.read_version == current.version:
+            raise
+        check([current.schema, older])
+
+
 def _check_fragments(
-    fragments: Sequence[Fragment],
-    current: Manifest,
-    schemas: Sequence[Schema],
-    log: VersionLog,
-    options: CommitOptions,
+    fragments: Sequence[Fragment], schemas: Sequence[Schema], locator: FileLocator, options: CommitOptions
 ) -> None:
     check_fields(fragments, schemas)
     if options.checks_files:
-        locator = FileLocator(log.store, log.root, current.base_paths, options.storage_options)
         check_data_files(fragments, locator, schemas)
 
 
@@ -222,7 +254,7 @@ def _schema_of(log: VersionLog, version: int) -> Schema | None:
         return None
 
 
-def _manifest_of(outcome: CommitOutcome, root: str) -> Manifest:
+def manifest_of(outcome: CommitOutcome, root: str) -> Manifest:
     """The manifest of a successful outcome; an exception for any other."""
     match outcome:
         case Committed(manifest) | AlreadyCommitted(manifest):

@@ -11,18 +11,23 @@ from typing import TYPE_CHECKING, Any, Self
 
 from lance_core.api.arguments import refuse_unsupported, whole_number
 from lance_core.api.commit import DEFAULT_COMMIT_TIMEOUT, CommitOptions, commit
+from lance_core.api.dataset_batches import DatasetBatches
 from lance_core.api.dataset_blobs import DatasetBlobs
 from lance_core.api.dataset_changes import DatasetChanges
+from lance_core.api.dataset_indices import DatasetIndices
 from lance_core.api.dataset_maintenance import DatasetMaintenance
+from lance_core.api.dataset_places import DatasetPlaces
 from lance_core.api.dataset_scans import DatasetScans
 from lance_core.api.dataset_settings import DatasetSettings
+from lance_core.api.dataset_uris import line_uri
+from lance_core.api.detached_commit import commit_outside_lineage
 from lance_core.api.early_fragments import with_row_counts
 from lance_core.api.fragment import LanceFragment
-from lance_core.api.location import open_log, uri_text
+from lance_core.api.location import locked, open_log, uri_text
 from lance_core.api.operation_conversion import transaction_from_core, transaction_to_core
 from lance_core.api.operations import LanceOperation, Transaction
 from lance_core.api.output_schema import OutputSchema
-from lance_core.api.references import read_manifest
+from lance_core.api.references import open_version, read_manifest
 from lance_core.api.scanner import ScanSource
 from lance_core.api.validation import validate_version
 from lance_core.api.version_info import Version, version_info
@@ -42,6 +47,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from lance_core.api.location import CommitLock
     from lance_core.schema.field import Schema
     from lance_core.table.fragment import Fragment
     from lance_core.table.manifest import Manifest
@@ -50,13 +56,23 @@ if TYPE_CHECKING:
 __all__ = ["LanceDataset"]
 
 
-class LanceDataset(DatasetScans, DatasetBlobs, DatasetChanges, DatasetSettings, DatasetMaintenance):
+class LanceDataset(
+    DatasetScans,
+    DatasetBlobs,
+    DatasetChanges,
+    DatasetSettings,
+    DatasetMaintenance,
+    DatasetIndices,
+    DatasetBatches,
+    DatasetPlaces,
+):
     """One version of a dataset. Safe for use by several threads.
 
     Args:
         uri: where the dataset is.
         version: a number, or the name of a tag; None for the latest.
         storage_options: credentials and settings of the store.
+        commit_lock: held by each commit while it makes its version; a pickled handle does not take it along.
 
     Raises:
         DatasetNotFoundError: there is no dataset.
@@ -72,11 +88,13 @@ class LanceDataset(DatasetScans, DatasetBlobs, DatasetChanges, DatasetSettings, 
         version: int | str | None = None,
         *,
         storage_options: dict[str, str] | None = None,
+        commit_lock: CommitLock | None = None,
     ) -> None:
         """Read one manifest."""
         text = uri_text(uri)
-        log = open_log(text, storage_options)
-        self._fill(text, log, read_manifest(log, version), storage_options)
+        opened = open_log(text, storage_options, commit_lock)
+        log, manifest = open_version(opened, version)
+        self._fill(line_uri(text, of=opened, to=log, branch=manifest.message.branch), log, manifest, storage_options)
 
     @classmethod
     def from_manifest(
@@ -209,17 +227,19 @@ class LanceDataset(DatasetScans, DatasetBlobs, DatasetChanges, DatasetSettings, 
         """A handle for another version.
 
         Args:
-            version: a number, the name of a tag, or (None, number).
+            version: a number of the line of this handle (the main line or a branch), the name of a tag, or (branch,
+                number) with None or "main" for the main line and None for the latest.
 
         Raises:
             VersionNotFoundError: there is no such version.
-            RefNotFoundError: there is no such tag.
+            RefNotFoundError: there is no such tag or branch.
             InvalidTypeError: none of these.
         """
         if version is None:
             raise InvalidTypeError("version must be a number, a tag or (branch, number), found None")
-        manifest = read_manifest(self._log, version)
-        return LanceDataset.from_manifest(self._uri, self._log, manifest, self._storage_options)
+        log, manifest = open_version(self._log, version, branch=self._manifest.message.branch)
+        uri = line_uri(self._uri, of=self._log, to=log, branch=manifest.message.branch)
+        return LanceDataset.from_manifest(uri, log, manifest, self._storage_options)
 
     def checkout_latest(self) -> None:
         """Make this handle show the latest version."""
@@ -267,7 +287,7 @@ class LanceDataset(DatasetScans, DatasetBlobs, DatasetChanges, DatasetSettings, 
         base_uri: str | Path | LanceDataset,
         operation: LanceOperation.BaseOperation | Transaction,
         read_version: int | None = None,
-        commit_lock: Any = None,
+        commit_lock: CommitLock | None = None,
         storage_options: dict[str, str] | None = None,
         enable_v2_manifest_paths: bool | None = None,
         detached: bool | None = False,
@@ -291,8 +311,10 @@ class LanceDataset(DatasetScans, DatasetBlobs, DatasetChanges, DatasetSettings, 
             operation: what to do, or the whole transaction.
             read_version: the version that the change was planned on; required unless the operation is an Overwrite or
                 a Restore.
+            commit_lock: as for :func:`dataset`.
             storage_options: credentials and settings of the store.
             enable_v2_manifest_paths: how manifests are named when the dataset is created; None for V2.
+            detached: make a version outside the lineage, which only its number leads to; the latest version stays.
             max_retries: attempts after the first. 0 forbids an Overwrite to land on any version but the next.
             commit_message: kept in the transaction's properties.
             enable_stable_row_ids: whether rows get stable ids when the dataset is created.
@@ -314,8 +336,6 @@ class LanceDataset(DatasetScans, DatasetBlobs, DatasetChanges, DatasetSettings, 
         """
         refuse_unsupported(
             "commit",
-            commit_lock=commit_lock,
-            detached=detached,
             namespace_client=namespace_client,
             table_id=table_id,
             namespace_client_managed_versioning=namespace_client_managed_versioning,
@@ -324,11 +344,11 @@ class LanceDataset(DatasetScans, DatasetBlobs, DatasetChanges, DatasetSettings, 
         transaction = _transaction(operation, read_version, commit_message)
         known = None
         if isinstance(base_uri, LanceDataset):
-            uri, log, known = base_uri.uri, base_uri.log, base_uri.manifest
+            uri, log, known = base_uri.uri, locked(base_uri.log, commit_lock), base_uri.manifest
             storage_options = base_uri.storage_options if storage_options is None else storage_options
         else:
             uri = uri_text(base_uri)
-            log = open_log(uri, storage_options)
+            log = open_log(uri, storage_options, commit_lock)
         options = CommitOptions(
             max_retries=max_retries,
             timeout=commit_timeout,
@@ -336,7 +356,8 @@ class LanceDataset(DatasetScans, DatasetBlobs, DatasetChanges, DatasetSettings, 
             stable_row_ids=bool(enable_stable_row_ids),
             storage_options=storage_options,
         )
-        manifest = commit(log, transaction_to_core(transaction), options, known=known)
+        make = commit_outside_lineage if detached else commit
+        manifest = make(log, transaction_to_core(transaction), options, known=known)
         return LanceDataset.from_manifest(uri, log, manifest, storage_options)
 
     def _records(self) -> tuple[Fragment, ...]:

@@ -61,7 +61,8 @@ class DatasetMaintenance(ABC):
         """Remove old versions, and the files that no version refers to.
 
         The terms are joined by "and". The version of this handle and everything newer stays, and so do tagged versions
-        and those that a branch still uses. Files that no version has ever referred to go when they are 7 days old.
+        and those that a branch still uses. A branch is cleaned up by a handle on it; shallow clones are not known.
+        Files that no version has ever referred to go when they are 7 days old.
 
         Args:
             older_than: only versions committed longer ago; two weeks when no term is given.

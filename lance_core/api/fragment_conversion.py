@@ -14,7 +14,7 @@ from lance_core.versions import LanceFileVersion
 if TYPE_CHECKING:
     from lance_core.proto import pb_table
 
-__all__ = ["data_file_from_record", "fragment_from_record", "fragment_to_record"]
+__all__ = ["data_file_from_record", "data_file_to_record", "fragment_from_record", "fragment_to_record"]
 
 
 def fragment_from_record(record: Fragment) -> FragmentMetadata:
@@ -61,7 +61,7 @@ def fragment_to_record(metadata: FragmentMetadata) -> Fragment:
         raise NotSupportedError(f"fragment {metadata.id}: data overlays are not supported")
     try:
         record = Fragment.of(
-            [_data_file_to_record(file) for file in metadata.files],
+            [data_file_to_record(file) for file in metadata.files],
             physical_rows=metadata.physical_rows,
             fragment_id=metadata.id,
             deletion=None if metadata.deletion_file is None else metadata.deletion_file.to_record(),
@@ -74,7 +74,12 @@ def fragment_to_record(metadata: FragmentMetadata) -> Fragment:
     return record
 
 
-def _data_file_to_record(file: DataFile) -> DataFileRecord:
+def data_file_to_record(file: DataFile) -> DataFileRecord:
+    """The record of a user's data file.
+
+    Raises:
+        InvalidInputError: its format version was never written.
+    """
     try:
         version = LanceFileVersion.from_pair(file.file_major_version, file.file_minor_version)
     except CorruptDataError as error:

@@ -8,15 +8,18 @@ anything fails, files of this call are removed again, because no version refers 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import cycle
 from typing import TYPE_CHECKING, Final
 
 from lance_core.api.arguments import whole_number
-from lance_core.api.new_data_file import NewDataFile, remove_data_files
+from lance_core.api.new_data_file import NewDataFile, remove_placed_files
 from lance_core.errors import InvalidInputError
 from lance_core.file.writer import DEFAULT_DATA_CACHE_BYTES, DEFAULT_MAX_PAGE_BYTES, DEFAULT_MAX_ROWS_PER_GROUP
+from lance_core.table.base_paths import DataPlace
+from lance_core.table.paths import DATA_DIRECTORY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Self
 
     import pyarrow as pa
@@ -105,6 +108,7 @@ def write_data_files(
     dictionaries: Mapping[int, pa.Array] | None = None,
     file_token: str | None = None,
     blobs: BlobSettings | None = None,
+    places: Sequence[DataPlace] = (),
 ) -> list[Fragment]:
     """Write batches as new fragments of a table.
 
@@ -118,6 +122,7 @@ def write_data_files(
         dictionaries: field id -> values that dictionary columns start with, in format 0.1.
         file_token: 16 hex digits that end every file's stem.
         blobs: how values of blob columns are written.
+        places: the directories that the files go to in turn; none for ``data/`` of the table.
 
     Returns:
         One fragment per file, with id 0; none when there are no rows.
@@ -126,7 +131,7 @@ def write_data_files(
         SchemaMismatchError: a batch does not fit the schema.
         StorageError: the store failed.
     """
-    files = _Files(store, root, schema, file_version, limits, dictionaries, file_token, blobs)
+    files = _Files(store, root, schema, file_version, limits, dictionaries, file_token, blobs, places)
     try:
         for batch in batches:
             files.write(batch)
@@ -149,6 +154,7 @@ class _Files:
         dictionaries: Mapping[int, pa.Array] | None,
         file_token: str | None,
         blobs: BlobSettings | None,
+        places: Sequence[DataPlace],
     ) -> None:
         self._store = store
         self._root = root
@@ -159,7 +165,8 @@ class _Files:
         self._file_token = file_token
         self._blobs = blobs
         self._finished: list[Fragment] = []
-        self._names: list[str] = []
+        self._places = cycle(places or (DataPlace(store, store.join(root, DATA_DIRECTORY)),))
+        self._names: list[tuple[DataPlace, str]] = []
         self._current: NewDataFile | None = None
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -179,7 +186,7 @@ class _Files:
         if self._current is not None:
             self._current.abort()
             self._current = None
-        remove_data_files(self._store, self._root, self._names)
+        remove_placed_files(self._names)
 
     def _rows_that_fit(self, batch: pa.RecordBatch, file: NewDataFile) -> int:
         num_rows: int = min(batch.num_rows, self._limits.max_rows - file.num_rows)
@@ -191,6 +198,7 @@ class _Files:
 
     def _open(self) -> NewDataFile:
         if self._current is None:
+            place = next(self._places)
             self._current = NewDataFile(
                 self._store,
                 self._root,
@@ -202,8 +210,9 @@ class _Files:
                 dictionaries=self._dictionaries,
                 file_token=self._file_token,
                 blobs=self._blobs,
+                place=place,
             )
-            self._names.append(self._current.name)
+            self._names.append((place, self._current.name))
         return self._current
 
     def _close(self) -> None:

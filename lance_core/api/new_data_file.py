@@ -11,6 +11,7 @@ from lance_core.file.blob_options import BlobOptions
 from lance_core.file.blob_sidecars import Sidecars, remove_sidecars
 from lance_core.file.writer import DEFAULT_MAX_ROWS_PER_GROUP, FileWriter
 from lance_core.schema.storable import check_storable
+from lance_core.table.base_paths import DataPlace
 from lance_core.table.data_file import DataFile
 from lance_core.table.fragment import Fragment
 from lance_core.table.paths import DATA_DIRECTORY, data_file_name, is_plain_path
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from lance_core.schema.field import Schema
     from lance_core.versions import LanceFileVersion
 
-__all__ = ["BlobSettings", "NewDataFile", "check_data_names", "remove_data_files"]
+__all__ = ["BlobSettings", "NewDataFile", "check_data_names", "remove_data_files", "remove_placed_files"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +57,7 @@ class NewDataFile:
         dictionaries: field id -> values that dictionary columns start with, in format 0.1.
         file_token: 16 hex digits that end the file's stem.
         blobs: what becomes of blob values that are given by their URI, and how large shared sidecars get.
+        place: the directory that the file lies in; None for ``data/`` of the table.
 
     Attributes:
         name: below ``data/``.
@@ -74,12 +76,16 @@ class NewDataFile:
         dictionaries: Mapping[int, pa.Array] | None = None,
         file_token: str | None = None,
         blobs: BlobSettings | None = None,
+        place: DataPlace | None = None,
     ) -> None:
         """Create the file."""
         check_storable(schema, file_version)
         self.name = data_file_name(file_token)
         self._file_version = file_version
-        path = store.join(root, DATA_DIRECTORY, self.name)
+        place = DataPlace(store, store.join(root, DATA_DIRECTORY)) if place is None else place
+        store = place.store
+        self._base_id = place.base_id
+        path = store.join(place.directory, self.name)
         self._sidecars = Sidecars(store, path)
         settings = blobs or BlobSettings()
         self._stream = store.create(path)
@@ -136,6 +142,7 @@ class NewDataFile:
             column_indices=written.column_indices,
             file_version=self._file_version,
             num_bytes=written.num_bytes,
+            base_id=self._base_id,
         )
         return Fragment.of([file], physical_rows=written.num_rows)
 
@@ -161,12 +168,18 @@ def remove_data_files(store: ObjectStore, root: str, names: Iterable[str]) -> No
     Raises:
         InvalidInputError: a name leads out of ``data/``; nothing is removed.
     """
-    listed = list(names)
-    check_data_names(listed)
-    for name in listed:
+    remove_placed_files((DataPlace(store, store.join(root, DATA_DIRECTORY)), name) for name in names)
+
+
+def remove_placed_files(files: Iterable[tuple[DataPlace, str]]) -> None:
+    """Remove finished files wherever they lie; as :func:`remove_data_files`."""
+    listed = list(files)
+    check_data_names(name for _, name in listed)
+    for place, name in listed:
+        path = place.store.join(place.directory, name)
         with suppress(LanceError):
-            store.delete(store.join(root, DATA_DIRECTORY, name))
-        remove_sidecars(store, store.join(root, DATA_DIRECTORY, name))
+            place.store.delete(path)
+        remove_sidecars(place.store, path)
 
 
 def check_data_names(names: Iterable[str]) -> None:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
+    from lance_core.api.location import CommitLock
+
 __all__ = ["dataset"]
 
 
@@ -21,7 +23,7 @@ def dataset(  # noqa: D417  # the reference's signature; arguments without effec
     version: int | str | None = None,
     asof: datetime | str | None = None,
     block_size: int | None = None,
-    commit_lock: Any = None,
+    commit_lock: CommitLock | None = None,
     index_cache_size: int | None = None,
     storage_options: dict[str, str] | None = None,
     default_scan_options: dict[str, Any] | None = None,
@@ -39,6 +41,8 @@ def dataset(  # noqa: D417  # the reference's signature; arguments without effec
         uri: where it is.
         version: a number, or the name of a tag; None for the latest.
         asof: the latest version committed before this moment; ignored when ``version`` is given.
+        commit_lock: held by each commit while it makes its version: a callable that takes the version and returns a
+            context manager. For stores that cannot create an object only if it is absent.
         storage_options: credentials and settings of the store.
 
     The sizes of blocks and caches have no effect; the other arguments are refused.
@@ -52,7 +56,6 @@ def dataset(  # noqa: D417  # the reference's signature; arguments without effec
         raise InvalidInputError("uri must be given")
     refuse_unsupported(
         "dataset",
-        commit_lock=commit_lock,
         default_scan_options=default_scan_options,
         read_params=read_params,
         session=session,
@@ -60,7 +63,7 @@ def dataset(  # noqa: D417  # the reference's signature; arguments without effec
         table_id=table_id,
         base_store_params=base_store_params,
     )
-    opened = LanceDataset(uri, version, storage_options=storage_options)
+    opened = LanceDataset(uri, version, storage_options=storage_options, commit_lock=commit_lock)
     if version is not None or asof is None:
         return opened
     moment = to_moment(asof)

@@ -9,15 +9,20 @@ import uuid as uuid_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-import pyarrow as pa
-
-from lance_core.api.arguments import refuse_unsupported, whole_number
-from lance_core.api.fragment_conversion import fragment_from_record, fragment_to_record
+from lance_core.api.bases import numbered_bases
+from lance_core.api.column_operation_conversion import COLUMNS_FROM_CORE, COLUMNS_TO_CORE
+from lance_core.api.dataset_base_path import base_path_from_proto
+from lance_core.api.operation_values import (
+    checked_number,
+    checked_text,
+    fragment_metadata,
+    fragment_records,
+    schema_with_ids,
+)
 from lance_core.api.operations import LanceOperation, Transaction
+from lance_core.api.table_operation_conversion import TABLES_FROM_CORE, TABLES_TO_CORE
 from lance_core.errors import CorruptDataError, InvalidInputError, InvalidTypeError, NotSupportedError
 from lance_core.proto import pb_table, pb_transaction
-from lance_core.schema.convert import check_names, schema_from_arrow
-from lance_core.schema.field import Schema
 from lance_core.transactions.operations.append import Append
 from lance_core.transactions.operations.delete import Delete
 from lance_core.transactions.operations.overwrite import Overwrite
@@ -28,10 +33,8 @@ from lance_core.transactions.operations.update_config import MapUpdate, UpdateCo
 from lance_core.transactions.transaction import Transaction as CoreTransaction
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
-    from lance_core.api.fragment_metadata import FragmentMetadata
-    from lance_core.table.fragment import Fragment
     from lance_core.transactions.registry import ExecutableOperation, Operation
 
 __all__ = ["map_update", "transaction_from_core", "transaction_to_core"]
@@ -46,7 +49,7 @@ def transaction_to_core(transaction: Transaction) -> CoreTransaction:
         InvalidInputError: a value is malformed.
         NotSupportedError: the operation cannot be committed.
     """
-    read_version = _number("read_version", transaction.read_version, 0, 2**63)
+    read_version = checked_number("read_version", transaction.read_version, 0, 2**64)
     operation = transaction.operation
     convert = _TO_CORE.get(type(operation))
     if convert is None:
@@ -90,7 +93,9 @@ def map_update(what: str, values: Mapping[Any, Any], *, replace: bool) -> MapUpd
         raise InvalidTypeError(f"{what} must map text to text or None, found {values!r:.80}") from error
     return MapUpdate(
         entries={
-            _text(f"a key of {what}", key): None if value is None else _text(f"{what}[{key!r:.40}]", value)
+            checked_text(f"a key of {what}", key): None
+            if value is None
+            else checked_text(f"{what}[{key!r:.40}]", value)
             for key, value in entries.items()
         },
         replace=bool(replace),
@@ -98,40 +103,44 @@ def map_update(what: str, values: Mapping[Any, Any], *, replace: bool) -> MapUpd
 
 
 def _append_to_core(operation: LanceOperation.Append) -> Append:
-    return Append(fragments=_records(operation.fragments))
+    return Append(fragments=fragment_records(operation.fragments))
 
 
 def _append_from_core(operation: Append) -> LanceOperation.Append:
-    return LanceOperation.Append(_metadata(operation.fragments))
+    return LanceOperation.Append(fragment_metadata(operation.fragments))
 
 
 def _overwrite_to_core(operation: LanceOperation.Overwrite) -> Overwrite:
-    refuse_unsupported("LanceOperation.Overwrite", initial_bases=operation.initial_bases)
-    return Overwrite(schema=_schema_with_ids(operation.new_schema), fragments=_records(operation.fragments))
+    return Overwrite(
+        schema=schema_with_ids(operation.new_schema),
+        fragments=fragment_records(operation.fragments),
+        initial_bases=numbered_bases(operation.initial_bases or ()),
+    )
 
 
 def _overwrite_from_core(operation: Overwrite) -> LanceOperation.Overwrite:
-    return LanceOperation.Overwrite(operation.schema, _metadata(operation.fragments))
+    bases = [base_path_from_proto(base) for base in operation.initial_bases]
+    return LanceOperation.Overwrite(operation.schema, fragment_metadata(operation.fragments), bases or None)
 
 
 def _delete_to_core(operation: LanceOperation.Delete) -> Delete:
     return Delete(
-        updated_fragments=_records(operation.updated_fragments),
+        updated_fragments=fragment_records(operation.updated_fragments),
         deleted_fragment_ids=tuple(
-            _number("fragment id", number, 0, 2**64) for number in operation.deleted_fragment_ids
+            checked_number("fragment id", number, 0, 2**64) for number in operation.deleted_fragment_ids
         ),
-        predicate=_text("predicate", operation.predicate),
+        predicate=checked_text("predicate", operation.predicate),
     )
 
 
 def _delete_from_core(operation: Delete) -> LanceOperation.Delete:
     return LanceOperation.Delete(
-        _metadata(operation.updated_fragments), list(operation.deleted_fragment_ids), operation.predicate
+        fragment_metadata(operation.updated_fragments), list(operation.deleted_fragment_ids), operation.predicate
     )
 
 
 def _restore_to_core(operation: LanceOperation.Restore) -> Restore:
-    return Restore(version=_number("version", operation.version, 1, 2**63))
+    return Restore(version=checked_number("version", operation.version, 1, 2**63))
 
 
 def _restore_from_core(operation: Restore) -> LanceOperation.Restore:
@@ -141,7 +150,9 @@ def _restore_from_core(operation: Restore) -> LanceOperation.Restore:
 def _rewrite_to_core(operation: LanceOperation.Rewrite) -> Rewrite:
     return Rewrite(
         groups=tuple(
-            RewriteGroup(old_fragments=_records(group.old_fragments), new_fragments=_records(group.new_fragments))
+            RewriteGroup(
+                old_fragments=fragment_records(group.old_fragments), new_fragments=fragment_records(group.new_fragments)
+            )
             for group in operation.groups
         ),
         rewritten_indices=tuple(map(_index_to_core, operation.rewritten_indices)),
@@ -151,7 +162,7 @@ def _rewrite_to_core(operation: LanceOperation.Rewrite) -> Rewrite:
 def _rewrite_from_core(operation: Rewrite) -> LanceOperation.Rewrite:
     return LanceOperation.Rewrite(
         [
-            LanceOperation.RewriteGroup(_metadata(group.old_fragments), _metadata(group.new_fragments))
+            LanceOperation.RewriteGroup(fragment_metadata(group.old_fragments), fragment_metadata(group.new_fragments))
             for group in operation.groups
         ],
         [_index_from_core(index) for index in operation.rewritten_indices],
@@ -159,7 +170,7 @@ def _rewrite_from_core(operation: Rewrite) -> LanceOperation.Rewrite:
 
 
 def _reserve_to_core(operation: LanceOperation.ReserveFragments) -> ReserveFragments:
-    return ReserveFragments(num_fragments=_number("num_fragments", operation.num_fragments, 1, 2**32))
+    return ReserveFragments(num_fragments=checked_number("num_fragments", operation.num_fragments, 1, 2**32))
 
 
 def _reserve_from_core(operation: ReserveFragments) -> LanceOperation.ReserveFragments:
@@ -172,7 +183,7 @@ def _config_to_core(operation: LanceOperation.UpdateConfig) -> UpdateConfig:
         table_metadata=_optional_update("table_metadata_updates", operation.table_metadata_updates),
         schema_metadata=_optional_update("schema_metadata_updates", operation.schema_metadata_updates),
         field_metadata={
-            _number("field id", field_id, 0, 2**31): map_update(
+            checked_number("field id", field_id, 0, 2**31): map_update(
                 "field_metadata_updates", update.updates, replace=update.replace
             )
             for field_id, update in (operation.field_metadata_updates or {}).items()
@@ -193,33 +204,6 @@ def _config_from_core(operation: UpdateConfig) -> LanceOperation.UpdateConfig:
     )
 
 
-def _records(fragments: Iterable[FragmentMetadata]) -> tuple[Fragment, ...]:
-    return tuple(map(fragment_to_record, fragments))
-
-
-def _metadata(fragments: Iterable[Fragment]) -> list[FragmentMetadata]:
-    return [fragment_from_record(fragment) for fragment in fragments]
-
-
-def _number(name: str, value: object, start: int, stop: int) -> int:
-    """A whole number in [start, stop)."""
-    number = whole_number(name, value)
-    if not start <= number < stop:
-        raise InvalidInputError(f"{name} is {number}, expected {start} to {stop - 1}", argument=name)
-    return number
-
-
-def _text(name: str, value: object) -> str:
-    """Text that a message can hold."""
-    if not isinstance(value, str):
-        raise InvalidTypeError(f"{name} must be text, found {value!r:.40}", argument=name)
-    try:
-        value.encode()
-    except UnicodeEncodeError as error:
-        raise InvalidInputError(f"{name} cannot be encoded: {error}", argument=name) from error
-    return value
-
-
 def _optional_update(what: str, update: LanceOperation.UpdateMap | None) -> MapUpdate | None:
     return None if update is None else map_update(what, update.updates, replace=update.replace)
 
@@ -238,9 +222,9 @@ def _index_to_core(index: LanceOperation.RewrittenIndex) -> _RewrittenIndex:
     message = _RewrittenIndex(
         old_id=pb_table.UUID(uuid=old_id),
         new_id=pb_table.UUID(uuid=new_id),
-        new_index_version=_number("new_index_version", index.new_index_version, 0, 2**32),
+        new_index_version=checked_number("new_index_version", index.new_index_version, 0, 2**32),
     )
-    message.new_index_details.type_url = _text("new_details_type_url", index.new_details_type_url)
+    message.new_index_details.type_url = checked_text("new_details_type_url", index.new_details_type_url)
     message.new_index_details.value = index.new_details_value
     return message
 
@@ -259,15 +243,6 @@ def _index_from_core(message: _RewrittenIndex) -> LanceOperation.RewrittenIndex:
     )
 
 
-def _schema_with_ids(schema: pa.Schema | Schema) -> Schema:
-    if isinstance(schema, Schema):
-        check_names(schema.names)
-        return schema
-    if isinstance(schema, pa.Schema):
-        return schema_from_arrow(schema)
-    raise InvalidInputError(f"new_schema must be a pyarrow.Schema or a Schema, found {type(schema).__name__}")
-
-
 _TO_CORE: Final[Mapping[type, Callable[[Any], ExecutableOperation]]] = MappingProxyType(
     {
         LanceOperation.Append: _append_to_core,
@@ -277,6 +252,8 @@ _TO_CORE: Final[Mapping[type, Callable[[Any], ExecutableOperation]]] = MappingPr
         LanceOperation.Rewrite: _rewrite_to_core,
         LanceOperation.ReserveFragments: _reserve_to_core,
         LanceOperation.UpdateConfig: _config_to_core,
+        **COLUMNS_TO_CORE,
+        **TABLES_TO_CORE,
     }
 )
 _FROM_CORE: Final[Mapping[type[Operation], Callable[[Any], LanceOperation.BaseOperation]]] = MappingProxyType(
@@ -288,5 +265,7 @@ _FROM_CORE: Final[Mapping[type[Operation], Callable[[Any], LanceOperation.BaseOp
         Rewrite: _rewrite_from_core,
         ReserveFragments: _reserve_from_core,
         UpdateConfig: _config_from_core,
+        **COLUMNS_FROM_CORE,
+        **TABLES_FROM_CORE,
     }
 )

@@ -6,28 +6,30 @@ Source: names, arguments and defaults of pylance 14.0.2.
 from __future__ import annotations
 
 import uuid as uuid_module
-from abc import ABC
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeAlias
 
-from lance_core.api.fragment_metadata import FragmentMetadata
-from lance_core.errors import InvalidTypeError
+from lance_core.api import operation_base
+from lance_core.api.column_operations import ColumnOperations
+from lance_core.api.operation_base import check_fragments
+from lance_core.api.table_operations import TableOperations
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     import pyarrow as pa
 
+    from lance_core.api.dataset_base_path import DatasetBasePath
+    from lance_core.api.fragment_metadata import FragmentMetadata
     from lance_core.schema.field import Schema
 
 __all__ = ["LanceOperation", "Transaction"]
 
 
-class LanceOperation:
+class LanceOperation(ColumnOperations, TableOperations):
     """A namespace: what can be committed to a dataset."""
 
-    class BaseOperation(ABC):  # noqa: B024  # a marker, as in the reference
-        """Base of every operation."""
+    BaseOperation: TypeAlias = operation_base.BaseOperation
 
     @dataclass
     class Overwrite(BaseOperation):
@@ -37,16 +39,16 @@ class LanceOperation:
             new_schema: the schema. An Arrow schema gets field ids depth first from 0, as
                 ``write_fragments(mode="overwrite")`` gives them; a ``Schema`` keeps its own.
             fragments: the new fragments.
-            initial_bases: not supported.
+            initial_bases: places outside the root that a new dataset may keep files in.
         """
 
         new_schema: pa.Schema | Schema
         fragments: Iterable[FragmentMetadata]
-        initial_bases: list[Any] | None = None
+        initial_bases: list[DatasetBasePath] | None = None
 
         def __post_init__(self) -> None:
             """Check the argument types."""
-            _check_fragments(self.fragments)
+            check_fragments(self.fragments)
 
     @dataclass
     class Append(BaseOperation):
@@ -60,7 +62,7 @@ class LanceOperation:
 
         def __post_init__(self) -> None:
             """Check the argument types."""
-            _check_fragments(self.fragments)
+            check_fragments(self.fragments)
 
     @dataclass
     class Delete(BaseOperation):
@@ -79,7 +81,7 @@ class LanceOperation:
 
         def __post_init__(self) -> None:
             """Check the argument types."""
-            _check_fragments(self.updated_fragments)
+            check_fragments(self.updated_fragments)
 
     @dataclass
     class Restore(BaseOperation):
@@ -136,8 +138,8 @@ class LanceOperation:
         def __post_init__(self) -> None:
             """Check the argument types."""
             groups = list(self.groups)
-            _check_fragments([fragment for group in groups for fragment in group.old_fragments])
-            _check_fragments([fragment for group in groups for fragment in group.new_fragments])
+            check_fragments([fragment for group in groups for fragment in group.old_fragments])
+            check_fragments([fragment for group in groups for fragment in group.new_fragments])
 
     @dataclass
     class ReserveFragments(BaseOperation):
@@ -182,7 +184,7 @@ class LanceOperation:
         """An operation found in the history of a dataset that this library cannot commit.
 
         Attributes:
-            name: which one ("update", "merge" …).
+            name: which one; "unknown" for one of a newer release.
         """
 
         name: str
@@ -203,11 +205,3 @@ class Transaction:
     operation: LanceOperation.BaseOperation
     uuid: str = field(default_factory=lambda: str(uuid_module.uuid4()))
     transaction_properties: dict[str, str] | None = field(default_factory=dict)
-
-
-def _check_fragments(fragments: object) -> None:
-    if not isinstance(fragments, list):
-        raise InvalidTypeError(f"fragments must be list[FragmentMetadata], got {type(fragments)}")
-    for fragment in fragments:
-        if not isinstance(fragment, FragmentMetadata):
-            raise InvalidTypeError(f"fragments must be list[FragmentMetadata], got {type(fragment)}")

@@ -1,6 +1,7 @@
-"""References to versions: numbers, tags, and moments in time.
+"""References to versions: numbers, tags, and versions of branches; and moments in time.
 
-Branches are not followed.
+A number means a version of the line that a handle is on: the main line or a branch. A tag may name a version of any
+line, and so may a pair of branch and number.
 
 Source: behaviour of pylance 14.0.2.
 """
@@ -18,35 +19,47 @@ from lance_core.errors import (
     InvalidRefError,
     InvalidTypeError,
     NotFoundError,
-    NotSupportedError,
     RefNotFoundError,
     StorageError,
     VersionNotFoundError,
 )
+from lance_core.table.branches import branch_root, check_branch_name, main_root
 from lance_core.table.refs import MAIN_BRANCH, TagRecord, check_tag_name, tag_path
 
 if TYPE_CHECKING:
     from lance_core.table.manifest import Manifest
     from lance_core.table.version_log import VersionLog
 
-__all__ = ["Reference", "read_manifest", "resolve_version", "to_moment"]
+__all__ = ["Reference", "line_of", "locate", "main_line", "open_version", "read_manifest", "to_moment"]
 
 Reference: TypeAlias = "int | str | tuple[str | None, int | None] | None"
 """A number, the name of a tag, or (branch, number)."""
 
+_PAIR = 2
+
 
 def read_manifest(log: VersionLog, reference: Reference) -> Manifest:
-    """The manifest of the version that is meant; None for the latest.
+    """The manifest of the version that is meant; raises as :func:`open_version`."""
+    return open_version(log, reference)[1]
+
+
+def open_version(log: VersionLog, reference: Reference, *, branch: str = "") -> tuple[VersionLog, Manifest]:
+    """The line and the manifest of the version that is meant.
+
+    Args:
+        log: the versions of one line.
+        reference: a number of that line, the name of a tag, or (branch, number); None for the latest.
+        branch: the branch of the line, as its manifests say; empty for the main line, or when it is not known.
 
     Raises:
         DatasetNotFoundError: there is no dataset.
         VersionNotFoundError: there is no such version.
-        RefNotFoundError: there is no such tag.
-        NotSupportedError: the reference is to a branch.
+        RefNotFoundError: there is no such tag or branch.
         InvalidTypeError: what is given cannot be a reference.
     """
     try:
-        return _find_manifest(log, reference)
+        line, version = locate(log, reference, branch=branch)
+        return line, _find_manifest(line, version, is_other_line=line.root != log.root)
     except StorageError as error:
         if error.errno != errno.ENOTDIR:
             raise
@@ -55,46 +68,47 @@ def read_manifest(log: VersionLog, reference: Reference) -> Manifest:
         ) from error
 
 
-def _find_manifest(log: VersionLog, reference: Reference) -> Manifest:
-    version = resolve_version(log, reference)
-    if version is not None:
-        try:
-            return log.read_version(version)
-        except VersionNotFoundError as error:
-            if log.latest() is None:
-                raise DatasetNotFoundError(f"there is no dataset at {log.root}", path=log.root) from error
-            raise
-    latest = log.latest()
-    if latest is None:
-        raise DatasetNotFoundError(f"there is no dataset at {log.root}", path=log.root)
-    return log.read(latest)
+def locate(log: VersionLog, reference: Reference, *, branch: str = "") -> tuple[VersionLog, int | None]:
+    """The line and the number that a reference means, None for the latest; arguments as for :func:`open_version`.
 
-
-def resolve_version(log: VersionLog, reference: Reference) -> int | None:
-    """The version number of a reference; None stands for the latest.
-
-    Args:
-        log: the dataset's versions.
-        reference: a number, the name of a tag, or (branch, number) where the branch is None or "main"; None for
-            the latest.
+    Whether there is such a version is not asked.
 
     Raises:
-        InvalidTypeError: none of these.
-        RefNotFoundError: there is no such tag.
-        NotSupportedError: the reference is to a branch.
+        InvalidTypeError: what is given cannot be a reference.
+        RefNotFoundError: there is no such tag, or no branch may have that name.
     """
     if reference is None:
-        return None
+        return log, None
     if isinstance(reference, str):
-        return _tagged_version(log, reference)
+        return _tagged(log, reference, branch)
     if isinstance(reference, tuple):
-        if len(reference) != 2:
+        if len(reference) != _PAIR:
             raise InvalidTypeError(f"version must be a number, a tag or (branch, number), found {reference!r}")
-        branch, version = reference
-        if branch not in (None, MAIN_BRANCH):
-            raise NotSupportedError(f"branch {branch!r}: branches are not supported", branch=branch)
-        return None if version is None else whole_number("version", version)
-    return whole_number("version", reference)
+        name, version = reference
+        return line_of(main_line(log, branch), name), None if version is None else whole_number("version", version)
+    return log, whole_number("version", reference)
+
+
+def main_line(log: VersionLog, branch: str) -> VersionLog:
+    """The versions of the main line of a dataset, from those of any line."""
+    root = main_root(log.root, branch)
+    return log if root == log.root else log.at(root)
+
+
+def line_of(main: VersionLog, branch: str | None) -> VersionLog:
+    """The versions of a branch, from those of the main line; None or "main" for that itself.
+
+    Raises:
+        RefNotFoundError: no branch may have that name.
+        InvalidTypeError: the name is no text.
+    """
+    if branch is None or branch in ("", MAIN_BRANCH):
+        return main
+    try:
+        check_branch_name(branch)
+    except InvalidRefError as error:
+        raise RefNotFoundError(f"branch {branch!r} does not exist", branch=branch) from error
+    return main.at(branch_root(main.store, main.root, branch))
 
 
 def to_moment(asof: datetime | str) -> datetime:
@@ -113,15 +127,43 @@ def to_moment(asof: datetime | str) -> datetime:
     return moment if moment.tzinfo is None else moment.astimezone().replace(tzinfo=None)
 
 
-def _tagged_version(log: VersionLog, tag: str) -> int:
-    path = tag_path(log.store, log.root, tag)
+def _find_manifest(log: VersionLog, version: int | None, *, is_other_line: bool) -> Manifest:
+    if version is not None:
+        try:
+            return log.read_version(version)
+        except VersionNotFoundError:
+            if log.latest() is not None:
+                raise
+    else:
+        latest = log.latest()
+        if latest is not None:
+            return log.read(latest)
+    if is_other_line:
+        raise RefNotFoundError(f"there is no branch at {log.root}", path=log.root)
+    raise DatasetNotFoundError(f"there is no dataset at {log.root}", path=log.root)
+
+
+def _tagged(log: VersionLog, tag: str, branch: str) -> tuple[VersionLog, int]:
     try:
         check_tag_name(tag)
-        record = TagRecord.parse(log.store.get(path), path)
+        try:
+            record = _read_tag(main_line(log, branch), tag)
+        except NotFoundError:
+            # Who opens the root of a branch by its URI does not know yet that it is one.
+            branch = branch or _branch_at(log)
+            if not branch:
+                raise
+            record = _read_tag(main_line(log, branch), tag)
     except (NotFoundError, InvalidRefError) as error:
         raise RefNotFoundError(f"tag {tag!r} does not exist", tag=tag) from error
-    if not record.is_on_main_line:
-        raise NotSupportedError(
-            f"tag {tag!r} is of branch {record.branch!r}: branches are not supported", branch=record.branch
-        )
-    return record.version
+    return line_of(main_line(log, branch), record.branch), record.version
+
+
+def _read_tag(main: VersionLog, tag: str) -> TagRecord:
+    path = tag_path(main.store, main.root, tag)
+    return TagRecord.parse(main.store.get(path), path)
+
+
+def _branch_at(log: VersionLog) -> str:
+    latest = log.latest()
+    return "" if latest is None else log.read(latest).message.branch

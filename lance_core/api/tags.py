@@ -1,4 +1,4 @@
-"""Tags: names for versions. A tagged version is never cleaned up.
+"""Tags: names for versions of any line. A tagged version is never cleaned up.
 
 Names, arguments and errors follow the reference; creating a tag succeeds for one of several writers, moving one is
 last-writer-wins there and here. Here a tag is set only when its version is there before *and* after: a cleanup that
@@ -14,17 +14,17 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
-from lance_core.api.references import resolve_version
+from lance_core.api.references import line_of, locate, main_line
 from lance_core.errors import (
     InvalidInputError,
     InvalidTypeError,
     NotFoundError,
-    NotSupportedError,
     RefAlreadyExistsError,
     RefNotFoundError,
     VersionNotFoundError,
 )
 from lance_core.io.object_store import PutOutcome
+from lance_core.table.branches import branch_at
 from lance_core.table.paths import ManifestName, ManifestNaming
 from lance_core.table.refs import TagRecord, check_tag_name, list_tags, tag_path
 
@@ -65,14 +65,16 @@ class Tags:
     """The tags of a dataset.
 
     Args:
-        log: the dataset's versions.
+        log: the versions of the line that numbers refer to.
         manifest: the version that a reference of None means.
     """
 
     def __init__(self, log: VersionLog, manifest: Manifest) -> None:
         """Nothing is read."""
-        self._log = log
+        self._line = log
+        self._branch = manifest.message.branch
         self._manifest = manifest
+        self._log = main_line(log, self._branch)
 
     def list(self) -> dict[str, Tag]:
         """All tags by name.
@@ -109,22 +111,20 @@ class Tags:
 
         Args:
             tag: the name: ASCII letters, digits, '.', '-' and '_'.
-            reference: a number, another tag, or (None or "main", number); None for the version of this handle,
-                (None, None) for the latest.
+            reference: a number of the line of this handle, another tag, or (branch, number) with None or "main" for
+                the main line and None for the latest; None for the version of this handle.
 
         Raises:
             InvalidRefError: no tag may have that name.
             RefAlreadyExistsError: there is a tag of that name; ``update`` moves it.
             VersionNotFoundError: there is no such version, or a cleanup has removed it by the time the tag is set; then
                 the tag is taken back.
-            RefNotFoundError: there is no tag that the reference names.
-            NotSupportedError: the version is one of a branch.
+            RefNotFoundError: there is no tag or branch that the reference names.
         """
         check_tag_name(tag)
-        self._refuse_branch()
         now = time.time_ns()
-        version, size = self._target(reference)
-        record = TagRecord(branch=None, version=version, manifest_size=size, created_at_ns=now, updated_at_ns=now)
+        branch, version, size = self._target(reference)
+        record = TagRecord(branch=branch, version=version, manifest_size=size, created_at_ns=now, updated_at_ns=now)
         if self._log.store.put_if_absent(self._path(tag), record.to_json()) is PutOutcome.EXISTS:
             raise RefAlreadyExistsError(f"tag {tag!r} already exists", tag=tag)
         self._confirm(tag, record, before=None)
@@ -134,15 +134,13 @@ class Tags:
 
         Raises:
             InvalidRefError: no tag may have that name.
-            RefNotFoundError: there is no such tag.
+            RefNotFoundError: there is no such tag, or no branch that the reference names.
             VersionNotFoundError: there is no such version, or a cleanup has removed it by the time the tag is moved;
                 then the tag is moved back.
-            NotSupportedError: the version is one of a branch.
         """
         record = self._read(tag)
-        self._refuse_branch()
-        version, size = self._target(reference)
-        moved = replace(record, branch=None, version=version, manifest_size=size, updated_at_ns=time.time_ns())
+        branch, version, size = self._target(reference)
+        moved = replace(record, branch=branch, version=version, manifest_size=size, updated_at_ns=time.time_ns())
         self._log.store.put(self._path(tag), moved.to_json())
         self._confirm(tag, moved, before=record)
 
@@ -179,7 +177,7 @@ class Tags:
     def _confirm(self, tag: str, record: TagRecord, *, before: TagRecord | None) -> None:
         """Take a tag back when a cleanup that had not seen it yet has removed its version."""
         try:
-            self._manifest_size(record.version)
+            _manifest_size(line_of(self._log, record.branch), record.version)
         except VersionNotFoundError:
             with suppress(RefNotFoundError):
                 # Whoever has moved it meanwhile means it.
@@ -196,31 +194,31 @@ class Tags:
     def _path(self, tag: str) -> str:
         return tag_path(self._log.store, self._log.root, tag)
 
-    def _refuse_branch(self) -> None:
-        branch = self._manifest.message.branch
-        if branch:
-            raise NotSupportedError(
-                f"{self._log.root} is the root of branch {branch!r}: tags belong to the main root", branch=branch
-            )
+    def _target(self, reference: Reference) -> tuple[str | None, int, int]:
+        """Branch and version that are meant and the size of its manifest; whether it exists is asked for."""
+        if reference is None:
+            line, version = self._line, self._manifest.version
+        else:
+            line, named = locate(self._line, reference, branch=self._branch)
+            version = _latest_version(line) if named is None else named
+        return branch_at(line.store, self._log.root, line.root) or None, version, _manifest_size(line, version)
 
-    def _target(self, reference: Reference) -> tuple[int, int]:
-        """The version that is meant and the size of its manifest; whether it exists is asked for."""
-        version = self._manifest.version if reference is None else resolve_version(self._log, reference)
-        if version is None:
-            latest = self._log.latest()
-            if latest is None:
-                raise VersionNotFoundError(f"{self._log.root} has no version")
-            version = latest.version
-        return version, self._manifest_size(version)
 
-    def _manifest_size(self, version: int) -> int:
-        if 0 < version < 2**63:
-            for naming in (ManifestNaming.V2, ManifestNaming.V1):
-                try:
-                    return self._log.store.head(self._log.path(ManifestName(version, naming))).num_bytes
-                except NotFoundError:
-                    continue
-        raise VersionNotFoundError(f"{self._log.root} has no version {version}", version=version)
+def _latest_version(log: VersionLog) -> int:
+    latest = log.latest()
+    if latest is None:
+        raise VersionNotFoundError(f"{log.root} has no version")
+    return latest.version
+
+
+def _manifest_size(log: VersionLog, version: int) -> int:
+    if 0 < version < 2**63:
+        for naming in (ManifestNaming.V2, ManifestNaming.V1):
+            try:
+                return log.store.head(log.path(ManifestName(version, naming))).num_bytes
+            except NotFoundError:
+                continue
+    raise VersionNotFoundError(f"{log.root} has no version {version}", version=version)
 
 
 def _texts(metadata: Mapping[Any, Any]) -> dict[str, str]:

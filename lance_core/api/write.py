@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from lance_core.api.bases import data_places, numbered_bases
 from lance_core.api.commit import CommitOptions, commit
 from lance_core.api.data_input import to_reader
 from lance_core.api.external_blobs import REFERENCE, ExternalReferences
@@ -13,20 +14,22 @@ from lance_core.api.legacy_dictionaries import known_dictionaries
 from lance_core.api.new_data_file import BlobSettings
 from lance_core.api.references import read_manifest
 from lance_core.api.write_target import Mode, WriteTarget
-from lance_core.errors import AlreadyExistsError, RetryableCommitConflictError
+from lance_core.errors import AlreadyExistsError, InvalidInputError, RetryableCommitConflictError
 from lance_core.schema.convert import schema_to_arrow
 from lance_core.schema.projection import check_compatible, has_same_columns
+from lance_core.table.base_paths import BasePath, FileLocator
 from lance_core.transactions.operations.append import Append
 from lance_core.transactions.operations.overwrite import Overwrite
 from lance_core.transactions.transaction import Transaction
 from lance_core.versions import LanceFileVersion
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
 
     from lance_core.api.data_input import ReaderLike
+    from lance_core.api.dataset_base_path import DatasetBasePath
     from lance_core.table.manifest import Manifest
     from lance_core.table.version_log import VersionLog
 
@@ -48,6 +51,9 @@ class WriteOptions:
     external_blob_mode: str = REFERENCE
     allow_external_blob_outside_bases: bool = False
     blob_pack_file_size_threshold: int | None = None
+    initial_bases: Sequence[DatasetBasePath] | None = None
+    target_bases: Sequence[str] | None = None
+    target_all_bases: bool | None = None
 
 
 def stage_rows(
@@ -73,6 +79,11 @@ def stage_rows(
     mode = Mode.parse(options.mode)
     reader = to_reader(data, schema)
     target = WriteTarget.plan(manifest, mode, reader.schema, options.data_storage_version)
+    if options.initial_bases and manifest is not None:
+        raise InvalidInputError("initial_bases can only be given when the table is created")
+    bases = numbered_bases(options.initial_bases or ())
+    known = tuple(map(BasePath.from_proto, bases)) if manifest is None else manifest.base_paths
+    locator = FileLocator(log.store, log.root, known, storage_options)
     fragments = write_data_files(
         target.prepared.reader(reader),
         store=log.store,
@@ -91,18 +102,19 @@ def stage_rows(
         file_token=options.file_token,
         blobs=BlobSettings(
             external=ExternalReferences.of(
-                () if manifest is None else manifest.base_paths,
+                known,
                 options.external_blob_mode,
                 options.allow_external_blob_outside_bases,
                 storage_options,
             ),
             pack_bytes=options.blob_pack_file_size_threshold,
         ),
+        places=data_places(locator, options.target_bases, target_all_bases=options.target_all_bases),
     )
     operation = (
         Append(fragments=tuple(fragments))
         if target.appends
-        else Overwrite(schema=target.table_schema, fragments=tuple(fragments))
+        else Overwrite(schema=target.table_schema, fragments=tuple(fragments), initial_bases=bases)
     )
     return Transaction(read_version=target.read_version, operation=operation, properties=dict(properties or {}))
 
@@ -160,7 +172,8 @@ def _append_to_new(log: VersionLog, planned: Transaction, options: CommitOptions
     latest = read_manifest(log, None)
     check_compatible(latest.schema, schema_to_arrow(operation.schema))
     versions = {file.file_version for fragment in operation.fragments for file in fragment.files}
-    if not has_same_columns(latest.schema, operation.schema) or versions - {latest.file_version}:
+    fits = has_same_columns(latest.schema, operation.schema) and not versions - {latest.file_version}
+    if not fits or operation.initial_bases:
         raise RetryableCommitConflictError(
             f"{log.root}: another writer created the dataset, at version {latest.version}, with other field ids, "
             "stricter columns or another data file version than these rows were written for; write them again",

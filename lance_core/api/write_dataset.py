@@ -11,7 +11,7 @@ from lance_core.api.dataset import LanceDataset
 from lance_core.api.external_blobs import REFERENCE
 from lance_core.api.fragment_conversion import fragment_from_record
 from lance_core.api.fragment_writer import DEFAULT_MAX_BYTES_PER_FILE, DEFAULT_MAX_ROWS_PER_FILE
-from lance_core.api.location import open_log, uri_text
+from lance_core.api.location import locked, open_log, uri_text
 from lance_core.api.operation_conversion import transaction_from_core
 from lance_core.api.write import WriteOptions, stage_rows, write_rows
 from lance_core.errors import InvalidInputError
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lance_core.api.data_input import ReaderLike
+    from lance_core.api.dataset_base_path import DatasetBasePath
     from lance_core.api.fragment_metadata import FragmentMetadata
+    from lance_core.api.location import CommitLock
     from lance_core.api.operations import Transaction
     from lance_core.table.manifest import Manifest
     from lance_core.table.version_log import VersionLog
@@ -45,7 +47,7 @@ def write_dataset(  # noqa: D417  # the reference's signature; arguments without
     max_bytes_per_file: int | None = DEFAULT_MAX_BYTES_PER_FILE,
     data_cache_bytes: int | None = None,
     max_page_bytes: int | None = None,
-    commit_lock: Any = None,
+    commit_lock: CommitLock | None = None,
     progress: Any = None,
     storage_options: dict[str, str] | None = None,
     data_storage_version: str | None = None,
@@ -55,7 +57,7 @@ def write_dataset(  # noqa: D417  # the reference's signature; arguments without
     auto_cleanup_options: Any = None,
     commit_message: str | None = None,
     transaction_properties: dict[str, str] | None = None,
-    initial_bases: Any = None,
+    initial_bases: list[DatasetBasePath] | None = None,
     target_bases: list[str] | None = None,
     target_all_bases: bool | None = None,
     base_store_params: dict[str, dict[str, str]] | None = None,
@@ -77,6 +79,7 @@ def write_dataset(  # noqa: D417  # the reference's signature; arguments without
         max_bytes_per_file: a data file that has reached this size is the last to grow. None for the default.
         data_cache_bytes: collected before pages are written, shared by the columns; 8 MiB per column by default.
         max_page_bytes: upper bound of a page.
+        commit_lock: as for :func:`dataset`.
         storage_options: credentials and settings of the store.
         max_rows_per_group: rows of a batch in data files of version 0.1; without effect in others.
         data_storage_version: version of the data files: "0.1" ("legacy"), "2.0" ("0.3"), "2.1" or "2.2" ("stable").
@@ -87,6 +90,9 @@ def write_dataset(  # noqa: D417  # the reference's signature; arguments without
         enable_stable_row_ids: whether rows get stable ids when the dataset is created.
         commit_message: kept in the transaction's properties.
         transaction_properties: free-form.
+        initial_bases: places outside the root that a new table may keep files in.
+        target_bases: names or paths of those that the data files go to, in turn.
+        target_all_bases: the data files go to the root and every base, in turn.
 
     The other arguments are refused.
 
@@ -105,18 +111,14 @@ def write_dataset(  # noqa: D417  # the reference's signature; arguments without
         raise InvalidInputError("uri must be given")
     refuse_unsupported(
         "write_dataset",
-        commit_lock=commit_lock,
         progress=progress,
         auto_cleanup_options=auto_cleanup_options,
-        initial_bases=initial_bases,
-        target_bases=target_bases,
-        target_all_bases=target_all_bases,
         base_store_params=base_store_params,
         namespace_client=namespace_client,
         table_id=table_id,
         session=session,
     )
-    text, log, manifest, storage_options = _destination(uri, storage_options)
+    text, log, manifest, storage_options = _destination(uri, storage_options, commit_lock)
     properties = dict(transaction_properties or {})
     if commit_message is not None:
         properties[COMMIT_MESSAGE_KEY] = commit_message
@@ -131,6 +133,9 @@ def write_dataset(  # noqa: D417  # the reference's signature; arguments without
         external_blob_mode=external_blob_mode,
         allow_external_blob_outside_bases=allow_external_blob_outside_bases,
         blob_pack_file_size_threshold=blob_pack_file_size_threshold,
+        initial_bases=initial_bases,
+        target_bases=target_bases,
+        target_all_bases=target_all_bases,
     )
     commit_options = CommitOptions(
         naming=ManifestNaming.V2 if enable_v2_manifest_paths else ManifestNaming.V1,
@@ -160,7 +165,7 @@ def write_fragments(  # noqa: D417  # the reference's signature; arguments witho
     enable_stable_row_ids: bool = False,
     target_bases: list[str] | None = None,
     target_all_bases: bool | None = None,
-    initial_bases: Any = None,
+    initial_bases: list[DatasetBasePath] | None = None,
     base_store_params: dict[str, dict[str, str]] | None = None,
     external_blob_mode: str = REFERENCE,
     allow_external_blob_outside_bases: bool = False,
@@ -189,6 +194,9 @@ def write_fragments(  # noqa: D417  # the reference's signature; arguments witho
         storage_options: credentials and settings of the store.
         file_token: 16 lower-case hex digits that end the stem of every data file, so that the files of a job that
             failed can be found; not an argument of the reference.
+        initial_bases: as for :func:`write_dataset`.
+        target_bases: as for :func:`write_dataset`.
+        target_all_bases: as for :func:`write_dataset`.
 
     ``enable_stable_row_ids`` has no effect; the other arguments are refused.
 
@@ -203,9 +211,6 @@ def write_fragments(  # noqa: D417  # the reference's signature; arguments witho
     refuse_unsupported(
         "write_fragments",
         progress=progress,
-        target_bases=target_bases,
-        target_all_bases=target_all_bases,
-        initial_bases=initial_bases,
         base_store_params=base_store_params,
         namespace_client=namespace_client,
         table_id=table_id,
@@ -223,6 +228,9 @@ def write_fragments(  # noqa: D417  # the reference's signature; arguments witho
         file_token=file_token,
         external_blob_mode=external_blob_mode,
         allow_external_blob_outside_bases=allow_external_blob_outside_bases,
+        initial_bases=initial_bases,
+        target_bases=target_bases,
+        target_all_bases=target_all_bases,
     )
     transaction = stage_rows(log, manifest, data, schema, options, storage_options=storage_options)
     if return_transaction:
@@ -240,12 +248,13 @@ def _storage_version(version: str | None, use_legacy_format: bool | None) -> str
 
 
 def _destination(
-    uri: str | Path | LanceDataset, storage_options: dict[str, str] | None
+    uri: str | Path | LanceDataset, storage_options: dict[str, str] | None, commit_lock: CommitLock | None = None
 ) -> tuple[str, VersionLog, Manifest | None, dict[str, str] | None]:
     """Where to write, and the version to plan on; None when there is no dataset."""
     if isinstance(uri, LanceDataset):
-        return uri.uri, uri.log, uri.manifest, uri.storage_options if storage_options is None else storage_options
+        log = locked(uri.log, commit_lock)
+        return uri.uri, log, uri.manifest, uri.storage_options if storage_options is None else storage_options
     text = uri_text(uri)
-    log = open_log(text, storage_options)
+    log = open_log(text, storage_options, commit_lock)
     latest = log.latest()
     return text, log, None if latest is None else log.read(latest), storage_options

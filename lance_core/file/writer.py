@@ -13,7 +13,7 @@ that are being encoded on other threads, and the page descriptions stays in memo
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
@@ -24,14 +24,13 @@ from lance_core.file.container_tail import container_tail
 from lance_core.file.global_buffers import FileDescriptor
 from lance_core.file.page_queue import PageQueue
 from lance_core.file.structural.field_writer import StructuralFieldWriter
+from lance_core.file.writer_state import WriterState
 from lance_core.io.byte_range import ByteRange
 from lance_core.schema.blob_fields import complete_schema, file_schema
 from lance_core.schema.storable import check_storable
 from lance_core.versions import DEFAULT_VERSION, LanceFileVersion
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from lance_core.file.blob_options import BlobOptions
     from lance_core.file.field_writer import FieldWriter, FinishedColumn
     from lance_core.file.v0_1.writer import LegacyFileWriter
@@ -79,7 +78,7 @@ class WrittenFile:
     column_indices: tuple[int, ...]
 
 
-class FileWriter:
+class FileWriter(WriterState):
     """Writes one data file. Not safe for use by several threads at once.
 
     Leaving the ``with`` block without :meth:`finish` aborts, and so does a constructor or :meth:`finish` that fails.
@@ -225,20 +224,6 @@ class FileWriter:
         self._columns = []
         self._queue.close()
         self._stream.abort()
-
-    def __enter__(self) -> Self:
-        """Return self."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Abort, which does nothing after :meth:`finish`."""
-        self.abort()
-
-    def _require_open(self) -> None:
-        if not self._is_open:
-            raise InvalidInputError("the file writer is finished, aborted, or failed before")
 
     def _write_tail(self, finished: list[FinishedColumn]) -> None:
         descriptor = FileDescriptor(schema=file_schema(self._schema), num_rows=self._num_rows)

@@ -355,3 +355,9 @@ class CompactedSsTable(_message.Message):
     shard_id: UUID
     generation: int
     def __init__(self, shard_id: _Optional[_Union[UUID, _Mapping]] = ..., generation: _Optional[int] = ...) -> None: ...
+
+class MemWalIndexDetails(_message.Message):
+    __slots__ = ("compacted_sstables",)
+    COMPACTED_SSTABLES_FIELD_NUMBER: _ClassVar[int]
+    compacted_sstables: _containers.RepeatedCompositeFieldContainer[CompactedSsTable]
+    def __init__(self, compacted_sstables: _Optional[_Iterable[_Union[CompactedSsTable, _Mapping]]] = ...) -> None: ...

@@ -1,8 +1,11 @@
 """Base paths: other roots and directories that some of a table's files live in.
 
 A file with ``base_id`` b is found through the base path of that id; without one it lies below the table's own root.
-A base that is a table root has ``data/`` and ``_deletions/`` below it; any other base is the data directory itself.
-Branches and shallow clones refer to the files of their source this way. Id 0 is a legal id.
+A base that is a table root has ``data/``, ``_deletions/`` and ``_indices/`` below it; any other base is the directory
+itself. Branches and shallow clones refer to the files of their source this way. Id 0 is a legal id.
+
+A base path may be anywhere: it is named by whoever may write manifests. The name of a file must not lead out of its
+base, whatever it says.
 
 Source: ``lance.table.BasePath``; behaviour of pylance 14.0.2.
 """
@@ -14,7 +17,7 @@ from typing import TYPE_CHECKING, Self
 
 from lance_core.errors import CorruptDataError
 from lance_core.io.uri import resolve
-from lance_core.table.paths import DATA_DIRECTORY, DELETIONS_DIRECTORY, is_plain_path
+from lance_core.table.paths import DATA_DIRECTORY, DELETIONS_DIRECTORY, INDICES_DIRECTORY, is_plain_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
     from lance_core.table.data_file import DataFile
     from lance_core.table.deletion_file import DeletionFile
 
-__all__ = ["BasePath", "FileLocator", "Location", "directory_uri"]
+__all__ = ["BasePath", "DataPlace", "FileLocator", "Location", "directory_uri"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +67,21 @@ class Location:
     path: str
 
 
+@dataclass(frozen=True, slots=True)
+class DataPlace:
+    """Where new data files are put.
+
+    Attributes:
+        store: the store.
+        directory: path of the directory that the files lie directly in.
+        base_id: what the files refer to; None for the table's own root.
+    """
+
+    store: ObjectStore
+    directory: str
+    base_id: int | None = None
+
+
 def directory_uri(path: str) -> str:
     """The URI of a directory, with a slash at its end; local paths get a scheme."""
     text = path if "://" in path else f"file://{path}"
@@ -94,12 +112,24 @@ class FileLocator:
         self._storage_options = storage_options
 
     def data_file(self, file: DataFile) -> Location:
-        """Where a data file lies. Raises ``CorruptDataError`` when its base path is not listed."""
+        """Where a data file lies. Raises ``CorruptDataError`` when its base path is not listed, or it leaves that."""
         return self._find(file.base_id, DATA_DIRECTORY, file.path)
 
     def deletion_file(self, fragment_id: int, file: DeletionFile) -> Location:
         """Where a deletion file lies. Raises ``CorruptDataError`` when its base path is not listed."""
         return self._find(file.base_id, DELETIONS_DIRECTORY, file.name(fragment_id))
+
+    def index_directory(self, name: str, base_id: int | None) -> Location:
+        """Where the files of an index lie. Raises ``CorruptDataError`` when its base path is not listed."""
+        return self._find(base_id, INDICES_DIRECTORY, name)
+
+    def data_place(self, base_id: int | None) -> DataPlace:
+        """Where new data files of a base lie. Raises ``CorruptDataError`` when the base path is not listed."""
+        if base_id is None:
+            return DataPlace(self._store, self._store.join(self._root, DATA_DIRECTORY))
+        base = self._base(base_id, DATA_DIRECTORY)
+        store, root = resolve(base.path, self._storage_options)
+        return DataPlace(store, store.join(root, DATA_DIRECTORY) if base.is_table_root else root, base_id)
 
     @property
     def storage_options(self) -> Mapping[str, str] | None:
@@ -138,6 +168,10 @@ class FileLocator:
         return base
 
     def _find(self, base_id: int | None, directory: str, name: str) -> Location:
+        if not is_plain_path(name):
+            raise CorruptDataError(
+                f"{directory}/{name!r:.200}: expected a relative path that does not leave {directory}/", path=name
+            )
         if base_id is None:
             return Location(self._store, self._store.join(self._root, directory, name))
         base = self._base(base_id, f"{directory}/{name}")

@@ -20,12 +20,42 @@ from lance_core.proto import pb_table
 if TYPE_CHECKING:
     from pyroaring import BitMap
 
-__all__ = ["FRAGMENT_REUSE_INDEX", "IndexSummary", "parse_index_section"]
+__all__ = [
+    "FRAGMENT_REUSE_INDEX",
+    "MEM_WAL_INDEX",
+    "IndexSummary",
+    "is_system_index",
+    "parse_index_section",
+    "read_fragment_bitmap",
+    "type_name",
+]
 
 FRAGMENT_REUSE_INDEX: Final = "__lance_frag_reuse"
 """System index: where compactions moved rows, for indices that have not been rewritten yet."""
 
-_SYSTEM_INDICES: Final = frozenset({FRAGMENT_REUSE_INDEX, "__lance_mem_wal"})
+MEM_WAL_INDEX: Final = "__lance_mem_wal"
+"""System index: shards of the write-ahead log, and how much of each the table has absorbed."""
+
+_SYSTEM_INDICES: Final = frozenset({FRAGMENT_REUSE_INDEX, MEM_WAL_INDEX})
+
+
+def is_system_index(name: str) -> bool:
+    """Whether an index of that name serves the table itself and answers no query."""
+    return name in _SYSTEM_INDICES
+
+
+def type_name(index: pb_table.IndexMetadata) -> str:
+    """The name of the message that holds the index's parameters, such as "BTreeIndexDetails"; empty when unknown."""
+    return index.index_details.type_url.rpartition("/")[2].rpartition(".")[2]
+
+
+def read_fragment_bitmap(index: pb_table.IndexMetadata) -> BitMap | None:
+    """The fragments that an index answers for, dead ones included; None when they were not recorded.
+
+    Raises:
+        CorruptDataError: the bitmap cannot be decoded.
+    """
+    return _bitmap(index.name, index.fragment_bitmap)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +78,7 @@ class IndexSummary:
     @property
     def is_system(self) -> bool:
         """Whether it serves the table itself and answers no query."""
-        return self.name in _SYSTEM_INDICES
+        return is_system_index(self.name)
 
     def fragment_ids(self) -> BitMap | None:
         """Ids of the fragments that the index answers for, dead ones included; None when they were not recorded.
@@ -56,15 +86,7 @@ class IndexSummary:
         Raises:
             CorruptDataError: the bitmap cannot be decoded.
         """
-        # Imported late: only planners ask, and few tables have an index.
-        from pyroaring import BitMap
-
-        if not self.fragment_bitmap:
-            return None
-        try:
-            return BitMap.deserialize(self.fragment_bitmap)
-        except (ValueError, IndexError, MemoryError) as error:
-            raise CorruptDataError(f"index {self.name!r}: not a readable Roaring bitmap: {error}") from error
+        return _bitmap(self.name, self.fragment_bitmap)
 
 
 def parse_index_section(section: bytes | None) -> tuple[IndexSummary, ...]:
@@ -88,3 +110,15 @@ def parse_index_section(section: bytes | None) -> tuple[IndexSummary, ...]:
         )
         for index in message.indices
     )
+
+
+def _bitmap(name: str, data: bytes) -> BitMap | None:
+    # Imported late: few tables have an index.
+    from pyroaring import BitMap
+
+    if not data:
+        return None
+    try:
+        return BitMap.deserialize(data)
+    except (ValueError, IndexError, MemoryError) as error:
+        raise CorruptDataError(f"index {name!r}: its fragment bitmap cannot be read: {error}") from error

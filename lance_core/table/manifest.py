@@ -20,7 +20,7 @@ from lance_core.table.data_file import DataFile
 from lance_core.table.feature_flags import FeatureFlag, require_readable
 from lance_core.table.fragment import Fragment
 from lance_core.table.manifest_file import parse_manifest_file
-from lance_core.table.paths import ManifestName, ManifestNaming
+from lance_core.table.paths import ManifestName, ManifestNaming, is_plain_path
 from lance_core.versions import DEFAULT_VERSION, LanceFileVersion
 
 if TYPE_CHECKING:
@@ -76,6 +76,11 @@ class Manifest:
                 path=path,
                 expected=name.version,
                 found=file.message.version,
+            )
+        if file.message.transaction_file and not is_plain_path(file.message.transaction_file):
+            raise CorruptDataError(
+                f"manifest {path}: the transaction file {file.message.transaction_file!r:.200} is no relative path",
+                path=path,
             )
         if file.message.HasField("fragment_tree"):
             raise NotSupportedError(f"manifest {path}: fragments outside the manifest are not supported", path=path)

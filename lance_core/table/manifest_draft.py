@@ -17,20 +17,19 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from lance_core.errors import CorruptDataError, InvalidInputError, SchemaMismatchError
-from lance_core.proto import pb_table
+from lance_core.errors import CorruptDataError, InvalidInputError
+from lance_core.table.draft_content import DraftContent
 from lance_core.table.feature_flags import derive_flags
-from lance_core.table.manifest import FILE_FORMAT, Manifest
+from lance_core.table.fragment_files import drop_dead_files
+from lance_core.table.manifest import Manifest
 from lance_core.table.manifest_file import MAX_INLINE_TRANSACTION_BYTES, serialize_manifest_file
+from lance_core.table.moved_rows import place_moved_rows
 from lance_core.table.row_ids import give_row_ids
-from lance_core.versions import LanceFileVersion
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    import pyarrow as pa
-
-    from lance_core.proto import pb_file
+    from lance_core.proto import pb_table
     from lance_core.table.fragment import Fragment
 
 __all__ = ["WRITER_LIBRARY", "WRITER_VERSION", "ManifestDraft", "SealedManifest"]
@@ -55,7 +54,7 @@ class SealedManifest:
     data: bytes
 
 
-class ManifestDraft:
+class ManifestDraft(DraftContent):
     """The version after ``previous``, being built.
 
     Args:
@@ -69,34 +68,15 @@ class ManifestDraft:
 
     def __init__(self, previous: Manifest, *, content: Manifest | None = None) -> None:
         """Copy the content and count the version up."""
+        super().__init__(previous if content is None else content, previous.version + 1)
         self._previous = previous
-        self._content = previous if content is None else content
-        self._message = pb_table.Manifest()
-        self._message.CopyFrom(self._content.message)
-        self._message.version = previous.version + 1
-        # Early manifests do not record it. From now on it is there.
-        self.set_file_version(self._content.file_version)
-        self._index_section = self._content.index_section
-        self._dictionaries = dict(self._content.dictionaries)
         if content is not None:
             self._catch_up(previous.message)
         self._next_fragment_id = self._sort_fragments()
 
-    @property
-    def version(self) -> int:
-        """The number of the version being built."""
-        return self._message.version
-
-    @property
-    def message(self) -> pb_table.Manifest:
-        """The message as it is now; for looking, not for changing."""
-        return self._message
-
     def append_fragments(self, fragments: Iterable[Fragment]) -> None:
         """Add new fragments, giving each the next id, and row ids where the table has them."""
         for fragment in fragments:
-            if self._next_fragment_id > _MAX_U32:
-                raise InvalidInputError(f"fragment id {self._next_fragment_id} does not fit into 32 bits")
             added = self._message.fragments.add()
             added.CopyFrom(fragment.message)
             added.id = self._take_fragment_ids(1)
@@ -104,6 +84,38 @@ class ManifestDraft:
                 self._message.next_row_id = give_row_ids(
                     added, first_row_id=self._message.next_row_id, version=self.version
                 )
+
+    def append_moved_fragments(
+        self, fragments: Iterable[Fragment], sources: Sequence[pb_table.DataFragment], *, keeps_ids: bool = False
+    ) -> list[int]:
+        """Add new fragments whose first rows may have been in the table before and bring their row ids along.
+
+        Args:
+            fragments: the new fragments.
+            sources: where the rows were, most likely places first.
+            keeps_ids: leave a fragment the id that it has, unless that is 0.
+
+        Returns:
+            The ids of the fragments.
+
+        Raises:
+            InvalidInputError: an id has been in use, or a row id was never given.
+        """
+        ids = []
+        for fragment in fragments:
+            fragment_id = fragment.id if keeps_ids and fragment.id else self._next_fragment_id
+            if fragment_id < self._next_fragment_id:
+                raise InvalidInputError(f"new fragment id {fragment_id} has been in use, or was reserved")
+            self._take_fragment_ids(fragment_id + 1 - self._next_fragment_id)
+            added = self._message.fragments.add()
+            added.CopyFrom(fragment.message)
+            added.id = fragment_id
+            if self._content.has_stable_row_ids:
+                self._message.next_row_id = place_moved_rows(
+                    added, sources, first_row_id=self._message.next_row_id, version=self.version
+                )
+            ids.append(fragment_id)
+        return ids
 
     def add_rewritten_fragments(self, fragments: Iterable[Fragment]) -> None:
         """Add fragments that hold rows of the table already: row ids stay, and so do ids that were reserved.
@@ -160,77 +172,30 @@ class ManifestDraft:
                 )
             fragment.deletion_file.CopyFrom(update.deletion_file)
 
+    def replace_fragments(self, changed: Mapping[int, pb_table.DataFragment]) -> None:
+        """Replace fragments by others of the same ids.
+
+        Raises:
+            InvalidInputError: one is not there.
+        """
+        self._require_present(changed)
+        for fragment in self._message.fragments:
+            if fragment.id in changed:
+                fragment.CopyFrom(changed[fragment.id])
+
     def drop_fragments(self) -> None:
         """Remove every fragment. Ids go on counting."""
         del self._message.fragments[:]
 
-    def drop_indices(self) -> None:
-        """Remove every index."""
-        self._index_section = None
+    def drop_dead_files(self) -> None:
+        """Remove the data files that hold no field of the schema, but for the last file of a fragment."""
+        field_ids = {field.id for field in self._message.fields}
+        for fragment in self._message.fragments:
+            drop_dead_files(fragment, field_ids)
 
-    def replace_schema(self, fields: Sequence[pb_file.Field], metadata: Mapping[str, bytes]) -> None:
-        """Set the schema and the schema metadata. Dictionaries of 0.1 columns go with the old one."""
-        self._dictionaries = {}
-        del self._message.fields[:]
-        self._message.fields.extend(fields)
-        self._message.schema_metadata.clear()
-        self._message.schema_metadata.update(metadata)
-
-    @property
-    def file_version(self) -> LanceFileVersion:
-        """The data file version that later writes use."""
-        return LanceFileVersion(self._message.data_format.version)
-
-    def set_file_version(self, version: LanceFileVersion) -> None:
-        """Set the data file version that later writes use."""
-        self._message.data_format.file_format = FILE_FORMAT
-        self._message.data_format.version = version.value
-
-    @property
-    def dictionaries(self) -> Mapping[int, pa.Array]:
-        """Field id -> values of the dictionary columns of a 0.1 table."""
-        return self._dictionaries
-
-    def set_dictionaries(self, dictionaries: Mapping[int, pa.Array]) -> None:
-        """Set the values of dictionary columns, by field id."""
-        self._dictionaries = dict(dictionaries)
-
-    def update_config(self, values: Mapping[str, str]) -> None:
-        """Set entries of the table config; other entries stay."""
-        self._message.config.update(values)
-
-    def set_config(self, values: Mapping[str, str]) -> None:
-        """Set the whole table config."""
-        self._message.config.clear()
-        self._message.config.update(values)
-
-    def set_table_metadata(self, values: Mapping[str, str]) -> None:
-        """Set the whole table metadata."""
-        self._message.table_metadata.clear()
-        self._message.table_metadata.update(values)
-
-    def set_schema_metadata(self, values: Mapping[str, bytes]) -> None:
-        """Set the whole schema metadata."""
-        self._message.schema_metadata.clear()
-        self._message.schema_metadata.update(values)
-
-    def field_metadata(self, field_id: int) -> dict[str, bytes]:
-        """The metadata of a field.
-
-        Raises:
-            SchemaMismatchError: there is no such field.
-        """
-        return dict(self._field(field_id).metadata)
-
-    def set_field_metadata(self, field_id: int, values: Mapping[str, bytes]) -> None:
-        """Set the whole metadata of a field; raises as :meth:`field_metadata`."""
-        field = self._field(field_id)
-        field.metadata.clear()
-        field.metadata.update(values)
-
-    def add_base_paths(self, base_paths: Iterable[pb_table.BasePath]) -> None:
-        """Add base paths as they are."""
-        self._message.base_paths.extend(base_paths)
+    def drop_base_paths(self) -> None:
+        """Remove every base path."""
+        del self._message.base_paths[:]
 
     def seal(self, *, transaction: bytes, transaction_file: str, timestamp_ns: int) -> SealedManifest:
         """Fill in what every commit sets anew, and lay out the file. The draft must not be used afterwards.
@@ -242,6 +207,8 @@ class ManifestDraft:
         """
         message = self._message
         self._keep_fragments(fragment for fragment in message.fragments if not _is_empty(fragment))
+        for fragment in message.fragments:
+            drop_dead_files(fragment)
         message.transaction_file = transaction_file
         message.timestamp.seconds, message.timestamp.nanos = divmod(timestamp_ns, _NANOSECONDS)
         message.writer_version.Clear()
@@ -288,12 +255,6 @@ class ManifestDraft:
         if len(kept) != len(self._message.fragments):
             del self._message.fragments[:]
             self._message.fragments.extend(kept)
-
-    def _field(self, field_id: int) -> pb_file.Field:
-        field = next((field for field in self._message.fields if field.id == field_id), None)
-        if field is None:
-            raise SchemaMismatchError(f"version {self._previous.version} has no field {field_id}", field=field_id)
-        return field
 
     def _catch_up(self, previous: pb_table.Manifest) -> None:
         """Set the counters and sticky flags to the highest of both versions."""

@@ -31,6 +31,7 @@ import uuid
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
+from urllib.parse import unquote
 
 from lance_core.errors import InvalidInputError
 
@@ -40,6 +41,7 @@ __all__ = [
     "BRANCH_ROOTS_DIRECTORY",
     "DATA_DIRECTORY",
     "DELETIONS_DIRECTORY",
+    "FIRST_DETACHED_VERSION",
     "INDICES_DIRECTORY",
     "REUSE_MAPS_DIRECTORY",
     "TAGS_DIRECTORY",
@@ -51,6 +53,7 @@ __all__ = [
     "data_file_name",
     "file_token_of",
     "is_detached_manifest_name",
+    "is_detached_version",
     "is_plain_path",
     "is_staged_manifest_name",
     "manifest_name",
@@ -70,6 +73,9 @@ BRANCH_ROOTS_DIRECTORY: Final = "tree"
 BLOBS_DIRECTORY: Final = "_blobs"
 REUSE_MAPS_DIRECTORY: Final = "_fri"
 VERSION_HINT_NAME: Final = "latest_version_hint.json"
+
+FIRST_DETACHED_VERSION: Final = 2**63
+"""Versions with bit 63 are detached: no part of the lineage."""
 
 _MAX_U64: Final = 2**64 - 1
 _MANIFEST: Final = re.compile(r"([0-9]{1,20})\.manifest")
@@ -99,8 +105,15 @@ class ManifestName:
     naming: ManifestNaming
 
 
+def is_detached_version(version: int) -> bool:
+    """Whether a number is that of a version outside the lineage."""
+    return FIRST_DETACHED_VERSION <= version <= _MAX_U64
+
+
 def manifest_name(version: int, naming: ManifestNaming = ManifestNaming.V2) -> str:
     """The file name of a version below ``_versions/``."""
+    if is_detached_version(version):
+        return f"d{version}.manifest"
     if not 0 < version < 2**63:
         raise InvalidInputError(f"version {version} is not a version number", version=version)
     if naming is ManifestNaming.V1:
@@ -173,5 +186,12 @@ def file_token_of(data_file_path: str) -> str | None:
 
 
 def is_plain_path(path: str) -> bool:
-    """Whether a path stays below the directory that it is relative to."""
-    return "\0" not in path and "\\" not in path and {"", ".", ".."}.isdisjoint(path.split("/"))
+    """Whether a path stays below the directory that it is relative to, however it may be decoded on the way."""
+    while True:
+        segments = path.split("/")
+        if "\0" in path or "\\" in path or segments[0].endswith(":") or not {"", ".", ".."}.isdisjoint(segments):
+            return False
+        decoded = unquote(path) if "%" in path else path
+        if decoded == path:
+            return True
+        path = decoded

@@ -1,50 +1,39 @@
-"""Tags and branches: small JSON files that give versions names.
+"""Tags: small JSON files that give versions names.
 
 ::
 
-    _refs/tags/{tag}.json                       {"branch": null, "version": 3, "createdAt": "2026-01-31T12:00:00.5Z",
-                                                 "updatedAt": …, "manifestSize": 391, "metadata": {}}
-    _refs/branches/{branch, "/" as %2F}.json    {"parentBranch": null, "identifier": {"version_mapping": [[3, "…"]]},
-                                                 "parentVersion": 3, "createAt": 1769860800, "manifestSize": 391, …}
+    _refs/tags/{tag}.json    {"branch": null, "version": 3, "createdAt": "2026-01-31T12:00:00.5Z", "updatedAt": …,
+                              "manifestSize": 391, "metadata": {}}
 
-All of them lie in the main root, also those that speak of branches. Of a tag, ``version`` and ``manifestSize`` are
-required; unknown keys are ignored. ``version_mapping`` is the way from the main line to the branch: the version that
-each fork on the way was made from.
+All of them lie in the main root, also those that speak of branches. ``version`` and ``manifestSize`` are required;
+unknown keys are ignored.
 
 Source: files of pylance 14.0.2; what it refuses in them.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, Self
-from urllib.parse import unquote
+from typing import TYPE_CHECKING, Final, Self
 
-from lance_core.errors import CorruptDataError, InvalidInputError, InvalidRefError, InvalidTypeError, NotFoundError
-from lance_core.table.paths import BRANCHES_DIRECTORY, TAGS_DIRECTORY
+from lance_core.errors import InvalidRefError, InvalidTypeError
+from lance_core.table.paths import TAGS_DIRECTORY
+from lance_core.table.ref_files import REF_SUFFIX, RefDocument, moment_text, ref_files, ref_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     import pyarrow as pa
 
     from lance_core.io.object_store import ObjectStore
 
-__all__ = ["MAIN_BRANCH", "BranchRecord", "TagRecord", "check_tag_name", "list_branches", "list_tags", "tag_path"]
+__all__ = ["MAIN_BRANCH", "TagRecord", "check_tag_name", "list_tags", "tag_path"]
 
 MAIN_BRANCH: Final = "main"
 """What the main line is called where a branch can be named; in files it is null."""
 
-_SUFFIX: Final = ".json"
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
-_TIME: Final = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt ]([0-9:]{8})(\.[0-9]+)?([Zz]|[+-][0-9]{2}:[0-9]{2})")
-_MAX_U64: Final = 2**64 - 1
-_NANOSECONDS: Final = 1_000_000_000
-_NANOSECOND_DIGITS: Final = 9
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +63,7 @@ class TagRecord:
         Raises:
             CorruptDataError: it is no tag; names the file and the key.
         """
-        document = _Document.parse(data, path)
+        document = RefDocument.parse(data, path)
         return cls(
             branch=document.text("branch"),
             version=document.number("version"),
@@ -98,43 +87,12 @@ class TagRecord:
         document = {
             "branch": self.branch,
             "version": self.version,
-            "createdAt": _moment_text(self.created_at_ns),
-            "updatedAt": _moment_text(self.updated_at_ns),
+            "createdAt": moment_text(self.created_at_ns),
+            "updatedAt": moment_text(self.updated_at_ns),
             "manifestSize": self.manifest_size,
             "metadata": dict(self.metadata),
         }
-        try:
-            return json.dumps(document, indent=2, ensure_ascii=False).encode()
-        except UnicodeEncodeError as error:
-            raise InvalidInputError(f"the metadata of a tag has a text that is not Unicode: {error}") from error
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BranchRecord:
-    """What a branch's file says, as far as it matters to the main line.
-
-    Attributes:
-        name: of the branch; its root is ``tree/{name}``.
-        forked_from: the version of the main line that the branch, or the first branch on the way to it, was made
-            from; None when the file does not tell.
-    """
-
-    name: str
-    forked_from: int | None
-
-    @classmethod
-    def parse(cls, name: str, data: pa.Buffer | bytes, path: str) -> Self:
-        """Parse the file.
-
-        Raises:
-            CorruptDataError: it is no branch; names the file and the key.
-        """
-        document = _Document.parse(data, path)
-        parent_version = document.number("parentVersion")
-        forked_from = document.first_fork()
-        if forked_from is None and document.text("parentBranch") is None:
-            forked_from = parent_version
-        return cls(name=name, forked_from=forked_from)
+        return ref_json(document, "tag")
 
 
 def check_tag_name(name: str) -> None:
@@ -164,7 +122,7 @@ def check_tag_name(name: str) -> None:
 
 def tag_path(store: ObjectStore, root: str, name: str) -> str:
     """The file of a tag."""
-    return store.join(root, TAGS_DIRECTORY, f"{name}{_SUFFIX}")
+    return store.join(root, TAGS_DIRECTORY, f"{name}{REF_SUFFIX}")
 
 
 def list_tags(store: ObjectStore, root: str) -> dict[str, TagRecord]:
@@ -173,102 +131,4 @@ def list_tags(store: ObjectStore, root: str) -> dict[str, TagRecord]:
     Raises:
         CorruptDataError: a file is no tag.
     """
-    return {name: TagRecord.parse(data, path) for name, path, data in _files(store, root, TAGS_DIRECTORY)}
-
-
-def list_branches(store: ObjectStore, root: str) -> dict[str, BranchRecord]:
-    """All branches by name, in the order of the names; directories without such a file are none.
-
-    Raises:
-        CorruptDataError: a file is no branch.
-    """
-    return {name: BranchRecord.parse(name, data, path) for name, path, data in _files(store, root, BRANCHES_DIRECTORY)}
-
-
-def _files(store: ObjectStore, root: str, directory: str) -> Iterator[tuple[str, str, pa.Buffer]]:
-    for file_name in sorted(store.list_names(store.join(root, directory))):
-        if not file_name.endswith(_SUFFIX):
-            continue
-        path = store.join(root, directory, file_name)
-        try:
-            data = store.get(path)
-        except NotFoundError:
-            # Deleted since it was listed.
-            continue
-        yield unquote(file_name.removesuffix(_SUFFIX)), path, data
-
-
-@dataclass(frozen=True, slots=True)
-class _Document:
-    """A JSON object whose values are checked as they are taken."""
-
-    values: dict[str, Any]
-    path: str
-
-    @classmethod
-    def parse(cls, data: pa.Buffer | bytes, path: str) -> Self:
-        try:
-            values = json.loads(bytes(data))
-        except (ValueError, RecursionError) as error:
-            raise CorruptDataError(f"{path} is not JSON: {error}", path=path) from error
-        if not isinstance(values, dict):
-            raise CorruptDataError(f"{path}: expected a JSON object, found {values!r:.40}", path=path)
-        return cls(values, path)
-
-    def number(self, key: str) -> int:
-        value = self.values.get(key)
-        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MAX_U64:
-            raise self._unexpected(key, "a whole number", value)
-        return value
-
-    def text(self, key: str) -> str | None:
-        value = self.values.get(key)
-        if value is not None and not isinstance(value, str):
-            raise self._unexpected(key, "a text or null", value)
-        return value
-
-    def texts(self, key: str) -> dict[str, str]:
-        value = self.values.get(key, {})
-        if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
-            raise self._unexpected(key, "an object of texts", value)
-        return value
-
-    def moment(self, key: str) -> int | None:
-        value = self.text(key)
-        if value is None:
-            return None
-        match = _TIME.fullmatch(value)
-        try:
-            if match is None:
-                raise ValueError(value)
-            whole = datetime.fromisoformat(f"{match[1]}T{match[2]}{match[4].upper()}")
-        except ValueError as error:
-            raise self._unexpected(key, "an RFC 3339 time", value) from error
-        fraction = (match[3] or ".")[1 : 1 + _NANOSECOND_DIGITS].ljust(_NANOSECOND_DIGITS, "0")
-        return (whole - _EPOCH) // timedelta(seconds=1) * _NANOSECONDS + int(fraction)
-
-    def first_fork(self) -> int | None:
-        """The first version of ``identifier.version_mapping``; None when there is none."""
-        try:
-            version = self.values["identifier"]["version_mapping"][0][0]
-        except (KeyError, IndexError, TypeError):
-            return None
-        # 0 is what the reference puts where it does not know.
-        return version if isinstance(version, int) and version > 0 else None
-
-    def _unexpected(self, key: str, expected: str, found: object) -> CorruptDataError:
-        return CorruptDataError(
-            f"{self.path}: {key} must be {expected}, found {found!r:.80}", path=self.path, expected=expected
-        )
-
-
-def _moment_text(nanoseconds: int | None) -> str | None:
-    """RFC 3339 in UTC with as many groups of three digits as it takes."""
-    if nanoseconds is None:
-        return None
-    seconds, fraction = divmod(nanoseconds, _NANOSECONDS)
-    text = (_EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
-    digits = f"{fraction:09d}"
-    while digits.endswith("000"):
-        digits = digits[:-3]
-    return f"{text}.{digits}Z" if digits else f"{text}Z"
+    return {name: TagRecord.parse(data, path) for name, path, data in ref_files(store, root, TAGS_DIRECTORY)}

@@ -27,6 +27,7 @@ from lance_core.errors import CorruptDataError
 from lance_core.proto import pb_rowids, pb_table
 from lance_core.table.fragment import Fragment
 from lance_core.table.row_id_segments import decode_segment, encode_segment
+from lance_core.table.version_runs import encode_version_runs, iterate_version_runs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -91,8 +92,8 @@ def carry_row_ids(sources: Sequence[_Source], new_fragments: Sequence[Fragment])
         message = pb_table.DataFragment()
         message.CopyFrom(fragment.message)
         message.inline_row_ids = pb_rowids.RowIdSequence(segments=map(encode_segment, id_parts)).SerializeToString()
-        message.inline_created_at_versions = _version_sequence(created_parts)
-        message.inline_last_updated_at_versions = _version_sequence(updated_parts)
+        message.inline_created_at_versions = encode_version_runs(np.concatenate(created_parts))
+        message.inline_last_updated_at_versions = encode_version_runs(np.concatenate(updated_parts))
         result.append(Fragment(message))
     return result
 
@@ -146,33 +147,11 @@ def _created_versions(message: pb_table.DataFragment, what: str) -> Iterator[_Nu
     if message.WhichOneof("created_at_version_sequence") is None:
         yield np.full(message.physical_rows, _FIRST_VERSION, np.uint64)
         return
-    yield from _versions(message.inline_created_at_versions, what)
+    yield from iterate_version_runs(message.inline_created_at_versions, what)
 
 
 def _updated_versions(message: pb_table.DataFragment, what: str) -> Iterator[_Numbers]:
     if message.WhichOneof("last_updated_at_version_sequence") is None:
         yield from _created_versions(message, what)
         return
-    yield from _versions(message.inline_last_updated_at_versions, what)
-
-
-def _versions(data: bytes, what: str) -> Iterator[_Numbers]:
-    try:
-        sequence = pb_rowids.RowDatasetVersionSequence.FromString(data)
-    except DecodeError as error:
-        raise CorruptDataError(f"{what}: the versions cannot be decoded: {error}") from error
-    for run in sequence.runs:
-        yield np.full(len(decode_segment(run.span, what)), run.version, np.uint64)
-
-
-def _version_sequence(parts: Sequence[_Numbers]) -> bytes:
-    """Run-length encode the versions of a fragment."""
-    versions = np.concatenate(parts)
-    starts = np.concatenate([[0], np.flatnonzero(np.diff(versions)) + 1])
-    stops = np.append(starts[1:], len(versions))
-    return pb_rowids.RowDatasetVersionSequence(
-        runs=[
-            pb_rowids.RowDatasetVersionRun(span=_range(start, stop), version=version)
-            for start, stop, version in zip(starts.tolist(), stops.tolist(), versions[starts].tolist(), strict=True)
-        ]
-    ).SerializeToString()
+    yield from iterate_version_runs(message.inline_last_updated_at_versions, what)

@@ -3,13 +3,16 @@
 The hint is advisory. It may be missing, late, too high or garbage, and this library never trusts it: versions are
 found by listing. It is kept up to date because the reference reads it when it commits to such a store.
 
+``LANCE_USE_VERSION_HINT`` set to ``0``, ``false`` or ``off`` leaves it out.
+
 Source: file written by pylance 14.0.2: exactly ``{"version":N}``.
 """
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from lance_core.errors import LanceError
 from lance_core.table.paths import VERSION_HINT_NAME, VERSIONS_DIRECTORY
@@ -19,10 +22,13 @@ if TYPE_CHECKING:
 
 __all__ = ["write_version_hint"]
 
+_SWITCH: Final = "LANCE_USE_VERSION_HINT"
+_OFF: Final = frozenset({"0", "false", "off"})
+
 
 def write_version_hint(store: ObjectStore, root: str, version: int) -> None:
     """Leave the hint after a commit, where the store wants one. A failure changes nothing and is not reported."""
-    if not store.capabilities.version_hint:
+    if not store.capabilities.version_hint or os.environ.get(_SWITCH, "").strip().lower() in _OFF:
         return
     with suppress(LanceError):
         store.put(store.join(root, VERSIONS_DIRECTORY, VERSION_HINT_NAME), b'{"version":%d}' % version)

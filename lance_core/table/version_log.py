@@ -4,6 +4,9 @@ Versions are found by listing ``_versions/``, never by probing: a gap below the 
 leave, would end a probe early. Where the store lists in lexical order the V2 names come newest first, and listing
 stops as soon as it has seen enough. An explicit version is opened by its name, V2 first, without listing.
 
+Who makes a version is decided by a commit protocol (:mod:`~lance_core.table.commit_protocols`). One of them keeps the
+latest version elsewhere, and may have to finish a commit before its manifest can be read.
+
 Source: version discovery of pylance 14.0.2.
 """
 
@@ -11,14 +14,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from lance_core.errors import CorruptDataError, NotFoundError, NotSupportedError, VersionNotFoundError
+from lance_core.errors import CorruptDataError, NotFoundError, VersionNotFoundError
+from lance_core.table.commit_protocols.conditional import ConditionalCreate
 from lance_core.table.manifest import Manifest
-from lance_core.table.paths import VERSIONS_DIRECTORY, ManifestName, ManifestNaming, manifest_name, parse_manifest_name
+from lance_core.table.paths import (
+    VERSIONS_DIRECTORY,
+    ManifestName,
+    ManifestNaming,
+    is_detached_version,
+    manifest_name,
+    parse_manifest_name,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import pyarrow as pa
+
     from lance_core.io.object_store import ObjectStore, PutOutcome
+    from lance_core.table.commit_protocols.api import CommitProtocol
 
 __all__ = ["VersionLog"]
 
@@ -31,12 +45,14 @@ class VersionLog:
     Args:
         store: the store of the table.
         root: the table's path in it.
+        protocol: decides who makes a version; None for the store itself.
     """
 
-    def __init__(self, store: ObjectStore, root: str) -> None:
+    def __init__(self, store: ObjectStore, root: str, protocol: CommitProtocol | None = None) -> None:
         """Nothing is read yet."""
         self._store = store
         self._root = root
+        self._protocol = ConditionalCreate() if protocol is None else protocol
 
     @property
     def store(self) -> ObjectStore:
@@ -48,6 +64,15 @@ class VersionLog:
         """The table's path in the store."""
         return self._root
 
+    @property
+    def protocol(self) -> CommitProtocol:
+        """Decides who makes a version."""
+        return self._protocol
+
+    def at(self, root: str) -> VersionLog:
+        """The versions of another table in the same store, such as a branch of this one; made in the same way."""
+        return VersionLog(self._store, root, self._protocol)
+
     def path(self, name: ManifestName) -> str:
         """The path of a version's manifest."""
         return self._store.join(self._root, VERSIONS_DIRECTORY, manifest_name(name.version, name.naming))
@@ -58,7 +83,9 @@ class VersionLog:
         Raises:
             CorruptDataError: manifests of both namings occur.
         """
-        newest: ManifestName | None = None
+        newest = self._protocol.latest(self)
+        if newest is not None:
+            return newest
         for name in self._listed():
             self._check_naming(newest, name)
             if newest is None or name.version > newest.version:
@@ -91,7 +118,7 @@ class VersionLog:
         """
         path = self.path(name)
         try:
-            buffer = self._store.get(path)
+            buffer = self._get(name)
         except NotFoundError as error:
             raise VersionNotFoundError(
                 f"{self._root} has no version {name.version}: {path} does not exist", version=name.version, path=path
@@ -104,6 +131,8 @@ class VersionLog:
         Raises:
             VersionNotFoundError: there is no such version.
         """
+        if is_detached_version(version):
+            return self.read(ManifestName(version, ManifestNaming.V2))
         if not 0 < version < 2**63:
             raise VersionNotFoundError(f"{self._root} has no version {version}", version=version)
         for naming in _NAMINGS:
@@ -117,12 +146,18 @@ class VersionLog:
         """Make a version: create its manifest unless one of that name exists. This is the commit.
 
         Raises:
-            NotSupportedError: the store cannot create a file atomically, so that two writers could both win.
+            UnsafeStoreError: the store cannot create a file atomically, so that two writers could both win.
             StorageError: the outside world failed; whether the version exists now has to be found out.
         """
-        if not self._store.capabilities.atomic_create:
-            raise NotSupportedError(f"{self._root}: the store cannot create files atomically; commits are not safe")
-        return self._store.put_if_absent(self.path(name), data)
+        return self._protocol.create(self, name, data)
+
+    def _get(self, name: ManifestName) -> pa.Buffer:
+        try:
+            return self._store.get(self.path(name))
+        except NotFoundError:
+            if not self._protocol.recover(self, name):
+                raise
+        return self._store.get(self.path(name))
 
     def _listed(self) -> Iterator[ManifestName]:
         for file_name in self._store.list_names(self._store.join(self._root, VERSIONS_DIRECTORY)):
@@ -138,6 +173,6 @@ class VersionLog:
         if seen is not None and seen.naming is not name.naming:
             raise CorruptDataError(
                 f"{self._root} has manifests of both naming schemes: a migration to V2 names was interrupted; "
-                "finish it with migrate_manifest_paths_v2 of the reference",
+                "finish it with migrate_manifest_paths_v2",
                 path=self._root,
             )

@@ -9,8 +9,9 @@ no table                   the template of a new table
 ``create_only``            there must be no table
 =========================  =======================================================================
 
-A delete whose rows are known is merged with the deletes in between, once per arrival at the latest version; from then
-on it counts as planned on that version (:mod:`~lance_core.transactions.rebase`).
+A delete or update whose rows are known is merged with those in between, once per arrival at the latest version; from
+then on it counts as planned on that version (:mod:`~lance_core.transactions.rebase`). A new index loses the fragments
+whose values have changed since.
 
 An earlier commit of the same transaction is recognised by its uuid, so that committing twice makes one version.
 """
@@ -18,15 +19,22 @@ An earlier commit of the same transaction is recognised by its uuid, so that com
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from lance_core.errors import InvalidInputError, NotFoundError, VersionNotFoundError
 from lance_core.table.paths import ManifestName
 from lance_core.transactions.conflicts import Verdict, judge
 from lance_core.transactions.history import is_made_by, read_transaction, transaction_path
+from lance_core.transactions.operations.append import Append
+from lance_core.transactions.operations.clone import Clone
+from lance_core.transactions.operations.create_index import CreateIndex
 from lance_core.transactions.operations.delete import Delete
 from lance_core.transactions.operations.overwrite import Overwrite
-from lance_core.transactions.operations.rewrite import Rewrite
+from lance_core.transactions.operations.reserve_fragments import ReserveFragments
+from lance_core.transactions.operations.restore import Restore
+from lance_core.transactions.operations.update import Update
+from lance_core.transactions.operations.update_bases import UpdateBases
+from lance_core.transactions.operations.update_config import UpdateConfig
 from lance_core.transactions.outcomes import AlreadyCommitted, Conflicted, TableExists
 from lance_core.transactions.rebase import DeleteRebase, NotMergeable
 from lance_core.transactions.touched import touched_fragments
@@ -40,6 +48,9 @@ if TYPE_CHECKING:
     from lance_core.transactions.transaction import Transaction
 
 __all__ = ["Basis", "Refusal"]
+
+_PLANNED_ON_ANY: Final = (Append, Overwrite, Restore, ReserveFragments, UpdateConfig, UpdateBases, Clone)
+"""Operations that name no fragment or field of the version that they were planned on."""
 
 Refusal = AlreadyCommitted | Conflicted | TableExists
 """Why a commit ends before it tries to make a version."""
@@ -129,19 +140,21 @@ class Basis:
 
     def _start_without_read_version(self) -> list[ManifestName] | Refusal:
         latest = self._log.latest()
-        if isinstance(self._transaction.operation, (Delete, Rewrite)):
+        if not isinstance(self._transaction.operation, _PLANNED_ON_ANY):
             raise InvalidInputError(
                 f"the operation {self._transaction.operation.arm!r} needs the version that it was planned on"
             )
         if latest is None:
-            if not isinstance(self._transaction.operation, Overwrite):
+            if not isinstance(self._transaction.operation, (Overwrite, Clone)):
                 raise VersionNotFoundError(f"{self._log.root} has no version; only an overwrite makes the first one")
+            # The first version of a clone has the number of its source.
+            self._judged_version = self._manifest.version
             return []
         if self._has_left_its_file():
             landed = self._find_own(self._log.newer_than(self._transaction.read_version))
             if landed is not None:
                 return landed
-        if self._settings.create_only:
+        if self._settings.create_only or isinstance(self._transaction.operation, Clone):
             return TableExists(latest.version)
         self._manifest = self._log.read(latest)
         self._judged_version = latest.version
@@ -159,7 +172,7 @@ class Basis:
                 f"{self._log.root} has no version {read_version}, on which the change was planned", version=read_version
             )
         newer = [name for name in names if name.version > read_version]
-        if not newer:
+        if not newer or (isinstance(self._transaction.operation, CreateIndex) and len(newer) < len(names)):
             self._manifest = self._log.read(names[0])
         return newer
 
@@ -177,9 +190,16 @@ class Basis:
             return TableExists(name.version)
         refusal = self._judge(manifest)
         if refusal is None:
+            self._follow(manifest)
             self._manifest = manifest
             self._judged_version = name.version
         return refusal
+
+    def _follow(self, manifest: Manifest) -> None:
+        """Change what is to be committed as the next version asks for."""
+        operation = self._transaction.operation
+        if isinstance(operation, CreateIndex) and self._manifest.version == manifest.version - 1:
+            self._transaction = replace(self._transaction, operation=operation.on_top_of(self._manifest, manifest))
 
     def _judge(self, manifest: Manifest) -> Conflicted | None:
         theirs = read_transaction(self._log, manifest)
@@ -200,7 +220,7 @@ class Basis:
     def _merge(self) -> Conflicted | None:
         """Merge the change with what others did to the same fragments since the last call."""
         operation = self._transaction.operation
-        if not self._shared or self._rebase is None or not isinstance(operation, Delete):
+        if not self._shared or self._rebase is None or not isinstance(operation, (Delete, Update)):
             return None
         merged = self._rebase.merge(operation, self._shared, self._manifest)
         if isinstance(merged, NotMergeable):

@@ -20,7 +20,8 @@
         |  exists, or the store failed: read that version back
         |     ours                 -> Committed (the response was lost)
         |     cannot be read       -> Unknown (nothing is removed)
-        |     absent, store failed -> wait and retry if that can help, else NotLanded
+        |     absent, store failed -> wait and retry if that can help, else NotLanded; but Unknown when the store may
+        |                             still carry out what it did not answer
         |     another's            -> wait, then LOAD again; out of attempts -> Contended
         v
       HINT    best effort
@@ -112,13 +113,18 @@ class _Commit:
         self._checked = False
         self._recorded: str | None = None
         self._may_land = False
+        self._in_flight: Unknown | None = None
 
     def run(self) -> CommitOutcome:
         try:
             outcome = self._loop()
         except LanceError:
+            if self._in_flight is not None:
+                return self._in_flight
             self._give_up()
             raise
+        if self._in_flight is not None and isinstance(outcome, (NotLanded, Contended)):
+            outcome = self._in_flight
         if isinstance(outcome, (Committed, AlreadyCommitted)):
             self._basis.discard(kept=outcome.manifest)
         elif not isinstance(outcome, Unknown):
@@ -142,6 +148,7 @@ class _Commit:
             if isinstance(outcome, (Committed, Unknown)):
                 return outcome
             self._may_land = isinstance(outcome, NotLanded) or outcome.manifest is None
+            self._note_in_flight(outcome)
             gives_up = retries_left == 0
             if isinstance(outcome, NotLanded):
                 if gives_up or not _is_retryable(outcome.cause):
@@ -153,6 +160,14 @@ class _Commit:
             if gives_up or not self._wait(backoff.next_seconds(), started):
                 return Contended(self._settings.max_retries - retries_left + 1)
             retries_left -= 1
+
+    def _note_in_flight(self, outcome: LostRace | NotLanded) -> None:
+        """Keep in mind that a version may still appear; another's version of that number settles it."""
+        if isinstance(outcome, NotLanded):
+            if isinstance(outcome.cause, StorageError) and outcome.cause.in_flight:
+                self._in_flight = Unknown(self._basis.manifest.version + 1, outcome.cause)
+        elif outcome.manifest is not None:
+            self._in_flight = None
 
     def _wait(self, seconds: float, started: float) -> bool:
         """Wait; False when the time limit would be passed."""
@@ -206,9 +221,11 @@ class _Commit:
 
     def _record(self, transaction: Transaction) -> None:
         """Write the transaction file, unless it is there."""
-        if transaction.file_name == self._recorded:
+        if self._recorded is not None and transaction is self._transaction:
             return
-        self._forget()
+        if transaction.file_name != self._recorded:
+            self._forget()
+        self._transaction = transaction
         self._serialized = transaction.serialize()
         self._recorded = transaction.file_name
         self._log.store.put(transaction_path(self._log, self._recorded), self._serialized)

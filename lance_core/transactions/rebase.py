@@ -1,8 +1,8 @@
-"""Placing a delete on top of other deletes of the same fragments.
+"""Placing a delete, or an update that moves rows, on top of others of the same fragments.
 
 A deletion file lists every deleted row of its fragment, so the file that a delete brings along is out of date as soon
 as somebody else hides a row of the fragment. When it is known which rows *this* delete hides, it need not be planned
-again, as long as no row was hidden by both::
+again, as long as no row was hidden by both. An update hides the rows that it moved, and is placed the same way::
 
     fragment gone, or its data files changed             plan again
     a row of ours is hidden already                      plan again
@@ -29,6 +29,7 @@ from lance_core.table.deletion_file import (
     read_deletion_offsets,
     write_deletion_file,
 )
+from lance_core.transactions.operations.delete import Delete
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from lance_core.table.fragment import Fragment
     from lance_core.table.manifest import Manifest
     from lance_core.table.version_log import VersionLog
-    from lance_core.transactions.operations.delete import Delete
+    from lance_core.transactions.operations.update import Update
 
 __all__ = ["DeleteRebase", "NotMergeable"]
 
@@ -55,11 +56,11 @@ class NotMergeable:
 
 
 class DeleteRebase:
-    """Merges one delete with what others commit, as often as needed.
+    """Merges one delete or update with what others commit, as often as needed.
 
     Args:
         log: the table's versions.
-        affected_rows: the rows that the delete itself hides: fragment id to physical positions.
+        affected_rows: the rows that the change itself hides: fragment id to physical positions.
         storage_options: handed to the stores of base paths.
     """
 
@@ -72,11 +73,13 @@ class DeleteRebase:
         self._storage_options = storage_options
         self._written: list[str | None] = []
 
-    def merge(self, operation: Delete, shared: Collection[int], current: Manifest) -> Delete | NotMergeable:
-        """Place the delete on a newer version.
+    def merge(
+        self, operation: Delete | Update, shared: Collection[int], current: Manifest
+    ) -> Delete | Update | NotMergeable:
+        """Place the change on a newer version.
 
         Args:
-            operation: the delete.
+            operation: the delete or update.
             shared: ids of the fragments of which others hid rows too.
             current: the newer version.
 
@@ -94,15 +97,16 @@ class DeleteRebase:
         emptied = {
             fragment_id for fragment_id, union in unions.items() if len(union) >= present[fragment_id].physical_rows
         }
-        return replace(
-            operation,
-            updated_fragments=tuple(
-                self._rewritten(fragment, unions, current.version)
-                for fragment in operation.updated_fragments
-                if fragment.id not in emptied
-            ),
-            deleted_fragment_ids=(*operation.deleted_fragment_ids, *sorted(emptied)),
+        updated = tuple(
+            self._rewritten(fragment, unions, current.version)
+            for fragment in operation.updated_fragments
+            if fragment.id not in emptied
         )
+        if isinstance(operation, Delete):
+            gone = (*operation.deleted_fragment_ids, *sorted(emptied))
+            return replace(operation, updated_fragments=updated, deleted_fragment_ids=gone)
+        gone = (*operation.removed_fragment_ids, *sorted(emptied))
+        return replace(operation, updated_fragments=updated, removed_fragment_ids=gone)
 
     def discard(self, kept: Manifest | None = None) -> None:
         """Remove the files that were written here. Best effort.
@@ -117,7 +121,7 @@ class DeleteRebase:
                     self._log.store.delete(path)
 
     def _union(
-        self, operation: Delete, fragment_id: int, found: Fragment | None, current: Manifest
+        self, operation: Delete | Update, fragment_id: int, found: Fragment | None, current: Manifest
     ) -> BitMap | NotMergeable:
         """Our rows and theirs, when no row is in both."""
         # Imported late: most commits merge nothing.

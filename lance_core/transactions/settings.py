@@ -40,7 +40,7 @@ class CommitSettings:
         timeout_seconds: no attempt starts later than this; None for no limit.
         create_only: fail when the table exists.
         template: the empty manifest that a new table starts from.
-        affected_rows: the rows that a delete hides, by fragment id; with them it can be merged with other deletes.
+        affected_rows: the rows that a delete or update hides, by fragment id; with them it can be merged with others.
         storage_options: handed to the stores of base paths.
         check: called once with the manifest to build on, before anything is written; refuses by raising.
         amend: called with every draft before it is sealed; adds what data files say and operations do not.
@@ -53,7 +53,7 @@ class CommitSettings:
     create_only: bool = False
     template: Manifest = field(default_factory=Manifest.empty)
     affected_rows: Mapping[int, BitMap] | None = None
-    storage_options: Mapping[str, str] | None = None
+    storage_options: Mapping[str, str] | None = field(default=None, repr=False)
     check: Callable[[Manifest], None] = _no_check
     amend: Callable[[ManifestDraft], None] = _no_amendment
     wait: Callable[[float], None] = time.sleep

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from lance_core.errors import NotFoundError
-from lance_core.table.refs import list_branches, list_tags
+from lance_core.table.branches import list_branches
+from lance_core.table.refs import list_tags
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

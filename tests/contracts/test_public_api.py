@@ -9,10 +9,12 @@ import lance.fragment
 import pytest
 
 import lance_core
+from lance_core.api.branches import Branches
 from lance_core.api.compaction.optimizer import DatasetOptimizer
 from lance_core.api.tags import Tags
 
 NAMES = {
+    "AccessDeniedError",
     "AlreadyExistsError",
     "Blob",
     "BlobArray",
@@ -29,6 +31,7 @@ NAMES = {
     "CommitOutcomeUnknownError",
     "CorruptDataError",
     "DataFile",
+    "DatasetBasePath",
     "DatasetNotFoundError",
     "DedicatedBlobWriter",
     "DeletionFile",
@@ -36,6 +39,11 @@ NAMES = {
     "Field",
     "FragmentMetadata",
     "IncompatibleTransactionError",
+    "Index",
+    "IndexDescription",
+    "IndexFile",
+    "IndexNotFoundError",
+    "IndexSegmentDescription",
     "InternalError",
     "InvalidCleanupError",
     "InvalidInputError",
@@ -56,6 +64,7 @@ NAMES = {
     "PackedBlobWriter",
     "OutOfMemoryError",
     "RefAlreadyExistsError",
+    "RefConflictError",
     "RefNotFoundError",
     "RetryableCommitConflictError",
     "RowOutOfRangeError",
@@ -64,6 +73,7 @@ NAMES = {
     "StorageError",
     "TooMuchWriteContentionError",
     "Transaction",
+    "UnsafeStoreError",
     "UnsupportedEncodingError",
     "UnsupportedFeatureFlagError",
     "UnsupportedSchemeError",
@@ -73,6 +83,7 @@ NAMES = {
     "blob_array",
     "blob_field",
     "dataset",
+    "migrate_manifest_paths_v2",
     "optimize",
     "write_dataset",
     "write_fragments",
@@ -80,15 +91,25 @@ NAMES = {
 
 DATASET_MEMBERS = {
     # As the reference has them.
+    "add_bases",
+    "base_paths",
+    "branches",
+    "create_branch",
+    "deep_clone",
+    "migrate_manifest_paths_v2",
+    "shallow_clone",
     "checkout_latest",
     "cleanup_old_versions",
     "checkout_version",
     "commit",
+    "commit_batch",
     "config",
     "count_rows",
     "data_storage_version",
     "delete",
     "delete_config_keys",
+    "describe_indices",
+    "drop_index",
     "explain_cleanup_old_versions",
     "get_fragment",
     "get_fragments",
@@ -99,6 +120,7 @@ DATASET_MEMBERS = {
     "head",
     "lance_schema",
     "latest_version",
+    "list_indices",
     "max_field_id",
     "metadata",
     "optimize",
@@ -153,6 +175,8 @@ EXTRA_PARAMETERS = {
     ("compact_files", "target_bytes_per_fragment"),
     ("compact_files", "transaction_properties"),
     ("write_fragments", "file_token"),
+    ("LanceOperation.Update", "inserted_rows"),
+    ("LanceOperation.Update", "compacted_sstables"),
 }
 """Parameters of ours that the reference does not have."""
 
@@ -164,12 +188,22 @@ SIGNATURES = [
         (f"LanceOperation.{name}", getattr(lance_core.LanceOperation, name), getattr(lance.LanceOperation, name))
         for name in (
             "Append",
+            "Clone",
+            "CreateIndex",
+            "DataOverlay",
+            "DataOverlayFile",
+            "DataOverlayGroup",
+            "DataReplacement",
+            "DataReplacementGroup",
             "Delete",
+            "Merge",
             "Overwrite",
+            "Project",
             "Restore",
             "Rewrite",
             "RewriteGroup",
             "RewrittenIndex",
+            "Update",
             "UpdateConfig",
             "UpdateMap",
         )
@@ -178,8 +212,15 @@ SIGNATURES = [
         (f"Tags.{name}", getattr(Tags, name), getattr(sys.modules["lance.dataset"].Tags, name))
         for name in ("create", "delete", "get_version", "list", "list_ordered", "replace_metadata", "update")
     ),
+    *(
+        (f"Branches.{name}", getattr(Branches, name), getattr(sys.modules["lance.dataset"].Branches, name))
+        for name in ("delete", "list", "list_ordered", "replace_metadata")
+    ),
     ("compact_files", DatasetOptimizer.compact_files, sys.modules["lance.dataset"].DatasetOptimizer.compact_files),
     ("Transaction", lance_core.Transaction, lance.Transaction),
+    ("DatasetBasePath", lance_core.DatasetBasePath, lance.DatasetBasePath),
+    ("Index", lance_core.Index, sys.modules["lance.dataset"].Index),
+    ("IndexFile", lance_core.IndexFile, sys.modules["lance.dataset"].IndexFile),
     ("Blob", lance_core.Blob, lance.Blob),
     ("BlobColumn", lance_core.BlobColumn, lance.BlobColumn),
     ("blob_array", lance_core.blob_array, lance.blob_array),

@@ -6,6 +6,7 @@ Whatever happens, the table opens at the old or the new version, with the rows o
 
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,11 +16,13 @@ from pyroaring import BitMap
 import lance_core
 from lance_core import LanceOperation
 from lance_core.api.commit import CommitOptions, commit
+from lance_core.api.fragment_conversion import fragment_to_record
 from lance_core.errors import CommitOutcomeUnknownError, DatasetNotFoundError, LanceError
 from lance_core.io import uri as uri_module
 from lance_core.io.local_store import LocalStore
 from lance_core.io.memory_store import MemoryStore
 from lance_core.io.object_store import ObjectStore
+from lance_core.transactions.operations.update import Update
 from tests.support.deletes import planned_delete
 from tests.support.faulty_store import Call, Fault, FaultyStore, When, fault_at, no_fault
 
@@ -39,10 +42,12 @@ OPERATIONS: dict[str, tuple[Callable[[], object], bool, list[int]]] = {
     "reserve": (lambda: _commit(LanceOperation.ReserveFragments(2)), True, [1, 2, 3]),
     "settings": (lambda: lance_core.dataset(URI).update_config({"k": "v"}), True, [1, 2, 3]),
     "restore": (lambda: lance_core.dataset(URI).restore(), True, [1, 2, 3]),
+    "update": (lambda: _update(), True, [1, 3, 4, 5]),
+    "merge": (lambda: _merge(), True, [1, 2, 3]),
 }
 
 
-WITHOUT_DATA_FILES = ("delete", "reserve", "settings", "restore")
+WITHOUT_DATA_FILES = ("delete", "reserve", "settings", "restore", "merge")
 
 
 def _commit(operation: LanceOperation.BaseOperation) -> object:
@@ -57,6 +62,23 @@ def _delete() -> object:
     rows = {0: BitMap([1])}
     log = lance_core.dataset(URI).log
     return commit(log, planned_delete(log, 1, rows), CommitOptions(affected_rows=rows))
+
+
+def _update() -> object:
+    """Rows 4 and 5 take the place of row 2."""
+    rows = {0: BitMap([1])}
+    log = lance_core.dataset(URI).log
+    planned = planned_delete(log, 1, rows)
+    new = tuple(map(fragment_to_record, lance_core.write_fragments(NEW, URI)))
+    operation = Update(updated_fragments=planned.operation.updated_fragments, new_fragments=new)
+    return commit(log, replace(planned, operation=operation), CommitOptions(affected_rows=rows))
+
+
+def _merge() -> object:
+    dataset = lance_core.dataset(URI)
+    column = lance_core.Field(id=7, name="z", logical_type="int32")
+    schema = replace(dataset.lance_schema, fields=(*dataset.lance_schema.fields, column))
+    return _commit(LanceOperation.Merge([each.metadata for each in dataset.get_fragments()], schema))
 
 
 def _rewrite() -> object:

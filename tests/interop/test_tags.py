@@ -12,7 +12,6 @@ from lance_core.errors import (
     CorruptDataError,
     InvalidRefError,
     LanceError,
-    NotSupportedError,
     RefAlreadyExistsError,
     RefNotFoundError,
     VersionNotFoundError,
@@ -223,9 +222,5 @@ def test_branches(uri: str) -> None:
     assert tags.get_version("of-branch") == 3
     tags.replace_metadata("of-branch", {"a": "b"})
     assert _same(uri)["of-branch"]["branch"] == "b"
-    with pytest.raises(NotSupportedError, match="branch"):
-        tags.create("y", ("b", 3))
-    with pytest.raises(NotSupportedError, match="branch 'b'"):
-        lance_core.dataset(f"{uri}/tree/b").tags.create("y", 3)
     tags.update("of-branch", 1)
     assert _same(uri)["of-branch"]["branch"] is None

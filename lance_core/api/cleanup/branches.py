@@ -1,28 +1,50 @@
-"""What branches hold of the main line.
+"""What branches hold of the line that they go back to: the main line, or another branch.
 
-The root of a branch lies below ``tree/`` and has manifests of its own; they name files of the main root as long as the
-branch has not rewritten them. Every manifest below ``tree/`` counts, also one of a branch that has no record yet, or
-none any more: a branch is made manifest first, record second.
+The root of a branch lies below ``tree/`` and has manifests of its own; they name files of the roots that it goes back
+to as long as the branch has not rewritten them. Every manifest below ``tree/`` counts, also one of a branch that has no
+record yet, or none any more: a branch is made manifest first, record second.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from lance_core.api.cleanup.ownership import borrowed_owners
-from lance_core.errors import VersionNotFoundError
+from lance_core.api.references import main_line
+from lance_core.errors import NotSupportedError, VersionNotFoundError
+from lance_core.table.branches import branch_root, list_branches
 from lance_core.table.feature_flags import require_writable
 from lance_core.table.paths import BRANCH_ROOTS_DIRECTORY, VERSIONS_DIRECTORY, ManifestName, parse_manifest_name
-from lance_core.table.refs import list_branches
-from lance_core.table.version_log import VersionLog
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from lance_core.table.refs import BranchRecord
+    from lance_core.table.branches import BranchRecord, Fork
+    from lance_core.table.version_log import VersionLog
 
-__all__ = ["BranchManifest", "BranchRoot", "branch_manifests", "read_branches"]
+__all__ = ["BranchManifest", "BranchRoot", "Line", "branch_manifests", "manifests_of_others", "read_branches"]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """The line that is cleaned up.
+
+    Attributes:
+        log: its versions.
+        main: the versions of the main line of the same table.
+        branch: its name; empty for the main line.
+    """
+
+    log: VersionLog
+    main: VersionLog
+    branch: str = ""
+
+    @classmethod
+    def of(cls, log: VersionLog, branch: str) -> Self:
+        """From what the manifests of a line say; empty for the main line."""
+        main = main_line(log, branch)
+        return cls(log, main, "" if main is log else branch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +67,7 @@ class BranchRoot:
     Attributes:
         name: the branch.
         is_recorded: whether the branch has a record.
-        forked_from: the version of the main line that it goes back to.
+        forked_from: the version of the line that it goes back to.
         held: owners that its versions name in another root.
     """
 
@@ -68,14 +90,23 @@ def branch_manifests(paths: Iterable[str]) -> set[BranchManifest]:
     return found
 
 
-def read_branches(log: VersionLog, manifests: Iterable[BranchManifest]) -> list[BranchRoot]:
-    """Read manifests of branches, one at a time.
+def manifests_of_others(line: Line) -> set[BranchManifest]:
+    """The manifests of all branches but the line itself, as they are listed now."""
+    root = line.main.root
+    prefix = line.main.store.join(root, BRANCH_ROOTS_DIRECTORY)
+    found = branch_manifests(info.path[len(root) :].lstrip("/") for info in line.main.store.list_recursive(prefix))
+    return {manifest for manifest in found if manifest.branch != line.branch}
+
+
+def read_branches(line: Line, manifests: Iterable[BranchManifest]) -> list[BranchRoot]:
+    """Read manifests of branches that go back to a line, one at a time; others are left out.
 
     Args:
-        log: the versions of the main line.
+        line: which is cleaned up.
         manifests: which to read; one that is gone by now is skipped.
 
     Raises:
+        NotSupportedError: the line is a branch, and its record does not tell which branches go back to it.
         CorruptDataError: a manifest or a branch's record is damaged.
         UnsupportedFeatureFlagError: a manifest needs a feature that this library does not have.
     """
@@ -84,14 +115,38 @@ def read_branches(log: VersionLog, manifests: Iterable[BranchManifest]) -> list[
         by_branch.setdefault(manifest.branch, []).append(manifest.name)
     if not by_branch:
         return []
-    records = list_branches(log.store, log.root)
-    return [_read_branch(log, branch, names, records) for branch, names in sorted(by_branch.items())]
+    records = list_branches(line.main.store, line.main.root)
+    own = _own_forks(line, records)
+    return [
+        _read_branch(line.main, branch, names, records.get(branch), len(own))
+        for branch, names in sorted(by_branch.items())
+        if _may_go_back(records.get(branch), own)
+    ]
+
+
+def _own_forks(line: Line, records: Mapping[str, BranchRecord]) -> tuple[Fork, ...]:
+    if not line.branch:
+        return ()
+    forks = records[line.branch].forks if line.branch in records else ()
+    if not forks:
+        raise NotSupportedError(
+            f"branch {line.branch!r} has no record, or one that does not tell which branches go back to it",
+            branch=line.branch,
+        )
+    return forks
+
+
+def _may_go_back(record: BranchRecord | None, own: tuple[Fork, ...]) -> bool:
+    """Whether a branch goes back to the line with these forks, as far as is known."""
+    if record is None or not record.forks:
+        return True
+    return len(record.forks) > len(own) and record.forks[: len(own)] == own
 
 
 def _read_branch(
-    log: VersionLog, branch: str, names: list[ManifestName], records: Mapping[str, BranchRecord]
+    log: VersionLog, branch: str, names: list[ManifestName], record: BranchRecord | None, depth: int
 ) -> BranchRoot:
-    branch_log = VersionLog(log.store, log.store.join(log.root, BRANCH_ROOTS_DIRECTORY, *branch.split("/")))
+    branch_log = log.at(branch_root(log.store, log.root, branch))
     held: set[str] = set()
     for name in names:
         try:
@@ -101,8 +156,7 @@ def _read_branch(
             continue
         require_writable(manifest.message)
         held |= borrowed_owners(manifest)
-    record = records.get(branch)
-    forked_from = None if record is None else record.forked_from
+    forked_from = None if record is None else record.forked_at(depth)
     if forked_from is None:
         # The first version of a branch has the number of the version that it was made from.
         forked_from = min(name.version for name in names)

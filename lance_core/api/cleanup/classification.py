@@ -44,6 +44,8 @@ _UNBOUNDED: Final = frozenset({INDICES_DIRECTORY, REUSE_MAPS_DIRECTORY})
 _BOUNDED_BY_AGE: Final = frozenset({DATA_DIRECTORY, BLOBS_DIRECTORY})
 """Where it looks at every file that is old enough."""
 
+_NESTED: Final = Settled(PathState.KEPT, "part of another branch")
+
 
 @dataclass(frozen=True, slots=True)
 class ClassifiedPath:
@@ -80,10 +82,14 @@ class Classifier:
         survey: what the manifests say.
         delete_unverified: whether files that no version names go at any age.
         now: seconds since the epoch.
+        nested_roots: directories of a branch, each with a slash at its end, that are the roots of other branches.
     """
 
-    def __init__(self, survey: Survey, *, delete_unverified: bool, now: float) -> None:
+    def __init__(
+        self, survey: Survey, *, delete_unverified: bool, now: float, nested_roots: tuple[str, ...] = ()
+    ) -> None:
         """Nothing is read."""
+        self._nested_roots = nested_roots
         self._survey = survey
         self._delete_unverified = delete_unverified
         self._young_from = now - UNVERIFIED_AGE.total_seconds()
@@ -95,6 +101,8 @@ class Classifier:
 
     def classify(self, file: StoredFile) -> ClassifiedPath:
         """What becomes of a file."""
+        if file.path.startswith(self._nested_roots):
+            return _settle(file, _NESTED)
         directory, _, rest = file.path.partition("/")
         if directory == VERSIONS_DIRECTORY and parse_manifest_name(rest) is not None:
             return self._manifest(file, rest)

@@ -14,19 +14,16 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from lance_core.api.cleanup.branches import branch_manifests, read_branches
-from lance_core.api.cleanup.inventory import relative_path
+from lance_core.api.cleanup.branches import manifests_of_others, read_branches
 from lance_core.api.cleanup.ownership import owner_of, owners_of
 from lance_core.api.cleanup.reachability import tagged_versions
 from lance_core.errors import VersionNotFoundError
-from lance_core.table.paths import BRANCH_ROOTS_DIRECTORY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from lance_core.api.cleanup.branches import BranchManifest, BranchRoot
+    from lance_core.api.cleanup.branches import BranchManifest, BranchRoot, Line
     from lance_core.table.paths import ManifestName
-    from lance_core.table.version_log import VersionLog
 
 __all__ = ["Guard"]
 
@@ -37,7 +34,7 @@ class Guard:
     """Keeps a removal away from what is referred to by now.
 
     Args:
-        log: the versions.
+        line: whose versions.
         known: the versions that the plan has taken into account.
         removed: those of them that go.
         branch_manifests: the branches' versions that the plan has taken into account.
@@ -45,14 +42,15 @@ class Guard:
 
     def __init__(
         self,
-        log: VersionLog,
+        line: Line,
         *,
         known: Iterable[int],
         removed: Iterable[ManifestName],
         branch_manifests: Iterable[BranchManifest],
     ) -> None:
         """Nothing is read."""
-        self._log = log
+        self._line = line
+        self._log = line.log
         self._known = set(known)
         self._removed = {name.version: name for name in removed}
         self._branch_manifests = set(branch_manifests)
@@ -85,7 +83,7 @@ class Guard:
             CorruptDataError: a new manifest, a tag or a branch cannot be read: nothing more may be removed.
             StorageError: the outside world failed.
         """
-        for tag, version in tagged_versions(self._log).items():
+        for tag, version in tagged_versions(self._line).items():
             self._ask_for(version, f"tag {tag!r}")
         self._look_at_branches()
         # Last: what a restored version names is in the new manifest, whatever was spared or removed before.
@@ -95,11 +93,8 @@ class Guard:
                 self._look_at_version(name)
 
     def _look_at_branches(self) -> None:
-        prefix = self._log.store.join(self._log.root, BRANCH_ROOTS_DIRECTORY)
-        listed = self._log.store.list_recursive(prefix)
-        found = branch_manifests(relative_path(self._log.root, info.path) for info in listed)
-        new = found - self._branch_manifests
-        for branch in read_branches(self._log, new):
+        new = manifests_of_others(self._line) - self._branch_manifests
+        for branch in read_branches(self._line, new):
             if branch.held:
                 self._look_at_branch(branch)
         self._branch_manifests |= new

@@ -10,6 +10,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from lance_core.api.branch_removal import nested_roots
+from lance_core.api.cleanup.branches import Line
 from lance_core.api.cleanup.classification import ClassifiedPath, Classifier, PathState
 from lance_core.api.cleanup.guard import Guard
 from lance_core.api.cleanup.inventory import list_files
@@ -23,7 +25,7 @@ from lance_core.api.cleanup.records import (
     FileKind,
 )
 from lance_core.api.cleanup.removal import Removal, figures
-from lance_core.errors import InvalidCleanupError, NotSupportedError
+from lance_core.errors import InvalidCleanupError
 from lance_core.table.paths import (
     BLOBS_DIRECTORY,
     DATA_DIRECTORY,
@@ -32,6 +34,7 @@ from lance_core.table.paths import (
     REUSE_MAPS_DIRECTORY,
     TRANSACTIONS_DIRECTORY,
     VERSIONS_DIRECTORY,
+    is_detached_version,
 )
 
 if TYPE_CHECKING:
@@ -77,6 +80,7 @@ class CleanupPlan:
         paths: every file below the root, ordered by path.
         referenced_branches: branches that go back to versions which the terms select.
         branch_manifests: the branches' versions that were taken into account.
+        branch: the branch that the table is; empty for the main line.
     """
 
     log: VersionLog
@@ -88,6 +92,7 @@ class CleanupPlan:
     paths: tuple[ClassifiedPath, ...]
     referenced_branches: tuple[CleanupReferencedBranch, ...] = ()
     branch_manifests: frozenset[BranchManifest] = frozenset()
+    branch: str = ""
 
     @property
     def removable(self) -> list[ClassifiedPath]:
@@ -167,7 +172,7 @@ class CleanupPlan:
             StorageError: the outside world failed in a way that leaves open what is referred to.
         """
         guard = Guard(
-            self.log,
+            Line.of(self.log, self.branch),
             known={*self.kept_versions, *(name.version for name in self.removed_versions)},
             removed=self.removed_versions,
             branch_manifests=self.branch_manifests,
@@ -198,7 +203,7 @@ def plan_cleanup(dataset: LanceDataset, policy: CleanupPolicy, *, now_ns: int | 
         InvalidCleanupError: a tagged version fulfils the terms, and the policy does not want that.
         CorruptDataError: a manifest, a tag or a branch cannot be read, so that it is open what is referred to.
         UnsupportedFeatureFlagError: a version needs a feature that this library does not have.
-        NotSupportedError: the dataset is a branch.
+        NotSupportedError: the dataset is a branch whose record does not tell where it comes from.
         StorageError: the outside world failed.
     """
     return plan_for(dataset.log, dataset.manifest, policy, now_ns=now_ns)
@@ -206,14 +211,23 @@ def plan_cleanup(dataset: LanceDataset, policy: CleanupPolicy, *, now_ns: int | 
 
 def plan_for(log: VersionLog, manifest: Manifest, policy: CleanupPolicy, *, now_ns: int | None = None) -> CleanupPlan:
     """:func:`plan_cleanup` for the version of a manifest."""
-    branch = manifest.message.branch
-    if branch:
-        raise NotSupportedError(f"{log.root} is branch {branch!r}: branches are not cleaned up", branch=branch)
+    if is_detached_version(manifest.version):
+        raise InvalidCleanupError(
+            f"{log.root}: version {manifest.version} is detached, so that it is open which versions are newer; clean "
+            "up from a handle on a version of the lineage",
+            version=manifest.version,
+        )
+    line = Line.of(log, manifest.message.branch)
     now_ns = time.time_ns() if now_ns is None else now_ns
     # Files first, versions after: what is committed in between is known, and its files are no candidates.
     files = list_files(log)
-    survey = survey_versions(log, policy, read_version=manifest.version, files=files, now_ns=now_ns)
-    classifier = Classifier(survey, delete_unverified=policy.delete_unverified, now=now_ns / 1e9)
+    survey = survey_versions(line, policy, read_version=manifest.version, files=files, now_ns=now_ns)
+    classifier = Classifier(
+        survey,
+        delete_unverified=policy.delete_unverified,
+        now=now_ns / 1e9,
+        nested_roots=nested_roots(file.path for file in files) if line.branch else (),
+    )
     return CleanupPlan(
         log=log,
         policy=policy,
@@ -227,6 +241,7 @@ def plan_for(log: VersionLog, manifest: Manifest, policy: CleanupPolicy, *, now_
             for branch in survey.referenced_branches
         ),
         branch_manifests=survey.branch_manifests,
+        branch=line.branch,
     )
 
 

@@ -12,7 +12,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from lance_core.api.cleanup.branches import BranchManifest, BranchRoot, branch_manifests, read_branches
+from lance_core.api.cleanup.branches import (
+    BranchManifest,
+    BranchRoot,
+    Line,
+    branch_manifests,
+    manifests_of_others,
+    read_branches,
+)
 from lance_core.api.cleanup.ownership import owner_of, owners_of
 from lance_core.errors import DatasetNotFoundError, InvalidCleanupError, VersionNotFoundError
 from lance_core.table.feature_flags import require_writable
@@ -66,12 +73,12 @@ class Survey:
 
 
 def survey_versions(
-    log: VersionLog, policy: CleanupPolicy, *, read_version: int, files: Sequence[StoredFile], now_ns: int
+    line: Line, policy: CleanupPolicy, *, read_version: int, files: Sequence[StoredFile], now_ns: int
 ) -> Survey:
     """Read all manifests and decide about the versions.
 
     Args:
-        log: the versions.
+        line: whose versions.
         policy: which may go.
         read_version: the version of the handle; it stays, and so do all newer ones.
         files: what is stored, listed before this call: so a file is never newer than what is known about it.
@@ -83,12 +90,13 @@ def survey_versions(
         UnsupportedFeatureFlagError: a manifest needs a feature that this library does not have.
         DatasetNotFoundError: there is no version any more.
     """
-    found = branch_manifests(file.path for file in files)
-    branches = tuple(read_branches(log, found))
+    log = line.log
+    found = manifests_of_others(line) if line.branch else branch_manifests(file.path for file in files)
+    branches = tuple(read_branches(line, found))
     names = log.newer_than(0)
     if not names:
         raise DatasetNotFoundError(f"there is no dataset at {log.root}", path=log.root)
-    tags = tagged_versions(log)
+    tags = tagged_versions(line)
     stored = {owner_of(file.path) for file in files}
     reader = _VersionReader(
         rule=policy.rule([name.version for name in names], now_ns),
@@ -103,13 +111,16 @@ def survey_versions(
     return reader.survey(branches, frozenset(found))
 
 
-def tagged_versions(log: VersionLog) -> dict[str, int]:
-    """Tag → version, for the tags of the main line.
+def tagged_versions(line: Line) -> dict[str, int]:
+    """Tag → version, for the tags of a line.
 
     Raises:
         CorruptDataError: a tag cannot be read.
     """
-    return {name: tag.version for name, tag in list_tags(log.store, log.root).items() if tag.is_on_main_line}
+    tags = list_tags(line.main.store, line.main.root)
+    return {
+        name: tag.version for name, tag in tags.items() if ("" if tag.is_on_main_line else tag.branch) == line.branch
+    }
 
 
 class _VersionReader:

@@ -9,7 +9,7 @@ as long as no value lies under a null.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +24,7 @@ from lance_core.file.v0_1.page_writer import PageWriter
 from lance_core.file.v0_1.row_groups import RowGroups
 from lance_core.file.v0_1.statistics import statistics_record
 from lance_core.file.writer import WrittenFile
+from lance_core.file.writer_state import WriterState
 from lance_core.proto import pb_file
 from lance_core.schema.convert import fields_to_proto
 from lance_core.schema.storable import check_storable
@@ -31,7 +32,6 @@ from lance_core.versions import LanceFileVersion
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from types import TracebackType
 
     from lance_core.io.object_store import WriteStream
     from lance_core.schema.field import Schema
@@ -43,7 +43,7 @@ _FLUSH_BYTES: Final = 1024 * 1024
 """Pages are handed to the stream together when they have so many bytes."""
 
 
-class LegacyFileWriter:
+class LegacyFileWriter(WriterState):
     """Writes one data file of format 0.1. Not safe for use by several threads at once.
 
     Leaving the ``with`` block without :meth:`finish` aborts.
@@ -163,20 +163,6 @@ class LegacyFileWriter:
         self._groups = RowGroups(1)
         self._pages.parts = []
         self._stream.abort()
-
-    def __enter__(self) -> Self:
-        """Return self."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Abort, which does nothing after :meth:`finish`."""
-        self.abort()
-
-    def _require_open(self) -> None:
-        if not self._is_open:
-            raise InvalidInputError("the file writer is finished, aborted, or failed before")
 
     def _write_groups(self, columns: list[pa.Array]) -> None:
         """Write rows that begin with a group; the last one may have fewer rows."""

@@ -1,8 +1,7 @@
-"""CarriedOperation: an operation that this library reads and names but cannot execute.
+"""CarriedOperation: an operation from a newer release than the definitions here.
 
-Versions that other writers committed carry any of the sixteen operations. Conflict checks need to know which one and
-some of its content, so the message is kept whole. An operation from a newer release than the definitions here has no
-name; it counts as a conflict for every commit that was planned before it.
+It has no name and no content that could be understood. It counts as a conflict for every commit that was planned before
+it, and cannot be committed itself.
 
 Source: ``lance.table.Transaction.operation``.
 """
@@ -15,8 +14,6 @@ from typing import TYPE_CHECKING, Final
 from lance_core.errors import NotSupportedError
 
 if TYPE_CHECKING:
-    from google.protobuf.message import Message
-
     from lance_core.table.manifest import Manifest
     from lance_core.table.manifest_draft import ManifestDraft
 
@@ -28,15 +25,13 @@ UNKNOWN_ARM: Final = "unknown"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CarriedOperation:
-    """An operation of another kind.
+    """An operation that is not known.
 
     Attributes:
-        arm: the name of its field in the message, or ``UNKNOWN_ARM``.
-        message: its content; None for an unknown one.
+        arm: ``UNKNOWN_ARM``.
     """
 
-    arm: str
-    message: Message | None = None
+    arm: str = UNKNOWN_ARM
 
     def apply(self, current: Manifest) -> ManifestDraft:
         """Always refuse.

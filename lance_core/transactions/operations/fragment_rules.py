@@ -10,15 +10,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lance_core.errors import InvalidInputError, SchemaMismatchError
+from lance_core.table.paths import is_plain_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from lance_core.schema.field import Schema
     from lance_core.table.data_file import DataFile
     from lance_core.table.fragment import Fragment
     from lance_core.versions import LanceFileVersion
 
-__all__ = ["check_new_fragments"]
+__all__ = ["check_file", "check_new_fragments", "check_stored_fields"]
 
 
 def check_new_fragments(
@@ -27,7 +29,7 @@ def check_new_fragments(
     field_ids: set[int],
     base_ids: set[int],
     file_version: LanceFileVersion,
-    carries_row_ids: bool = False,
+    carries_row_ids: bool | None = False,
 ) -> None:
     """Check fragments that are about to become part of a table.
 
@@ -36,7 +38,7 @@ def check_new_fragments(
         field_ids: every field of the schema that they will belong to.
         base_ids: the ids of the table's base paths.
         file_version: that of the table; files of all versions but 0.1 mix.
-        carries_row_ids: True for rows that have ids already and must bring them along.
+        carries_row_ids: True for rows that have ids already and must bring them along; None when they may.
 
     Raises:
         InvalidInputError: a fragment is incomplete, or carries what only a committed fragment may carry.
@@ -47,14 +49,14 @@ def check_new_fragments(
         _check_is_new(fragment, where, carries_row_ids=carries_row_ids)
         seen: set[int] = set()
         for file in fragment.files:
-            _check_file(file, where, field_ids=field_ids, base_ids=base_ids, file_version=file_version)
+            check_file(file, where, field_ids=field_ids, base_ids=base_ids, file_version=file_version)
             repeated = seen.intersection(file.live_field_ids)
             if repeated:
                 raise InvalidInputError(f"{where}: field {min(repeated)} is stored in two data files", path=file.path)
             seen.update(file.live_field_ids)
 
 
-def _check_is_new(fragment: Fragment, where: str, *, carries_row_ids: bool) -> None:
+def _check_is_new(fragment: Fragment, where: str, *, carries_row_ids: bool | None) -> None:
     if not fragment.message.files:
         raise InvalidInputError(f"{where} has no data files")
     if fragment.physical_rows < 1:
@@ -63,7 +65,7 @@ def _check_is_new(fragment: Fragment, where: str, *, carries_row_ids: bool) -> N
         raise InvalidInputError(
             f"{where} carries a deletion file; its name would not follow the id that the fragment gets"
         )
-    if fragment.has_row_ids and not carries_row_ids:
+    if fragment.has_row_ids and carries_row_ids is False:
         raise InvalidInputError(f"{where} carries row ids; they are given at commit")
     if carries_row_ids and not fragment.has_row_ids:
         raise InvalidInputError(f"{where} carries no row ids; its rows have some")
@@ -71,7 +73,44 @@ def _check_is_new(fragment: Fragment, where: str, *, carries_row_ids: bool) -> N
         raise InvalidInputError(f"{where} carries data overlays")
 
 
-def _check_file(
+def check_stored_fields(
+    fragment: Fragment, schema: Schema, *, base_ids: set[int], file_version: LanceFileVersion
+) -> None:
+    """Check an existing fragment whose data files have changed.
+
+    Args:
+        fragment: as it is to become.
+        schema: of the table then.
+        base_ids: the ids of the table's base paths.
+        file_version: that of the table.
+
+    Raises:
+        InvalidInputError: a field is in two files, or a file is malformed.
+        SchemaMismatchError: a field that must not be null is not stored.
+    """
+    where = f"fragment {fragment.id}"
+    field_ids = set(schema.field_ids())
+    seen: set[int] = set()
+    for file in fragment.files:
+        if not file.live_field_ids:
+            # Dropped by the commit, or hidden columns only.
+            continue
+        # What was in the table before may hold dropped fields only.
+        allowed = field_ids.union(file.live_field_ids)
+        check_file(file, where, field_ids=allowed, base_ids=base_ids, file_version=file_version)
+        repeated = seen.intersection(file.live_field_ids)
+        if repeated:
+            raise InvalidInputError(f"{where}: field {min(repeated)} is stored in two data files", path=file.path)
+        seen.update(file.live_field_ids)
+    required = (leaf for top in schema.fields if not top.nullable for leaf in top.leaves() if not leaf.nullable)
+    missing = next((leaf for leaf in required if leaf.id not in seen), None)
+    if missing is not None:
+        raise SchemaMismatchError(
+            f"{where} does not store field {missing.name!r} (id {missing.id}), which is not nullable", field=missing.id
+        )
+
+
+def check_file(
     file: DataFile,
     where: str,
     *,
@@ -79,6 +118,7 @@ def _check_file(
     base_ids: set[int],
     file_version: LanceFileVersion,
 ) -> None:
+    """Check the record of a data file; arguments and errors as for :func:`check_new_fragments`."""
     what = f"{where}: data file {file.path}"
     live = file.live_field_ids
     if len(set(live)) != len(live):
@@ -95,6 +135,8 @@ def _check_file(
             expected=file_version.value,
             found=file.file_version.value,
         )
+    if not is_plain_path(file.path):
+        raise InvalidInputError(f"{where}: data file {file.path!r:.200} would not lie in its base", path=file.path)
     if file.base_id is not None and file.base_id not in base_ids:
         raise InvalidInputError(f"{what} lies in base path {file.base_id}, the table has {sorted(base_ids)}")
     if field_ids.isdisjoint(live):

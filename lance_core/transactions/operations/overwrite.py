@@ -76,13 +76,12 @@ class Overwrite:
 
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
-            NotSupportedError: the table never uses a field id again, or the files are of format 0.1 and it has held
-                files of several versions.
+            NotSupportedError: the table never uses a field id again and the schema does, or the files are of format 0.1
+                and it has held files of several versions.
             InvalidInputError: a fragment does not fit, or base paths are given for a table that exists.
         """
         require_writable(current.message)
-        if current.message.HasField("max_allocated_field_id"):
-            raise NotSupportedError("overwriting a table that never uses a field id again is not supported")
+        self._check_field_ids(current)
         if self.initial_bases and current.version > 0:
             raise InvalidInputError("initial_bases can only be given when the table is created")
         draft = ManifestDraft(current)
@@ -105,6 +104,17 @@ class Overwrite:
         draft.drop_fragments()
         draft.drop_indices()
         draft.replace_schema(fields_to_proto(self.schema), self.schema.metadata)
+        draft.count_field_ids()
         draft.update_config(self.config_upserts)
         draft.append_fragments(self.fragments)
         return draft
+
+    def _check_field_ids(self, current: Manifest) -> None:
+        """Every field is a new one where ids are never used again."""
+        if not current.message.HasField("max_allocated_field_id"):
+            return
+        highest = current.message.max_allocated_field_id
+        if min(self.schema.field_ids(), default=highest + 1) <= highest:
+            raise NotSupportedError(
+                f"the table never uses a field id again; overwriting it needs a schema whose ids are above {highest}"
+            )

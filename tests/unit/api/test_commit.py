@@ -12,6 +12,7 @@ from lance_core.errors import (
     DatasetNotFoundError,
     IncompatibleTransactionError,
     InvalidInputError,
+    InvalidTypeError,
     NotFoundError,
     NotSupportedError,
     RetryableCommitConflictError,
@@ -100,7 +101,7 @@ def test_arguments_are_checked(table: str) -> None:
     with pytest.raises(InvalidInputError, match="uuid"):
         LanceDataset.commit(table, Transaction(1, operation, uuid="mine"))
     with pytest.raises(NotSupportedError, match="detached"):
-        LanceDataset.commit(table, operation, read_version=1, detached=True)
+        LanceDataset.commit(table, LanceOperation.Overwrite(ROWS.schema, []), detached=True)
     with pytest.raises(NotSupportedError, match="delete"):
         LanceDataset.commit(table, LanceOperation.Other("delete"), read_version=1)
     assert lance_core.dataset(table).latest_version == 1
@@ -216,9 +217,12 @@ def test_rows_are_not_added_twice(table: str) -> None:
         _append(table, fragment, read_version=1)
 
 
-def test_base_paths_cannot_be_given(table: str) -> None:
+def test_base_paths_are_those_of_a_new_table(table: str) -> None:
     operation = LanceOperation.Overwrite(ROWS.schema, [], initial_bases=[object()])
-    with pytest.raises(NotSupportedError, match="initial_bases"):
+    with pytest.raises(InvalidTypeError, match="DatasetBasePath"):
+        LanceDataset.commit(table, operation)
+    operation = LanceOperation.Overwrite(ROWS.schema, [], initial_bases=[lance_core.DatasetBasePath("/a")])
+    with pytest.raises(InvalidInputError, match="initial_bases"):
         LanceDataset.commit(table, operation)
 
 

@@ -1,9 +1,14 @@
 """Operations as users write them, and what the core makes of them."""
 
+import copy
+import pickle
 import uuid
+from dataclasses import replace
+from datetime import UTC, datetime
 
 import pyarrow as pa
 import pytest
+from pyroaring import BitMap
 
 import lance_core
 from lance_core import LanceOperation, Transaction
@@ -20,6 +25,19 @@ DELETED = fragment_from_record(
     fragment().with_deletion(pb_table.DeletionFile(id=5, read_version=1, num_deleted_rows=2))
 )
 Map = LanceOperation.UpdateMap
+INDEX = lance_core.Index(
+    "0a0a1125-4d7a-4dce-b606-fa1f77c2725a",
+    "x",
+    [0, 1],
+    7,
+    {1, 4},
+    2,
+    datetime(2026, 1, 2, 3, 4, 5, 678000, tzinfo=UTC),
+    0,
+    [lance_core.IndexFile("page.lance", 12)],
+    ("/lance.table.BTreeIndexDetails", b"\x00"),
+    [1],
+)
 
 
 @pytest.mark.parametrize(
@@ -36,6 +54,33 @@ Map = LanceOperation.UpdateMap
             [],
             [LanceOperation.RewrittenIndex(str(uuid.uuid4()), str(uuid.uuid4()), "/lance.table.X", b"\x00\x01", 3)],
         ),
+        LanceOperation.Update([3], [DELETED], [FRAGMENT], [], [1], "rewrite_rows"),
+        LanceOperation.Update(
+            updated_fragments=[DELETED],
+            fields_modified=[1],
+            update_mode="rewrite_columns",
+            updated_fragment_offsets={0: BitMap([1]).serialize()},
+            inserted_rows=b"\x0a\x01\x00\x12\x00",
+            compacted_sstables=[("767a1125-4d7a-4dce-b606-fa1f77c2725a", 4)],
+        ),
+        LanceOperation.Merge([FRAGMENT], SCHEMA, True),
+        LanceOperation.Project(SCHEMA),
+        LanceOperation.CreateIndex([INDEX], [lance_core.Index(INDEX.uuid, "y", [], 1, set(), 0)]),
+        LanceOperation.DataReplacement([LanceOperation.DataReplacementGroup(4, FRAGMENT.files[0])]),
+        LanceOperation.DataOverlay(
+            [
+                LanceOperation.DataOverlayGroup(
+                    4,
+                    [
+                        LanceOperation.DataOverlayFile(FRAGMENT.files[0], [1, 5]),
+                        LanceOperation.DataOverlayFile(FRAGMENT.files[0], [[1], [2, 3]], 7),
+                    ],
+                )
+            ]
+        ),
+        LanceOperation.Clone(True, None, 4, "/x", "b"),
+        LanceOperation.UpdateBases([lance_core.DatasetBasePath("/x", "n", True, 4), lance_core.DatasetBasePath("/y")]),
+        LanceOperation.UpdateMemWalState([("767a1125-4d7a-4dce-b606-fa1f77c2725a", 4)]),
         LanceOperation.UpdateConfig(),
         LanceOperation.UpdateConfig(
             Map({"a": "1", "b": None}), Map({}, replace=True), Map({"c": "2"}), {3: Map({"d": None})}
@@ -90,6 +135,27 @@ _ID = "0" * 32
         (LanceOperation.UpdateConfig(field_metadata_updates={2**31: Map({})}), InvalidInputError),
         (LanceOperation.UpdateConfig(Map(["a"])), InvalidTypeError),
         (LanceOperation.UpdateConfig(field_metadata_updates={"a": Map({})}), InvalidTypeError),
+        (LanceOperation.Update(update_mode="both"), InvalidInputError),
+        (LanceOperation.Update(removed_fragment_ids=[-1]), InvalidInputError),
+        (LanceOperation.Update(fields_modified=["a"]), InvalidTypeError),
+        (LanceOperation.Update(updated_fragment_offsets={0: "x"}), InvalidTypeError),
+        (LanceOperation.Update(inserted_rows=b"\xff"), InvalidInputError),
+        (LanceOperation.Update(compacted_sstables=[("x", 1)]), InvalidInputError),
+        (LanceOperation.Update(compacted_sstables=[3]), InvalidInputError),
+        (LanceOperation.Merge([], None), InvalidInputError),
+        (LanceOperation.CreateIndex([replace(INDEX, uuid="x")], []), InvalidInputError),
+        (LanceOperation.CreateIndex(["x"], []), InvalidTypeError),
+        (LanceOperation.CreateIndex([replace(INDEX, fragment_ids=[2**32])], []), InvalidInputError),
+        (LanceOperation.CreateIndex([], [replace(INDEX, name=3)]), InvalidTypeError),
+        (LanceOperation.UpdateBases(["/x"]), InvalidTypeError),
+        (LanceOperation.Clone(True, None, 0, "/x", None), InvalidInputError),
+        (LanceOperation.Clone(True, 3, 1, "/x", None), InvalidTypeError),
+        (
+            LanceOperation.DataOverlay(
+                [LanceOperation.DataOverlayGroup(4, [LanceOperation.DataOverlayFile(FRAGMENT.files[0], [1, 1])])]
+            ),
+            InvalidInputError,
+        ),
         (
             LanceOperation.Rewrite([], [LanceOperation.RewrittenIndex("x", _ID, "", b"", 1)]),
             InvalidInputError,
@@ -109,3 +175,21 @@ def test_numbers_that_do_not_fit_the_message_are_input_errors(uri: str) -> None:
         with pytest.raises(InvalidInputError):
             lance_core.LanceDataset.commit(uri, operation, read_version=1)
     assert lance_core.dataset(uri).version == 1
+
+
+def test_an_arrow_schema_of_a_merge_gets_ids_in_order_and_a_warning() -> None:
+    with pytest.warns(DeprecationWarning, match="field ids"):
+        operation = LanceOperation.Merge([FRAGMENT], pa.schema([("a", pa.int64()), ("b", pa.string())]))
+    core = transaction_to_core(Transaction(1, operation)).operation
+    assert core.schema.field_ids() == [0, 1]
+
+
+def test_base_paths_are_values() -> None:
+    base = lance_core.DatasetBasePath("/x", "n", True, 4)
+    assert copy.copy(base) == pickle.loads(pickle.dumps(base)) == base
+    assert base != lance_core.DatasetBasePath("/x", "n", True)
+    assert len({base, copy.copy(base)}) == 1
+    assert repr(base) == "DatasetBasePath('/x', name='n', is_dataset_root=True, id=4)"
+    for arguments in ((3,), ("/x", 3), ("",), ("/x", None, False, -1)):
+        with pytest.raises(InvalidInputError):
+            lance_core.DatasetBasePath(*arguments)

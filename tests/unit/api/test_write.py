@@ -369,9 +369,6 @@ def test_groups_have_rows(uri: str, max_rows_per_group: int) -> None:
     "arguments",
     [
         {"progress": object()},
-        {"target_bases": ["x"]},
-        {"target_all_bases": True},
-        {"initial_bases": [object()]},
         {"namespace_client": object()},
         {"session": object()},
     ],

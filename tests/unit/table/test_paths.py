@@ -34,7 +34,7 @@ def test_v2_names_parse_back_and_sort_newest_first(version: int) -> None:
         assert manifest_name(version) < manifest_name(version - 1)
 
 
-@pytest.mark.parametrize("version", [0, -1, 2**63])
+@pytest.mark.parametrize("version", [0, -1, 2**64])
 def test_numbers_that_are_no_version_have_no_name(version: int) -> None:
     with pytest.raises(InvalidInputError):
         manifest_name(version)

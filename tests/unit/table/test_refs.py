@@ -4,7 +4,7 @@ import pytest
 
 from lance_core.errors import CorruptDataError, InvalidInputError, InvalidRefError, InvalidTypeError
 from lance_core.io.memory_store import MemoryStore
-from lance_core.table.refs import BranchRecord, TagRecord, check_tag_name, list_branches, list_tags, tag_path
+from lance_core.table.refs import TagRecord, check_tag_name, list_tags, tag_path
 
 SECOND = 1_000_000_000
 
@@ -84,24 +84,3 @@ def test_only_json_files_directly_inside_are_listed() -> None:
     store.put("t/_refs/tags/sub/c.json", b"x")
     store.put("t/_refs/tags/.tmpd", b"x")
     assert list(list_tags(store, "t")) == ["a", "b"]
-
-
-@pytest.mark.parametrize(
-    ("document", "forked_from"),
-    [
-        ('{"parentVersion": 3, "identifier": {"version_mapping": [[2, "x"], [3, "y"]]}, "parentBranch": "b"}', 2),
-        ('{"parentVersion": 3}', 3),
-        ('{"parentVersion": 3, "parentBranch": "b"}', None),
-        ('{"parentVersion": 3, "identifier": {"version_mapping": [[0, "x"]]}}', 3),
-        ('{"parentVersion": 3, "identifier": 7}', 3),
-    ],
-)
-def test_where_a_branch_goes_back_to(document: str, forked_from: int | None) -> None:
-    store = MemoryStore()
-    store.put("t/_refs/branches/x%2Fy.json", document.encode())
-    assert list_branches(store, "t") == {"x/y": BranchRecord(name="x/y", forked_from=forked_from)}
-
-
-def test_a_damaged_branch_is_named() -> None:
-    with pytest.raises(CorruptDataError, match=r"b\.json: parentVersion must be a whole number, found None"):
-        BranchRecord.parse("b", b"{}", "b.json")

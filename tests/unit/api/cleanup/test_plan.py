@@ -21,7 +21,6 @@ from lance_core.errors import (
     CorruptDataError,
     DatasetNotFoundError,
     InvalidTypeError,
-    NotSupportedError,
     StorageError,
     UnsupportedFeatureFlagError,
     VersionNotFoundError,
@@ -127,10 +126,9 @@ def test_manifests_are_read_once_and_go_last(
     ]
 
 
-def test_a_branch_is_refused(dataset: lance_core.LanceDataset, store: CountingStore) -> None:
+def test_a_copy_of_a_branch_is_a_table_of_its_own(dataset: lance_core.LanceDataset, store: CountingStore) -> None:
     _change(store, 4, lambda message: setattr(message, "branch", "b"))
-    with pytest.raises(NotSupportedError, match="branch 'b'"):
-        lance_core.dataset(dataset.uri).cleanup_old_versions(timedelta(0))
+    assert lance_core.dataset(dataset.uri).cleanup_old_versions(timedelta(0)).old_versions == 3
 
 
 @pytest.mark.parametrize("flag", [FeatureFlag.MANAGED_BLOBS, FeatureFlag.FRAGMENT_REUSE_FILES, 1 << 40])

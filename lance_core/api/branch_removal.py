@@ -1,0 +1,58 @@
+"""Removing the root of a branch: its own files, and none of the branches whose names go on from its name.
+
+``tree/a`` and ``tree/a/b`` may both be roots. Versions go first: what is left of a removal that died is no table.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from typing import TYPE_CHECKING, Final
+
+from lance_core.table.branches import branch_root
+from lance_core.table.paths import VERSIONS_DIRECTORY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from lance_core.table.version_log import VersionLog
+
+__all__ = ["nested_roots", "remove_branch_root"]
+
+_VERSIONS_BELOW: Final = f"/{VERSIONS_DIRECTORY}/"
+
+
+def nested_roots(paths: Iterable[str]) -> tuple[str, ...]:
+    """The roots, each with a slash at its end, that lie below a root, by the paths of all files below it."""
+    return tuple({f"{path.partition(_VERSIONS_BELOW)[0]}/" for path in paths if _VERSIONS_BELOW in path})
+
+
+def remove_branch_root(main: VersionLog, branch: str) -> None:
+    """Remove the files of a branch.
+
+    Args:
+        main: the versions of the main line.
+        branch: its name.
+
+    Raises:
+        StorageError: the outside world failed; calling it again goes on.
+    """
+    store = main.store
+    root = branch_root(store, main.root, branch)
+    paths = [info.path[len(root) :].lstrip("/") for info in store.list_recursive(root)]
+    others = nested_roots(paths)
+    own = [path for path in paths if not path.startswith(others)]
+    for path in sorted(own, key=lambda path: (not path.startswith(f"{VERSIONS_DIRECTORY}/"), path)):
+        store.delete(store.join(root, *path.split("/")))
+    directories = {parent for path in own for parent in _parents(path)}
+    for directory in sorted(directories, key=len, reverse=True):
+        store.remove_empty_directory(store.join(root, *directory.split("/")))
+    names = branch.split("/")
+    for depth in range(len(names), 0, -1):
+        store.remove_empty_directory(branch_root(store, main.root, "/".join(names[:depth])))
+
+
+def _parents(path: str) -> list[str]:
+    parents = []
+    while path := posixpath.dirname(path):
+        parents.append(path)
+    return parents

@@ -1,0 +1,286 @@
+"""Branches: lines of versions beside the main one, which share its files until they write their own.
+
+A branch is a shallow clone below ``tree/`` of the main root. It is made manifest first, record second: two writers are
+told apart by the record, which only one of them creates. A writer that dies in between leaves versions without a
+record; making the same branch of the same version again completes them, deleting the branch removes them.
+
+Names, arguments and results follow the reference, which does neither.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, TypedDict
+
+from lance_core.api.branch_removal import remove_branch_root
+from lance_core.api.cloning import clone_version
+from lance_core.api.references import main_line, open_version
+from lance_core.errors import (
+    AlreadyExistsError,
+    InvalidInputError,
+    InvalidTypeError,
+    NotFoundError,
+    NotSupportedError,
+    RefAlreadyExistsError,
+    RefConflictError,
+    RefNotFoundError,
+    VersionNotFoundError,
+)
+from lance_core.io.object_store import PutOutcome
+from lance_core.table.branches import (
+    BranchRecord,
+    Fork,
+    branch_at,
+    branch_path,
+    branch_root,
+    check_branch_name,
+    list_branches,
+)
+from lance_core.table.commit_protocols.external import ExternalCommit
+from lance_core.table.refs import list_tags
+from lance_core.transactions.history import read_transaction
+from lance_core.transactions.operations.clone import Clone
+
+if TYPE_CHECKING:
+    import builtins
+
+    from lance_core.api.references import Reference
+    from lance_core.table.manifest import Manifest
+    from lance_core.table.version_log import VersionLog
+
+__all__ = ["Branch", "Branches"]
+
+_ORDERS: Final = ("asc", "desc")
+
+
+class Branch(TypedDict):
+    """One branch.
+
+    Attributes:
+        parent_branch: the branch that it was made from; None for the main line.
+        branch_identifier: the way from the main line: versions that forks were made from, and identities of the forks.
+        parent_version: the version that it was made from.
+        create_at: seconds since the epoch.
+        manifest_size: bytes of its first manifest.
+        metadata: texts of the user.
+    """
+
+    parent_branch: str | None
+    branch_identifier: list[tuple[int, str]]
+    parent_version: int
+    create_at: int
+    manifest_size: int
+    metadata: dict[str, str]
+
+
+class Branches:
+    """The branches of a dataset.
+
+    Args:
+        log: the versions of one of its lines.
+        manifest: a version of that line.
+    """
+
+    def __init__(self, log: VersionLog, manifest: Manifest) -> None:
+        """Nothing is read."""
+        self._line = log
+        self._manifest = manifest
+        self._main = main_line(log, manifest.message.branch)
+
+    def list(self) -> dict[str, Branch]:
+        """All branches by name.
+
+        Raises:
+            CorruptDataError: a file among the branches is none.
+        """
+        return {name: _branch(record) for name, record in self._records().items()}
+
+    def list_ordered(self, order: str | None = None) -> builtins.list[tuple[str, Branch]]:
+        """All branches ordered by the version that they were made from; those of one version by name.
+
+        Args:
+            order: "asc" or "desc"; None for "desc".
+
+        Raises:
+            InvalidInputError: another order.
+            InvalidTypeError: it is no text.
+            CorruptDataError: a file among the branches is none.
+        """
+        if order is not None and not isinstance(order, str):
+            raise InvalidTypeError(f"order must be a text, found {order!r}", argument="order")
+        if order not in (None, *_ORDERS):
+            raise InvalidInputError(f"invalid sort order {order!r}; valid values are: {', '.join(_ORDERS)}")
+        sign = 1 if order == "asc" else -1
+        return sorted(self.list().items(), key=lambda item: (sign * item[1]["parent_version"], item[0]))
+
+    def create(
+        self, branch: str, reference: Reference = None, *, root_uri: str, storage_options: dict[str, str] | None = None
+    ) -> tuple[VersionLog, Manifest]:
+        """Make a branch; see ``LanceDataset.create_branch``.
+
+        Args:
+            branch: its name.
+            reference: the version to make it from; None for that of this handle.
+            root_uri: of the main root, as manifests record it.
+            storage_options: credentials and settings of the store.
+
+        Returns:
+            The new line and its first version.
+        """
+        check_branch_name(branch)
+        records = self._records()
+        if branch in records:
+            raise RefAlreadyExistsError(f"branch {branch!r} already exists", branch=branch)
+        source_line, source = self._source(reference)
+        parent = branch_at(source_line.store, self._main.root, source_line.root)
+        target = self._main.at(branch_root(self._main.store, self._main.root, branch))
+        clone = Clone(
+            is_shallow=True,
+            ref_name=parent or None,
+            ref_version=source.version,
+            ref_path=branch_root(self._main.store, root_uri, parent) if parent else root_uri,
+            branch_name=branch,
+        )
+        try:
+            manifest = clone_version(target, clone, source, storage_options)
+        except AlreadyExistsError as error:
+            manifest = self._left_behind(target, clone, error)
+        try:
+            self._confirm_source(source_line, source)
+        except VersionNotFoundError:
+            remove_branch_root(self._main, branch)
+            raise
+        above = records[parent].forks if parent in records else ()
+        record = BranchRecord(
+            name=branch,
+            parent=parent or None,
+            parent_version=source.version,
+            forks=(*above, Fork(source.version, uuid.uuid4().hex)),
+            created_at=int(time.time()),
+            manifest_size=_manifest_size(target, manifest),
+        )
+        if self._main.store.put_if_absent(self._path(branch), record.to_json()) is PutOutcome.EXISTS:
+            raise RefAlreadyExistsError(f"branch {branch!r} already exists", branch=branch)
+        self._confirm(target, manifest, branch)
+        return target, manifest
+
+    def delete(self, branch: str) -> None:
+        """Remove a branch: its record, then its files. What a killed create or delete left is removed too.
+
+        Raises:
+            InvalidRefError: no branch may have that name.
+            RefNotFoundError: there is no such branch, and nothing is left of one.
+            RefConflictError: a tag names a version of it, or another branch was made from it.
+            NotSupportedError: an external manifest store has its versions, and never forgets one.
+        """
+        check_branch_name(branch)
+        if isinstance(self._main.protocol, ExternalCommit):
+            raise NotSupportedError(
+                f"{self._main.root}: an external manifest store keeps the versions of branch {branch!r}, so that no "
+                "other of that name could be made",
+                branch=branch,
+            )
+        records = self._records()
+        self._refuse_when_used(branch, records)
+        if branch in records:
+            self._main.store.delete(self._path(branch))
+        elif self._main.at(branch_root(self._main.store, self._main.root, branch)).latest() is None:
+            raise RefNotFoundError(f"branch {branch!r} does not exist", branch=branch)
+        remove_branch_root(self._main, branch)
+
+    def replace_metadata(self, branch: str, metadata: Mapping[str, str]) -> None:
+        """Replace all metadata of a branch.
+
+        Raises:
+            InvalidRefError: no branch may have that name.
+            RefNotFoundError: there is no such branch.
+            InvalidTypeError: it is no mapping, or a key or value is no text.
+        """
+        check_branch_name(branch)
+        texts = _texts(metadata)
+        path = self._path(branch)
+        try:
+            record = BranchRecord.parse(branch, self._main.store.get(path), path)
+        except NotFoundError as error:
+            raise RefNotFoundError(f"branch {branch!r} does not exist", branch=branch) from error
+        self._main.store.put(path, replace(record, metadata=texts).to_json())
+
+    def _records(self) -> dict[str, BranchRecord]:
+        return list_branches(self._main.store, self._main.root)
+
+    def _path(self, branch: str) -> str:
+        return branch_path(self._main.store, self._main.root, branch)
+
+    def _source(self, reference: Reference) -> tuple[VersionLog, Manifest]:
+        if reference is None:
+            return self._line, self._manifest
+        return open_version(self._line, reference, branch=self._manifest.message.branch)
+
+    def _left_behind(self, target: VersionLog, clone: Clone, error: AlreadyExistsError) -> Manifest:
+        """The first version of a branch that was made of the same version and not recorded."""
+        names = target.newer_than(0)
+        if len(names) == 1:
+            with suppress(VersionNotFoundError):
+                manifest = target.read(names[0])
+                made_by = read_transaction(target, manifest)
+                if made_by is not None and made_by.operation == clone:
+                    return manifest
+        raise RefAlreadyExistsError(
+            f"there are versions of a branch {clone.branch_name!r} at {target.root} that no record speaks of; "
+            "branches.delete removes them",
+            branch=clone.branch_name,
+        ) from error
+
+    def _confirm(self, target: VersionLog, manifest: Manifest, branch: str) -> None:
+        """Take the record back when the writer whose versions it completes has given way to another."""
+        names = target.newer_than(0)
+        if not names or names[0].version != manifest.version:
+            self._main.store.delete(self._path(branch))
+            raise RefAlreadyExistsError(f"another writer makes a branch {branch!r}", branch=branch)
+
+    def _confirm_source(self, line: VersionLog, source: Manifest) -> None:
+        """Find out whether a cleanup that did not see the branch yet has removed the version it was made from."""
+        line.read_version(source.version)
+
+    def _refuse_when_used(self, branch: str, records: Mapping[str, BranchRecord]) -> None:
+        tags = [name for name, tag in list_tags(self._main.store, self._main.root).items() if tag.branch == branch]
+        own = records[branch].forks if branch in records else ()
+        children = [
+            name
+            for name, record in records.items()
+            if record.parent == branch or (own and len(record.forks) > len(own) and record.forks[: len(own)] == own)
+        ]
+        if tags or children:
+            raise RefConflictError(
+                f"branch {branch!r} is used by tags {sorted(tags)} and branches {sorted(children)}; delete these first",
+                branch=branch,
+            )
+
+
+def _manifest_size(log: VersionLog, manifest: Manifest) -> int:
+    names = [name for name in log.newer_than(manifest.version - 1) if name.version == manifest.version]
+    return log.store.head(log.path(names[0])).num_bytes if names else 0
+
+
+def _texts(metadata: Mapping[Any, Any]) -> dict[str, str]:
+    if not isinstance(metadata, Mapping):
+        raise InvalidTypeError(f"metadata of a branch must be a mapping, found {metadata!r}", argument="metadata")
+    for key, value in metadata.items():
+        if not isinstance(key, str) or not isinstance(value, str):
+            raise InvalidTypeError(f"metadata of a branch must be texts, found {key!r}: {value!r}")
+    return dict(metadata)
+
+
+def _branch(record: BranchRecord) -> Branch:
+    return Branch(
+        parent_branch=record.parent,
+        branch_identifier=[(fork.version, fork.identity) for fork in record.forks],
+        parent_version=record.parent_version,
+        create_at=record.created_at,
+        manifest_size=record.manifest_size,
+        metadata=dict(record.metadata),
+    )

@@ -1,0 +1,58 @@
+"""Cloning: the first version of a root, made from a version of another.
+
+A shallow clone refers to the files of its source and lives only as long as they do: the source does not know of it, and
+a cleanup there breaks it. A branch is one that the source knows. A deep clone has its own copies.
+
+Source: clones and branches of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lance_core.api.commit import CommitOptions, commit
+from lance_core.errors import AlreadyExistsError, NotSupportedError
+from lance_core.table.paths import ManifestName, is_detached_version
+from lance_core.transactions.transaction import Transaction
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lance_core.table.manifest import Manifest
+    from lance_core.table.version_log import VersionLog
+    from lance_core.transactions.operations.clone import Clone
+
+__all__ = ["clone_version"]
+
+
+def clone_version(
+    target: VersionLog, clone: Clone, source: Manifest, storage_options: Mapping[str, str] | None
+) -> Manifest:
+    """Make the first version of a root.
+
+    Args:
+        target: the versions of the new root; there must be none.
+        clone: what to clone.
+        source: the version that is cloned.
+        storage_options: credentials and settings of the stores.
+
+    Raises:
+        AlreadyExistsError: there is a version, or another writer is making one.
+        NotSupportedError: the source is a detached version.
+        UnsupportedFeatureFlagError: the source needs a feature that this library does not have.
+        StorageError: the outside world failed.
+    """
+    if is_detached_version(source.version):
+        raise NotSupportedError(
+            f"version {source.version} is detached: a clone would have no version of a lineage", version=source.version
+        )
+    options = CommitOptions(create_only=True, storage_options=storage_options, checks_files=False)
+    manifest = commit(target, Transaction(read_version=clone.ref_version, operation=clone), options, known=source)
+    # Clones of different versions do not take the same name: of those that see each other none stays.
+    others = [name.version for name in target.newer_than(0) if name.version != manifest.version]
+    if others:
+        target.store.delete(target.path(ManifestName(manifest.version, manifest.naming)))
+        raise AlreadyExistsError(
+            f"another writer makes a dataset at {target.root}, at version {others[0]}", path=target.root
+        )
+    return manifest

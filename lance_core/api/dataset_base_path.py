@@ -1,0 +1,108 @@
+"""DatasetBasePath: a place outside a dataset's root that holds some of its files, as users write it.
+
+Source: names, arguments and defaults of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from lance_core.errors import InvalidInputError, InvalidTypeError
+from lance_core.proto import pb_table
+
+__all__ = ["DatasetBasePath", "base_path_from_proto", "base_path_to_proto"]
+
+_MAX_U32 = 2**32 - 1
+
+
+class DatasetBasePath:
+    """A root or a directory that data files may live in.
+
+    Args:
+        path: absolute path or URI.
+        name: what writers call it; None for none.
+        is_dataset_root: True when ``data/``, ``_deletions/`` and ``_indices/`` lie below it, False for a directory of
+            data files.
+        id: what the files refer to; None for "give it one at commit".
+    """
+
+    __slots__ = ("_id", "_is_dataset_root", "_name", "_path")
+
+    def __init__(
+        self,
+        path: str,
+        name: str | None = None,
+        is_dataset_root: bool = False,  # the reference's signature
+        id: int | None = None,
+    ) -> None:
+        """Check the arguments.
+
+        Raises:
+            InvalidTypeError: a text is none.
+            InvalidInputError: the path is empty, or the id does not fit into 32 bits.
+        """
+        if not isinstance(path, str) or not isinstance(name, (str, type(None))):  # type: ignore[redundant-expr]  # callers need not be typed
+            raise InvalidTypeError(f"path and name of a base path must be text, found {path!r:.80} and {name!r:.80}")
+        if not path:
+            raise InvalidInputError("the path of a base path is empty")
+        if id is not None and not 0 <= id <= _MAX_U32:
+            raise InvalidInputError(f"base path id {id} does not fit into 32 bits")
+        self._path = path
+        self._name = name
+        self._is_dataset_root = bool(is_dataset_root)
+        self._id = id or 0
+
+    @property
+    def id(self) -> int:
+        """What files refer to; 0 before it has been given."""
+        return self._id
+
+    @property
+    def name(self) -> str | None:
+        """What writers call it."""
+        return self._name
+
+    @property
+    def path(self) -> str:
+        """Absolute path or URI."""
+        return self._path
+
+    @property
+    def is_dataset_root(self) -> bool:
+        """Whether it is laid out like a dataset."""
+        return self._is_dataset_root
+
+    def __eq__(self, other: object) -> bool:
+        """By value."""
+        return isinstance(other, DatasetBasePath) and self._values() == other._values()
+
+    def __hash__(self) -> int:
+        """By value."""
+        return hash(self._values())
+
+    def __repr__(self) -> str:
+        """As it is made."""
+        path, name, is_root, base_id = self._values()
+        return f"DatasetBasePath({path!r}, name={name!r}, is_dataset_root={is_root}, id={base_id})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle by value."""
+        return DatasetBasePath, self._values()
+
+    def _values(self) -> tuple[str, str | None, bool, int]:
+        return self._path, self._name, self._is_dataset_root, self._id
+
+
+def base_path_to_proto(base: DatasetBasePath) -> pb_table.BasePath:
+    """The message of a base path.
+
+    Raises:
+        InvalidTypeError: it is none.
+    """
+    if not isinstance(base, DatasetBasePath):
+        raise InvalidTypeError(f"a base path must be a DatasetBasePath, found {type(base).__name__}")
+    return pb_table.BasePath(id=base.id, name=base.name, is_dataset_root=base.is_dataset_root, path=base.path)
+
+
+def base_path_from_proto(message: pb_table.BasePath) -> DatasetBasePath:
+    """What users see of a base path."""
+    name = message.name if message.HasField("name") else None
+    return DatasetBasePath(message.path, name, message.is_dataset_root, message.id)

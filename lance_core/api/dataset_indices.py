@@ -1,0 +1,105 @@
+"""The verbs of a dataset that concern its indices: looking at what is recorded of them, and dropping one.
+
+Indices are made by other writers. Scans here do not use them; commits keep them right.
+
+Source: names, arguments and results of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
+
+from lance_core.api.commit import CommitOptions, commit
+from lance_core.api.index_records import describe_indices
+from lance_core.errors import IndexNotFoundError
+from lance_core.table.index_metadata import is_system_index
+from lance_core.table.index_rules import decode_index_section
+from lance_core.transactions.operations.create_index import CreateIndex
+from lance_core.transactions.transaction import Transaction
+
+if TYPE_CHECKING:
+    from lance_core.api.index_records import IndexDescription
+    from lance_core.schema.field import Schema
+    from lance_core.table.manifest import Manifest
+    from lance_core.table.version_log import VersionLog
+
+__all__ = ["DatasetIndices"]
+
+
+class DatasetIndices(ABC):
+    """What can be done to the indices of a dataset."""
+
+    @property
+    @abstractmethod
+    def log(self) -> VersionLog:
+        """The dataset's versions."""
+
+    @property
+    @abstractmethod
+    def manifest(self) -> Manifest:
+        """The manifest of the version shown."""
+
+    @property
+    @abstractmethod
+    def lance_schema(self) -> Schema:
+        """The schema with field ids."""
+
+    @property
+    @abstractmethod
+    def storage_options(self) -> dict[str, str] | None:
+        """As given when the dataset was opened."""
+
+    @abstractmethod
+    def show(self, manifest: Manifest) -> None:
+        """Make this handle show the version of a manifest."""
+
+    def describe_indices(self) -> list[IndexDescription]:
+        """What is recorded of the indices; those that serve the table itself are left out.
+
+        Raises:
+            CorruptDataError: the index section is damaged.
+        """
+        rows = {fragment.id: fragment.num_live_rows for fragment in self.manifest.fragments}
+        return describe_indices(decode_index_section(self.manifest.index_section), self.lance_schema, rows)
+
+    def list_indices(self) -> list[dict[str, Any]]:
+        """A dictionary for each segment of each index. Deprecated in the reference: see :meth:`describe_indices`."""
+        warnings.warn("list_indices is deprecated; use describe_indices instead", DeprecationWarning, stacklevel=2)
+        return [
+            {
+                "name": index.name,
+                "type": index.index_type,
+                "uuid": segment.uuid,
+                "fields": index.field_names,
+                "version": segment.dataset_version_at_last_update,
+                "fragment_ids": segment.fragment_ids,
+                "base_id": segment.base_id,
+            }
+            for index in self.describe_indices()
+            for segment in index.segments
+        ]
+
+    def drop_index(self, name: str) -> None:
+        """Drop an index, as a new version, which this handle shows then. Its files stay until they are cleaned up.
+
+        Args:
+            name: of the index, not of its column.
+
+        Raises:
+            IndexNotFoundError: the version shown has no such index.
+            IncompatibleTransactionError: the table was replaced meanwhile.
+            TooMuchWriteContentionError: every attempt lost its race.
+        """
+        indices = decode_index_section(self.manifest.index_section)
+        dropped = [index for index in indices if index.name == name and not is_system_index(name)]
+        if not dropped:
+            known = sorted({index.name for index in indices if not is_system_index(index.name)})
+            raise IndexNotFoundError(
+                f"version {self.manifest.version} of {self.log.root} has no index {name!r}; it has {known}", name=name
+            )
+        operation = CreateIndex(new_indices=(), removed_indices=tuple(dropped))
+        transaction = Transaction(read_version=self.manifest.version, operation=operation)
+        options = CommitOptions(storage_options=self.storage_options)
+        self.show(commit(self.log, transaction, options, known=self.manifest))

@@ -1,0 +1,209 @@
+"""The verbs of a dataset that concern places: branches, clones, and bases that hold some of its files."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, Self
+
+from lance_core.api.bases import new_bases as as_messages
+from lance_core.api.branches import Branches
+from lance_core.api.clones import deep_clone, shallow_clone
+from lance_core.api.commit import CommitOptions, commit
+from lance_core.api.dataset_base_path import base_path_from_proto
+from lance_core.api.dataset_uris import line_uri, recorded_root
+from lance_core.api.location import open_log, uri_text
+from lance_core.api.references import main_line, open_version
+from lance_core.table.migration import migrate_to_v2_names
+from lance_core.transactions.operations.update_bases import UpdateBases
+from lance_core.transactions.transaction import Transaction
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lance_core.api.dataset import LanceDataset
+    from lance_core.api.dataset_base_path import DatasetBasePath
+    from lance_core.api.references import Reference
+    from lance_core.table.manifest import Manifest
+    from lance_core.table.version_log import VersionLog
+
+__all__ = ["DatasetPlaces"]
+
+
+class DatasetPlaces(ABC):
+    """Where the versions and files of a dataset are."""
+
+    @property
+    @abstractmethod
+    def uri(self) -> str:
+        """Where the dataset is."""
+
+    @property
+    @abstractmethod
+    def log(self) -> VersionLog:
+        """The dataset's versions."""
+
+    @property
+    @abstractmethod
+    def manifest(self) -> Manifest:
+        """The manifest of the version that the handle shows."""
+
+    @property
+    @abstractmethod
+    def storage_options(self) -> dict[str, str] | None:
+        """As given when the dataset was opened."""
+
+    @abstractmethod
+    def show(self, manifest: Manifest) -> None:
+        """Make this handle show the version of a manifest."""
+
+    @property
+    def branches(self) -> Branches:
+        """The dataset's branches."""
+        return Branches(self.log, self.manifest)
+
+    def create_branch(
+        self, branch: str, reference: Reference = None, storage_options: dict[str, str] | None = None
+    ) -> LanceDataset:
+        """Make a branch: a line of versions of its own that starts as a version of this dataset.
+
+        Its first version has the number of the version that it is made from. No file is copied.
+
+        Args:
+            branch: its name: segments of ASCII letters, digits, '.', '-' and '_', joined by '/'; not "main".
+            reference: a number of the line of this handle, the name of a tag, or (branch, number) with None or "main"
+                for the main line and None for the latest; None for the version of this handle.
+            storage_options: credentials and settings of the store; None for those of this handle.
+
+        Returns:
+            A handle on the branch.
+
+        Raises:
+            InvalidRefError: no branch may have that name.
+            RefAlreadyExistsError: there is a branch of that name, or what a killed writer left of one that was made
+                from another version.
+            VersionNotFoundError: there is no such version, or a cleanup has removed it by the time the branch is made.
+            RefNotFoundError: there is no tag or branch that the reference names.
+            StorageError: the outside world failed.
+        """
+        from lance_core.api.dataset import LanceDataset
+
+        options = self.storage_options if storage_options is None else storage_options
+        main = main_line(self.log, self.manifest.message.branch)
+        root_uri = recorded_root(line_uri(self.uri, of=self.log, to=main, branch=""))
+        log, manifest = self.branches.create(branch, reference, root_uri=root_uri, storage_options=options)
+        uri = line_uri(self.uri, of=self.log, to=log, branch=branch)
+        return LanceDataset.from_manifest(uri, log, manifest, options)
+
+    def shallow_clone(
+        self,
+        target_path: str | Path,
+        reference: Reference,
+        storage_options: dict[str, str] | None = None,
+        **kwargs: Any,
+    ) -> LanceDataset:
+        """Make a table that starts as a version of this one and refers to its files.
+
+        The clone lives as long as the files do: a cleanup of this table does not know of it. Its first version has the
+        number of the version that is cloned.
+
+        Args:
+            target_path: where; there must be no dataset.
+            reference: the version, as for :meth:`create_branch`; None for that of this handle.
+            storage_options: of the clone; None for those of this handle.
+            kwargs: further arguments of ``LanceDataset``, which opens the clone.
+
+        Raises:
+            AlreadyExistsError: there is a dataset.
+            VersionNotFoundError: there is no such version.
+            RefNotFoundError: there is no tag or branch that the reference names.
+            StorageError: the outside world failed.
+        """
+        options = self.storage_options if storage_options is None else storage_options
+        _, source, source_uri = self._referenced(reference)
+        target = uri_text(target_path)
+        shallow_clone(open_log(target, options), source, source_uri, options)
+        return self._opened(target, options, kwargs)
+
+    def deep_clone(
+        self,
+        target_path: str | Path,
+        reference: Reference,
+        storage_options: dict[str, str] | None = None,
+        **kwargs: Any,
+    ) -> LanceDataset:
+        """Make a table that starts as a version of this one and holds copies of all its files.
+
+        Args:
+            target_path: where; there must be no dataset.
+            reference: the version, as for :meth:`create_branch`; None for that of this handle.
+            storage_options: of the clone; None for those of this handle.
+            kwargs: further arguments of ``LanceDataset``, which opens the clone.
+
+        Raises:
+            AlreadyExistsError: there is a dataset.
+            VersionNotFoundError: there is no such version.
+            RefNotFoundError: there is no tag or branch that the reference names.
+            NotSupportedError: two files of different bases have the same name, or there are base paths and blob
+                columns.
+            NotFoundError: a file is missing.
+            StorageError: the outside world failed.
+        """
+        options = self.storage_options if storage_options is None else storage_options
+        log, source, source_uri = self._referenced(reference)
+        target = uri_text(target_path)
+        deep_clone(open_log(target, options), log, source, source_uri, options, self.storage_options)
+        return self._opened(target, options, kwargs)
+
+    def base_paths(self) -> dict[int, DatasetBasePath]:
+        """The places outside the root that the version shown may keep files in, by id."""
+        return {base.id: base_path_from_proto(base) for base in self.manifest.message.base_paths}
+
+    def add_bases(self, new_bases: list[DatasetBasePath], transaction_properties: dict[str, str] | None = None) -> Self:
+        """Add places that files of this table may be written to.
+
+        Args:
+            new_bases: the places; without an id they get the next one.
+            transaction_properties: free-form.
+
+        Returns:
+            This handle, which shows the new version.
+
+        Raises:
+            InvalidInputError: an id, a name or a path is in use.
+            RetryableCommitConflictError: another writer added one of the same id, name or path.
+        """
+        operation = UpdateBases(new_bases=as_messages(new_bases))
+        transaction = Transaction(
+            read_version=self.manifest.version, operation=operation, properties=dict(transaction_properties or {})
+        )
+        options = CommitOptions(storage_options=self.storage_options)
+        self.show(commit(self.log, transaction, options, known=self.manifest))
+        return self
+
+    def migrate_manifest_paths_v2(self) -> None:
+        """Give every manifest of this line its V2 name; without effect when all of them have it.
+
+        No other operation may run on the dataset until it has returned. When it is interrupted, run it again, here or
+        by URI (``lance_core.migrate_manifest_paths_v2``): until then the dataset cannot be opened.
+
+        Raises:
+            NotSupportedError: an external manifest store has the names.
+            CorruptDataError: a version has different manifests under both names.
+            StorageError: the outside world failed.
+        """
+        migrate_to_v2_names(self.log)
+        self.show(self.log.read_version(self.manifest.version))
+
+    def _referenced(self, reference: Reference) -> tuple[VersionLog, Manifest, str]:
+        """Line and manifest of a reference, and the root as manifests record it."""
+        branch = self.manifest.message.branch
+        if reference is None:
+            return self.log, self.manifest, recorded_root(self.uri)
+        log, manifest = open_version(self.log, reference, branch=branch)
+        uri = line_uri(self.uri, of=self.log, to=log, branch=manifest.message.branch)
+        return log, manifest, recorded_root(uri)
+
+    def _opened(self, uri: str, storage_options: dict[str, str] | None, kwargs: dict[str, Any]) -> LanceDataset:
+        from lance_core.api.dataset import LanceDataset
+
+        return LanceDataset(uri, storage_options=storage_options, **kwargs)

@@ -1,0 +1,262 @@
+"""Indices as users see them: what a transaction says about one, and what a dataset says about all.
+
+Nothing here reads an index. What is known comes from the index section of the manifest.
+
+Source: names and fields of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+import uuid as uuid_module
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from lance_core.api.operation_values import checked_number, checked_text
+from lance_core.errors import CorruptDataError, InvalidInputError, InvalidTypeError
+from lance_core.proto import pb_table
+from lance_core.table.index_metadata import is_system_index, read_fragment_bitmap, type_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from lance_core.schema.field import Field, Schema
+
+__all__ = [
+    "Index",
+    "IndexDescription",
+    "IndexFile",
+    "IndexSegmentDescription",
+    "describe_indices",
+    "index_from_proto",
+    "index_to_proto",
+]
+
+_DETAILS_SUFFIX: Final = "IndexDetails"
+_MILLISECONDS: Final = 1000
+_U32: Final = 2**32
+
+
+@dataclass
+class IndexFile:
+    """A file of an index.
+
+    Attributes:
+        path: relative to the directory of the index.
+        size_bytes: its size.
+    """
+
+    path: str
+    size_bytes: int
+
+
+@dataclass
+class Index:
+    """An entry of the list of indices: one segment of an index.
+
+    Attributes:
+        uuid: names the directory of its files.
+        name: segments of one index share it.
+        fields: ids of the indexed fields.
+        dataset_version: the version that was read to build it.
+        fragment_ids: the fragments that it answers for.
+        index_version: version of the kind's own format.
+        created_at: when it was built.
+        base_id: the base path that it lies in; None for the dataset's own root.
+        files: its files; None when they were not recorded.
+        index_details: which kind of index it is, as the URL of its parameters, and the parameters.
+        covering_fields: fields whose values it stores besides.
+    """
+
+    uuid: str
+    name: str
+    fields: list[int]
+    dataset_version: int
+    fragment_ids: Iterable[int]
+    index_version: int
+    created_at: datetime | None = None
+    base_id: int | None = None
+    files: list[IndexFile] | None = None
+    index_details: tuple[str, bytes] | None = None
+    covering_fields: list[int] = field(default_factory=list)
+
+
+@dataclass
+class IndexSegmentDescription:
+    """What a dataset knows about one segment of an index.
+
+    Attributes:
+        uuid: names the directory of its files.
+        dataset_version_at_last_update: the version that was read to build it.
+        fragment_ids: the fragments that it answers for; some may be gone.
+        index_version: version of the kind's own format.
+        created_at: when it was built; None when it was not recorded.
+        base_id: the base path that it lies in; None for the dataset's own root.
+        size_bytes: of all its files; None when it was not recorded.
+        covering_fields: fields whose values it stores besides.
+    """
+
+    uuid: str
+    dataset_version_at_last_update: int
+    fragment_ids: set[int]
+    index_version: int
+    created_at: datetime | None
+    base_id: int | None
+    size_bytes: int | None
+    covering_fields: list[int]
+
+
+@dataclass
+class IndexDescription:
+    """What a dataset knows about an index.
+
+    Attributes:
+        name: of the index.
+        type_url: which kind of index it is.
+        index_type: the same, short ("BTree").
+        num_rows_indexed: rows of the fragments that are there and that some segment answers for.
+        fields: ids of the indexed fields.
+        field_names: their paths.
+        segments: its parts.
+        total_size_bytes: of all files; None when it was not recorded.
+    """
+
+    name: str
+    type_url: str
+    index_type: str
+    num_rows_indexed: int
+    fields: list[int]
+    field_names: list[str]
+    segments: list[IndexSegmentDescription]
+    total_size_bytes: int | None
+
+
+def index_to_proto(index: Index) -> pb_table.IndexMetadata:
+    """The message of an index.
+
+    Raises:
+        InvalidInputError: a value is malformed.
+        InvalidTypeError: it is no index.
+    """
+    # Imported late: few commits change indices.
+    from pyroaring import BitMap
+
+    if not isinstance(index, Index):
+        raise InvalidTypeError(f"an index must be an Index, found {type(index).__name__}")
+    try:
+        raw = uuid_module.UUID(index.uuid).bytes
+    except (ValueError, AttributeError, TypeError) as error:
+        raise InvalidInputError(f"the id of index {index.name!r} is no UUID: {index.uuid!r}") from error
+    fragment_ids = [checked_number("fragment id", each, 0, _U32) for each in index.fragment_ids]
+    message = pb_table.IndexMetadata(
+        uuid=pb_table.UUID(uuid=raw),
+        fields=[checked_number("field id", each, 0, 2**31) for each in index.fields],
+        name=checked_text("name", index.name),
+        dataset_version=checked_number("dataset_version", index.dataset_version, 0, 2**63),
+        fragment_bitmap=BitMap(fragment_ids, optimize=False).serialize(),
+        index_version=checked_number("index_version", index.index_version, 0, 2**31),
+        covering_fields=[checked_number("field id", each, 0, 2**31) for each in index.covering_fields],
+        files=[pb_table.IndexFile(path=file.path, size_bytes=file.size_bytes) for file in index.files or []],
+    )
+    if index.index_details is not None:
+        message.index_details.type_url, message.index_details.value = index.index_details
+    if index.created_at is not None:
+        message.created_at = round(index.created_at.timestamp() * _MILLISECONDS)
+    if index.base_id is not None:
+        message.base_id = checked_number("base_id", index.base_id, 0, _U32)
+    return message
+
+
+def index_from_proto(message: pb_table.IndexMetadata) -> Index:
+    """What users see of an index in a transaction.
+
+    Raises:
+        CorruptDataError: its id is no UUID, or its bitmap cannot be decoded.
+    """
+    details = message.index_details
+    return Index(
+        uuid=_uuid(message),
+        name=message.name,
+        fields=list(message.fields),
+        dataset_version=message.dataset_version,
+        fragment_ids=set(read_fragment_bitmap(message) or ()),
+        index_version=message.index_version,
+        created_at=_created_at(message),
+        base_id=message.base_id if message.HasField("base_id") else None,
+        files=[IndexFile(file.path, file.size_bytes) for file in message.files] or None,
+        index_details=(details.type_url, details.value) if message.HasField("index_details") else None,
+        covering_fields=list(message.covering_fields),
+    )
+
+
+def describe_indices(
+    indices: Iterable[pb_table.IndexMetadata], schema: Schema, rows: Mapping[int, int]
+) -> list[IndexDescription]:
+    """What is known of the indices of a version, system indices left out.
+
+    Args:
+        indices: the entries of the index section.
+        schema: of the version.
+        rows: fragment id → rows that are not deleted.
+
+    Raises:
+        CorruptDataError: an entry is damaged.
+    """
+    by_name: dict[str, list[pb_table.IndexMetadata]] = {}
+    for index in indices:
+        if not is_system_index(index.name):
+            by_name.setdefault(index.name, []).append(index)
+    return [_description(name, segments, schema, rows) for name, segments in by_name.items()]
+
+
+def _description(
+    name: str, messages: list[pb_table.IndexMetadata], schema: Schema, rows: Mapping[int, int]
+) -> IndexDescription:
+    segments = [_segment(message) for message in messages]
+    paths = _paths(schema.fields, "")
+    covered: set[int] = set().union(*(segment.fragment_ids for segment in segments))
+    sizes = [segment.size_bytes for segment in segments]
+    first = messages[0]
+    return IndexDescription(
+        name=name,
+        type_url=first.index_details.type_url,
+        index_type=type_name(first).removesuffix(_DETAILS_SUFFIX) or "Unknown",
+        num_rows_indexed=sum(rows.get(fragment_id, 0) for fragment_id in covered),
+        fields=list(first.fields),
+        field_names=[paths.get(field_id, "") for field_id in first.fields],
+        segments=segments,
+        total_size_bytes=None if None in sizes else sum(size or 0 for size in sizes),
+    )
+
+
+def _paths(fields: Iterable[Field], prefix: str) -> dict[int, str]:
+    """Field id → path of every field."""
+    found = {}
+    for each in fields:
+        found[each.id] = f"{prefix}{each.name}"
+        found.update(_paths(each.children, f"{prefix}{each.name}."))
+    return found
+
+
+def _segment(message: pb_table.IndexMetadata) -> IndexSegmentDescription:
+    return IndexSegmentDescription(
+        uuid=_uuid(message),
+        dataset_version_at_last_update=message.dataset_version,
+        fragment_ids=set(read_fragment_bitmap(message) or ()),
+        index_version=message.index_version,
+        created_at=_created_at(message),
+        base_id=message.base_id if message.HasField("base_id") else None,
+        size_bytes=sum(file.size_bytes for file in message.files) if message.files else None,
+        covering_fields=list(message.covering_fields),
+    )
+
+
+def _uuid(message: pb_table.IndexMetadata) -> str:
+    try:
+        return str(uuid_module.UUID(bytes=message.uuid.uuid))
+    except ValueError as error:
+        raise CorruptDataError(f"the id of index {message.name!r} is no UUID: {error}") from error
+
+
+def _created_at(message: pb_table.IndexMetadata) -> datetime | None:
+    return datetime.fromtimestamp(message.created_at / _MILLISECONDS, UTC) if message.HasField("created_at") else None

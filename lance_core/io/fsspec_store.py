@@ -1,0 +1,237 @@
+"""FsspecStore: objects of a store that an fsspec package knows: Google Cloud Storage and Azure.
+
+The package is imported when a URI asks for it. ``put_if_absent`` is the package's own exclusive create, which sends
+``ifGenerationMatch=0`` to Google and ``If-None-Match: *`` to Azure; it is tried before it is relied on
+(:mod:`~lance_core.io.condition_probe`). An object that is written piece by piece is collected in a local temporary
+file and sent by ``commit``.
+
+Source: API of fsspec, gcsfs and adlfs.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from lance_core.buffers.fork_lock import fork_lock
+from lance_core.errors import (
+    CorruptDataError,
+    InvalidInputError,
+    LanceError,
+    NotFoundError,
+    NotSupportedError,
+)
+from lance_core.io.byte_range import ByteRange, coalesce_ranges
+from lance_core.io.condition_probe import require_condition
+from lance_core.io.fsspec_errors import EXCLUSIVE_VERB, ObjectExistsError, translate_fsspec
+from lance_core.io.fsspec_options import BACKENDS
+from lance_core.io.fsspec_stream import FsspecWriteStream
+from lance_core.io.object_store import ObjectInfo, PutOutcome, StoreCapabilities
+from lance_core.io.s3_errors import redacted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+__all__ = ["FSSPEC_SCHEMES", "FsspecStore", "open_fsspec_store"]
+
+FSSPEC_SCHEMES: Final = frozenset(BACKENDS)
+
+_MAX_GAP_BYTES: Final = 64 * 1024
+_MAX_EXTENT_BYTES: Final = 16 * 1024 * 1024
+_lock: Final = fork_lock()
+
+
+def open_fsspec_store(scheme: str, container: str, storage_options: Mapping[str, str] | None) -> FsspecStore:
+    """The store of a container.
+
+    Raises:
+        NotSupportedError: the package that knows the scheme is not installed; the message names it.
+        InvalidInputError: an option cannot be understood.
+    """
+    backend = BACKENDS[scheme]
+    arguments, secrets = backend.arguments(storage_options or {}, container)
+    try:
+        kind = getattr(import_module(backend.module), backend.file_system)
+    except ImportError as error:
+        raise NotSupportedError(
+            f"{scheme}:// needs the package {backend.package}: install it with 'pip install {backend.package}'",
+            scheme=scheme,
+            package=backend.package,
+        ) from error
+    return FsspecStore(
+        lambda: kind(**arguments, skip_instance_cache=True, use_listings_cache=False),
+        place=f"{scheme}://{container}",
+        exclusive=backend.exclusive,
+        secrets=secrets,
+    )
+
+
+class FsspecStore:
+    """Objects of one container.
+
+    Args:
+        connect: makes the file system; called once in each process.
+        place: the container, for messages.
+        exclusive: arguments of ``pipe_file`` that make it create only.
+        secrets: never shown.
+    """
+
+    def __init__(
+        self,
+        connect: Callable[[], Any],
+        *,
+        place: str,
+        exclusive: Mapping[str, Any],
+        secrets: tuple[str, ...] = (),
+    ) -> None:
+        """Nothing is connected yet."""
+        self._connect = connect
+        self._place = place
+        self._exclusive = exclusive
+        self._secrets = secrets
+        self._connections: dict[int, Any] = {}
+
+    def __repr__(self) -> str:
+        """The container."""
+        return f"FsspecStore({self._place!r})"
+
+    @property
+    def capabilities(self) -> StoreCapabilities:
+        return StoreCapabilities(atomic_create=True, lexical_listing=True, version_hint=False)
+
+    def join(self, *segments: str) -> str:
+        return "/".join(segment.strip("/") for segment in segments if segment.strip("/"))
+
+    def head(self, path: str) -> ObjectInfo:
+        with self._translated("stat", path):
+            return _info(self._files().info(path))
+
+    def get(self, path: str) -> pa.Buffer:
+        with self._translated("read", path):
+            return pa.py_buffer(self._files().cat_file(path))
+
+    def get_ranges(self, path: str, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
+        wanted = [index for index, each in enumerate(ranges) if each.num_bytes]
+        reads = coalesce_ranges(
+            [ranges[index] for index in wanted], max_gap_bytes=_MAX_GAP_BYTES, max_extent_bytes=_MAX_EXTENT_BYTES
+        )
+        starts, stops = [read.extent.start for read in reads], [read.extent.stop for read in reads]
+        with self._translated("read", path):
+            parts = self._files().cat_ranges([path] * len(reads), starts, stops, on_error="raise")
+        found = [pa.py_buffer(b"")] * len(ranges)
+        for read, part in zip(reads, parts, strict=True):
+            _check_length(path, read.extent, len(part))
+            buffer = pa.py_buffer(part)
+            for member in read.members:
+                place = ranges[wanted[member]]
+                found[wanted[member]] = buffer.slice(place.start - read.extent.start, place.num_bytes)
+        return found
+
+    def put(self, path: str, data: pa.Buffer | bytes) -> None:
+        with self._translated("write", path):
+            self._files().pipe_file(path, bytes(memoryview(data).cast("B")))
+
+    def put_if_absent(self, path: str, data: pa.Buffer | bytes) -> PutOutcome:
+        require_condition(self, (self._place, ""), path)
+        return self.put_if_none_match(path, data)
+
+    def put_if_none_match(self, path: str, data: pa.Buffer | bytes) -> PutOutcome:
+        """One exclusive create, whether or not the store keeps the condition."""
+        try:
+            with self._translated(EXCLUSIVE_VERB, path):
+                self._files().pipe_file(path, bytes(memoryview(data).cast("B")), **self._exclusive)
+        except ObjectExistsError:
+            return PutOutcome.EXISTS
+        return PutOutcome.CREATED
+
+    def create(self, path: str) -> FsspecWriteStream:
+        return FsspecWriteStream(self, path)
+
+    def send_file(self, local_path: str, path: str) -> None:
+        """Create or replace an object by a local file."""
+        with self._translated("write", path):
+            self._files().put_file(local_path, path)
+
+    def delete(self, path: str) -> None:
+        try:
+            with self._translated("delete", path):
+                self._files().rm_file(path)
+        except NotFoundError:
+            return
+
+    def remove_empty_directory(self, path: str) -> None:
+        """Nothing: there are no directories."""
+
+    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+        try:
+            with self._translated("list", prefix):
+                files = self._files()
+                files.invalidate_cache()
+                entries = files.ls(prefix, detail=True)
+        except NotFoundError:
+            return iter(())
+        return _infos(entries)
+
+    def list_names(self, prefix: str) -> Iterator[str]:
+        return (info.path.rpartition("/")[2] for info in self.list(prefix))
+
+    def list_recursive(self, prefix: str) -> Iterator[ObjectInfo]:
+        try:
+            with self._translated("list", prefix):
+                files = self._files()
+                files.invalidate_cache()
+                entries = files.find(prefix, detail=True)
+        except NotFoundError:
+            return iter(())
+        return _infos(list(entries.values()))
+
+    def _files(self) -> Any:
+        pid = os.getpid()
+        found = self._connections.get(pid)
+        if found is None:
+            with _lock:
+                found = self._connections.get(pid) or self._connected()
+                self._connections[pid] = found
+        return found
+
+    def _connected(self) -> Any:
+        try:
+            return self._connect()
+        except (TypeError, ValueError) as error:
+            text = redacted(str(error), self._secrets)
+            raise InvalidInputError(f"{self._place}: the storage options do not suffice: {text}") from error
+
+    @contextmanager
+    def _translated(self, verb: str, path: str) -> Iterator[None]:
+        try:
+            yield
+        except LanceError:
+            raise
+        except Exception as error:
+            raise translate_fsspec(error, verb, path, self._secrets) from error
+
+
+def _check_length(path: str, extent: ByteRange, found: int) -> None:
+    if found != extent.num_bytes:
+        raise CorruptDataError(
+            f"{path}: bytes [{extent.start}, {extent.stop}) are wanted, the object ends before",
+            path=path,
+            offset=extent.start,
+            expected=extent.num_bytes,
+            found=found,
+        )
+
+
+def _infos(entries: Sequence[Mapping[str, Any]]) -> Iterator[ObjectInfo]:
+    found = [_info(entry) for entry in entries if entry["type"] == "file" and not entry["name"].endswith("/")]
+    return iter(sorted(found, key=lambda info: info.path))
+
+
+def _info(entry: Mapping[str, Any]) -> ObjectInfo:
+    moment = next((entry[name] for name in ("mtime", "last_modified", "updated", "created") if entry.get(name)), None)
+    seconds = 0.0 if moment is None or isinstance(moment, str) else float(moment.timestamp())
+    return ObjectInfo(path=entry["name"].strip("/"), num_bytes=int(entry["size"] or 0), modified_at=seconds)

@@ -1,0 +1,165 @@
+"""What S3 and its client report, as our errors.
+
+===========================================  ====================================================================
+the key, version or upload is not there      ``NotFoundError``
+the bucket is not there                      ``StorageError``, errno ENOENT
+credentials refused, or not enough           ``AccessDeniedError``
+no credentials anywhere                      ``AccessDeniedError``
+slow down, too many requests                 ``StorageError``, retryable
+a failure of the server                      ``StorageError``, retryable and in flight
+no connection                                ``StorageError``, retryable
+a connection that ended, or no answer        ``StorageError``, retryable and in flight
+anything else                                ``StorageError``
+===========================================  ====================================================================
+
+*In flight* means that the store may have done what was asked, or may still do it. Messages are made of codes, the
+server's short text and the place; whatever is secret is cut out.
+
+Source: error codes of the APIs of S3 and DynamoDB; errors of botocore, aiobotocore and aiohttp.
+"""
+
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING, Any, Final
+
+from lance_core.errors import AccessDeniedError, LanceError, NotFoundError, StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["redacted", "status_of", "translate"]
+
+_MISSING: Final = frozenset({"NoSuchKey", "NoSuchVersion", "NoSuchUpload", "NotFound", "404"})
+_REFUSED: Final = frozenset(
+    {
+        "AccessDenied",
+        "AccessDeniedException",
+        "AccountProblem",
+        "AllAccessDisabled",
+        "AuthorizationHeaderMalformed",
+        "ExpiredToken",
+        "ExpiredTokenException",
+        "Forbidden",
+        "InvalidAccessKeyId",
+        "InvalidSecurity",
+        "InvalidSignatureException",
+        "InvalidToken",
+        "RequestTimeTooSkewed",
+        "SignatureDoesNotMatch",
+        "TokenRefreshRequired",
+        "UnrecognizedClientException",
+        "403",
+        "401",
+    }
+)
+_THROTTLED: Final = frozenset(
+    {
+        "BandwidthLimitExceeded",
+        "ProvisionedThroughputExceededException",
+        "RequestLimitExceeded",
+        "SlowDown",
+        "Throttling",
+        "ThrottlingException",
+        "TooManyRequests",
+        "429",
+    }
+)
+_REPEATABLE: Final = frozenset({"RequestTimeout", "OperationAborted", "ConditionalRequestConflict"})
+_FIRST_SERVER_FAILURE: Final = 500
+_NOT_CONNECTED: Final = frozenset(
+    {
+        "ClientConnectorError",
+        "ConnectTimeoutError",
+        "ConnectionRefusedError",
+        "EndpointConnectionError",
+        "ProxyConnectionError",
+    }
+)
+_NO_CREDENTIALS: Final = frozenset(
+    {
+        "NoCredentialsError",
+        "PartialCredentialsError",
+        "CredentialRetrievalError",
+        "UnauthorizedSSOTokenError",
+        "TokenRetrievalError",
+        "MetadataRetrievalError",
+        "InvalidConfigError",
+        "ProfileNotFound",
+    }
+)
+_NEVER_REPEATED: Final = frozenset({"SSLError", "ParamValidationError", "InvalidURL"})
+_SHOWN_CHARACTERS: Final = 300
+_SHORTEST_SECRET: Final = 4
+
+
+def status_of(error: BaseException) -> tuple[int, str]:
+    """HTTP status and code that a server answered with; (0, "") for an error of another kind."""
+    response: Any = getattr(error, "response", None)
+    if not isinstance(response, dict):
+        return 0, ""
+    status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    return int(status or 0), str(response.get("Error", {}).get("Code", ""))
+
+
+def redacted(text: str, secrets: Iterable[str]) -> str:
+    """A text without the secrets in it."""
+    for secret in secrets:
+        # Shorter ones are no secrets, and would be found in every word.
+        if len(secret) >= _SHORTEST_SECRET:
+            text = text.replace(secret, "***")
+    return text[:_SHOWN_CHARACTERS]
+
+
+def translate(error: BaseException, *, verb: str, place: str, secrets: Iterable[str] = ()) -> LanceError:
+    """Our error for what the client raised.
+
+    Args:
+        error: what it raised.
+        verb: what was tried.
+        place: with what.
+        secrets: never shown.
+    """
+    if isinstance(error, LanceError):
+        return error
+    status, code = status_of(error)
+    if status or code:
+        return _of_answer(error, status, code, f"cannot {verb} {place}", place, secrets)
+    return _of_client(error, f"cannot {verb} {place}", place, secrets)
+
+
+def _of_answer(
+    error: BaseException, status: int, code: str, what: str, place: str, secrets: Iterable[str]
+) -> LanceError:
+    response: Any = getattr(error, "response", {})
+    text = redacted(str(response.get("Error", {}).get("Message") or ""), secrets)
+    found = f"the store answered {status} {code}" + (f": {text}" if text and text != code else "")
+    facts: dict[str, object] = {"path": place, "status": status, "code": code}
+    if code == "NoSuchBucket":
+        return StorageError(f"{what}: the bucket does not exist", errno=errno.ENOENT, **facts)
+    if code in _MISSING:
+        return NotFoundError(f"{what}: it does not exist", **facts)
+    if code in _REFUSED or status in (401, 403):
+        return AccessDeniedError(f"{what}: {found}", errno=errno.EACCES, **facts)
+    if code in _THROTTLED or status == 429:
+        return StorageError(f"{what}: {found}", retryable=True, **facts)
+    failed = status >= _FIRST_SERVER_FAILURE and code != "NotImplemented"
+    return StorageError(f"{what}: {found}", retryable=failed or code in _REPEATABLE, in_flight=failed, **facts)
+
+
+def _of_client(error: BaseException, what: str, place: str, secrets: Iterable[str]) -> LanceError:
+    kind = type(error).__name__
+    names = {each.__name__ for each in type(error).__mro__}
+    inner = getattr(error, "kwargs", {}).get("error") if isinstance(getattr(error, "kwargs", None), dict) else None
+    if inner is not None:
+        names |= {each.__name__ for each in type(inner).__mro__}
+    text = redacted(str(error) or kind, secrets)
+    if names & _NO_CREDENTIALS:
+        return AccessDeniedError(f"{what}: {kind}: {text}", path=place, errno=errno.EACCES)
+    if names & _NEVER_REPEATED:
+        return StorageError(f"{what}: {kind}: {text}", path=place)
+    if names & _NOT_CONNECTED:
+        return StorageError(f"{what}: no connection: {text}", path=place, retryable=True)
+    if names & {"HTTPClientError", "BotoCoreError", "ClientError", "ClientPayloadError", "OSError", "TimeoutError"}:
+        return StorageError(f"{what}: {kind}: {text}", path=place, retryable=True, in_flight=True)
+    return StorageError(f"{what}: {kind}: {text}", path=place, in_flight=True)

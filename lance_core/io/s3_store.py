@@ -1,0 +1,221 @@
+"""S3Store: objects of one bucket.
+
+Paths are ``bucket/key``. What the rooms above ask for becomes these requests:
+
+===================  ==================================================================================================
+``get``              one GetObject
+``get_ranges``       one GetObject for each group of near ranges, some at the same time
+``put``              one PutObject
+``put_if_absent``    one PutObject with ``If-None-Match: *``, sent once; never an upload in parts, whose completion some
+                     servers let replace an object
+``create``           one PutObject, or an upload in parts that is aborted when it fails
+``list…``            ListObjectsV2, in lexical order (not in a directory bucket)
+===================  ==================================================================================================
+
+Before the condition is relied on for the first time it is tried (:mod:`~lance_core.io.condition_probe`). An answer of
+412 or 409 means that an object is there, or was about to be: the caller looks whose.
+
+Source: API of Amazon S3; requests of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from lance_core.errors import CorruptDataError, LanceError, NotFoundError, StorageError
+from lance_core.io.byte_range import coalesce_ranges
+from lance_core.io.condition_probe import require_condition
+from lance_core.io.object_store import ObjectInfo, PutOutcome, StoreCapabilities
+from lance_core.io.s3_client import PARALLEL_REQUESTS, S3Client, client_of
+from lance_core.io.s3_settings import S3Settings
+from lance_core.io.s3_upload import S3WriteStream, placement
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from lance_core.io.byte_range import ByteRange, CoalescedRead
+
+__all__ = ["S3Store", "open_s3_store"]
+
+_MAX_GAP_BYTES: Final = 64 * 1024
+_MAX_EXTENT_BYTES: Final = 16 * 1024 * 1024
+_REFUSED_BY_CONDITION: Final = (409, 412)
+_DIRECTORY_BUCKET: Final = "--x-s3"
+
+
+def open_s3_store(bucket: str, storage_options: Mapping[str, str] | None) -> S3Store:
+    """The store of a bucket; stores of equal settings share their connections.
+
+    Raises:
+        InvalidInputError: an option cannot be understood.
+    """
+    settings = S3Settings.of(storage_options)
+    if settings.endpoint is not None and settings.virtual_hosted:
+        # The reference wants the bucket in such an endpoint; this client adds it.
+        settings = replace(settings, endpoint=settings.endpoint.replace(f"://{bucket}.", "://", 1))
+    return S3Store(client_of(settings), bucket)
+
+
+class S3Store:
+    """Objects of one bucket.
+
+    Args:
+        client: makes the requests.
+        bucket: the bucket's name.
+    """
+
+    def __init__(self, client: S3Client, bucket: str) -> None:
+        """Nothing is asked yet."""
+        self._client = client
+        self._bucket = bucket
+        express = client.settings.express or bucket.endswith(_DIRECTORY_BUCKET)
+        self._capabilities = StoreCapabilities(atomic_create=True, lexical_listing=not express, version_hint=express)
+
+    def __repr__(self) -> str:
+        """Endpoint and bucket."""
+        return f"S3Store(endpoint={self._client.settings.endpoint!r}, bucket={self._bucket!r})"
+
+    @property
+    def client(self) -> S3Client:
+        """Makes the requests."""
+        return self._client
+
+    @property
+    def capabilities(self) -> StoreCapabilities:
+        return self._capabilities
+
+    def join(self, *segments: str) -> str:
+        return "/".join(segment.strip("/") for segment in segments if segment.strip("/"))
+
+    def head(self, path: str) -> ObjectInfo:
+        answer = self._client.call("head_object", _shown(path), **self._object(path))
+        return ObjectInfo(path=path, num_bytes=answer["ContentLength"], modified_at=answer["LastModified"].timestamp())
+
+    def get(self, path: str) -> pa.Buffer:
+        key = self._key(path)
+        return pa.py_buffer(self._client.wait_for(lambda: self._client.read(self._bucket, key, _shown(path))))
+
+    def get_ranges(self, path: str, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
+        wanted = [index for index, each in enumerate(ranges) if each.num_bytes]
+        reads = coalesce_ranges(
+            [ranges[index] for index in wanted], max_gap_bytes=_MAX_GAP_BYTES, max_extent_bytes=_MAX_EXTENT_BYTES
+        )
+        found = [pa.py_buffer(b"")] * len(ranges)
+        buffers: Sequence[pa.Buffer] = self._client.wait_for(lambda: self._read_all(path, reads))
+        for read, buffer in zip(reads, buffers, strict=True):
+            for member in read.members:
+                place = ranges[wanted[member]]
+                found[wanted[member]] = buffer.slice(place.start - read.extent.start, place.num_bytes)
+        return found
+
+    def put(self, path: str, data: pa.Buffer | bytes) -> None:
+        self._client.call("put_object", _shown(path), **self._new_object(path), Body=bytes(memoryview(data).cast("B")))
+
+    def put_if_absent(self, path: str, data: pa.Buffer | bytes) -> PutOutcome:
+        require_condition(self, (self._client.settings.endpoint or "AWS", self._bucket), path)
+        return self.put_if_none_match(path, data)
+
+    def put_if_none_match(self, path: str, data: pa.Buffer | bytes) -> PutOutcome:
+        """One conditional request, whether or not the store keeps the condition."""
+        body = bytes(memoryview(data).cast("B"))
+        try:
+            self._client.call(
+                "put_object", _shown(path), once=True, **self._new_object(path), Body=body, IfNoneMatch="*"
+            )
+        except StorageError as error:
+            if error.context.get("status") in _REFUSED_BY_CONDITION:
+                return PutOutcome.EXISTS
+            raise
+        return PutOutcome.CREATED
+
+    def create(self, path: str) -> S3WriteStream:
+        return S3WriteStream(self._client, self._new_object(path), _shown(path))
+
+    def delete(self, path: str) -> None:
+        try:
+            self._client.call("delete_object", _shown(path), **self._object(path))
+        except NotFoundError:
+            return
+
+    def remove_empty_directory(self, path: str) -> None:
+        """Nothing: there are no directories."""
+
+    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+        return self._listed(prefix, Delimiter="/")
+
+    def list_names(self, prefix: str) -> Iterator[str]:
+        return (info.path.rpartition("/")[2] for info in self.list(prefix))
+
+    def list_recursive(self, prefix: str) -> Iterator[ObjectInfo]:
+        return self._listed(prefix)
+
+    def _listed(self, prefix: str, **parameters: str) -> Iterator[ObjectInfo]:
+        directory = self._key(prefix).rstrip("/")
+        asked: dict[str, Any] = {
+            "Bucket": self._bucket,
+            "Prefix": f"{directory}/" if directory else "",
+            **parameters,
+            **self._client.payer(),
+        }
+        while True:
+            answer = self._client.call("list_objects_v2", _shown(prefix), **asked)
+            for entry in answer.get("Contents", ()):
+                # Consoles make empty objects for directories.
+                if not entry["Key"].endswith("/"):
+                    yield ObjectInfo(
+                        path=f"{self._bucket}/{entry['Key']}",
+                        num_bytes=entry["Size"],
+                        modified_at=entry["LastModified"].timestamp(),
+                    )
+            token = answer.get("NextContinuationToken")
+            if not answer.get("IsTruncated") or not token:
+                return
+            asked["ContinuationToken"] = token
+
+    async def _read_all(self, path: str, reads: Sequence[CoalescedRead]) -> Sequence[pa.Buffer]:
+        free = asyncio.Semaphore(PARALLEL_REQUESTS)
+
+        async def one(read: CoalescedRead) -> pa.Buffer:
+            async with free:
+                return await self._read_extent(path, read.extent)
+
+        return await asyncio.gather(*(one(read) for read in reads))
+
+    async def _read_extent(self, path: str, extent: ByteRange) -> pa.Buffer:
+        asked = f"bytes={extent.start}-{extent.stop - 1}"
+        found = 0
+        try:
+            data = await self._client.read(self._bucket, self._key(path), _shown(path), asked)
+            found = len(data)
+        except LanceError as error:
+            if error.context.get("code") != "InvalidRange" and error.context.get("status") != 416:
+                raise
+        if found != extent.num_bytes:
+            raise CorruptDataError(
+                f"{_shown(path)}: bytes [{extent.start}, {extent.stop}) are wanted, the object ends before",
+                path=path,
+                offset=extent.start,
+                expected=extent.num_bytes,
+                found=found,
+            )
+        return pa.py_buffer(data)
+
+    def _key(self, path: str) -> str:
+        bucket, _, key = path.partition("/")
+        if bucket != self._bucket:
+            raise StorageError(f"{_shown(path)} is not in bucket {self._bucket}", path=path)
+        return key
+
+    def _object(self, path: str) -> dict[str, Any]:
+        return {"Bucket": self._bucket, "Key": self._key(path), **self._client.payer()}
+
+    def _new_object(self, path: str) -> dict[str, Any]:
+        return {**self._object(path), **placement(self._client.settings)}
+
+
+def _shown(path: str) -> str:
+    return f"s3://{path}"

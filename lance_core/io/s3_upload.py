@@ -1,0 +1,160 @@
+"""S3WriteStream: an object that is written piece by piece.
+
+Up to the size of one part everything is kept, and goes out as one PutObject. Beyond it parts are sent while the next is
+collected, a few at a time. Nothing is visible before ``commit`` has completed the upload; a failure or ``abort`` gives
+it up, so that the parts are removed. A process that is killed leaves an upload that only a rule of the bucket removes
+(``AbortIncompleteMultipartUpload``).
+
+Parts are of one size for the first thousand, as some servers want, and grow then: ten thousand hold 440 GiB.
+
+Source: API of Amazon S3.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from lance_core.errors import LanceError, NotFoundError, StorageError
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+    from types import TracebackType
+
+    import pyarrow as pa
+
+    from lance_core.io.s3_client import S3Client
+    from lance_core.io.s3_settings import S3Settings
+
+__all__ = ["PART_BYTES", "S3WriteStream", "placement"]
+
+PART_BYTES: Final = 8 * 1024 * 1024
+_PARTS_OF_ONE_SIZE: Final = 1000
+_PARTS_UNDER_WAY: Final = 4
+_OBJECT_KEYS: Final = ("Bucket", "Key", "RequestPayer")
+
+
+def placement(settings: S3Settings) -> dict[str, Any]:
+    """Parameters of every new object."""
+    parameters: dict[str, Any] = {}
+    if settings.encryption is not None:
+        parameters["ServerSideEncryption"] = settings.encryption
+    if settings.kms_key_id is not None:
+        parameters["SSEKMSKeyId"] = settings.kms_key_id
+    if settings.bucket_key is not None:
+        parameters["BucketKeyEnabled"] = settings.bucket_key
+    return parameters
+
+
+class S3WriteStream:
+    """An object being written.
+
+    Args:
+        client: makes the requests.
+        target: parameters of the new object.
+        place: the object, for messages.
+    """
+
+    def __init__(self, client: S3Client, target: dict[str, Any], place: str) -> None:
+        """Nothing is sent yet."""
+        self._client = client
+        self._target = target
+        self._object = {name: value for name, value in target.items() if name in _OBJECT_KEYS}
+        self._place = place
+        self._buffer = bytearray()
+        self._position = 0
+        self._upload_id: str | None = None
+        self._parts: list[dict[str, Any]] = []
+        self._sent: list[Future[dict[str, Any]]] = []
+        self._open = True
+
+    @property
+    def position(self) -> int:
+        """Bytes written so far."""
+        return self._position
+
+    def write(self, data: pa.Buffer | bytes | memoryview) -> None:
+        """Append bytes."""
+        self._require_open("write")
+        view = memoryview(data).cast("B")
+        self._position += len(view)
+        self._buffer += view
+        while len(self._buffer) > (size := self._part_bytes()):
+            self._send(bytes(self._buffer[:size]))
+            del self._buffer[:size]
+
+    def commit(self) -> None:
+        """Make the object visible."""
+        self._require_open("commit")
+        if self._upload_id is None:
+            self._client.call("put_object", self._place, **self._target, Body=bytes(self._buffer))
+        else:
+            self._send(bytes(self._buffer))
+            self._collect(0)
+            self._complete()
+        self._open = False
+        self._buffer.clear()
+
+    def abort(self) -> None:
+        """Remove what was sent."""
+        if not self._open:
+            return
+        self._open = False
+        self._buffer.clear()
+        if self._upload_id is None:
+            return
+        for future in self._sent:
+            # A part that arrives after the upload was aborted would stay.
+            with suppress(LanceError):
+                future.result()
+        with suppress(LanceError):
+            self._client.call("abort_multipart_upload", self._place, **self._object, UploadId=self._upload_id)
+
+    def __enter__(self) -> Self:
+        """The stream itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Abort, unless it was committed."""
+        self.abort()
+
+    def _require_open(self, verb: str) -> None:
+        if not self._open:
+            raise StorageError(f"cannot {verb} {self._place}: the stream is closed", path=self._place)
+
+    def _part_bytes(self) -> int:
+        return PART_BYTES * (1 + len(self._sent) // _PARTS_OF_ONE_SIZE)
+
+    def _send(self, data: bytes) -> None:
+        if self._upload_id is None:
+            self._upload_id = self._client.call("create_multipart_upload", self._place, **self._target)["UploadId"]
+        self._collect(_PARTS_UNDER_WAY - 1)
+        number = len(self._sent) + 1
+        request = self._client.request(
+            "upload_part", self._place, **self._object, UploadId=self._upload_id, PartNumber=number, Body=data
+        )
+        self._sent.append(self._client.start(request))
+
+    def _collect(self, under_way: int) -> None:
+        """Wait until no more than that many parts are under way. Raises what one of them raised."""
+        while len(self._sent) - len(self._parts) > under_way:
+            number = len(self._parts)
+            answer = self._sent[number].result()
+            self._parts.append({"PartNumber": number + 1, "ETag": answer["ETag"]})
+
+    def _complete(self) -> None:
+        try:
+            self._client.call(
+                "complete_multipart_upload",
+                self._place,
+                **self._object,
+                UploadId=self._upload_id,
+                MultipartUpload={"Parts": self._parts},
+            )
+        except NotFoundError:
+            # The upload is gone: an earlier attempt completed it and its answer was lost, or somebody removed it.
+            answer = self._client.call("head_object", self._place, **self._object)
+            if answer["ContentLength"] != self._position:
+                raise

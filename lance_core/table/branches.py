@@ -1,0 +1,212 @@
+"""Branches: a whole dataset root each, below ``tree/`` of the main root, and a small JSON file that records it.
+
+::
+
+    tree/{branch}/…                             versions, data, … of the branch; "/" makes directories
+    _refs/branches/{branch, "/" as %2F}.json    {"parentBranch": null, "identifier": {"version_mapping": [[3, "…"]]},
+                                                 "parentVersion": 3, "createAt": 1769860800, "manifestSize": 391,
+                                                 "metadata": {}}
+
+A branch is made manifest first, record second, and removed the other way round: a record always has versions. All
+records lie in the main root. ``version_mapping`` is the way from the main line to the branch: for each fork on it, the
+version that the fork was made from and an identity that outlives the name.
+
+Source: files of pylance 14.0.2; what it refuses in them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Self
+
+from lance_core.errors import InvalidRefError, InvalidTypeError
+from lance_core.table.paths import BRANCH_ROOTS_DIRECTORY, BRANCHES_DIRECTORY
+from lance_core.table.ref_files import REF_SUFFIX, RefDocument, ref_files, ref_json
+from lance_core.table.refs import MAIN_BRANCH
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+
+    from lance_core.io.object_store import ObjectStore
+
+__all__ = [
+    "BranchRecord",
+    "Fork",
+    "branch_at",
+    "branch_path",
+    "branch_root",
+    "check_branch_name",
+    "list_branches",
+    "main_root",
+]
+
+_NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Fork:
+    """One step on the way from the main line to a branch.
+
+    Attributes:
+        version: that the fork was made from; 0 where it is not known.
+        identity: of the fork, 32 hex digits.
+    """
+
+    version: int
+    identity: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BranchRecord:
+    """What a branch's file says.
+
+    Attributes:
+        name: of the branch; its root is ``tree/{name}``.
+        parent: the branch that it was made from; None for the main line.
+        parent_version: the version that it was made from.
+        forks: the way from the main line; empty when the file does not tell.
+        created_at: seconds since the epoch.
+        manifest_size: bytes of the branch's first manifest.
+        metadata: texts of the user.
+    """
+
+    name: str
+    parent: str | None = None
+    parent_version: int
+    forks: tuple[Fork, ...] = ()
+    created_at: int = 0
+    manifest_size: int = 0
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, name: str, data: pa.Buffer | bytes, path: str) -> Self:
+        """Parse the file.
+
+        Raises:
+            CorruptDataError: it is no branch; names the file and the key.
+        """
+        document = RefDocument.parse(data, path)
+        return cls(
+            name=name,
+            parent=document.text("parentBranch"),
+            parent_version=document.number("parentVersion"),
+            forks=_forks(document.values),
+            created_at=document.number("createAt", 0),
+            manifest_size=document.number("manifestSize", 0),
+            metadata=document.texts("metadata"),
+        )
+
+    @property
+    def forked_from(self) -> int | None:
+        """The version of the main line that the way to the branch begins with; None when the file does not tell."""
+        return self.forked_at(0)
+
+    def forked_at(self, depth: int) -> int | None:
+        """The version that the fork after ``depth`` others was made from; None when the file does not tell."""
+        # 0 is what the reference puts where it does not know.
+        if depth < len(self.forks) and self.forks[depth].version > 0:
+            return self.forks[depth].version
+        return self.parent_version if self.parent is None and depth == 0 else None
+
+    def to_json(self) -> bytes:
+        """The bytes of the file.
+
+        Raises:
+            InvalidInputError: a text of the metadata cannot be written as UTF-8.
+        """
+        document = {
+            "parentBranch": self.parent,
+            "identifier": {"version_mapping": [[fork.version, fork.identity] for fork in self.forks]},
+            "parentVersion": self.parent_version,
+            "createAt": self.created_at,
+            "manifestSize": self.manifest_size,
+            "metadata": dict(self.metadata),
+        }
+        return ref_json(document, "branch")
+
+
+def check_branch_name(name: str) -> None:
+    """Check the name of a branch.
+
+    Raises:
+        InvalidTypeError: it is no text.
+        InvalidRefError: it is reserved, has a letter that is not ASCII or another character that no name may have, or
+            has dots or slashes in places where they would lead astray.
+    """
+    if not isinstance(name, str):
+        raise InvalidTypeError(f"the name of a branch must be a text, found {name!r}")
+    segments = name.split("/")
+    if not name:
+        rule = "must not be empty"
+    elif name == MAIN_BRANCH:
+        rule = "must not be that of the main line"
+    elif "" in segments:
+        rule = "must not begin or end with a slash or have two in a row"
+    elif ".." in name or "." in segments:
+        rule = "must not have two dots in a row or a segment that is a dot"
+    elif not all(map(_NAME.fullmatch, segments)):
+        rule = "may have only the letters a-z and A-Z, digits, '.', '-', '_', and '/' between segments"
+    elif name.endswith(".lock"):
+        rule = "must not end with .lock"
+    else:
+        return
+    raise InvalidRefError(f"the name of a branch {rule}, found {name!r}", branch=name)
+
+
+def branch_path(store: ObjectStore, root: str, name: str) -> str:
+    """The file of a branch, below the main root."""
+    return store.join(root, BRANCHES_DIRECTORY, f"{name.replace('/', '%2F')}{REF_SUFFIX}")
+
+
+def branch_root(store: ObjectStore, root: str, name: str) -> str:
+    """The root of a branch, below the main root."""
+    return store.join(root, BRANCH_ROOTS_DIRECTORY, *name.split("/"))
+
+
+def main_root(root: str, branch: str) -> str:
+    """The main root, from the root of a branch; ``root`` itself for the main line.
+
+    A copy of a branch that lies elsewhere is a table of its own.
+
+    Args:
+        root: of the table.
+        branch: what its manifests say; empty for the main line.
+    """
+    tail = f"/{BRANCH_ROOTS_DIRECTORY}/{branch}"
+    return root.removesuffix(tail) if branch else root
+
+
+def branch_at(store: ObjectStore, main: str, root: str) -> str:
+    """The branch whose root a path is; empty for the main root and for any other place."""
+    prefix = f"{store.join(main, BRANCH_ROOTS_DIRECTORY)}/"
+    return root.removeprefix(prefix) if root.startswith(prefix) else ""
+
+
+def list_branches(store: ObjectStore, root: str) -> dict[str, BranchRecord]:
+    """All branches by name, in the order of the names; directories without such a file are none.
+
+    Raises:
+        CorruptDataError: a file is no branch.
+    """
+    return {
+        name: BranchRecord.parse(name, data, path) for name, path, data in ref_files(store, root, BRANCHES_DIRECTORY)
+    }
+
+
+def _forks(document: Mapping[str, object]) -> tuple[Fork, ...]:
+    """What ``identifier.version_mapping`` says; nothing when it cannot be understood."""
+    identifier = document.get("identifier")
+    pairs = identifier.get("version_mapping") if isinstance(identifier, dict) else None
+    if not isinstance(pairs, list):
+        return ()
+    forks = []
+    for pair in pairs:
+        match pair:
+            case [int(version), str(identity)]:
+                forks.append(Fork(version, identity))
+            case _:
+                return ()
+    return tuple(forks)

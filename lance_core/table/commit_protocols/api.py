@@ -1,0 +1,50 @@
+"""The CommitProtocol: what the version log asks of whoever decides between two writers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from lance_core.io.object_store import ObjectStore, PutOutcome
+    from lance_core.table.paths import ManifestName
+
+__all__ = ["CommitProtocol", "VersionPlaces"]
+
+
+class VersionPlaces(Protocol):
+    """Where a table's versions lie."""
+
+    @property
+    def store(self) -> ObjectStore:
+        """The store of the table."""
+        ...
+
+    @property
+    def root(self) -> str:
+        """The table's path in the store."""
+        ...
+
+    def path(self, name: ManifestName) -> str:
+        """The path of a version's manifest."""
+        ...
+
+
+class CommitProtocol(Protocol):
+    """Decides who makes a version."""
+
+    def latest(self, places: VersionPlaces) -> ManifestName | None:
+        """The latest version, finished if its commit was not; None when only the listing tells."""
+        ...
+
+    def recover(self, places: VersionPlaces, name: ManifestName) -> bool:
+        """Called when a manifest is not there: finish its commit if one is pending. True when it is there now."""
+        ...
+
+    def create(self, places: VersionPlaces, name: ManifestName, data: bytes) -> PutOutcome:
+        """Make a version unless it exists. One of several concurrent callers gets ``CREATED``.
+
+        Raises:
+            NotSupportedError: two writers could both win.
+            StorageError: the outside world failed; whether the version exists now has to be found out.
+        """
+        ...

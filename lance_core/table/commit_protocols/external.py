@@ -1,0 +1,150 @@
+"""ExternalCommit: an external manifest store decides who makes a version; the manifest follows.
+
+::
+
+    writer   S1  put   {final}-{uuid}                      nobody sees it
+             S2  row   version -> {final}-{uuid}, if absent  the version is decided: RESERVED
+             S3  put   {final}                              everybody can read it: MATERIALISED
+             S4  row   version -> {final}                   FINAL
+             S5  delete {final}-{uuid}
+
+    reader   asks the store for the row; one that is not final is finished by S3 to S5 on behalf of its writer
+
+S2 has one winner. A writer that loses it removes what it staged, which no row refers to, and finishes the winner's
+commit, so that it can be read and compared. S3 to S5 may be done by anybody, any number of times: they put the same
+bytes. The staged object is removed only when the row no longer refers to it. Where S2 did not answer, nothing is
+removed: reading the version back finds the row, finishes it, and tells whose it is.
+
+A table without a row is listed like any other: it was made without the store.
+
+Source: commit protocol of pylance 14.0.2 with an external manifest store; it copies the staged object in S3, we put
+the same bytes.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from lance_core.errors import CorruptDataError, LanceError, NotFoundError
+from lance_core.io.object_store import PutOutcome
+from lance_core.table.manifest_stores.api import ManifestRow
+from lance_core.table.paths import VERSIONS_DIRECTORY, ManifestName, parse_manifest_name
+
+if TYPE_CHECKING:
+    from lance_core.table.commit_protocols.api import VersionPlaces
+    from lance_core.table.manifest_stores.api import ManifestStore
+
+__all__ = ["ExternalCommit"]
+
+_logger: Final = logging.getLogger(__name__)
+_ENDING: Final = ".manifest"
+
+
+class ExternalCommit:
+    """Commits by way of an external manifest store.
+
+    Args:
+        manifests: the store.
+    """
+
+    def __init__(self, manifests: ManifestStore) -> None:
+        """Nothing is asked yet."""
+        self._manifests = manifests
+
+    def latest(self, places: VersionPlaces) -> ManifestName | None:
+        """The version of the last row, finished; None when the table has no row."""
+        row = self._manifests.latest(places.root)
+        return None if row is None else self._finished(places, row)
+
+    def recover(self, places: VersionPlaces, name: ManifestName) -> bool:
+        """Finish the commit of a version whose row is not final."""
+        row = self._manifests.find(places.root, name.version)
+        if row is None or row.path.endswith(_ENDING) or _name_of(row) != name:
+            return False
+        self._finished(places, row)
+        return True
+
+    def create(self, places: VersionPlaces, name: ManifestName, data: bytes) -> PutOutcome:
+        """The four steps."""
+        staged = ManifestRow(name.version, f"{_relative(places, name)}-{uuid.uuid4()}", len(data))
+        places.store.put(_path_of(places, staged), data)
+        if not self._manifests.reserve(places.root, staged):
+            winner = self._manifests.find(places.root, name.version)
+            if winner is None or winner.path != staged.path:
+                self._concede(places, staged, winner)
+                return PutOutcome.EXISTS
+        self._publish(places, name, staged, data)
+        return PutOutcome.CREATED
+
+    def _concede(self, places: VersionPlaces, staged: ManifestRow, winner: ManifestRow | None) -> None:
+        """Remove what was staged for a version that is another's, and help that one."""
+        with suppress(LanceError):
+            places.store.delete(_path_of(places, staged))
+        if winner is not None:
+            # Reading the version back does it again, and reports what is wrong.
+            with suppress(LanceError):
+                self._finished(places, winner)
+
+    def _finished(self, places: VersionPlaces, row: ManifestRow) -> ManifestName:
+        """The name of a row's version, after S3 to S5 if they were not done."""
+        name = _name_of(row)
+        if row.path.endswith(_ENDING):
+            return name
+        try:
+            data = bytes(places.store.get(_path_of(places, row)))
+        except NotFoundError as error:
+            return self._finished_by_another(places, row, error)
+        if row.num_bytes and len(data) != row.num_bytes:
+            raise CorruptDataError(
+                f"{places.root}: the staged manifest of version {row.version} has {len(data)} bytes, its row says "
+                f"{row.num_bytes}",
+                path=_path_of(places, row),
+                expected=row.num_bytes,
+                found=len(data),
+            )
+        _logger.debug("%s: finishing the commit of version %d", places.root, row.version)
+        self._publish(places, name, row, data)
+        return name
+
+    def _finished_by_another(self, places: VersionPlaces, row: ManifestRow, error: NotFoundError) -> ManifestName:
+        """The staged object is gone: somebody has finished the commit since the row was read, or removed it."""
+        again = self._manifests.find(places.root, row.version)
+        if again is not None and again.path.endswith(_ENDING):
+            return _name_of(again)
+        raise CorruptDataError(
+            f"{places.root}: version {row.version} is reserved in the manifest store, but what its writer staged, "
+            f"{row.path}, is gone; delete the row to go on with the version before it",
+            path=_path_of(places, row),
+            version=row.version,
+        ) from error
+
+    def _publish(self, places: VersionPlaces, name: ManifestName, staged: ManifestRow, data: bytes) -> None:
+        """S3 to S5. Only S3 must succeed: who reads the row later does the rest."""
+        places.store.put(places.path(name), data)
+        with suppress(LanceError):
+            self._manifests.finish(places.root, ManifestRow(name.version, _relative(places, name), len(data)))
+            places.store.delete(_path_of(places, staged))
+
+
+def _relative(places: VersionPlaces, name: ManifestName) -> str:
+    file_name = places.path(name).rpartition("/")[2]
+    return f"{VERSIONS_DIRECTORY}/{file_name}"
+
+
+def _path_of(places: VersionPlaces, row: ManifestRow) -> str:
+    return places.store.join(places.root, row.path)
+
+
+def _name_of(row: ManifestRow) -> ManifestName:
+    """What the path of a row says. Raises ``CorruptDataError`` when it is not a manifest of the row's version."""
+    directory, _, file_name = row.path.partition("/")
+    final, ending, _ = file_name.partition(_ENDING)
+    name = parse_manifest_name(final + ending)
+    if directory != VERSIONS_DIRECTORY or "/" in file_name or name is None or name.version != row.version:
+        raise CorruptDataError(
+            f"the manifest store's row of version {row.version} names {row.path!r:.200}", version=row.version
+        )
+    return name

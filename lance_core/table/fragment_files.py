@@ -1,0 +1,76 @@
+"""Which file of a fragment holds which field, and which files are not needed any more.
+
+The newest file that lists a field holds it; the older file lists the field as dead (-2) then. A file without a live
+field is dropped from its fragment by the next commit, but not the last one: a fragment without files could not say
+that the values of its rows are null.
+
+Source: ``lance.table.DataFragment.files``; behaviour of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lance_core.table.data_file import DEAD_FIELD_ID
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from lance_core.proto import pb_table
+
+__all__ = ["drop_dead_files", "field_files", "new_files", "rewritten_fields", "with_dead_fields"]
+
+
+def field_files(fragment: pb_table.DataFragment) -> Mapping[int, tuple[int | None, str]]:
+    """Field id -> the file that holds it, as base path id and path."""
+    return {field_id: _place(file) for file in fragment.files for field_id in file.fields if field_id >= 0}
+
+
+def rewritten_fields(before: pb_table.DataFragment, after: pb_table.DataFragment) -> frozenset[int]:
+    """The fields that another file holds than before."""
+    old, new = field_files(before), field_files(after)
+    return frozenset(field_id for field_id, place in old.items() if field_id in new and new[field_id] != place)
+
+
+def new_files(before: pb_table.DataFragment | None, after: pb_table.DataFragment) -> list[pb_table.DataFile]:
+    """The files of a fragment that it did not have before."""
+    known = set() if before is None else {_place(file) for file in before.files}
+    return [file for file in after.files if _place(file) not in known]
+
+
+def with_dead_fields(file: pb_table.DataFile, field_ids: Collection[int]) -> pb_table.DataFile:
+    """A copy of a file's record in which some fields are dead; their columns stay listed."""
+    copy = type(file)()
+    copy.CopyFrom(file)
+    copy.fields[:] = [DEAD_FIELD_ID if field_id in field_ids else field_id for field_id in file.fields]
+    return copy
+
+
+def drop_dead_files(fragment: pb_table.DataFragment, field_ids: Collection[int] | None = None) -> bool:
+    """Drop the files that hold no field any more, in place.
+
+    Args:
+        fragment: changed.
+        field_ids: every field of the schema; None to drop only files whose every field is dead.
+
+    Returns:
+        Whether a file was dropped.
+    """
+    kept = [file for file in fragment.files if _is_needed(file, field_ids)]
+    kept = kept or list(fragment.files[-1:])
+    if len(kept) == len(fragment.files):
+        return False
+    del fragment.files[:]
+    fragment.files.extend(kept)
+    return True
+
+
+def _is_needed(file: pb_table.DataFile, field_ids: Collection[int] | None) -> bool:
+    if field_ids is None:
+        return DEAD_FIELD_ID not in file.fields or any(field_id != DEAD_FIELD_ID for field_id in file.fields)
+    # Hidden lineage columns (-3 to -5) are in no schema and stay.
+    return any(field_id in field_ids or field_id < DEAD_FIELD_ID for field_id in file.fields)
+
+
+def _place(file: pb_table.DataFile) -> tuple[int | None, str]:
+    return (file.base_id if file.HasField("base_id") else None, file.path)

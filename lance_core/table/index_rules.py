@@ -1,0 +1,201 @@
+"""What a commit does to the indices of a table, without being able to read one.
+
+An index answers for the rows of the fragments in its bitmap; rows of other fragments are scanned. A bitmap may name
+fragments that are gone, but never one whose present values the index does not hold. So:
+
+==============================  ====================================================================
+a commit …                      the index section
+==============================  ====================================================================
+adds, deletes or moves rows     stays as it is, byte for byte
+changes values in place         loses the fragment, in every index on one of the fields
+drops a field                   loses every index on it
+moves rows that keep their id   may gain the new fragment: where the index holds row ids, covers all
+                                fragments that the rows came from, and is on none of the changed fields
+==============================  ====================================================================
+
+An index that has lost its last fragment is kept as a name and a set of parameters, once for each name; vector indices,
+which cannot be empty, go. System indices are left alone.
+
+Every function takes and returns a serialized ``IndexSection``, None for "no index", and returns its argument where
+nothing changes.
+
+Source: ``lance.table.IndexSection``; behaviour of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from google.protobuf.message import DecodeError
+
+from lance_core.errors import CorruptDataError
+from lance_core.proto import pb_table
+from lance_core.table.fragment_files import rewritten_fields
+from lance_core.table.index_metadata import is_system_index, read_fragment_bitmap, type_name
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+__all__ = [
+    "decode_index_section",
+    "with_indices",
+    "with_moved_fragments",
+    "without_dropped_fields",
+    "without_empty_indices",
+    "without_fragments",
+    "without_rewritten_fields",
+]
+
+_HOLD_ROW_IDS: Final = frozenset(
+    {
+        "BitmapIndexDetails",
+        "InvertedIndexDetails",
+        "LabelListIndexDetails",
+        "NGramIndexDetails",
+        "VectorIndexDetails",
+    }
+)
+"""Kinds that find rows by their stable id. The others hold row addresses, which a move changes."""
+
+_VECTOR: Final = "VectorIndexDetails"
+
+
+def decode_index_section(section: bytes | None) -> list[pb_table.IndexMetadata]:
+    """The indices of a section, in their order.
+
+    Raises:
+        CorruptDataError: the bytes are no index section.
+    """
+    if section is None:
+        return []
+    try:
+        return list(pb_table.IndexSection.FromString(section).indices)
+    except DecodeError as error:
+        raise CorruptDataError(f"the index section cannot be decoded: {error}") from error
+
+
+def without_fragments(section: bytes | None, fragment_ids: Collection[int], field_ids: Collection[int]) -> bytes | None:
+    """Take fragments, of which some fields have new values, out of the indices on one of these fields."""
+    if section is None or not fragment_ids or not field_ids:
+        return section
+    changed = False
+    indices = decode_index_section(section)
+    for index in indices:
+        if not set(field_ids).isdisjoint((*index.fields, *index.covering_fields)):
+            changed |= _set_bitmap(index, remove=fragment_ids)
+    return _encode(indices) if changed else section
+
+
+def without_rewritten_fields(
+    section: bytes | None, pairs: Iterable[tuple[pb_table.DataFragment, pb_table.DataFragment]]
+) -> bytes | None:
+    """Take fragments out of the indices on fields that another data file holds than before.
+
+    Args:
+        section: the section.
+        pairs: fragments as they were and as they are.
+    """
+    if section is None:
+        return None
+    rewritten: dict[frozenset[int], list[int]] = {}
+    for before, after in pairs:
+        if before.files != after.files:
+            rewritten.setdefault(rewritten_fields(before, after), []).append(after.id)
+    for field_ids, fragment_ids in rewritten.items():
+        section = without_fragments(section, fragment_ids, field_ids)
+    return section
+
+
+def with_moved_fragments(
+    section: bytes | None, *, new_ids: Sequence[int], source_ids: Collection[int], field_ids: Collection[int]
+) -> bytes | None:
+    """Let indices answer for new fragments whose rows, ids included, were in fragments that they answer for.
+
+    Args:
+        section: the section.
+        new_ids: fragments that consist of moved rows only.
+        source_ids: every fragment that a row was moved out of.
+        field_ids: fields whose values changed on the way.
+    """
+    if section is None or not new_ids or not source_ids:
+        return section
+    changed = False
+    indices = decode_index_section(section)
+    for index in indices:
+        if is_system_index(index.name) or type_name(index) not in _HOLD_ROW_IDS:
+            continue
+        if not set(field_ids).isdisjoint((*index.fields, *index.covering_fields)):
+            continue
+        covered = read_fragment_bitmap(index)
+        if covered is not None and all(fragment_id in covered for fragment_id in source_ids):
+            changed |= _set_bitmap(index, add=new_ids)
+    return _encode(indices) if changed else section
+
+
+def without_dropped_fields(section: bytes | None, field_ids: Collection[int]) -> bytes | None:
+    """Drop the indices on fields that the schema does not have.
+
+    Args:
+        section: the section.
+        field_ids: every field of the schema.
+    """
+    indices = decode_index_section(section)
+    known = set(field_ids)
+    kept = [index for index in indices if is_system_index(index.name) or known.issuperset(index.fields)]
+    return section if len(kept) == len(indices) else _encode(kept)
+
+
+def without_empty_indices(section: bytes | None) -> bytes | None:
+    """Drop the indices that answer for no fragment, but for one that keeps the name of a scalar index."""
+    indices = decode_index_section(section)
+    kept = [
+        index for index in indices if is_system_index(index.name) or index in _segments_to_keep(indices, index.name)
+    ]
+    return section if len(kept) == len(indices) else _encode(kept)
+
+
+def with_indices(
+    section: bytes | None, *, new: Iterable[pb_table.IndexMetadata], removed: Collection[bytes]
+) -> bytes | None:
+    """Add indices and remove others by uuid; a new one replaces what has its uuid."""
+    added = list(new)
+    gone = {*removed, *(index.uuid.uuid for index in added)}
+    indices = decode_index_section(section)
+    kept = [index for index in indices if index.uuid.uuid not in gone]
+    return section if len(kept) == len(indices) and not added else _encode([*kept, *added])
+
+
+def _segments_to_keep(indices: Iterable[pb_table.IndexMetadata], name: str) -> list[pb_table.IndexMetadata]:
+    """Of the indices of one name: those that answer for fragments; else the oldest, unless it is a vector index."""
+    segments = [index for index in indices if index.name == name]
+    filled = [index for index in segments if not _is_empty(index)]
+    if filled:
+        return filled
+    oldest = min(segments, key=lambda index: index.dataset_version)
+    return [] if type_name(oldest) == _VECTOR else [oldest]
+
+
+def _is_empty(index: pb_table.IndexMetadata) -> bool:
+    """Whether it is known to answer for nothing."""
+    covered = read_fragment_bitmap(index)
+    return covered is not None and not covered
+
+
+def _set_bitmap(index: pb_table.IndexMetadata, *, add: Iterable[int] = (), remove: Iterable[int] = ()) -> bool:
+    """Change a bitmap in place; False when it stays as it is, or there is none."""
+    # Imported late: few tables have an index.
+    from pyroaring import BitMap
+
+    before = read_fragment_bitmap(index)
+    if before is None:
+        return False
+    after = (before | BitMap(add)) - BitMap(remove)
+    if after == before:
+        return False
+    # Built anew, without run containers.
+    index.fragment_bitmap = BitMap(after.to_array(), optimize=False).serialize()
+    return True
+
+
+def _encode(indices: Sequence[pb_table.IndexMetadata]) -> bytes | None:
+    return pb_table.IndexSection(indices=indices).SerializeToString() if indices else None

@@ -1,0 +1,46 @@
+"""The ManifestStore protocol: rows of versions, of which one writer can insert each.
+
+A row says where the manifest of a version lies: under its final name, or where its writer staged it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+__all__ = ["ManifestRow", "ManifestStore"]
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestRow:
+    """One version.
+
+    Attributes:
+        version: its number.
+        path: of its manifest, below the table's root.
+        num_bytes: its size; 0 when it is not known.
+    """
+
+    version: int
+    path: str
+    num_bytes: int
+
+
+class ManifestStore(Protocol):
+    """A database of versions. Reads show every write that has been answered before."""
+
+    def latest(self, root: str) -> ManifestRow | None:
+        """The row of a table's highest version; None when it has no row."""
+        ...
+
+    def find(self, root: str, version: int) -> ManifestRow | None:
+        """The row of a version."""
+        ...
+
+    def reserve(self, root: str, row: ManifestRow) -> bool:
+        """Insert a row unless the version has one. True for one of several concurrent callers."""
+        ...
+
+    def finish(self, root: str, row: ManifestRow) -> None:
+        """Replace the row of a version that has one."""
+        ...

@@ -1,0 +1,69 @@
+"""From a URI to its external manifest store.
+
+===================================================  ==================================================================
+``s3+ddb://bucket/path?ddbTableName=T``              DynamoDB table T, shared with the reference
+``{scheme}+sql://…/path``, ``…?sqlTableName=T``      table T (``lance_manifests``) of the database in the storage option
+                                                     ``sql_url``, or in the environment's ``LANCE_SQL_URL``
+===================================================  ==================================================================
+
+The URL of the database is no part of the URI: it may hold a password, and URIs are logged and stored.
+
+Source: URIs of pylance 14.0.2 for DynamoDB; those for SQL are ours.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+from urllib.parse import parse_qsl
+
+from lance_core.errors import InvalidInputError, UnsupportedSchemeError
+from lance_core.io.s3_settings import lowered_options
+from lance_core.io.uri import split_external_scheme
+from lance_core.table.manifest_stores.dynamodb import DynamoDbManifests
+from lance_core.table.manifest_stores.sql import DEFAULT_TABLE, SqlManifests
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lance_core.table.manifest_stores.api import ManifestStore
+
+__all__ = ["open_manifest_store"]
+
+_URL_OPTION: Final = "sql_url"
+_URL_VARIABLE: Final = "LANCE_SQL_URL"
+
+
+def open_manifest_store(uri: str, storage_options: Mapping[str, str] | None) -> ManifestStore | None:
+    """The external manifest store that a URI names; None when it names none.
+
+    Raises:
+        InvalidInputError: the query is not what the scheme wants, or the database is not given.
+        UnsupportedSchemeError: DynamoDB for objects of another store than S3.
+        NotSupportedError: a package is not installed.
+    """
+    scheme, suffix, query = split_external_scheme(uri)
+    if suffix == "ddb":
+        if scheme != "s3":
+            raise UnsupportedSchemeError(f"{scheme}+ddb://: DynamoDB serves s3+ddb:// only", scheme=scheme)
+        return DynamoDbManifests(_parameter(query, "ddbTableName", None), storage_options)
+    if suffix == "sql":
+        url = lowered_options(storage_options).get(_URL_OPTION) or os.environ.get(_URL_VARIABLE)
+        if not url:
+            raise InvalidInputError(
+                f"{scheme}+sql:// needs the database: set the storage option {_URL_OPTION!r} or {_URL_VARIABLE}"
+            )
+        return SqlManifests(url, _parameter(query, "sqlTableName", DEFAULT_TABLE), scheme or "file")
+    return None
+
+
+def _parameter(query: str, name: str, default: str | None) -> str:
+    """The one parameter that the query may have."""
+    found = parse_qsl(query, keep_blank_values=True)
+    if not found and default is not None:
+        return default
+    if len(found) != 1 or found[0][0] != name:
+        raise InvalidInputError(f"the URI must have exactly one query parameter, {name}; found {query!r:.100}")
+    if not found[0][1]:
+        raise InvalidInputError(f"the URI's query parameter {name} is empty")
+    return found[0][1]

@@ -1,0 +1,211 @@
+"""SqlManifests: rows of versions in a table of a relational database, through SQLAlchemy.
+
+=============  ========================================================================================================
+``base_uri``    text, first part of the primary key: scheme and path of the dataset
+``version``     integer, second part
+``path``        text: of the manifest, below the dataset's root
+``size``        integer: of the manifest
+``committer``   text: ``lance-core``
+=============  ========================================================================================================
+
+The primary key lets one writer insert a version. The table is created when it is missing. Tried with PostgreSQL and
+SQLite.
+
+Source: the external manifest store of the Lance documents; this form of it is ours.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from lance_core.buffers.fork_lock import fork_lock
+from lance_core.errors import AccessDeniedError, InvalidInputError, LanceError, NotSupportedError, StorageError
+from lance_core.table.manifest_stores.api import ManifestRow
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["DEFAULT_TABLE", "SqlManifests"]
+
+DEFAULT_TABLE: Final = "lance_manifests"
+_COMMITTER: Final = "lance-core"
+_TABLE_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
+_SQLITE_WAIT_SECONDS: Final = 30
+_lock: Final = fork_lock()
+_engines: dict[tuple[int, str], Any] = {}
+_created: set[tuple[str, str]] = set()
+
+
+class SqlManifests:
+    """Rows in a table of a relational database.
+
+    Args:
+        url: SQLAlchemy's URL of the database; never shown.
+        table: the table's name.
+        scheme: of the datasets' URIs.
+
+    Raises:
+        InvalidInputError: the name is none, or the URL cannot be understood.
+        NotSupportedError: SQLAlchemy or the database's driver is not installed.
+    """
+
+    def __init__(self, url: str, table: str, scheme: str) -> None:
+        """Nothing is connected yet."""
+        if not _TABLE_NAME.fullmatch(table):
+            raise InvalidInputError(f"sqlTableName {table!r:.100} is not the name of a table", table=table)
+        self._url = url
+        self._name = table
+        self._scheme = scheme
+        self._sql = _sqlalchemy()
+        self._table = self._define()
+        self._place = f"table {table} of {_shown(url)}"
+
+    def __repr__(self) -> str:
+        """The table, and the database without its password."""
+        return f"SqlManifests({self._place!r})"
+
+    def latest(self, root: str) -> ManifestRow | None:
+        """The row of a table's highest version."""
+        table = self._table
+        query = self._rows().where(table.c.base_uri == self._base(root)).order_by(table.c.version.desc()).limit(1)
+        return self._one(query)
+
+    def find(self, root: str, version: int) -> ManifestRow | None:
+        """The row of a version."""
+        table = self._table
+        return self._one(self._rows().where(table.c.base_uri == self._base(root), table.c.version == version))
+
+    def reserve(self, root: str, row: ManifestRow) -> bool:
+        """Insert a row unless the version has one."""
+        statement = self._sql.insert(self._table).values(
+            base_uri=self._base(root), version=row.version, path=row.path, size=row.num_bytes, committer=_COMMITTER
+        )
+        try:
+            self._run("insert into", lambda connection: connection.execute(statement))
+        except _LostError:
+            return False
+        return True
+
+    def finish(self, root: str, row: ManifestRow) -> None:
+        """Replace the row of a version that has one."""
+        table = self._table
+        statement = (
+            self._sql.update(table)
+            .where(table.c.base_uri == self._base(root), table.c.version == row.version)
+            .values(path=row.path, size=row.num_bytes)
+        )
+        self._run("update", lambda connection: connection.execute(statement))
+
+    def _base(self, root: str) -> str:
+        return f"{self._scheme}://{root}"
+
+    def _rows(self) -> Any:
+        table = self._table
+        return self._sql.select(table.c.version, table.c.path, table.c.size)
+
+    def _one(self, query: Any) -> ManifestRow | None:
+        found = self._run("read", lambda connection: connection.execute(query).first())
+        return None if found is None else ManifestRow(int(found[0]), str(found[1]), int(found[2] or 0))
+
+    def _define(self) -> Any:
+        sql = self._sql
+        return sql.Table(
+            self._name,
+            sql.MetaData(),
+            sql.Column("base_uri", sql.String(1024), primary_key=True),
+            sql.Column("version", sql.BigInteger, primary_key=True, autoincrement=False),
+            sql.Column("path", sql.String(1024), nullable=False),
+            sql.Column("size", sql.BigInteger, nullable=False),
+            sql.Column("committer", sql.String(64), nullable=False),
+        )
+
+    def _run(self, verb: str, work: Callable[[Any], Any]) -> Any:
+        try:
+            engine = _engine(self._sql, self._url)
+            self._create_table(engine)
+            with engine.begin() as connection:
+                return work(connection)
+        except LanceError:
+            raise
+        except self._sql.exc.IntegrityError as error:
+            raise _LostError(f"cannot {verb} {self._place}: the version has a row") from error
+        except Exception as error:  # noqa: BLE001  # drivers raise what they like
+            # Not chained: the error's own text may show statement, parameters and URL.
+            raise self._failure(error, verb) from None
+
+    def _failure(self, error: Exception, verb: str) -> LanceError:
+        cause = getattr(error, "orig", None) or error
+        text = _without_password(str(cause).strip().partition("\n")[0], self._url)
+        message = f"cannot {verb} {self._place}: {type(error).__name__}: {text}"
+        if "authentication failed" in text or str(getattr(cause, "sqlstate", None) or "").startswith("28"):
+            return AccessDeniedError(message, path=self._place)
+        database = isinstance(error, self._sql.exc.DBAPIError)
+        sent = database and getattr(error, "statement", None) is not None
+        return StorageError(message, path=self._place, retryable=database, in_flight=sent)
+
+    def _create_table(self, engine: Any) -> None:
+        known = (self._url, self._name)
+        if known in _created:
+            return
+        try:
+            self._table.metadata.create_all(engine)
+        except self._sql.exc.DBAPIError:
+            # Another process may have been first.
+            if not self._sql.inspect(engine).has_table(self._name):
+                raise
+        _created.add(known)
+
+
+class _LostError(LanceError):
+    """The version has a row; never leaves this module."""
+
+
+def _sqlalchemy() -> Any:
+    try:
+        import sqlalchemy
+        import sqlalchemy.exc
+    except ImportError as error:
+        raise NotSupportedError(
+            "a +sql:// URI needs the package SQLAlchemy: install 'lance-pipelines[sql]'", package="sqlalchemy"
+        ) from error
+    return sqlalchemy
+
+
+def _engine(sql: Any, url: str) -> Any:
+    """This process's engine. One that was made before a fork is left alone: its connections are the parent's."""
+    known = (os.getpid(), url)
+    with _lock:
+        engine = _engines.get(known)
+        if engine is None:
+            engine = _engines[known] = _connect(sql, url)
+    return engine
+
+
+def _connect(sql: Any, text: str) -> Any:
+    try:
+        url = sql.make_url(text)
+        sqlite = url.get_backend_name() == "sqlite"
+        if sqlite and url.database in (None, "", ":memory:"):
+            raise InvalidInputError("sql_url names a database in memory, which other processes cannot see")
+        options = {"connect_args": {"timeout": _SQLITE_WAIT_SECONDS}} if sqlite else {"pool_pre_ping": True}
+        return sql.create_engine(url, hide_parameters=True, **options)
+    except sql.exc.NoSuchModuleError as error:
+        raise NotSupportedError(f"SQLAlchemy knows no such database: {error}") from error
+    except sql.exc.ArgumentError:
+        # Its message would show the URL, password and all.
+        raise InvalidInputError("sql_url is not a URL that SQLAlchemy understands") from None
+    except ImportError as error:
+        raise NotSupportedError(f"the database's driver is not installed: {error}") from error
+
+
+def _shown(text: str) -> str:
+    """The URL of a database without user, password and options."""
+    scheme, _, rest = text.partition("://")
+    return f"{scheme}://{rest.rpartition('@')[2].partition('?')[0]}"
+
+
+def _without_password(text: str, url: str) -> str:
+    password = url.partition("://")[2].rpartition("@")[0].partition(":")[2]
+    return text.replace(password, "***") if password else text

@@ -1,0 +1,79 @@
+"""How much of the write-ahead log a table has absorbed: an entry for each shard in the system index of the log.
+
+A writer with a write-ahead log puts rows into shards, each a series of numbered generations, and merges them into the
+table later. The commit that does so records the newest generation of the shard, in the details of the system index.
+Everything else in there is carried.
+
+Source: ``lance.table.MemWalIndexDetails``, field 9; behaviour of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from typing import TYPE_CHECKING, Final
+
+from google.protobuf.message import DecodeError
+
+from lance_core.errors import CorruptDataError, InvalidInputError
+from lance_core.proto import pb_table
+from lance_core.table.index_metadata import MEM_WAL_INDEX
+from lance_core.table.index_rules import decode_index_section, with_indices
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+__all__ = ["absorbed_generations", "with_absorbed_tables"]
+
+_MILLISECONDS: Final = 1000
+
+
+def absorbed_generations(tables: Iterable[pb_table.CompactedSsTable]) -> Mapping[bytes, int]:
+    """Shard id → newest generation."""
+    newest: dict[bytes, int] = {}
+    for table in tables:
+        newest[table.shard_id.uuid] = max(table.generation, newest.get(table.shard_id.uuid, 0))
+    return newest
+
+
+def with_absorbed_tables(
+    section: bytes | None, tables: Iterable[pb_table.CompactedSsTable], *, version: int
+) -> bytes | None:
+    """Record what was absorbed. The entry of the log moves to the end of the section and gets a new uuid.
+
+    Args:
+        section: serialized ``IndexSection``.
+        tables: what was absorbed; nothing changes when there is none.
+        version: the version being committed.
+
+    Raises:
+        InvalidInputError: the table has no write-ahead log.
+        CorruptDataError: the details of the log cannot be decoded.
+    """
+    absorbed = absorbed_generations(tables)
+    if not absorbed:
+        return section
+    found = next((index for index in decode_index_section(section) if index.name == MEM_WAL_INDEX), None)
+    if found is None:
+        raise InvalidInputError("the table has no write-ahead log of which it could have absorbed something")
+    entry = pb_table.IndexMetadata()
+    entry.CopyFrom(found)
+    entry.uuid.uuid = uuid.uuid4().bytes
+    entry.dataset_version = version
+    entry.created_at = time.time_ns() // (1_000_000_000 // _MILLISECONDS)
+    entry.index_details.value = _recorded(entry.index_details.value, absorbed)
+    return with_indices(section, new=[entry], removed={found.uuid.uuid})
+
+
+def _recorded(details: bytes, absorbed: Mapping[bytes, int]) -> bytes:
+    try:
+        message = pb_table.MemWalIndexDetails.FromString(details)
+    except DecodeError as error:
+        raise CorruptDataError(f"the details of the index {MEM_WAL_INDEX} cannot be decoded: {error}") from error
+    known = {table.shard_id.uuid: table for table in message.compacted_sstables}
+    for shard_id, generation in absorbed.items():
+        if shard_id in known:
+            known[shard_id].generation = max(known[shard_id].generation, generation)
+        else:
+            message.compacted_sstables.add(shard_id=pb_table.UUID(uuid=shard_id), generation=generation)
+    return message.SerializeToString()

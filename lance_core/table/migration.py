@@ -1,0 +1,63 @@
+"""Migration: from V1 names of manifests to V2 names.
+
+Each manifest is copied to its new name, unless it is there, and then removed under the old one. So a migration that was
+interrupted leaves every version under at least one name, and running it again finishes it. In between the directory has
+names of both kinds, and nobody opens the latest version: no other operation may run meanwhile.
+
+Source: ``migrate_manifest_paths_v2`` of pylance 14.0.2, which renames.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lance_core.errors import CorruptDataError, NotFoundError, NotSupportedError
+from lance_core.io.object_store import PutOutcome
+from lance_core.table.commit_protocols.external import ExternalCommit
+from lance_core.table.paths import VERSIONS_DIRECTORY, ManifestName, ManifestNaming, parse_manifest_name
+
+if TYPE_CHECKING:
+    from lance_core.table.version_log import VersionLog
+
+__all__ = ["migrate_to_v2_names"]
+
+
+def migrate_to_v2_names(log: VersionLog) -> int:
+    """Give every manifest its V2 name.
+
+    Args:
+        log: the versions of the table; both kinds of names may occur.
+
+    Returns:
+        How many manifests had a V1 name.
+
+    Raises:
+        NotFoundError: there is no manifest at all.
+        NotSupportedError: an external manifest store has the names.
+        CorruptDataError: a version has different manifests under both names; nothing more was changed.
+        StorageError: the outside world failed; running it again goes on.
+    """
+    if isinstance(log.protocol, ExternalCommit):
+        raise NotSupportedError(f"{log.root}: an external manifest store has the names of the manifests")
+    directory = log.store.join(log.root, VERSIONS_DIRECTORY)
+    names = [name for each in log.store.list_names(directory) if (name := parse_manifest_name(each)) is not None]
+    if not names:
+        raise NotFoundError(f"there is no dataset at {log.root}", path=log.root)
+    old = sorted((name for name in names if name.naming is ManifestNaming.V1), key=lambda name: name.version)
+    for name in old:
+        _migrate(log, name)
+    return len(old)
+
+
+def _migrate(log: VersionLog, old: ManifestName) -> None:
+    source, target = log.path(old), log.path(ManifestName(old.version, ManifestNaming.V2))
+    try:
+        data = log.store.get(source)
+    except NotFoundError:
+        # Another migration has been here.
+        return
+    if log.store.put_if_absent(target, data) is PutOutcome.EXISTS and not log.store.get(target).equals(data):
+        raise CorruptDataError(
+            f"{log.root}: version {old.version} has two manifests that differ, {source} and {target}", path=source
+        )
+    log.store.delete(source)

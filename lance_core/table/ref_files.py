@@ -1,0 +1,130 @@
+"""The files of tags and branches: one JSON object each, whose values are checked as they are taken.
+
+Source: files of pylance 14.0.2; what it refuses in them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final, Self
+from urllib.parse import unquote
+
+from lance_core.errors import CorruptDataError, InvalidInputError, NotFoundError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    import pyarrow as pa
+
+    from lance_core.io.object_store import ObjectStore
+
+__all__ = ["REF_SUFFIX", "RefDocument", "moment_text", "ref_files", "ref_json"]
+
+REF_SUFFIX: Final = ".json"
+
+_TIME: Final = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt ]([0-9:]{8})(\.[0-9]+)?([Zz]|[+-][0-9]{2}:[0-9]{2})")
+_MAX_U64: Final = 2**64 - 1
+_NANOSECONDS: Final = 1_000_000_000
+_NANOSECOND_DIGITS: Final = 9
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def ref_json(document: Mapping[str, object], what: str) -> bytes:
+    """The bytes of a file.
+
+    Raises:
+        InvalidInputError: a text cannot be written as UTF-8.
+    """
+    try:
+        return json.dumps(document, indent=2, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise InvalidInputError(f"the metadata of a {what} has a text that is not Unicode: {error}") from error
+
+
+def ref_files(store: ObjectStore, root: str, directory: str) -> Iterator[tuple[str, str, pa.Buffer]]:
+    """Name, path and bytes of each ref below a directory of the main root, in the order of the names."""
+    for file_name in sorted(store.list_names(store.join(root, directory))):
+        if not file_name.endswith(REF_SUFFIX):
+            continue
+        path = store.join(root, directory, file_name)
+        try:
+            data = store.get(path)
+        except NotFoundError:
+            # Deleted since it was listed.
+            continue
+        yield unquote(file_name.removesuffix(REF_SUFFIX)), path, data
+
+
+@dataclass(frozen=True, slots=True)
+class RefDocument:
+    """A JSON object whose values are checked as they are taken."""
+
+    values: dict[str, Any]
+    path: str
+
+    @classmethod
+    def parse(cls, data: pa.Buffer | bytes, path: str) -> Self:
+        """Parse a file. Raises ``CorruptDataError`` when it is no JSON object."""
+        try:
+            values = json.loads(bytes(data))
+        except (ValueError, RecursionError) as error:
+            raise CorruptDataError(f"{path} is not JSON: {error}", path=path) from error
+        if not isinstance(values, dict):
+            raise CorruptDataError(f"{path}: expected a JSON object, found {values!r:.40}", path=path)
+        return cls(values, path)
+
+    def number(self, key: str, default: int | None = None) -> int:
+        """A whole number; it must be there unless there is a default."""
+        value = self.values.get(key, default)
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MAX_U64:
+            raise self._unexpected(key, "a whole number", value)
+        return value
+
+    def text(self, key: str) -> str | None:
+        """A text; None for null or nothing."""
+        value = self.values.get(key)
+        if value is not None and not isinstance(value, str):
+            raise self._unexpected(key, "a text or null", value)
+        return value
+
+    def texts(self, key: str) -> dict[str, str]:
+        """An object of texts; empty when there is none."""
+        value = self.values.get(key, {})
+        if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
+            raise self._unexpected(key, "an object of texts", value)
+        return value
+
+    def moment(self, key: str) -> int | None:
+        """Nanoseconds since the epoch; None for null or nothing."""
+        value = self.text(key)
+        if value is None:
+            return None
+        match = _TIME.fullmatch(value)
+        try:
+            if match is None:
+                raise ValueError(value)
+            whole = datetime.fromisoformat(f"{match[1]}T{match[2]}{match[4].upper()}")
+        except ValueError as error:
+            raise self._unexpected(key, "an RFC 3339 time", value) from error
+        fraction = (match[3] or ".")[1 : 1 + _NANOSECOND_DIGITS].ljust(_NANOSECOND_DIGITS, "0")
+        return (whole - _EPOCH) // timedelta(seconds=1) * _NANOSECONDS + int(fraction)
+
+    def _unexpected(self, key: str, expected: str, found: object) -> CorruptDataError:
+        return CorruptDataError(
+            f"{self.path}: {key} must be {expected}, found {found!r:.80}", path=self.path, expected=expected
+        )
+
+
+def moment_text(nanoseconds: int | None) -> str | None:
+    """RFC 3339 in UTC with as many groups of three digits as it takes."""
+    if nanoseconds is None:
+        return None
+    seconds, fraction = divmod(nanoseconds, _NANOSECONDS)
+    text = (_EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
+    digits = f"{fraction:09d}"
+    while digits.endswith("000"):
+        digits = digits[:-3]
+    return f"{text}.{digits}Z" if digits else f"{text}Z"

@@ -1,0 +1,250 @@
+"""The cells of the conflict table that depend on what the two operations say: one function each.
+
+Every function is given our operation and the committed one and answers with a verdict. What it cannot tell from the two
+records alone counts as a clash.
+
+Source: behaviour of pylance 14.0.2; ``docs/format-notes/conflicts.md`` says where this differs.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from lance_core.table.index_metadata import MEM_WAL_INDEX
+from lance_core.table.mem_wal import absorbed_generations
+from lance_core.transactions.key_filter import may_share_keys
+from lance_core.transactions.operations.create_index import CreateIndex
+from lance_core.transactions.operations.data_overlay import DataOverlay
+from lance_core.transactions.operations.data_replacement import DataReplacement
+from lance_core.transactions.operations.delete import Delete
+from lance_core.transactions.operations.overwrite import Overwrite
+from lance_core.transactions.operations.project import Project
+from lance_core.transactions.operations.update import Update
+from lance_core.transactions.operations.update_bases import UpdateBases
+from lance_core.transactions.operations.update_config import MapUpdate, UpdateConfig
+from lance_core.transactions.operations.update_mem_wal_state import UpdateMemWalState
+from lance_core.transactions.touched import share_fragment, touched_fragments
+from lance_core.transactions.verdict import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from lance_core.proto import pb_table
+    from lance_core.transactions.registry import Operation
+
+__all__ = ["CLASHES"]
+
+
+def _retry_if(clashes: bool) -> Verdict:  # its only argument
+    return Verdict.RETRYABLE if clashes else Verdict.COMPATIBLE
+
+
+def _refuse_if(clashes: bool) -> Verdict:  # its only argument
+    return Verdict.INCOMPATIBLE if clashes else Verdict.COMPATIBLE
+
+
+def one_fragment(ours: Operation, theirs: Operation) -> Verdict:
+    """Both touch one fragment."""
+    return _retry_if(share_fragment(ours, theirs))
+
+
+def rows_of_one_fragment(ours: Operation, theirs: Operation) -> Verdict:
+    """Both hide rows of one fragment; of two updates by primary key, neither may have inserted what the other did."""
+    if isinstance(ours, Update) and isinstance(theirs, Update) and _may_insert_one_key(ours, theirs):
+        return Verdict.RETRYABLE
+    return Verdict.MERGEABLE if share_fragment(ours, theirs) else Verdict.COMPATIBLE
+
+
+def one_fragment_or_key(ours: Operation, theirs: Operation) -> Verdict:
+    """Both touch one fragment, or may have inserted one key."""
+    inserts = isinstance(ours, Update) and isinstance(theirs, Update) and _may_insert_one_key(ours, theirs)
+    return _retry_if(inserts or share_fragment(ours, theirs))
+
+
+def inserts_by_key(ours: Operation, theirs: Operation) -> Verdict:
+    """Rows were added whose keys are not known, and ours inserts by key."""
+    del theirs
+    return _retry_if(isinstance(ours, Update) and ours.inserted_rows is not None)
+
+
+def one_setting(ours: Operation, theirs: Operation) -> Verdict:
+    """Both set one key of the config or of the table metadata, or metadata of one field."""
+    return _refuse_if(
+        _config_clashes(ours, theirs) or _table_metadata_clashes(ours, theirs) or _field_metadata_clashes(ours, theirs)
+    )
+
+
+def one_index_name(ours: Operation, theirs: Operation) -> Verdict:
+    """Both make an index of one name."""
+    mine, others = (each.names() if isinstance(each, CreateIndex) else frozenset() for each in (ours, theirs))
+    return _retry_if(not mine.isdisjoint(others))
+
+
+def index_on_replaced_field(ours: Operation, theirs: Operation) -> Verdict:
+    """One stores a field anew, the other makes an index on it."""
+    mine, others = (
+        each.field_ids() if isinstance(each, (CreateIndex, DataReplacement)) else frozenset() for each in (ours, theirs)
+    )
+    return _retry_if(not mine.isdisjoint(others))
+
+
+def one_replaced_cell(ours: Operation, theirs: Operation) -> Verdict:
+    """Both store one field of one fragment anew."""
+    mine, others = (
+        {(part.fragment_id, field_id) for part in each.replacements for field_id in part.new_file.live_field_ids}
+        if isinstance(each, DataReplacement)
+        else set()
+        for each in (ours, theirs)
+    )
+    return _retry_if(not mine.isdisjoint(others))
+
+
+def replaces_in_removed_fragment(ours: Operation, theirs: Operation) -> Verdict:
+    """A fragment that is to get a file is gone."""
+    return _refuse_if(not (touched_fragments(ours) or frozenset()).isdisjoint(_removed(theirs)))
+
+
+def replaces_updated_values(ours: Operation, theirs: Operation) -> Verdict:
+    """A fragment that is to get a file is gone, or lost rows to a new one, or has the field stored anew already."""
+    removed = replaces_in_removed_fragment(ours, theirs)
+    if removed is not Verdict.COMPATIBLE or not isinstance(theirs, Update) or not isinstance(ours, DataReplacement):
+        return removed
+    rewritten = not ours.field_ids().isdisjoint(theirs.fields_modified)
+    return _retry_if(share_fragment(ours, theirs) and (theirs.moves_rows or rewritten))
+
+
+def overlays_removed_fragment(ours: Operation, theirs: Operation) -> Verdict:
+    """A fragment that is to be overlaid is gone."""
+    return _retry_if(not (touched_fragments(ours) or frozenset()).isdisjoint(_removed(theirs)))
+
+
+def overlay_and_moved_rows(ours: Operation, theirs: Operation) -> Verdict:
+    """One lays values over a fragment, the other moves rows out of it, or removes it."""
+    update = next((each for each in (ours, theirs) if isinstance(each, Update)), None)
+    if update is None or not share_fragment(ours, theirs):
+        return Verdict.COMPATIBLE
+    overlaid = touched_fragments(theirs if update is ours else ours) or frozenset()
+    return _retry_if(update.moves_rows or not overlaid.isdisjoint(update.removed_fragment_ids))
+
+
+def overlay_on_changed_field(ours: Operation, theirs: Operation) -> Verdict:
+    """Ours stores a field of a fragment anew that was overlaid."""
+    if not isinstance(ours, Update) or not isinstance(theirs, DataOverlay):
+        return Verdict.COMPATIBLE
+    overlaid = {field_id for group in theirs.groups for file in group.overlays for field_id in file.data_file.fields}
+    return _retry_if(share_fragment(ours, theirs) and not overlaid.isdisjoint(ours.fields_modified))
+
+
+def updates_dropped_field(ours: Operation, theirs: Operation) -> Verdict:
+    """A field that ours stored anew was dropped."""
+    return _retry_if(isinstance(ours, Update) and _drops(theirs, ours.fields_modified))
+
+
+def replaces_dropped_field(ours: Operation, theirs: Operation) -> Verdict:
+    """A field whose data is to be replaced was dropped."""
+    return _refuse_if(isinstance(ours, DataReplacement) and _drops(theirs, ours.field_ids()))
+
+
+def one_base(ours: Operation, theirs: Operation) -> Verdict:
+    """Both add a base path of one id, name or path."""
+    mine, others = (each.new_bases if isinstance(each, UpdateBases) else () for each in (ours, theirs))
+    return _refuse_if(any(_same_base(one, other) for one in mine for other in others))
+
+
+def one_shard(ours: Operation, theirs: Operation) -> Verdict:
+    """Both absorbed something of one shard of the write-ahead log; ours stands only if it went further."""
+    mine, others = (
+        absorbed_generations(each.absorbed_tables) if isinstance(each, (Update, UpdateMemWalState)) else {}
+        for each in (ours, theirs)
+    )
+    shared = mine.keys() & others.keys()
+    if any(others[shard] >= mine[shard] for shard in shared):
+        return Verdict.INCOMPATIBLE
+    return _retry_if(bool(shared))
+
+
+def log_was_set_up(ours: Operation, theirs: Operation) -> Verdict:
+    """The write-ahead log was set up anew."""
+    del ours
+    return _retry_if(isinstance(theirs, CreateIndex) and MEM_WAL_INDEX in theirs.names())
+
+
+def _may_insert_one_key(ours: Update, theirs: Update) -> bool:
+    """Without a filter of theirs nobody knows what they inserted."""
+    if ours.inserted_rows is None:
+        return False
+    return theirs.inserted_rows is None or may_share_keys(ours.inserted_rows, theirs.inserted_rows)
+
+
+def _removed(operation: Operation) -> frozenset[int]:
+    match operation:
+        case Delete():
+            return frozenset(operation.deleted_fragment_ids)
+        case Update():
+            return frozenset(operation.removed_fragment_ids)
+        case _:
+            return frozenset()
+
+
+def _drops(operation: Operation, field_ids: Iterable[int]) -> bool:
+    return isinstance(operation, Project) and not set(operation.schema.field_ids()).issuperset(field_ids)
+
+
+def _same_base(one: pb_table.BasePath, other: pb_table.BasePath) -> bool:
+    if one.path == other.path or (one.id and one.id == other.id):
+        return True
+    return one.HasField("name") and other.HasField("name") and one.name == other.name
+
+
+def _config_clashes(ours: Operation, theirs: Operation) -> bool:
+    """One sets what the other sets or removes; removing a key twice is no contradiction."""
+    mine, others = _config_of(ours), _config_of(theirs)
+    mine_set, others_set = ({key for key, value in m.items() if value is not None} for m in (mine, others))
+    return not (mine_set.isdisjoint(others) and others_set.isdisjoint(mine))
+
+
+def _table_metadata_clashes(ours: Operation, theirs: Operation) -> bool:
+    mine, others = (getattr(operation, "table_metadata", None) for operation in (ours, theirs))
+    if not (isinstance(mine, MapUpdate) and isinstance(others, MapUpdate)):
+        return False
+    return mine.replace or others.replace or not mine.entries.keys().isdisjoint(others.entries)
+
+
+def _field_metadata_clashes(ours: Operation, theirs: Operation) -> bool:
+    if not (isinstance(ours, UpdateConfig) and isinstance(theirs, UpdateConfig)):
+        return False
+    return not ours.field_metadata.keys().isdisjoint(theirs.field_metadata)
+
+
+def _config_of(operation: Operation) -> Mapping[str, str | None]:
+    if isinstance(operation, Overwrite):
+        return operation.config_upserts
+    if isinstance(operation, UpdateConfig) and operation.config is not None:
+        return operation.config.entries
+    return {}
+
+
+CLASHES: Final[Mapping[str, Callable[[Operation, Operation], Verdict]]] = MappingProxyType(
+    {
+        "r": one_fragment,
+        "m": rows_of_one_fragment,
+        "i": one_fragment_or_key,
+        "k": inserts_by_key,
+        "x": one_setting,
+        "n": one_index_name,
+        "f": index_on_replaced_field,
+        "c": one_replaced_cell,
+        "g": replaces_in_removed_fragment,
+        "h": replaces_updated_values,
+        "e": overlays_removed_fragment,
+        "o": overlay_and_moved_rows,
+        "v": overlay_on_changed_field,
+        "u": updates_dropped_field,
+        "d": replaces_dropped_field,
+        "b": one_base,
+        "w": one_shard,
+        "l": log_was_set_up,
+    }
+)
+"""Lower-case cell of the table -> what it asks."""

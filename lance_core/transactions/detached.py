@@ -1,0 +1,105 @@
+"""Detached commits: versions outside the lineage.
+
+A detached version is built like any other on its read version, but takes part in no race: its number is random and has
+bit 63 set, no listing shows it, and the latest version stays what it is. Whoever knows the number can open it, restore
+it, or make another detached version of it.
+
+Source: detached commits of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from lance_core.errors import LanceError, NotSupportedError, StorageError, VersionNotFoundError
+from lance_core.io.object_store import PutOutcome
+from lance_core.proto import pb_table
+from lance_core.table.manifest import Manifest
+from lance_core.table.paths import FIRST_DETACHED_VERSION, ManifestName, ManifestNaming
+from lance_core.transactions.history import is_made_by, transaction_path
+from lance_core.transactions.operations.restore import Restore
+from lance_core.transactions.outcomes import CommitOutcome, Committed, NotLanded, Unknown
+
+if TYPE_CHECKING:
+    from lance_core.table.version_log import VersionLog
+    from lance_core.transactions.settings import CommitSettings
+    from lance_core.transactions.transaction import Transaction
+
+__all__ = ["commit_detached"]
+
+
+def commit_detached(
+    log: VersionLog, transaction: Transaction, settings: CommitSettings, *, known: Manifest | None = None
+) -> CommitOutcome:
+    """Make a detached version.
+
+    Args:
+        log: the table's versions.
+        transaction: what to commit; its operation is executable.
+        settings: how; of them the check and the amendment.
+        known: the manifest of the read version, when it is at hand.
+
+    Raises:
+        VersionNotFoundError: the read version does not exist, as for a table that is to be created.
+        NotSupportedError: the table names its manifests in the old way.
+        InvalidInputError: the operation does not fit the table.
+        StorageError: the outside world failed before anything was made.
+    """
+    version = FIRST_DETACHED_VERSION | secrets.randbits(63)
+    read = known if known is not None and known.version == transaction.read_version else None
+    if read is None:
+        read = log.read_version(transaction.read_version)
+    if read.naming is not ManifestNaming.V2:
+        raise NotSupportedError(
+            f"{log.root}: a table with manifests of V1 names has no detached versions; migrate_manifest_paths_v2 gives "
+            "it V2 names"
+        )
+    current = _numbered(read, version - 1)
+    operation = transaction.operation
+    draft = (
+        operation.apply(current, log.read_version(operation.version))
+        if isinstance(operation, Restore)
+        else operation.apply(current)
+    )
+    settings.check(current)
+    settings.amend(draft)
+    serialized = transaction.serialize()
+    record = transaction_path(log, transaction.file_name)
+    log.store.put(record, serialized)
+    sealed = draft.seal(transaction=serialized, transaction_file=transaction.file_name, timestamp_ns=time.time_ns())
+    path = log.path(ManifestName(version, ManifestNaming.V2))
+    try:
+        if log.store.put_if_absent(path, sealed.data) is PutOutcome.CREATED:
+            return Committed(sealed.manifest)
+        cause = None
+    except StorageError as error:
+        cause = error
+    # Nobody else takes the number: what is there is ours.
+    try:
+        found = log.read_version(version)
+        if is_made_by(found, transaction):
+            return Committed(found)
+    except VersionNotFoundError:
+        if cause is not None and not cause.in_flight:
+            with suppress(LanceError):
+                log.store.delete(record)
+            return NotLanded(cause)
+    except LanceError as error:
+        return Unknown(version, cause or error)
+    return Unknown(version, cause or StorageError(f"{path} exists and is not this commit's", path=path))
+
+
+def _numbered(manifest: Manifest, version: int) -> Manifest:
+    """The same content under another number."""
+    message = pb_table.Manifest()
+    message.CopyFrom(manifest.message)
+    message.version = version
+    return Manifest(
+        message=message,
+        naming=manifest.naming,
+        index_section=manifest.index_section,
+        dictionaries=manifest.dictionaries,
+    )

@@ -1,0 +1,45 @@
+"""Key filters: which primary keys a merge inserted, closely enough to tell that two merges did not insert the same.
+
+A filter is either the set of all key hashes, or a split-block bloom filter: blocks of eight 32-bit words, of which a
+key sets one bit each in one block. Two bloom filters of one size share a key only if some block has a common bit in
+each of its eight words.
+
+Source: ``lance.table.Transaction.KeyExistenceFilter``; behaviour of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from lance_core.proto import pb_transaction
+
+__all__ = ["may_share_keys"]
+
+_WORDS: Final = 8
+"""32-bit words of a block."""
+_WORD_BYTES: Final = 4
+
+
+def may_share_keys(
+    one: pb_transaction.Transaction.KeyExistenceFilter, other: pb_transaction.Transaction.KeyExistenceFilter
+) -> bool:
+    """Whether some key may be in both filters. What cannot be compared may."""
+    kind = one.WhichOneof("data")
+    if list(one.field_ids) != list(other.field_ids) or kind != other.WhichOneof("data"):
+        return True
+    if kind == "exact":
+        return not set(one.exact.key_hashes).isdisjoint(other.exact.key_hashes)
+    return kind is None or _blocks_meet(one.bloom, other.bloom)
+
+
+def _blocks_meet(one: pb_transaction.Transaction.BloomFilter, other: pb_transaction.Transaction.BloomFilter) -> bool:
+    def size(each: pb_transaction.Transaction.BloomFilter) -> tuple[int, int, float, int]:
+        return each.num_bits, each.number_of_items, each.probability, len(each.bitmap)
+
+    if size(one) != size(other) or len(one.bitmap) % (_WORDS * _WORD_BYTES):
+        return True
+    common = np.frombuffer(one.bitmap, "<u4") & np.frombuffer(other.bitmap, "<u4")
+    return bool(np.any(np.all(common.reshape(-1, _WORDS) != 0, axis=1)))

@@ -1,0 +1,136 @@
+"""CreateIndex: add, replace or drop indices. Rows, fragments and schema stay.
+
+An index is a set of files that a query engine wrote, and an entry here that says what they cover. Dropping one is this
+operation with nothing to add; replacing one names both. Entries are matched by uuid.
+
+While an index was being built, others may have changed values of its fields in place. Such fragments are taken out of
+its bitmap when it is committed, so that their rows are scanned.
+
+Source: ``lance.table.Transaction.CreateIndex``; behaviour of pylance 14.0.2, which also commits an index on a field
+that was dropped meanwhile and then fails every query.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar, Final, Self
+
+from lance_core.errors import InvalidInputError, SchemaMismatchError
+from lance_core.proto import pb_table, pb_transaction
+from lance_core.table.feature_flags import require_writable
+from lance_core.table.index_metadata import is_system_index, read_fragment_bitmap
+from lance_core.table.index_rules import decode_index_section, with_indices, without_rewritten_fields
+from lance_core.table.manifest_draft import ManifestDraft
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from lance_core.table.manifest import Manifest
+
+__all__ = ["CreateIndex"]
+
+_UUID_BYTES: Final = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateIndex:
+    """Change the list of indices.
+
+    Attributes:
+        new_indices: what to add.
+        removed_indices: what to drop; one that is gone already is passed over.
+    """
+
+    arm: ClassVar[str] = "create_index"
+
+    new_indices: tuple[pb_table.IndexMetadata, ...]
+    removed_indices: tuple[pb_table.IndexMetadata, ...] = ()
+
+    @classmethod
+    def from_proto(cls, message: pb_transaction.Transaction.CreateIndex) -> Self:
+        """Parse the message."""
+        return cls(new_indices=tuple(message.new_indices), removed_indices=tuple(message.removed_indices))
+
+    def to_proto(self) -> pb_transaction.Transaction.CreateIndex:
+        """The message; the inverse of :meth:`from_proto`."""
+        return pb_transaction.Transaction.CreateIndex(
+            new_indices=self.new_indices, removed_indices=self.removed_indices
+        )
+
+    def touched_fragments(self) -> frozenset[int] | None:
+        """The fragments that new indices answer for; None when one does not say.
+
+        Raises:
+            CorruptDataError: a bitmap cannot be decoded.
+        """
+        found: set[int] = set()
+        for index in self.new_indices:
+            covered = read_fragment_bitmap(index)
+            if covered is None:
+                return None
+            found.update(covered)
+        return frozenset(found)
+
+    def names(self) -> frozenset[str]:
+        """The names of the new indices."""
+        return frozenset(index.name for index in self.new_indices)
+
+    def field_ids(self) -> frozenset[int]:
+        """The fields that the new indices are on."""
+        return frozenset(field_id for index in self.new_indices for field_id in index.fields)
+
+    def on_top_of(self, before: Manifest, after: Manifest) -> CreateIndex:
+        """The operation when another version comes first: fragments whose values changed are not covered.
+
+        Args:
+            before: the version that the indices were valid for.
+            after: the next one.
+        """
+        old = {fragment.id: fragment for fragment in before.message.fragments}
+        section = pb_table.IndexSection(indices=self.new_indices).SerializeToString()
+        pairs = ((old[fragment.id], fragment) for fragment in after.message.fragments if fragment.id in old)
+        return replace(self, new_indices=tuple(decode_index_section(without_rewritten_fields(section, pairs))))
+
+    def apply(self, current: Manifest) -> ManifestDraft:
+        """The version after ``current``.
+
+        Raises:
+            UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
+            SchemaMismatchError: an index is on a field that the table does not have.
+            InvalidInputError: an index has no proper id or name, or says nothing about where its files are.
+        """
+        require_writable(current.message)
+        known = {field.id for field in current.message.fields}
+        base_ids = {base.id for base in current.message.base_paths}
+        _check_ids((*self.new_indices, *self.removed_indices))
+        for index in self.new_indices:
+            _check_new(index, known, base_ids, current.version)
+        draft = ManifestDraft(current)
+        removed = {index.uuid.uuid for index in self.removed_indices}
+        draft.set_index_section(with_indices(draft.index_section, new=self.new_indices, removed=removed))
+        return draft
+
+
+def _check_ids(indices: Iterable[pb_table.IndexMetadata]) -> None:
+    for index in indices:
+        if len(index.uuid.uuid) != _UUID_BYTES:
+            raise InvalidInputError(
+                f"index {index.name!r}: its id has {len(index.uuid.uuid)} bytes, expected {_UUID_BYTES}",
+                expected=_UUID_BYTES,
+                found=len(index.uuid.uuid),
+            )
+
+
+def _check_new(index: pb_table.IndexMetadata, field_ids: set[int], base_ids: set[int], version: int) -> None:
+    if not index.name:
+        raise InvalidInputError("a new index has no name")
+    missing = [] if is_system_index(index.name) else [each for each in index.fields if each not in field_ids]
+    if missing:
+        raise SchemaMismatchError(
+            f"index {index.name!r} is on field {missing[0]}, which version {version} does not have", field=missing[0]
+        )
+    if index.HasField("base_id") and index.base_id not in base_ids:
+        raise InvalidInputError(
+            f"index {index.name!r} lies in base path {index.base_id}, the table has {sorted(base_ids)}"
+        )
+    read_fragment_bitmap(index)

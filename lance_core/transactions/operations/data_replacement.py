@@ -1,0 +1,157 @@
+"""DataReplacement: exchange data files of fragments for others that hold the same fields of the same rows.
+
+A new file takes the place of the one with exactly its list of fields and its format version. Where no file of a
+fragment holds any of the fields, so that they read as null, it is added. The fragments leave the indices on these
+fields. Schema, deletions and row ids stay; where ids are stable, all rows of the fragment count as updated.
+
+Source: ``lance.table.Transaction.DataReplacement``; behaviour of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Self
+
+from lance_core.errors import InvalidInputError, SchemaMismatchError
+from lance_core.proto import pb_table, pb_transaction
+from lance_core.table.data_file import DataFile
+from lance_core.table.feature_flags import require_writable
+from lance_core.table.fragment import Fragment
+from lance_core.table.fragment_files import field_files
+from lance_core.table.index_rules import without_empty_indices, without_fragments
+from lance_core.table.manifest_draft import ManifestDraft
+from lance_core.table.moved_rows import refresh_changed_rows
+from lance_core.transactions.operations.fragment_rules import check_file
+
+if TYPE_CHECKING:
+    from lance_core.table.manifest import Manifest
+
+__all__ = ["DataReplacement", "Replacement"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replacement:
+    """A new file for one fragment.
+
+    Attributes:
+        fragment_id: of which fragment.
+        new_file: the file.
+    """
+
+    fragment_id: int
+    new_file: DataFile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataReplacement:
+    """Exchange data files.
+
+    Attributes:
+        replacements: the new files.
+    """
+
+    arm: ClassVar[str] = "data_replacement"
+
+    replacements: tuple[Replacement, ...]
+
+    @classmethod
+    def from_proto(cls, message: pb_transaction.Transaction.DataReplacement) -> Self:
+        """Parse the message. Raises what :meth:`DataFile.from_proto` raises."""
+        return cls(
+            replacements=tuple(
+                Replacement(fragment_id=each.fragment_id, new_file=DataFile.from_proto(each.new_file))
+                for each in message.replacements
+            )
+        )
+
+    def to_proto(self) -> pb_transaction.Transaction.DataReplacement:
+        """The message; the inverse of :meth:`from_proto`."""
+        return pb_transaction.Transaction.DataReplacement(
+            replacements=[
+                pb_transaction.Transaction.DataReplacementGroup(
+                    fragment_id=each.fragment_id, new_file=each.new_file.to_proto()
+                )
+                for each in self.replacements
+            ]
+        )
+
+    def touched_fragments(self) -> frozenset[int]:
+        """Ids of the fragments that get a file."""
+        return frozenset(each.fragment_id for each in self.replacements)
+
+    def field_ids(self) -> frozenset[int]:
+        """The fields that are stored anew."""
+        return frozenset(field_id for each in self.replacements for field_id in each.new_file.live_field_ids)
+
+    def apply(self, current: Manifest) -> ManifestDraft:
+        """The version after ``current``.
+
+        Raises:
+            UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
+            InvalidInputError: a fragment is not in the table or named twice, a file takes no other's place, or the
+                files hold different fields.
+            SchemaMismatchError: a field is not in the table.
+        """
+        require_writable(current.message)
+        self._check(current)
+        present = {fragment.id: fragment for fragment in current.message.fragments}
+        changed = {}
+        for each in self.replacements:
+            if each.fragment_id not in present:
+                raise InvalidInputError(
+                    f"fragment {each.fragment_id}, which is to get a new file, is not in version {current.version}"
+                )
+            changed[each.fragment_id] = _replaced(present[each.fragment_id], each.new_file)
+        draft = ManifestDraft(current)
+        if current.has_stable_row_ids:
+            for fragment in changed.values():
+                refresh_changed_rows(fragment, None, draft.version)
+        draft.replace_fragments(changed)
+        section = without_fragments(draft.index_section, self.touched_fragments(), self.field_ids())
+        draft.set_index_section(without_empty_indices(section))
+        return draft
+
+    def _check(self, current: Manifest) -> None:
+        if len(self.touched_fragments()) != len(self.replacements):
+            raise InvalidInputError("a data replacement names a fragment twice")
+        if len({each.new_file.field_ids for each in self.replacements}) > 1:
+            raise InvalidInputError("all files of a data replacement must hold the same fields")
+        known = {field.id for field in current.message.fields}
+        unknown = self.field_ids() - known
+        if unknown:
+            raise SchemaMismatchError(
+                f"version {current.version} has no field {min(unknown)}, whose data is to be replaced",
+                field=min(unknown),
+            )
+        for each in self.replacements:
+            check_file(
+                each.new_file,
+                f"fragment {each.fragment_id}",
+                field_ids=known,
+                base_ids={base.id for base in current.message.base_paths},
+                file_version=current.file_version,
+            )
+
+
+def _replaced(fragment: pb_table.DataFragment, file: DataFile) -> pb_table.DataFragment:
+    message = file.to_proto()
+    result = pb_table.DataFragment()
+    result.CopyFrom(fragment)
+    for position, old in enumerate(Fragment(fragment).files):
+        if old.field_ids == file.field_ids and old.file_version is file.file_version:
+            result.files[position].path = message.path
+            result.files[position].file_size_bytes = message.file_size_bytes
+            result.files[position].column_indices[:] = message.column_indices
+            result.files[position].ClearField("base_id")
+            if message.HasField("base_id"):
+                result.files[position].base_id = message.base_id
+            return result
+    held = field_files(fragment).keys() & set(file.live_field_ids)
+    if held:
+        raise InvalidInputError(
+            f"fragment {fragment.id} has no data file of format {file.file_version.value} with exactly the fields "
+            f"{list(file.field_ids)}, but holds field {min(held)} in another",
+            fragment=fragment.id,
+        )
+    result.files.add().CopyFrom(message)
+    return result

@@ -1,0 +1,46 @@
+"""What a fragment keeps of itself when an operation replaces its data files.
+
+An operation carries complete fragments. Row ids, versions of rows, data overlays and clustering belong to the rows,
+which stay where they are; they are taken from the table, so that a fragment that was put together without them cannot
+lose them.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lance_core.proto import pb_table
+
+__all__ = ["with_lineage_of"]
+
+_OF_THE_ROWS: Final = (
+    "inline_row_ids",
+    "column_row_ids",
+    "inline_last_updated_at_versions",
+    "column_last_updated_at_versions",
+    "inline_created_at_versions",
+    "column_created_at_versions",
+    "clustering_id",
+)
+
+
+def with_lineage_of(old: pb_table.DataFragment, new: pb_table.DataFragment) -> pb_table.DataFragment:
+    """A copy of ``new`` whose row ids, versions, overlays and metadata are those of ``old``."""
+    result = pb_table.DataFragment()
+    result.CopyFrom(new)
+    for name in _OF_THE_ROWS:
+        result.ClearField(name)
+    del result.overlays[:]
+    result.metadata.clear()
+    for name in _OF_THE_ROWS:
+        if not old.HasField(name):
+            continue
+        value = getattr(old, name)
+        if isinstance(value, (bytes, int)):
+            setattr(result, name, value)
+        else:
+            getattr(result, name).CopyFrom(value)
+            getattr(result, name).SetInParent()
+    result.overlays.extend(old.overlays)
+    result.metadata.update(old.metadata)
+    return result

@@ -1,0 +1,194 @@
+"""Merge: add columns, or store some anew. Fragments and schema become exactly what the operation says.
+
+Every fragment stays, with all its rows: a new column is a further data file of each fragment, which holds a value for
+every physical row, deleted ones included; a column that may be null need not be stored at all. A column of another
+type is a new field with a new id.
+
+Rows keep their ids. Where they are stable, the fragments that got or lost a data file count as updated.
+
+Source: ``lance.table.Transaction.Merge``; behaviour of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Self
+
+from lance_core.errors import InvalidInputError, NotSupportedError, SchemaMismatchError
+from lance_core.proto import pb_table, pb_transaction
+from lance_core.schema.convert import fields_from_proto, fields_to_proto
+from lance_core.table.feature_flags import require_writable
+from lance_core.table.fragment import Fragment
+from lance_core.table.fragment_files import field_files, rewritten_fields
+from lance_core.table.index_rules import without_dropped_fields, without_empty_indices, without_rewritten_fields
+from lance_core.table.manifest_draft import ManifestDraft
+from lance_core.table.moved_rows import refresh_changed_rows
+from lance_core.transactions.operations.fragment_rules import check_new_fragments, check_stored_fields
+from lance_core.transactions.operations.lineage import with_lineage_of
+from lance_core.transactions.operations.schema_rules import (
+    check_allocated,
+    check_field_ids,
+    check_field_types,
+    check_promise,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from lance_core.schema.field import Schema
+    from lance_core.table.manifest import Manifest
+
+__all__ = ["Merge"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merge:
+    """Add columns.
+
+    Attributes:
+        fragments: every fragment of the table as it is then. Fragments with other ids are added; id 0 stands for "give
+            it one at commit" where fragment 0 is listed already, or is gone.
+        schema: with field ids.
+        preserves_nullability: promises that no field became required, so that rows written meanwhile without the new
+            columns stay right.
+    """
+
+    arm: ClassVar[str] = "merge"
+
+    fragments: tuple[Fragment, ...]
+    schema: Schema
+    preserves_nullability: bool = False
+
+    @classmethod
+    def from_proto(cls, message: pb_transaction.Transaction.Merge) -> Self:
+        """Parse the message.
+
+        Raises:
+            CorruptDataError: the field list is no tree.
+        """
+        return cls(
+            fragments=tuple(map(Fragment, message.fragments)),
+            schema=fields_from_proto(message.schema, dict(message.schema_metadata)),
+            preserves_nullability=message.preserves_nullability,
+        )
+
+    def to_proto(self) -> pb_transaction.Transaction.Merge:
+        """The message; the inverse of :meth:`from_proto`."""
+        return pb_transaction.Transaction.Merge(
+            fragments=[fragment.message for fragment in self.fragments],
+            schema=fields_to_proto(self.schema),
+            schema_metadata=dict(self.schema.metadata),
+            preserves_nullability=self.preserves_nullability,
+        )
+
+    def touched_fragments(self) -> frozenset[int]:
+        """Ids of the fragments that it lists."""
+        return frozenset(fragment.id for fragment in self.fragments)
+
+    def apply(self, current: Manifest) -> ManifestDraft:
+        """The version after ``current``.
+
+        Raises:
+            UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
+            NotSupportedError: the table is of format 0.1 and gets a dictionary column.
+            InvalidInputError: a fragment is missing or has other rows, a promise is broken, or an id is used twice.
+            SchemaMismatchError: a field would be read as another type, or a required one is not stored.
+        """
+        require_writable(current.message)
+        check_field_ids(self.schema)
+        check_allocated(current.message, self.schema)
+        check_promise(current.schema, self.schema, preserves_nullability=self.preserves_nullability)
+        before = {fragment.id: fragment for fragment in current.message.fragments}
+        kept, added = self._split(before)
+        check_field_types(current.schema, self.schema, rewritten=_rewritten_everywhere(before, kept))
+        base_ids = {base.id for base in current.message.base_paths}
+        for fragment in kept:
+            _check_kept(before[fragment.id], fragment.message, self.schema, current.version)
+            check_stored_fields(fragment, self.schema, base_ids=base_ids, file_version=current.file_version)
+        check_new_fragments(
+            added,
+            field_ids=set(self.schema.field_ids()),
+            base_ids=base_ids,
+            file_version=current.file_version,
+            carries_row_ids=None,
+        )
+        draft = ManifestDraft(current)
+        draft.replace_schema(fields_to_proto(self.schema), self.schema.metadata)
+        draft.keep_dictionaries(self._dictionary_ids(current))
+        draft.replace_fragments(
+            {fragment.id: _merged(before[fragment.id], fragment.message, draft.version, current) for fragment in kept}
+        )
+        draft.append_moved_fragments(added, (), keeps_ids=True)
+        draft.count_field_ids()
+        section = without_rewritten_fields(
+            draft.index_section, ((before[fragment.id], fragment.message) for fragment in kept)
+        )
+        section = without_dropped_fields(section, self.schema.field_ids())
+        draft.set_index_section(without_empty_indices(section))
+        return draft
+
+    def _split(self, before: dict[int, pb_table.DataFragment]) -> tuple[list[Fragment], list[Fragment]]:
+        """The fragments of the table, and the others."""
+        kept: dict[int, Fragment] = {}
+        added: list[Fragment] = []
+        for fragment in self.fragments:
+            if fragment.id in before and fragment.id not in kept:
+                kept[fragment.id] = fragment
+            elif fragment.id and fragment.id in kept:
+                raise InvalidInputError(f"a merge names fragment {fragment.id} twice")
+            else:
+                added.append(fragment)
+        missing = sorted(before.keys() - kept.keys())
+        if missing:
+            raise InvalidInputError(
+                f"a merge leaves out fragment {missing[0]}; it lists {len(kept)} of {len(before)} fragments",
+                expected=len(before),
+                found=len(kept),
+            )
+        return list(kept.values()), added
+
+    def _dictionary_ids(self, current: Manifest) -> set[int]:
+        """The fields whose dictionaries stay, in a table of format 0.1."""
+        found = {field.id for field in self.schema.walk() if field.is_dictionary}
+        if current.file_version.is_legacy and not found <= {field.id for field in current.message.fields}:
+            raise NotSupportedError("adding a dictionary column to a table of format 0.1 is not supported")
+        return found
+
+
+def _rewritten_everywhere(before: dict[int, pb_table.DataFragment], kept: Iterable[Fragment]) -> set[int]:
+    """The fields whose values no fragment keeps where they were."""
+    stays: set[int] = set()
+    changed: set[int] = set()
+    for fragment in kept:
+        old = before[fragment.id]
+        anew = rewritten_fields(old, fragment.message)
+        changed |= anew
+        stays |= field_files(old).keys() - anew
+    return changed - stays
+
+
+def _check_kept(old: pb_table.DataFragment, new: pb_table.DataFragment, schema: Schema, version: int) -> None:
+    """A fragment keeps its rows, its deletions and the columns that the schema keeps."""
+    if old.physical_rows not in (0, new.physical_rows):
+        raise InvalidInputError(
+            f"fragment {old.id} has {old.physical_rows} rows in version {version}, not {new.physical_rows}",
+            expected=old.physical_rows,
+            found=new.physical_rows,
+        )
+    if old.deletion_file != new.deletion_file:
+        raise InvalidInputError(f"fragment {old.id} has other deleted rows in version {version} than were read")
+    lost = (field_files(old).keys() - field_files(new).keys()).intersection(schema.field_ids())
+    if lost:
+        raise SchemaMismatchError(
+            f"fragment {old.id} would lose the values of field {min(lost)}, which the new schema keeps",
+            field=min(lost),
+        )
+
+
+def _merged(
+    old: pb_table.DataFragment, new: pb_table.DataFragment, version: int, current: Manifest
+) -> pb_table.DataFragment:
+    result = with_lineage_of(old, new)
+    if current.has_stable_row_ids and list(old.files) != list(new.files):
+        refresh_changed_rows(result, None, version)
+    return result

@@ -1,0 +1,84 @@
+"""Project: change the schema without touching data: drop, rename or move columns, change their metadata.
+
+Data files keep the columns that were dropped. A file that holds no column of the schema any more leaves its fragment,
+except the last one, and an index on a dropped column goes. The metadata of the schema becomes that of the new schema;
+a stored transaction does not hold it.
+
+Source: ``lance.table.Transaction.Project``; behaviour of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Self
+
+from lance_core.errors import SchemaMismatchError
+from lance_core.proto import pb_transaction
+from lance_core.schema.convert import fields_from_proto, fields_to_proto
+from lance_core.table.feature_flags import require_writable
+from lance_core.table.index_rules import without_dropped_fields, without_empty_indices
+from lance_core.table.manifest_draft import ManifestDraft
+from lance_core.transactions.operations.schema_rules import check_field_ids, check_field_types, check_promise
+
+if TYPE_CHECKING:
+    from lance_core.schema.field import Schema
+    from lance_core.table.manifest import Manifest
+
+__all__ = ["Project"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Project:
+    """Keep these fields.
+
+    Attributes:
+        schema: with the ids that the fields have.
+        preserves_nullability: promises that no field became required.
+    """
+
+    arm: ClassVar[str] = "project"
+
+    schema: Schema
+    preserves_nullability: bool = False
+
+    @classmethod
+    def from_proto(cls, message: pb_transaction.Transaction.Project) -> Self:
+        """Parse the message.
+
+        Raises:
+            CorruptDataError: the field list is no tree.
+        """
+        return cls(schema=fields_from_proto(message.schema), preserves_nullability=message.preserves_nullability)
+
+    def to_proto(self) -> pb_transaction.Transaction.Project:
+        """The message; the inverse of :meth:`from_proto`, but for the metadata of the schema."""
+        return pb_transaction.Transaction.Project(
+            schema=fields_to_proto(self.schema), preserves_nullability=self.preserves_nullability
+        )
+
+    def apply(self, current: Manifest) -> ManifestDraft:
+        """The version after ``current``.
+
+        Raises:
+            UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
+            SchemaMismatchError: a field is not in the table, or of another type.
+            InvalidInputError: an id occurs twice, or a promise is broken.
+        """
+        require_writable(current.message)
+        check_field_ids(self.schema)
+        known = {field.id for field in current.message.fields}
+        unknown = next((field for field in self.schema.walk() if field.id not in known), None)
+        if unknown is not None:
+            raise SchemaMismatchError(
+                f"version {current.version} has no field {unknown.id} ({unknown.name!r}); a projection adds none",
+                field=unknown.id,
+            )
+        check_field_types(current.schema, self.schema)
+        check_promise(current.schema, self.schema, preserves_nullability=self.preserves_nullability)
+        draft = ManifestDraft(current)
+        draft.replace_schema(fields_to_proto(self.schema), self.schema.metadata)
+        draft.keep_dictionaries(self.schema.field_ids())
+        draft.drop_dead_files()
+        section = without_dropped_fields(draft.index_section, self.schema.field_ids())
+        draft.set_index_section(without_empty_indices(section))
+        return draft

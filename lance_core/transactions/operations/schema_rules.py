@@ -1,0 +1,111 @@
+"""What a change of the schema must leave alone.
+
+Data files refer to fields by id. A field that keeps its id therefore keeps its type: the stored values would be read
+as something else otherwise. Renaming it, moving it, or changing its metadata is free.
+
+Source: behaviour of pylance 14.0.2, which accepts some of what is refused here and fails when the table is read.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lance_core.errors import InvalidInputError, SchemaMismatchError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from lance_core.proto import pb_table
+    from lance_core.schema.field import Field, Schema
+
+__all__ = ["check_allocated", "check_field_ids", "check_field_types", "check_promise"]
+
+
+def check_field_ids(schema: Schema) -> None:
+    """Check that every field has an id of its own.
+
+    Raises:
+        InvalidInputError: an id is missing or occurs twice.
+    """
+    ids = schema.field_ids()
+    if min(ids, default=0) < 0:
+        raise InvalidInputError("the new schema has a field without an id")
+    if len(set(ids)) != len(ids):
+        repeated = next(each for each in ids if ids.count(each) > 1)
+        raise InvalidInputError(f"field id {repeated} occurs twice in the new schema", field=repeated)
+
+
+def check_field_types(before: Schema, after: Schema, *, rewritten: Collection[int] = ()) -> None:
+    """Check that fields which keep their id keep their type and their parent.
+
+    Args:
+        before: the table's schema.
+        after: the new one.
+        rewritten: fields whose values are stored anew in every fragment; they may change.
+
+    Raises:
+        SchemaMismatchError: a field became another; the message names it.
+    """
+    old = {field.id: field for field in before.walk()}
+    old_parents, new_parents = _parents(before), _parents(after)
+    for field in after.walk():
+        was = old.get(field.id)
+        if was is None or field.id in rewritten:
+            continue
+        if field.logical_type != was.logical_type or old_parents[field.id] != new_parents[field.id]:
+            raise SchemaMismatchError(
+                f"field {field.id} is {was.name!r} of type {was.logical_type!r}; without storing its values anew it "
+                f"cannot become {field.name!r} of type {field.logical_type!r}",
+                field=field.id,
+                expected=was.logical_type,
+                found=field.logical_type,
+            )
+
+
+def check_promise(before: Schema, after: Schema, *, preserves_nullability: bool) -> None:
+    """Check the promise that no field became required.
+
+    Raises:
+        InvalidInputError: one did.
+    """
+    if not preserves_nullability:
+        return
+    old = {field.id: field for field in before.walk()}
+    for field in after.walk():
+        was = old.get(field.id)
+        if not field.nullable and (was is None or was.nullable):
+            raise InvalidInputError(
+                f"preserves_nullability is given, but field {field.name!r} (id {field.id}) "
+                f"{'is new and' if was is None else 'becomes'} not nullable",
+                field=field.id,
+            )
+
+
+def _parents(schema: Schema) -> Mapping[int, int | None]:
+    """Field id -> id of the field that it is a part of; None at the top."""
+    found: dict[int, int | None] = {}
+
+    def note(fields: Iterable[Field], parent: int | None) -> None:
+        for field in fields:
+            found[field.id] = parent
+            note(field.children, field.id)
+
+    note(schema.fields, None)
+    return found
+
+
+def check_allocated(before: pb_table.Manifest, after: Schema) -> None:
+    """Check the ids of new fields where the table never gives an id twice.
+
+    Raises:
+        InvalidInputError: a new field has an id that was given before.
+    """
+    if not before.HasField("max_allocated_field_id"):
+        return
+    known = {field.id for field in before.fields}
+    reused = [each for each in after.field_ids() if each not in known and each <= before.max_allocated_field_id]
+    if reused:
+        raise InvalidInputError(
+            f"new field id {reused[0]} was given before; the table continues after {before.max_allocated_field_id}",
+            field=reused[0],
+        )

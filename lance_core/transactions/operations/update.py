@@ -1,0 +1,258 @@
+"""Update: change the values of rows; rows may be added along with it. A delete and an append in one.
+
+========  ==========================================================================================
+rows      changed rows are hidden where they were and stand, complete, in new fragments
+columns   changed columns are stored anew for whole fragments, whose rows stay where they are
+========  ==========================================================================================
+
+Where row ids are stable, a new fragment lists the ids of the rows that were moved into it; further rows are new. In
+both cases a row keeps the version that created it and gets the committing one as that of its last update. Indices on a
+column that was stored anew lose the fragment; those that find rows by id may gain one that holds moved rows only.
+
+An update by primary key carries a filter of the keys that it inserted, so that two of them cannot insert one key.
+
+Source: ``lance.table.Transaction.Update``; behaviour of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, ClassVar, Final, Self
+
+import numpy as np
+
+from lance_core.errors import CorruptDataError, InvalidInputError, SchemaMismatchError
+from lance_core.proto import pb_table, pb_transaction
+from lance_core.table.feature_flags import require_writable
+from lance_core.table.fragment import Fragment
+from lance_core.table.fragment_files import drop_dead_files, field_files
+from lance_core.table.index_rules import with_moved_fragments, without_empty_indices, without_fragments
+from lance_core.table.manifest_draft import ManifestDraft
+from lance_core.table.mem_wal import with_absorbed_tables
+from lance_core.table.moved_rows import given_row_ids, refresh_changed_rows
+from lance_core.transactions.operations.fragment_rules import check_new_fragments, check_stored_fields
+from lance_core.transactions.operations.lineage import with_lineage_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lance_core.table.manifest import Manifest
+
+__all__ = ["Update", "UpdateMode"]
+
+_Pb = pb_transaction.Transaction
+
+
+class UpdateMode(Enum):
+    """How the new values are stored; the value is the reference's word."""
+
+    ROWS = "rewrite_rows"
+    COLUMNS = "rewrite_columns"
+
+
+_MODES: Final = {_Pb.REWRITE_ROWS: UpdateMode.ROWS, _Pb.REWRITE_COLUMNS: UpdateMode.COLUMNS}
+_NUMBERS: Final = {mode: number for number, mode in _MODES.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Update:
+    """Change rows.
+
+    Attributes:
+        removed_fragment_ids: fragments that lost every row.
+        updated_fragments: fragments with a new deletion file, or with columns stored anew.
+        new_fragments: what holds moved and added rows; they get their ids, in this order, at each commit attempt.
+        fields_modified: fields that were stored anew in the updated fragments.
+        fields_for_preserving: fields whose values changed in moved rows.
+        mode: how the new values are stored.
+        inserted_rows: the primary keys that were added; None when not known.
+        updated_offsets: fragment id → serialized Roaring bitmap of the rows that changed in place.
+        absorbed_tables: what the table has taken over from the write-ahead log.
+    """
+
+    arm: ClassVar[str] = "update"
+
+    removed_fragment_ids: tuple[int, ...] = ()
+    updated_fragments: tuple[Fragment, ...] = ()
+    new_fragments: tuple[Fragment, ...] = ()
+    fields_modified: tuple[int, ...] = ()
+    fields_for_preserving: tuple[int, ...] = ()
+    mode: UpdateMode = UpdateMode.ROWS
+    inserted_rows: pb_transaction.Transaction.KeyExistenceFilter | None = None
+    updated_offsets: Mapping[int, bytes] = field(default_factory=dict)
+    absorbed_tables: tuple[pb_table.CompactedSsTable, ...] = ()
+
+    @classmethod
+    def from_proto(cls, message: pb_transaction.Transaction.Update) -> Self:
+        """Parse the message.
+
+        Raises:
+            CorruptDataError: the mode is none.
+        """
+        mode = _MODES.get(message.update_mode)
+        if mode is None:
+            raise CorruptDataError(f"update mode {message.update_mode} is neither rows (0) nor columns (1)")
+        return cls(
+            removed_fragment_ids=tuple(message.removed_fragment_ids),
+            updated_fragments=tuple(map(Fragment, message.updated_fragments)),
+            new_fragments=tuple(map(Fragment, message.new_fragments)),
+            fields_modified=tuple(message.fields_modified),
+            fields_for_preserving=tuple(message.fields_for_preserving_frag_bitmap),
+            mode=mode,
+            inserted_rows=message.inserted_rows if message.HasField("inserted_rows") else None,
+            updated_offsets={**_old_offsets(message), **message.updated_fragment_offset_bitmaps},
+            absorbed_tables=tuple(message.compacted_sstables),
+        )
+
+    def to_proto(self) -> pb_transaction.Transaction.Update:
+        """The message; the inverse of :meth:`from_proto`."""
+        return _Pb.Update(
+            removed_fragment_ids=self.removed_fragment_ids,
+            updated_fragments=[fragment.message for fragment in self.updated_fragments],
+            new_fragments=[fragment.message for fragment in self.new_fragments],
+            fields_modified=self.fields_modified,
+            compacted_sstables=self.absorbed_tables,
+            fields_for_preserving_frag_bitmap=self.fields_for_preserving,
+            update_mode=_NUMBERS[self.mode],
+            inserted_rows=self.inserted_rows,
+            updated_fragment_offset_bitmaps=dict(self.updated_offsets),
+        )
+
+    def touched_fragments(self) -> frozenset[int]:
+        """Ids of the fragments that lose or change rows."""
+        return frozenset({*self.removed_fragment_ids, *(fragment.id for fragment in self.updated_fragments)})
+
+    @property
+    def moves_rows(self) -> bool:
+        """Whether rows of updated fragments stand in new ones."""
+        return self.mode is UpdateMode.ROWS and bool(self.new_fragments)
+
+    def apply(self, current: Manifest) -> ManifestDraft:
+        """The version after ``current``.
+
+        Raises:
+            UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
+            InvalidInputError: a fragment is not in the table as it was read, named twice, or does not fit.
+            SchemaMismatchError: a field is not in the table.
+            NotSupportedError: rows move out of fragments that keep their row ids in hidden columns.
+        """
+        require_writable(current.message)
+        self._check(current)
+        base_ids = {base.id for base in current.message.base_paths}
+        present = {fragment.id: fragment for fragment in current.message.fragments}
+        for fragment in self._stored_anew():
+            _check_stored_anew(present.get(fragment.id), fragment, current.version)
+            check_stored_fields(fragment, current.schema, base_ids=base_ids, file_version=current.file_version)
+        check_new_fragments(
+            self.new_fragments,
+            field_ids={each.id for each in current.message.fields},
+            base_ids=base_ids,
+            file_version=current.file_version,
+            carries_row_ids=None if current.has_stable_row_ids else False,
+        )
+        draft = ManifestDraft(current)
+        draft.remove_fragments(self.removed_fragment_ids)
+        draft.set_deletions(
+            {each.id: each.message for each in self.updated_fragments if each.message.HasField("deletion_file")}
+        )
+        draft.replace_fragments(
+            {
+                each.id: self._changed(present[each.id], each.message, draft.version, current)
+                for each in self._stored_anew()
+            }
+        )
+        touched = self.touched_fragments()
+        sources = sorted(current.message.fragments, key=lambda each: each.id not in touched)
+        new_ids = draft.append_moved_fragments(self.new_fragments, sources)
+        draft.set_index_section(self._index_section(draft, new_ids, current))
+        return draft
+
+    def _check(self, current: Manifest) -> None:
+        if len(self.touched_fragments()) != len(self.removed_fragment_ids) + len(self.updated_fragments):
+            raise InvalidInputError("an update names a fragment twice")
+        missing = self.touched_fragments() - {fragment.id for fragment in current.message.fragments}
+        if missing:
+            raise InvalidInputError(f"fragment {min(missing)} is not in version {current.version}")
+        unknown = set(self.fields_modified) - {each.id for each in current.message.fields}
+        if unknown:
+            raise SchemaMismatchError(
+                f"version {current.version} has no field {min(unknown)}, which is said to be modified",
+                field=min(unknown),
+            )
+        if not self.fields_modified and any(
+            not fragment.message.HasField("deletion_file") for fragment in self.updated_fragments
+        ):
+            raise InvalidInputError(
+                "an updated fragment has neither deleted rows nor, as fields_modified is empty, changed columns"
+            )
+
+    def _stored_anew(self) -> tuple[Fragment, ...]:
+        """The updated fragments, where columns of theirs were stored anew."""
+        return self.updated_fragments if self.fields_modified else ()
+
+    def _changed(
+        self, old: pb_table.DataFragment, new: pb_table.DataFragment, version: int, current: Manifest
+    ) -> pb_table.DataFragment:
+        result = with_lineage_of(old, new)
+        drop_dead_files(result, {each.id for each in current.message.fields})
+        offsets = self.updated_offsets.get(old.id)
+        if offsets and current.has_stable_row_ids and self.mode is UpdateMode.COLUMNS:
+            refresh_changed_rows(result, _offsets(offsets, old.id), version)
+        return result
+
+    def _index_section(self, draft: ManifestDraft, new_ids: list[int], current: Manifest) -> bytes | None:
+        section = without_fragments(
+            draft.index_section, [fragment.id for fragment in self.updated_fragments], self.fields_modified
+        )
+        if current.has_stable_row_ids and self.mode is UpdateMode.ROWS:
+            moved_only = [
+                fragment_id
+                for fragment_id, fragment in zip(new_ids, self.new_fragments, strict=True)
+                if len(given_row_ids(fragment.message)) == fragment.physical_rows
+            ]
+            section = with_moved_fragments(
+                section, new_ids=moved_only, source_ids=self.touched_fragments(), field_ids=self.fields_for_preserving
+            )
+        return with_absorbed_tables(without_empty_indices(section), self.absorbed_tables, version=draft.version)
+
+
+def _check_stored_anew(old: pb_table.DataFragment | None, new: Fragment, version: int) -> None:
+    """An updated fragment keeps its rows and every column."""
+    if old is None:
+        raise InvalidInputError(f"fragment {new.id} is not in version {version}")
+    if old.physical_rows not in (0, new.physical_rows):
+        raise InvalidInputError(
+            f"fragment {old.id} has {old.physical_rows} rows in version {version}, not {new.physical_rows}",
+            expected=old.physical_rows,
+            found=new.physical_rows,
+        )
+    if old.HasField("deletion_file") and not new.message.HasField("deletion_file"):
+        raise InvalidInputError(f"rows of fragment {old.id} are deleted in version {version} and would come back")
+    lost = field_files(old).keys() - field_files(new.message).keys()
+    if lost:
+        raise SchemaMismatchError(f"fragment {old.id} would lose the values of field {min(lost)}", field=min(lost))
+
+
+def _offsets(data: bytes, fragment_id: int) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
+    # Imported late: few updates carry offsets.
+    from pyroaring import BitMap
+
+    try:
+        return np.frombuffer(BitMap.deserialize(data).to_array(), np.uint32)
+    except (ValueError, IndexError, MemoryError) as error:
+        raise InvalidInputError(
+            f"fragment {fragment_id}: its updated offsets are no Roaring bitmap: {error}"
+        ) from error
+
+
+def _old_offsets(message: pb_transaction.Transaction.Update) -> dict[int, bytes]:
+    """What releases before the bitmaps wrote as lists."""
+    if not message.updated_fragment_offsets:
+        return {}
+    from pyroaring import BitMap
+
+    return {
+        fragment_id: BitMap(offsets.values).serialize()
+        for fragment_id, offsets in message.updated_fragment_offsets.items()
+    }

@@ -1,0 +1,87 @@
+"""UpdateBases: add places outside the table's root that its files may live in.
+
+A base without an id gets the next one, the first is 1. Ids, names and paths are unique; so only one base may go without
+a name.
+
+Source: ``lance.table.Transaction.UpdateBases``; behaviour of pylance 14.0.2, which lets a base with the id of another
+take its place.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Self
+
+from lance_core.errors import InvalidInputError
+from lance_core.proto import pb_table, pb_transaction
+from lance_core.table.feature_flags import require_writable
+from lance_core.table.manifest_draft import ManifestDraft
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from lance_core.table.manifest import Manifest
+
+__all__ = ["UpdateBases"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateBases:
+    """Add base paths.
+
+    Attributes:
+        new_bases: the bases; id 0 stands for "give it one at commit".
+    """
+
+    arm: ClassVar[str] = "update_bases"
+
+    new_bases: tuple[pb_table.BasePath, ...]
+
+    @classmethod
+    def from_proto(cls, message: pb_transaction.Transaction.UpdateBases) -> Self:
+        """Parse the message."""
+        return cls(new_bases=tuple(message.new_bases))
+
+    def to_proto(self) -> pb_transaction.Transaction.UpdateBases:
+        """The message; the inverse of :meth:`from_proto`."""
+        return pb_transaction.Transaction.UpdateBases(new_bases=self.new_bases)
+
+    def apply(self, current: Manifest) -> ManifestDraft:
+        """The version after ``current``.
+
+        Raises:
+            UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
+            InvalidInputError: an id, a name or a path is in use.
+        """
+        require_writable(current.message)
+        bases = {base.id: base for base in current.message.base_paths}
+        added: list[pb_table.BasePath] = []
+        for new in self.new_bases:
+            base = pb_table.BasePath()
+            base.CopyFrom(new)
+            base.id = new.id or max(bases, default=0) + 1
+            if new.id in bases and new.id:
+                raise InvalidInputError(f"base path id {new.id} is in use", base_id=new.id)
+            _check(base, bases.values())
+            bases[base.id] = base
+            added.append(base)
+        draft = ManifestDraft(current)
+        draft.add_base_paths(added)
+        return draft
+
+
+def _check(base: pb_table.BasePath, others: Iterable[pb_table.BasePath]) -> None:
+    if not base.path:
+        raise InvalidInputError("a base path is empty")
+    name = _name(base)
+    for other in others:
+        if other.path == base.path or _name(other) == name:
+            raise InvalidInputError(
+                f"base path {base.path!r} (name {name!r}): its path or name is that of base {other.id}, "
+                f"{other.path!r} (name {_name(other)!r})",
+                base_id=other.id,
+            )
+
+
+def _name(base: pb_table.BasePath) -> str | None:
+    return base.name if base.HasField("name") else None

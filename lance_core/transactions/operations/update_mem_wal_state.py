@@ -1,0 +1,53 @@
+"""UpdateMemWalState: record how much of the write-ahead log the table has absorbed. Rows and fragments stay.
+
+Source: ``lance.table.Transaction.UpdateMemWalState``; behaviour of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Self
+
+from lance_core.proto import pb_table, pb_transaction
+from lance_core.table.feature_flags import require_writable
+from lance_core.table.manifest_draft import ManifestDraft
+from lance_core.table.mem_wal import with_absorbed_tables
+
+if TYPE_CHECKING:
+    from lance_core.table.manifest import Manifest
+
+__all__ = ["UpdateMemWalState"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateMemWalState:
+    """Record what was absorbed.
+
+    Attributes:
+        absorbed_tables: shard and generation of each.
+    """
+
+    arm: ClassVar[str] = "update_mem_wal_state"
+
+    absorbed_tables: tuple[pb_table.CompactedSsTable, ...]
+
+    @classmethod
+    def from_proto(cls, message: pb_transaction.Transaction.UpdateMemWalState) -> Self:
+        """Parse the message."""
+        return cls(absorbed_tables=tuple(message.compacted_sstables))
+
+    def to_proto(self) -> pb_transaction.Transaction.UpdateMemWalState:
+        """The message; the inverse of :meth:`from_proto`."""
+        return pb_transaction.Transaction.UpdateMemWalState(compacted_sstables=self.absorbed_tables)
+
+    def apply(self, current: Manifest) -> ManifestDraft:
+        """The version after ``current``.
+
+        Raises:
+            UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
+            InvalidInputError: the table has no write-ahead log.
+        """
+        require_writable(current.message)
+        draft = ManifestDraft(current)
+        draft.set_index_section(with_absorbed_tables(draft.index_section, self.absorbed_tables, version=draft.version))
+        return draft

@@ -1,0 +1,47 @@
+"""Every request that an operation sends to S3 and DynamoDB fails once, when DynamoDB decides who makes a version."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.fault_proxy import Fault, Request, fault_proxy
+from tests.support.s3_bench import OPERATIONS, Bench
+from tests.support.s3_servers import create_manifest_table, moto_server
+
+QUICK = Fault.RESET
+
+
+@pytest.fixture(scope="module")
+def bench() -> Iterator[Bench]:
+    with moto_server() as server, fault_proxy(server.endpoint) as proxy:
+        create_manifest_table(server, server.bucket)
+        yield Bench(server, proxy, server.bucket)
+
+
+def test_one_fault_anywhere(bench: Bench) -> None:
+    bench.fail_each_request("append", QUICK)
+    assert not any(request.conditional for request in bench.proxy.requests)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", Fault, ids=lambda fault: fault.value)
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_any_fault_anywhere(bench: Bench, operation: str, fault: Fault) -> None:
+    bench.fail_each_request(operation, fault, timeout="500ms")
+
+
+def test_a_row_whose_answer_is_lost_is_ours(bench: Bench) -> None:
+    """All answers of the database after the staging are lost until the version is read back."""
+    lost: list[Request] = []
+
+    def plan(request: Request) -> Fault | None:
+        staged = any("manifest-" in each.path for each in bench.proxy.requests)
+        if request.method == "POST" and staged and len(lost) < 2:
+            lost.append(request)
+            return Fault.RESET
+        return None
+
+    uri, raised = bench.run("append", plan, client_max_retries="1")
+    assert raised is None
+    assert len(lost) == 2
+    assert bench.state(uri) == (2, [1, 2, 3, 4, 5])

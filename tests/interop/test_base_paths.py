@@ -1,0 +1,217 @@
+"""Tables whose files lie in several places: written by the reference and by us, read and continued by both."""
+
+from pathlib import Path
+from types import ModuleType
+
+import lance
+import pyarrow as pa
+import pytest
+
+import lance_core
+from lance_core.errors import CorruptDataError, InvalidInputError, InvalidTypeError, NotFoundError
+from lance_core.table.manifest_draft import ManifestDraft
+
+BOTH = pytest.mark.parametrize("maker", [lance, lance_core], ids=["theirs", "ours"])
+EACH = (lance, lance_core)
+
+
+def _rows(start: int, stop: int) -> pa.Table:
+    return pa.table({"x": list(range(start, stop))})
+
+
+def _values(uri: str, reader: ModuleType) -> list[int]:
+    dataset = reader.dataset(uri)
+    dataset.validate()
+    return sorted(dataset.to_table()["x"].to_pylist())
+
+
+def _bases(root: Path, maker: ModuleType) -> list[object]:
+    """A plain directory and a table root."""
+    return [
+        maker.DatasetBasePath(str(root / "hot"), "hot"),
+        maker.DatasetBasePath(str(root / "cold"), "cold", is_dataset_root=True),
+    ]
+
+
+def _base_ids(uri: str) -> list[int | None]:
+    fragments = lance_core.dataset(uri).manifest.fragments
+    return [file.base_id for fragment in fragments for file in fragment.files]
+
+
+@pytest.mark.parametrize(("maker", "writer"), [(lance, lance_core), (lance_core, lance), (lance_core, lance_core)])
+def test_files_go_to_the_bases_in_turn(tmp_path: Path, maker: ModuleType, writer: ModuleType) -> None:
+    uri = str(tmp_path / "t")
+    maker.write_dataset(_rows(0, 3), uri, initial_bases=_bases(tmp_path, maker), target_bases=["hot"])
+    writer.write_dataset(_rows(3, 9), uri, mode="append", target_bases=["cold", "hot"], max_rows_per_file=2)
+    writer.write_dataset(_rows(9, 17), uri, mode="append", target_all_bases=True, max_rows_per_file=2)
+    writer.write_dataset(_rows(17, 18), uri, mode="append")
+    writer.write_dataset(_rows(18, 19), uri, mode="append", target_bases=[str(tmp_path / "hot")])
+    assert _base_ids(uri) == [1, 2, 1, 2, None, 1, 2, None, None, 1]
+    assert len(list((tmp_path / "hot").glob("*.lance"))) == 4
+    assert len(list((tmp_path / "cold/data").glob("*.lance"))) == 3
+    assert len(list((tmp_path / "t/data").glob("*.lance"))) == 3
+    for reader in EACH:
+        assert _values(uri, reader) == list(range(19))
+    # Deletion files and rewritten rows lie in the table's own root.
+    writer.dataset(uri).delete("x in (1, 4)")
+    assert all(
+        not fragment.deletion_file.HasField("base_id")
+        for fragment in lance_core.dataset(uri).manifest.message.fragments
+    )
+    assert list((tmp_path / "t/_deletions").iterdir())
+    for reader in EACH:
+        assert _values(uri, reader) == sorted({*range(19)} - {1, 4})
+    writer.dataset(uri).optimize.compact_files()
+    for reader in EACH:
+        assert _values(uri, reader) == sorted({*range(19)} - {1, 4})
+
+
+@BOTH
+def test_bases_that_are_added_later(tmp_path: Path, maker: ModuleType) -> None:
+    uri = str(tmp_path / "t")
+    maker.write_dataset(_rows(0, 3), uri)
+    handle = maker.dataset(uri)
+    assert handle.add_bases(_bases(tmp_path, maker), {"why": "tiers"}).version == 2
+    for reader in EACH:
+        bases = reader.dataset(uri).base_paths()
+        assert {key: (base.id, base.name, base.path, base.is_dataset_root) for key, base in bases.items()} == {
+            1: (1, "hot", str(tmp_path / "hot"), False),
+            2: (2, "cold", str(tmp_path / "cold"), True),
+        }
+        assert reader.dataset(uri).read_transaction(2).transaction_properties["why"] == "tiers"
+        reader.write_dataset(_rows(3, 4), uri, mode="append", target_bases=["cold"])
+    for reader in EACH:
+        assert _values(uri, reader) == [0, 1, 2, 3, 3]
+    for taken in (("hot", "elsewhere"), ("new", "hot")):
+        with pytest.raises(ValueError, match=str(tmp_path)):
+            lance_core.dataset(uri).add_bases([lance_core.DatasetBasePath(str(tmp_path / taken[1]), taken[0])])
+
+
+def test_fragments_for_bases_are_committed_later(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    first = lance_core.write_fragments(
+        _rows(0, 4),
+        uri,
+        mode="create",
+        initial_bases=_bases(tmp_path, lance_core),
+        target_bases=["cold"],
+        return_transaction=True,
+    )
+    lance_core.LanceDataset.commit(uri, first)
+    fragments = lance_core.write_fragments(_rows(4, 6), uri, target_bases=["hot"])
+    lance_core.LanceDataset.commit(uri, lance_core.LanceOperation.Append(fragments), read_version=1)
+    assert _base_ids(uri) == [2, 1]
+    for reader in EACH:
+        assert _values(uri, reader) == list(range(6))
+
+
+@BOTH
+def test_an_index_below_a_base_answers(tmp_path: Path, maker: ModuleType) -> None:
+    uri, branch = str(tmp_path / "t"), f"{tmp_path / 't'}/tree/b"
+    lance.write_dataset(_rows(0, 100), uri).create_scalar_index("x", "BTREE")
+    maker.dataset(uri).create_branch("b")
+    maker.dataset(branch).delete("x = 7")
+    maker.write_dataset(_rows(200, 210), branch, mode="append")
+    dataset = lance.dataset(branch)
+    assert dataset.to_table(filter="x = 42").num_rows == 1
+    assert dataset.to_table(filter="x in (7, 203)").num_rows == 1
+    assert "ScalarIndexQuery" in dataset.scanner(filter="x = 42").explain_plan()
+
+
+def test_files_of_a_write_that_fails_are_removed_from_every_base(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    lance_core.write_dataset(_rows(0, 1), uri, initial_bases=_bases(tmp_path, lance_core))
+
+    def failing():  # a generator of batches
+        yield from _rows(0, 8).to_batches(max_chunksize=2)
+        raise RuntimeError("gone")
+
+    with pytest.raises(RuntimeError, match="gone"):
+        lance_core.write_dataset(
+            failing(), uri, schema=_rows(0, 1).schema, mode="append", target_all_bases=True, max_rows_per_file=2
+        )
+    assert len(list(tmp_path.rglob("*.lance"))) == 1
+
+
+def test_what_is_refused(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    base = lance_core.DatasetBasePath
+    for bases in (
+        [base("/a", "n"), base("/b", "n")],
+        [base("/a"), base("/a", "n")],
+        [base("/a", id=3), base("/b", "n", id=3)],
+    ):
+        with pytest.raises(InvalidInputError, match="two of the new bases"):
+            lance_core.write_dataset(_rows(0, 1), uri, initial_bases=bases)
+    for wrong in ("x", ["/a"], 5):
+        with pytest.raises(InvalidTypeError):
+            lance_core.write_dataset(_rows(0, 1), uri, initial_bases=wrong)
+    with pytest.raises(InvalidInputError, match="nope"):
+        lance_core.write_dataset(_rows(0, 1), uri, target_bases=["nope"])
+    assert not Path(uri).exists()
+    lance_core.write_dataset(_rows(0, 1), uri, initial_bases=_bases(tmp_path, lance_core))
+    for mode in ("append", "overwrite"):
+        with pytest.raises(InvalidInputError, match="initial_bases"):
+            lance_core.write_dataset(_rows(0, 1), uri, mode=mode, initial_bases=[base("/a")])
+    with pytest.raises(InvalidInputError, match="together"):
+        lance_core.write_dataset(_rows(0, 1), uri, mode="append", target_bases=["hot"], target_all_bases=True)
+    with pytest.raises(InvalidTypeError, match="target_bases"):
+        lance_core.write_dataset(_rows(0, 1), uri, mode="append", target_bases="hot")
+
+
+HOSTILE = [
+    "../secret.lance",
+    "/etc/passwd",
+    "a/../../b",
+    "s3://b/x",
+    "file:/x",
+    "a\\..\\b",
+    "%2e%2e/x",
+    "%252e%252e/x",
+    "a/./b",
+    "a//b",
+]
+
+
+@pytest.mark.parametrize("path", HOSTILE)
+@pytest.mark.parametrize("base_id", [None, 1, 2])
+def test_t55_no_path_of_a_manifest_leaves_its_base(tmp_path: Path, path: str, base_id: int | None) -> None:
+    """A manifest that names a file elsewhere is refused when the file is read, and no such file is committed."""
+    uri = str(tmp_path / "t")
+    dataset = lance_core.write_dataset(_rows(0, 1), uri, initial_bases=_bases(tmp_path, lance_core))
+    draft = ManifestDraft(dataset.manifest)
+    file = draft.message.fragments[0].files[0]
+    file.path = path
+    if base_id is not None:
+        file.base_id = base_id
+    sealed = draft.seal(transaction=b"", transaction_file="", timestamp_ns=1)
+    (Path(uri) / "_versions" / f"{2**64 - 1 - 2:020d}.manifest").write_bytes(sealed.data)
+    opened = lance_core.dataset(uri)
+    for read in (opened.to_table, opened.validate, lambda: opened.deep_clone(str(tmp_path / "d"), 2)):
+        with pytest.raises(CorruptDataError, match="relative path"):
+            read()
+    fragment = lance_core.write_fragments(_rows(0, 1), uri)[0]
+    fragment.files[0].path = path
+    with pytest.raises(InvalidInputError):
+        lance_core.LanceDataset.commit(uri, lance_core.LanceOperation.Append([fragment]), read_version=2)
+    assert lance_core.dataset(uri).version == 2
+
+
+@pytest.mark.parametrize("name", ["../../secret", "/etc/passwd", "%2e%2e/x.txn"])
+def test_a_transaction_file_elsewhere_is_refused(tmp_path: Path, name: str) -> None:
+    uri = str(tmp_path / "t")
+    dataset = lance_core.write_dataset(_rows(0, 1), uri)
+    sealed = ManifestDraft(dataset.manifest).seal(transaction=b"", transaction_file=name, timestamp_ns=1)
+    (Path(uri) / "_versions" / f"{2**64 - 1 - 2:020d}.manifest").write_bytes(sealed.data)
+    with pytest.raises(CorruptDataError, match="transaction file"):
+        lance_core.dataset(uri)
+
+
+def test_a_base_that_is_not_listed_is_named(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    lance_core.write_dataset(_rows(0, 1), uri, initial_bases=_bases(tmp_path, lance_core))
+    missing = lance_core.write_fragments(_rows(0, 1), uri, target_bases=["hot"])
+    for path in (tmp_path / "hot").iterdir():
+        path.unlink()
+    with pytest.raises(NotFoundError):
+        lance_core.LanceDataset.commit(uri, lance_core.LanceOperation.Append(missing), read_version=1)

@@ -1,0 +1,79 @@
+"""A store that passes conditions over, used by both implementations under one commit lock."""
+
+import contextlib
+import threading
+from collections.abc import Iterator
+
+import lance
+import pyarrow as pa
+import pytest
+
+import lance_core
+from tests.support.fault_proxy import fault_proxy
+from tests.support.s3_servers import S3Server, moto_server, rclone_server
+
+ROWS = pa.table({"a": pa.array([1, 2, 3], pa.int64())})
+MUTEX = threading.Lock()
+
+
+@pytest.fixture(scope="module")
+def careless() -> Iterator[S3Server]:
+    """A server that drops the condition of every request."""
+    with moto_server() as server, fault_proxy(server.endpoint) as proxy:
+        proxy.drops_conditions = True
+        yield S3Server(proxy.endpoint, server.bucket)
+
+
+@contextlib.contextmanager
+def lock(version: int) -> Iterator[None]:
+    with MUTEX:
+        yield
+
+
+def _refused(server: S3Server) -> None:
+    uri, options = server.uri(), server.options()
+    with pytest.raises(lance_core.UnsafeStoreError, match="commit_lock"):
+        lance_core.write_dataset(ROWS, uri, storage_options=options)
+    assert [key for key in server.keys(uri) if key.startswith("_versions/")] == []
+    lance_core.write_dataset(ROWS, uri, storage_options=options, commit_lock=lock)
+    with pytest.raises(lance_core.UnsafeStoreError):
+        lance_core.dataset(uri, storage_options=options).delete("a = 1")
+    locked = lance_core.dataset(uri, storage_options=options, commit_lock=lock)
+    locked.delete("a = 1")
+    assert lance_core.dataset(uri, storage_options=options).to_table()["a"].to_pylist() == [2, 3]
+
+
+def test_such_a_store_needs_a_lock(careless: S3Server) -> None:
+    _refused(careless)
+
+
+def test_or_an_external_manifest_store(careless: S3Server, tmp_path_factory: pytest.TempPathFactory) -> None:
+    uri = careless.uri(scheme="s3+sql")
+    options = careless.options(sql_url=f"sqlite:///{tmp_path_factory.mktemp('sql')}/m.db")
+    lance_core.write_dataset(ROWS, uri, storage_options=options)
+    assert lance_core.write_dataset(ROWS, uri, mode="append", storage_options=options).version == 2
+
+
+def test_both_implementations_under_one_lock(careless: S3Server) -> None:
+    uri, options = careless.uri(), careless.options()
+    lance_core.write_dataset(ROWS, uri, storage_options=options, commit_lock=lock)
+    made: list[int] = []
+
+    def append(library: object) -> None:
+        for _ in range(4):
+            dataset = library.write_dataset(ROWS, uri, mode="append", storage_options=options, commit_lock=lock)
+            made.append(dataset.version)
+
+    threads = [threading.Thread(target=append, args=[library]) for library in (lance_core, lance, lance_core)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    assert sorted(made) == list(range(2, 14))
+    assert lance_core.dataset(uri, storage_options=options).count_rows() == 39
+
+
+@pytest.mark.slow
+def test_rclone_is_refused(tmp_path_factory: pytest.TempPathFactory) -> None:
+    with rclone_server(tmp_path_factory.mktemp("rclone")) as server:
+        _refused(server)

@@ -1,0 +1,82 @@
+"""The probe of conditions: once for each bucket, refused stores, nothing left behind."""
+
+import pytest
+
+from lance_core.errors import NotSupportedError, StorageError, UnsafeStoreError
+from lance_core.io.condition_probe import require_condition
+from lance_core.io.memory_store import MemoryStore
+from lance_core.io.object_store import PutOutcome
+
+
+class Careful(MemoryStore):
+    """Keeps the condition, and counts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tried: list[str] = []
+
+    def put_if_none_match(self, path: str, data: bytes) -> PutOutcome:
+        self.tried.append(path)
+        return self.put_if_absent(path, data)
+
+
+class Careless(Careful):
+    """Passes it over."""
+
+    def put_if_none_match(self, path: str, data: bytes) -> PutOutcome:
+        self.tried.append(path)
+        self.put(path, data)
+        return PutOutcome.CREATED
+
+
+class Failing(Careful):
+    """Answers with a status."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__()
+        self.status = status
+
+    def put_if_none_match(self, path: str, data: bytes) -> PutOutcome:
+        self.tried.append(path)
+        raise StorageError("no", status=self.status)
+
+
+def test_a_store_that_keeps_it_is_asked_once() -> None:
+    store = Careful()
+    for _ in range(3):
+        require_condition(store, ("careful", "bucket"), "bucket/t/_versions/1.manifest")
+    assert len(store.tried) == 1
+    assert store.tried[0].startswith("bucket/t/_versions/1.manifest#")
+    assert list(store.list_recursive("bucket")) == []
+
+
+def test_a_store_that_passes_it_over_is_refused_each_time() -> None:
+    store = Careless()
+    for _ in range(2):
+        with pytest.raises(UnsafeStoreError, match="commit_lock") as raised:
+            require_condition(store, ("careless", "bucket"), "bucket/t/_versions/1.manifest")
+    assert raised.value.context["bucket"] == "bucket"
+    assert isinstance(raised.value, NotSupportedError)
+    assert len(store.tried) == 1
+    assert list(store.list_recursive("bucket")) == []
+
+
+def test_a_store_that_does_not_know_it_is_refused() -> None:
+    with pytest.raises(UnsafeStoreError):
+        require_condition(Failing(501), ("unknowing", "bucket"), "bucket/x")
+
+
+def test_a_store_that_fails_is_asked_again() -> None:
+    store = Failing(500)
+    for _ in range(2):
+        with pytest.raises(StorageError):
+            require_condition(store, ("failing", "bucket"), "bucket/x")
+    assert len(store.tried) == 2
+    assert list(store.list_recursive("bucket")) == []
+
+
+def test_buckets_are_told_apart() -> None:
+    store = Careful()
+    for place in (("here", "a"), ("here", "b"), ("there", "a")):
+        require_condition(store, place, "a/x")
+    assert len(store.tried) == 3

@@ -1,0 +1,116 @@
+"""Settings of S3: names, precedence, defaults, refusals, and that nothing secret is shown."""
+
+import pytest
+
+from lance_core.errors import InvalidInputError, InvalidTypeError
+from lance_core.io.s3_settings import S3Settings, duration_seconds
+
+KEYS = {"aws_access_key_id": "AKIA-of-options", "aws_secret_access_key": "secret-of-options"}
+ENVIRONMENT = {
+    "AWS_ACCESS_KEY_ID": "AKIA-of-env",
+    "AWS_SECRET_ACCESS_KEY": "secret-of-env",
+    "AWS_SESSION_TOKEN": "token-of-env",
+    "AWS_DEFAULT_REGION": "eu-west-1",
+}
+
+
+def test_nothing_given_is_aws_with_its_own_search() -> None:
+    found = S3Settings.of(None, {})
+    assert found == S3Settings()
+    assert (found.timeout_seconds, found.connect_timeout_seconds, found.max_retries) == (30.0, 5.0, 3)
+
+
+@pytest.mark.parametrize(
+    ("names", "attribute", "value", "expected"),
+    [
+        (["aws_region", "region", "AWS_REGION", "aws_default_region"], "region", "eu-north-1", "eu-north-1"),
+        (["aws_endpoint", "endpoint", "aws_endpoint_url", "Endpoint_URL"], "endpoint", "https://h/", "https://h"),
+        (["aws_virtual_hosted_style_request", "virtual_hosted_style_request"], "virtual_hosted", "true", True),
+        (["aws_skip_signature", "skip_signature"], "anonymous", "1", True),
+        (["s3_express", "aws_s3_express"], "express", "yes", True),
+        (["allow_invalid_certificates"], "verifies_certificates", "true", False),
+        (["request_payer", "aws_request_payer"], "requester_pays", "requester", True),
+        (["timeout", "request_timeout"], "timeout_seconds", "1m 30s", 90.0),
+        (["connect_timeout"], "connect_timeout_seconds", "500ms", 0.5),
+        (["client_max_retries"], "max_retries", "7", 7),
+        (["client_retry_timeout"], "retry_timeout_seconds", "20", 20.0),
+        (["aws_server_side_encryption"], "encryption", "aws:kms", "aws:kms"),
+        (["aws_sse_bucket_key_enabled"], "bucket_key", "false", False),
+    ],
+)
+def test_every_name_of_an_option(names: list[str], attribute: str, value: str, expected: object) -> None:
+    for name in names:
+        assert getattr(S3Settings.of({name: value}, {}), attribute) == expected
+
+
+def test_options_beat_the_environment_whatever_their_names() -> None:
+    found = S3Settings.of({"region": "us-east-2"}, {"AWS_REGION": "eu-west-3"})
+    assert found.region == "us-east-2"
+    assert S3Settings.of({}, {"AWS_REGION": "eu-west-3"}).region == "eu-west-3"
+    assert S3Settings.of(None, {"OBJECT_STORE_CLIENT_MAX_RETRIES": "9"}).max_retries == 9
+    assert S3Settings.of(None, {"REGION": "of somebody else"}).region is None
+
+
+def test_credentials_come_from_one_place() -> None:
+    ours = S3Settings.of(KEYS, ENVIRONMENT)
+    assert (ours.access_key_id, ours.secret_access_key, ours.session_token) == (*KEYS.values(), None)
+    theirs = S3Settings.of({}, ENVIRONMENT)
+    assert theirs.session_token == "token-of-env"
+    assert theirs.region == "eu-west-1"
+    with_token = S3Settings.of({**KEYS, "session_token": "t"}, {})
+    assert with_token.session_token == "t"
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_half_of_the_credentials_is_refused(name: str) -> None:
+    with pytest.raises(InvalidInputError, match="without") as raised:
+        S3Settings.of({name: KEYS[name]}, ENVIRONMENT)
+    assert KEYS[name] not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"aws_endpoint": "http://localhost:9000"}, "allow_http"),
+        ({"aws_endpoint": "ftp://localhost"}, "URL"),
+        ({"aws_endpoint": "http://user:hidden@localhost", "allow_http": "true"}, "credentials"),
+        ({"skip_signature": "perhaps"}, "true or false"),
+        ({"timeout": "3 fortnights"}, "duration"),
+        ({"timeout": "0s"}, "duration"),
+        ({"client_max_retries": "-1"}, "whole number"),
+        ({"aws_server_side_encryption": "rot13"}, "one of"),
+    ],
+)
+def test_values_that_mean_nothing_are_refused(options: dict[str, str], message: str) -> None:
+    with pytest.raises(InvalidInputError, match=message) as raised:
+        S3Settings.of(options, {})
+    assert "hidden" not in str(raised.value)
+
+
+def test_values_must_be_text() -> None:
+    with pytest.raises(InvalidTypeError, match="aws_secret_access_key") as raised:
+        S3Settings.of({"aws_secret_access_key": 987654}, {})  # type: ignore[dict-item]
+    assert "987654" not in str(raised.value)
+    with pytest.raises(InvalidTypeError):
+        S3Settings.of({1: "a"}, {})  # type: ignore[dict-item]
+
+
+def test_names_of_other_stores_are_passed_over() -> None:
+    assert S3Settings.of({"google_service_account": "x", "sql_url": "y"}, {}) == S3Settings()
+
+
+def test_nothing_secret_is_shown() -> None:
+    given = {**KEYS, "session_token": "the-token", "proxy_url": "http://u:pw-of-proxy@p", "aws_sse_kms_key_id": "key-1"}
+    found = S3Settings.of(given, {})
+    shown = f"{found!r} {found}"
+    assert not [value for value in given.values() if value in shown]
+    assert set(found.secrets) == {*KEYS.values(), "the-token", "http://u:pw-of-proxy@p"}
+    assert found.encryption == "aws:kms"
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("30", 30.0), ("30s", 30.0), ("1h30m", 5400.0), ("2 minutes", 120.0), ("", None), ("x", None), ("5 years", None)],
+)
+def test_durations(text: str, seconds: float | None) -> None:
+    assert duration_seconds(text) == seconds

@@ -1,0 +1,79 @@
+"""Branches as JSON, their names and places."""
+
+import pytest
+
+from lance_core.errors import CorruptDataError, InvalidRefError, InvalidTypeError
+from lance_core.io.memory_store import MemoryStore
+from lance_core.table.branches import (
+    BranchRecord,
+    Fork,
+    branch_path,
+    branch_root,
+    check_branch_name,
+    list_branches,
+    main_root,
+)
+
+
+@pytest.mark.parametrize(
+    ("document", "forked_from"),
+    [
+        ('{"parentVersion": 3, "identifier": {"version_mapping": [[2, "x"], [3, "y"]]}, "parentBranch": "b"}', 2),
+        ('{"parentVersion": 3}', 3),
+        ('{"parentVersion": 3, "parentBranch": "b"}', None),
+        ('{"parentVersion": 3, "identifier": {"version_mapping": [[0, "x"]]}}', 3),
+        ('{"parentVersion": 3, "identifier": 7}', 3),
+    ],
+)
+def test_where_a_branch_goes_back_to(document: str, forked_from: int | None) -> None:
+    store = MemoryStore()
+    store.put("t/_refs/branches/x%2Fy.json", document.encode())
+    found = list_branches(store, "t")
+    assert {name: record.forked_from for name, record in found.items()} == {"x/y": forked_from}
+
+
+def test_a_damaged_branch_is_named() -> None:
+    with pytest.raises(CorruptDataError, match=r"b\.json: parentVersion must be a whole number, found None"):
+        BranchRecord.parse("b", b"{}", "b.json")
+
+
+def test_t22_the_file_of_a_branch_has_percent_signs_and_its_root_directories() -> None:
+    store = MemoryStore()
+    assert branch_path(store, "t", "a/b/c") == "t/_refs/branches/a%2Fb%2Fc.json"
+    assert branch_root(store, "t", "a/b/c") == "t/tree/a/b/c"
+    assert main_root("t/tree/a/b/c", "a/b/c") == "t"
+    assert main_root("t", "") == "t"
+    assert main_root("elsewhere/copy", "a/b/c") == "elsewhere/copy"
+
+
+def test_t23_the_keys_of_a_branch() -> None:
+    record = BranchRecord(
+        name="b", parent="a", parent_version=5, forks=(Fork(3, "x"), Fork(5, "y")), created_at=7, manifest_size=9
+    )
+    text = record.to_json().decode()
+    assert BranchRecord.parse("b", text.encode(), "b.json") == record
+    assert text == (
+        '{\n  "parentBranch": "a",\n  "identifier": {\n    "version_mapping": [\n      [\n        3,\n        "x"\n'
+        '      ],\n      [\n        5,\n        "y"\n      ]\n    ]\n  },\n  "parentVersion": 5,\n  "createAt": 7,\n'
+        '  "manifestSize": 9,\n  "metadata": {}\n}'
+    )
+    assert [record.forked_at(depth) for depth in range(3)] == [3, 5, None]
+
+
+@pytest.mark.parametrize("name", ["a", "a/b", ".a", "a.", "a/.b", "-x", "main/x", "x/main", "HEAD", "a.lock/b"])
+def test_names(name: str) -> None:
+    check_branch_name(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "main", "/a", "a/", "a//b", "a/../b", "..", "a..b", "a/./b", ".", "a b", "a\\b", "a.lock", "é", "a\0", "a\n"],
+)
+def test_names_that_no_branch_has(name: str) -> None:
+    with pytest.raises(InvalidRefError):
+        check_branch_name(name)
+
+
+def test_names_that_are_no_texts() -> None:
+    with pytest.raises(InvalidTypeError, match="name of a branch"):
+        check_branch_name(5)  # type: ignore[arg-type]  # that is the point

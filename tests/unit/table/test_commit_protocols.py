@@ -1,0 +1,291 @@
+"""Commit protocols: the conditional create, the lock, and the opening of external manifest stores."""
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+
+import pytest
+
+import lance_core
+from lance_core.api.location import open_log
+from lance_core.errors import (
+    AccessDeniedError,
+    CommitConflictError,
+    InvalidInputError,
+    InvalidTypeError,
+    NotSupportedError,
+    StorageError,
+    UnsafeStoreError,
+    UnsupportedSchemeError,
+)
+from lance_core.io.memory_store import MemoryStore
+from lance_core.io.object_store import PutOutcome, StoreCapabilities
+from lance_core.table.commit_protocols.locked import LockedCreate
+from lance_core.table.manifest_stores.api import ManifestRow
+from lance_core.table.manifest_stores.opening import open_manifest_store
+from lance_core.table.manifest_stores.sql import SqlManifests
+from lance_core.table.paths import ManifestName, ManifestNaming
+from lance_core.table.version_log import VersionLog
+from tests.support.faulty_store import FaultyStore, When
+from tests.support.postgres_server import PASSWORD, postgres_server
+
+NAME = ManifestName(1, ManifestNaming.V2)
+ROWS = {"a": [1, 2]}
+
+
+class Careless(MemoryStore):
+    """A store that creates nothing atomically."""
+
+    @property
+    def capabilities(self) -> StoreCapabilities:
+        return StoreCapabilities(atomic_create=False, lexical_listing=True, version_hint=False)
+
+
+class Lock:
+    """A lock that keeps a record of its use."""
+
+    def __init__(self, refuses: BaseException | None = None) -> None:
+        self.refuses = refuses
+        self.calls: list[object] = []
+        self._mutex = threading.Lock()
+
+    def __call__(self, version: int) -> "Lock":
+        self.calls.append(version)
+        return self
+
+    def __enter__(self) -> None:
+        if self.refuses is not None:
+            raise self.refuses
+        self._mutex.acquire()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._mutex.release()
+        self.calls.append(kind)
+
+
+def test_a_store_without_atomic_creates_is_refused() -> None:
+    with pytest.raises(UnsafeStoreError, match="atomically"):
+        VersionLog(Careless(), "t").create(NAME, b"x")
+
+
+def test_a_lock_makes_such_a_store_usable() -> None:
+    lock, store = Lock(), Careless()
+    log = VersionLog(store, "t", LockedCreate(lock))
+    assert log.create(NAME, b"one") is PutOutcome.CREATED
+    assert log.create(NAME, b"two") is PutOutcome.EXISTS
+    assert bytes(store.get(log.path(NAME))) == b"one"
+    # The lock hears of the race that was lost.
+    assert lock.calls == [1, None, 1, CommitConflictError]
+
+
+def test_a_lock_that_is_held_elsewhere_is_a_lost_race() -> None:
+    log = VersionLog(MemoryStore(), "t", LockedCreate(Lock(CommitConflictError("held"))))
+    assert log.create(NAME, b"x") is PutOutcome.EXISTS
+
+
+def test_a_lock_that_fails_is_reported() -> None:
+    log = VersionLog(MemoryStore(), "t", LockedCreate(Lock(RuntimeError("no lock server"))))
+    with pytest.raises(StorageError, match="no lock server"):
+        log.create(NAME, b"x")
+
+
+def test_a_lock_that_swallows_errors_changes_nothing() -> None:
+    @contextlib.contextmanager
+    def swallowing(version: int) -> Iterator[None]:
+        with contextlib.suppress(Exception):
+            yield
+
+    log = VersionLog(MemoryStore(), "t", LockedCreate(swallowing))
+    assert [log.create(NAME, b"x") for _ in range(2)] == [PutOutcome.CREATED, PutOutcome.EXISTS]
+
+
+def test_a_release_that_fails_after_the_commit_does_not_undo_it(tmp_path: Path) -> None:
+    @contextlib.contextmanager
+    def failing(version: int) -> Iterator[None]:
+        yield
+        raise RuntimeError("release")
+
+    dataset = lance_core.write_dataset(ROWS, tmp_path / "t", commit_lock=failing)
+    assert dataset.version == 1
+
+
+def test_every_verb_takes_the_lock(tmp_path: Path) -> None:
+    lock, uri = Lock(), tmp_path / "t"
+    lance_core.write_dataset(ROWS, uri, commit_lock=lock)
+    lance_core.dataset(uri, commit_lock=lock).delete("a = 1")
+    fragments = lance_core.write_fragments(ROWS, uri)
+    append = lance_core.LanceOperation.Append(fragments)
+    lance_core.LanceDataset.commit(uri, append, read_version=2, commit_lock=lock)
+    lance_core.write_dataset(ROWS, lance_core.dataset(uri), mode="append", commit_lock=lock)
+    assert lock.calls[::2] == [1, 2, 3, 4]
+    assert set(lock.calls[1::2]) == {None}
+
+
+def test_what_cannot_be_called_is_no_lock(tmp_path: Path) -> None:
+    for lock in ("a lock", 7):
+        with pytest.raises(InvalidTypeError, match="commit_lock must be a function"):
+            lance_core.write_dataset(ROWS, tmp_path / "t", commit_lock=lock)
+
+
+def test_threads_under_one_lock_lose_nothing() -> None:
+    lock, store, barrier = Lock(), Careless(), threading.Barrier(4)
+    log = VersionLog(store, "t", LockedCreate(lock))
+    won: list[int] = []
+
+    def race(writer: int) -> None:
+        for version in range(1, 21):
+            barrier.wait(30)
+            if log.create(ManifestName(version, ManifestNaming.V2), b"%d" % writer) is PutOutcome.CREATED:
+                won.append(version)
+
+    threads = [threading.Thread(target=race, args=[writer]) for writer in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert sorted(won) == list(range(1, 21))
+
+
+def test_a_lock_and_an_external_store_exclude_each_other(tmp_path: Path) -> None:
+    options = {"sql_url": f"sqlite:///{tmp_path}/m.db"}
+    with pytest.raises(InvalidInputError, match="commit_lock"):
+        lance_core.dataset(f"file+sql://{tmp_path}/t", storage_options=options, commit_lock=Lock())
+
+
+# ── Opening external manifest stores ────────────────────────────────────────────────────────────────────────────────
+
+
+def test_uris_without_a_suffix_have_no_manifest_store() -> None:
+    for uri in ("/data/t", "s3://bucket/t", "memory://m/t", "file:/x", "+sql://x"):
+        assert open_manifest_store(uri, None) is None
+
+
+def test_a_database_has_to_be_given(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("LANCE_SQL_URL", raising=False)
+    with pytest.raises(InvalidInputError, match="LANCE_SQL_URL"):
+        open_log("file+sql:///t", None)
+    monkeypatch.setenv("LANCE_SQL_URL", f"sqlite:///{tmp_path}/m.db")
+    uri = f"file+sql://{tmp_path}/t"
+    lance_core.write_dataset(ROWS, uri)
+    assert lance_core.write_dataset(ROWS, uri, mode="append").version == 2
+    assert lance_core.dataset(str(tmp_path / "t")).version == 2
+
+
+@pytest.mark.parametrize(
+    ("url", "error"),
+    [
+        ("sqlite://", InvalidInputError),
+        ("sqlite:///:memory:", InvalidInputError),
+        ("not a url with hidden", InvalidInputError),
+        ("nothing://user:hidden@host/db", NotSupportedError),
+        ("oracle+oracledb://user:hidden@host/db", NotSupportedError),
+        ("postgresql+psycopg://user:hidden@127.0.0.1:1/db", StorageError),
+    ],
+)
+def test_databases_that_cannot_serve(url: str, error: type[Exception]) -> None:
+    with pytest.raises(error) as raised:
+        lance_core.dataset("file+sql:///nowhere/t", storage_options={"sql_url": url})
+    assert "hidden" not in f"{raised.value} {raised.value.__cause__} {raised.value.context}"
+
+
+def test_the_table_of_a_database_can_be_chosen(tmp_path: Path) -> None:
+    options = {"sql_url": f"sqlite:///{tmp_path}/m.db"}
+    uri = f"file+sql://{tmp_path}/t"
+    lance_core.write_dataset(ROWS, f"{uri}?sqlTableName=mine", storage_options=options)
+    mine, default = (SqlManifests(options["sql_url"], name, "file") for name in ("mine", "lance_manifests"))
+    assert mine.latest(str(tmp_path / "t")) is not None
+    assert default.latest(str(tmp_path / "t")) is None
+    for query in ("?sqlTableName=a;drop", "?sqlTableName=", "?x=y"):
+        with pytest.raises(InvalidInputError):
+            lance_core.dataset(uri + query, storage_options=options)
+
+
+def test_dynamodb_serves_s3_only() -> None:
+    with pytest.raises(UnsupportedSchemeError):
+        open_log("gs+ddb://bucket/t?ddbTableName=x", None)
+
+
+def test_rows_of_a_database(tmp_path: Path) -> None:
+    rows = SqlManifests(f"sqlite:///{tmp_path}/m.db", "t", "s3")
+    assert rows.latest("b/x") is None
+    assert rows.reserve("b/x", ManifestRow(1, "_versions/1.manifest-a", 7))
+    assert not rows.reserve("b/x", ManifestRow(1, "_versions/1.manifest-b", 8))
+    assert rows.reserve("b/y", ManifestRow(1, "_versions/1.manifest-c", 9))
+    assert rows.reserve("b/x", ManifestRow(10, "_versions/10.manifest", 1))
+    rows.finish("b/x", ManifestRow(1, "_versions/1.manifest", 7))
+    assert rows.find("b/x", 1) == ManifestRow(1, "_versions/1.manifest", 7)
+    assert rows.find("b/x", 2) is None
+    assert rows.latest("b/x") == ManifestRow(10, "_versions/10.manifest", 1)
+    assert "m.db" in repr(rows)
+
+
+def test_faults_of_the_objects_of_an_external_store(tmp_path: Path) -> None:
+    """Every call of an append fails once, before and after it takes effect: one version, or none, or it says so."""
+    from lance_core.io import uri as uri_module
+
+    options = {"sql_url": f"sqlite:///{tmp_path}/m.db"}
+
+    def fresh(number: int) -> tuple[str, FaultyStore]:
+        store = FaultyStore(MemoryStore())
+        uri_module._memory_stores["external"] = store
+        uri = f"memory+sql://external/t{number}"
+        lance_core.write_dataset(ROWS, uri, storage_options=options)
+        store.calls.clear()
+        return uri, store
+
+    try:
+        uri, store = fresh(0)
+        lance_core.write_dataset(ROWS, uri, mode="append", storage_options=options)
+        calls = list(store.calls)
+        assert [call.method for call in calls].count("put_if_absent") == 0
+        for number, (call, when) in enumerate(((call, when) for call in calls for when in When), start=1):
+            uri, store = fresh(number)
+            store.fault = lambda made, call=call, when=when: when if made.index == call.index else None
+            try:
+                lance_core.write_dataset(ROWS, uri, mode="append", storage_options=options)
+                made = True
+            except StorageError:
+                made = False
+            store.fault = lambda made: None
+            dataset = lance_core.dataset(uri, storage_options=options)
+            assert (dataset.version, dataset.count_rows()) == ((2, 4) if made else (1, 2))
+            assert lance_core.write_dataset(ROWS, uri, mode="append", storage_options=options).version == 2 + made
+    finally:
+        uri_module._memory_stores.pop("external", None)
+
+
+def _race_for_rows(url: str, num_threads: int) -> None:
+    """Threads that meet a database without the table; one wins each version."""
+    won: list[int] = []
+    barrier = threading.Barrier(num_threads)
+
+    def race(writer: int) -> None:
+        rows = SqlManifests(url, "raced", "s3")
+        for version in range(1, 11):
+            barrier.wait(60)
+            if rows.reserve("b/x", ManifestRow(version, f"_versions/{version}.manifest-{writer}", 1)):
+                won.append(version)
+
+    threads = [threading.Thread(target=race, args=[writer]) for writer in range(num_threads)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    assert sorted(won) == list(range(1, 11))
+
+
+def test_one_of_many_inserts_a_row(tmp_path: Path) -> None:
+    _race_for_rows(f"sqlite:///{tmp_path}/m.db", 4)
+
+
+@pytest.mark.slow
+def test_one_of_many_inserts_a_row_in_postgresql() -> None:
+    with postgres_server() as url:
+        _race_for_rows(url, 8)
+        with pytest.raises(AccessDeniedError) as raised:
+            SqlManifests(url.replace(PASSWORD, "wrong-password"), "raced", "s3").latest("b/x")
+        assert "wrong-password" not in str(raised.value)

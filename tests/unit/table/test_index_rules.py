@@ -1,0 +1,97 @@
+"""What commits do to indices that they cannot read."""
+
+import pytest
+
+from lance_core.errors import CorruptDataError
+from lance_core.proto import pb_table
+from lance_core.table.index_rules import (
+    decode_index_section,
+    with_indices,
+    with_moved_fragments,
+    without_dropped_fields,
+    without_empty_indices,
+    without_fragments,
+    without_rewritten_fields,
+)
+from tests.support.manifests import column_file, coverage, index, part, section, with_files
+
+BOTH = section(index("a", (0,), {0, 1, 9}), index("b", (1,), {0, 1}), index("__lance_frag_reuse", (), {5}))
+
+
+def test_values_that_change_in_place_leave_the_indices_on_their_fields() -> None:
+    assert coverage(without_fragments(BOTH, [1], [0])) == {"a": [0, 9], "b": [0, 1], "__lance_frag_reuse": [5]}
+    assert coverage(without_fragments(BOTH, [0, 1], [0, 1])) == {"a": [9], "b": [], "__lance_frag_reuse": [5]}
+
+
+@pytest.mark.parametrize(("fragment_ids", "field_ids"), [([7], [0]), ([], [0]), ([0], []), ([0], [5])])
+def test_what_concerns_no_index_leaves_the_section_byte_for_byte(fragment_ids: list[int], field_ids: list[int]) -> None:
+    assert without_fragments(BOTH, fragment_ids, field_ids) is BOTH
+    assert without_fragments(None, fragment_ids, field_ids) is None
+
+
+def test_covering_fields_count() -> None:
+    covering = section(index("a", (0, 1), {0}, covering_fields=[1]))
+    assert coverage(without_fragments(covering, [0], [1])) == {"a": []}
+
+
+def test_an_index_that_does_not_say_what_it_covers_stays_silent() -> None:
+    silent = section(index("a", (0,), None))
+    assert without_fragments(silent, [0], [0]) is silent
+    assert without_empty_indices(silent) is silent
+
+
+@pytest.mark.parametrize("kind", ["Bitmap", "Inverted", "LabelList", "NGram", "Vector"])
+def test_moved_rows_stay_indexed_where_the_index_holds_row_ids(kind: str) -> None:
+    before = section(index("a", (0,), {0, 1}, kind))
+    assert coverage(with_moved_fragments(before, new_ids=[4], source_ids={0, 1}, field_ids=[1])) == {"a": [0, 1, 4]}
+    # One source is not covered, or the value changed.
+    assert with_moved_fragments(before, new_ids=[4], source_ids={0, 3}, field_ids=[1]) is before
+    assert with_moved_fragments(before, new_ids=[4], source_ids={0}, field_ids=[0]) is before
+
+
+@pytest.mark.parametrize("kind", ["BTree", "ZoneMap", "BloomFilter", "Unheard", ""])
+def test_t12_moved_rows_are_not_claimed_by_an_index_of_row_addresses(kind: str) -> None:
+    before = section(index("a", (0,), {0, 1}, kind))
+    assert with_moved_fragments(before, new_ids=[4], source_ids={0}, field_ids=[1]) is before
+
+
+def test_indices_go_with_their_fields() -> None:
+    assert coverage(without_dropped_fields(BOTH, {1})) == {"b": [0, 1], "__lance_frag_reuse": [5]}
+    assert without_dropped_fields(BOTH, {0, 1, 2}) is BOTH
+    assert without_dropped_fields(section(index("a", (0,), {0})), {1}) is None
+
+
+def test_of_empty_segments_the_oldest_keeps_the_name() -> None:
+    old, new = index("a", (0,), (), dataset_version=1), index("a", (0,), (), dataset_version=5)
+    filled = index("a", (0,), {3}, dataset_version=7)
+    assert decode_index_section(without_empty_indices(section(new, old))) == [old]
+    assert decode_index_section(without_empty_indices(section(new, filled, old))) == [filled]
+    vectors = section(index("v", (0,), (), "Vector"))
+    assert without_empty_indices(vectors) is None
+    kept = section(index("a", (0,), ()), index("v", (0,), {8}, "Vector"))
+    assert without_empty_indices(kept) is kept
+
+
+def test_indices_are_matched_by_uuid() -> None:
+    first, second, third = (index(name, (0,), {0}) for name in "xyz")
+    assert decode_index_section(with_indices(section(first, second), new=[third], removed={first.uuid.uuid})) == [
+        second,
+        third,
+    ]
+    assert decode_index_section(with_indices(section(first), new=[first], removed=())) == [first]
+    assert with_indices(section(first), new=[], removed={first.uuid.uuid}) is None
+    same = section(first)
+    assert with_indices(same, new=[], removed={second.uuid.uuid}) is same
+
+
+def test_t14_fields_in_another_file_are_not_indexed_any_more() -> None:
+    before = part(1).message
+    after = with_files(part(1), column_file("f1.lance", 0, -2), column_file("new.lance", 1)).message
+    assert coverage(without_rewritten_fields(BOTH, [(before, after)]))["b"] == [0]
+    assert without_rewritten_fields(BOTH, [(before, before)]) is BOTH
+
+
+@pytest.mark.parametrize("damage", [b"\xff\xff", section(pb_table.IndexMetadata(name="a", fragment_bitmap=b"\x01"))])
+def test_damage_is_named(damage: bytes) -> None:
+    with pytest.raises(CorruptDataError):
+        without_empty_indices(damage)

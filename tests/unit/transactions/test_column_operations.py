@@ -1,0 +1,444 @@
+"""Merge, Project, Update, DataReplacement, DataOverlay: records and what they make of a manifest."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from pyroaring import BitMap
+
+from lance_core.errors import InvalidInputError, LanceError, SchemaMismatchError, UnsupportedFeatureFlagError
+from lance_core.proto import pb_rowids, pb_table, pb_transaction
+from lance_core.schema.field import Field, Schema
+from lance_core.table.data_file import DataFile
+from lance_core.table.fragment import Fragment
+from lance_core.table.row_id_segments import encode_segment
+from lance_core.transactions.operations.data_overlay import DataOverlay, OverlayGroup
+from lance_core.transactions.operations.data_replacement import DataReplacement, Replacement
+from lance_core.transactions.operations.merge import Merge
+from lance_core.transactions.operations.project import Project
+from lance_core.transactions.operations.update import Update, UpdateMode
+from lance_core.transactions.registry import ExecutableOperation
+from lance_core.transactions.transaction import Transaction
+from tests.support.manifests import (
+    column_file,
+    coverage,
+    created,
+    deletion,
+    index,
+    made,
+    part,
+    row_ids,
+    stable_table,
+    table,
+    updated,
+    with_files,
+)
+from tests.support.records import SCHEMA, data_file, fragment
+
+Pb = pb_transaction.Transaction
+
+
+def _schema(*fields: Field) -> Schema:
+    return replace(SCHEMA, fields=(*SCHEMA.fields, *fields))
+
+
+C = Field(id=2, name="c", logical_type="int32")
+REQUIRED = replace(C, nullable=False)
+INDICES = (index("a", (0,), {0, 1}), index("b", (1,), {0, 1}, "Bitmap"))
+
+
+def _file(path: str, *field_ids: int, **changes: object) -> DataFile:
+    return data_file(path, field_ids=field_ids, column_indices=tuple(range(len(field_ids))), **changes)
+
+
+def _replacing(fragment_id: int, file: DataFile) -> DataReplacement:
+    return DataReplacement(replacements=(Replacement(fragment_id=fragment_id, new_file=file),))
+
+
+def _columns(fragment_id: int = 0, **values: object) -> Update:
+    """Field 1 of a fragment is stored anew."""
+    anew = with_files(part(fragment_id), column_file(f"f{fragment_id}.lance", 0, -2), column_file("new", 1))
+    return Update(**{"updated_fragments": (anew,), "fields_modified": (1,), "mode": UpdateMode.COLUMNS, **values})
+
+
+def _moved(num_rows: int, *ids: int) -> Fragment:
+    message = fragment(num_rows).message
+    segment = encode_segment(np.array(ids, np.uint64))
+    message.inline_row_ids = pb_rowids.RowIdSequence(segments=[segment]).SerializeToString()
+    return Fragment(message)
+
+
+OVERLAY = pb_table.DataOverlayFile(data_file=column_file("o", 1), shared_offset_bitmap=BitMap([1]).serialize())
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        Merge(fragments=(part(0), part(1)), schema=SCHEMA.with_metadata({"k": b"v"}), preserves_nullability=True),
+        Project(schema=SCHEMA.project(["b"])),
+        _columns(updated_offsets={0: BitMap([1]).serialize()}),
+        Update(
+            removed_fragment_ids=(4,),
+            updated_fragments=(part(1, deleted=2),),
+            new_fragments=(_moved(2, 5, 6),),
+            fields_for_preserving=(1,),
+            inserted_rows=Pb.KeyExistenceFilter(field_ids=[0], exact={"key_hashes": [1, 2]}),
+            absorbed_tables=(pb_table.CompactedSsTable(shard_id={"uuid": b"x" * 16}, generation=3),),
+        ),
+        Update(),
+        _replacing(3, _file("n", 1, base_id=0)),
+        DataOverlay(groups=(OverlayGroup(fragment_id=1, overlays=(OVERLAY, OVERLAY)),)),
+    ],
+)
+def test_transactions_round_trip(operation: ExecutableOperation) -> None:
+    transaction = Transaction(read_version=3, operation=operation)
+    assert Transaction.parse(transaction.serialize(), "t") == transaction
+
+
+def test_offsets_of_early_releases_become_bitmaps() -> None:
+    message = Pb.Update(updated_fragment_offsets={7: Pb.UInt32List(values=[1, 5])})
+    assert list(BitMap.deserialize(Update.from_proto(message).updated_offsets[7])) == [1, 5]
+
+
+# ── Merge ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _widened(fragment_id: int) -> Fragment:
+    return with_files(part(fragment_id), column_file(f"f{fragment_id}.lance", 0, 1), column_file("c", 2))
+
+
+def test_a_merge_sets_fragments_and_schema() -> None:
+    current = table(part(0), part(1, deleted=3), indices=INDICES)
+    wide = Fragment(_widened(1).message).with_deletion(deletion(3))
+    operation = Merge(fragments=(_widened(0), wide), schema=_schema(C).with_metadata({"k": b"v"}))
+    result = made(operation.apply(current))
+    assert [list(file.fields) for file in result.message.fragments[1].files] == [[0, 1], [2]]
+    assert result.schema.names == ["a", "b", "c"]
+    assert dict(result.message.schema_metadata) == {"k": b"v"}
+    assert result.index_section == current.index_section
+
+
+def test_a_column_of_nulls_needs_no_file() -> None:
+    current = table(part(0))
+    result = made(Merge(fragments=(part(0),), schema=_schema(C), preserves_nullability=True).apply(current))
+    assert result.message.fragments[0] == current.message.fragments[0]
+
+
+def test_a_merge_keeps_row_ids_and_counts_rewritten_fragments_as_updated() -> None:
+    current = stable_table(10, 10)
+    # Put together without the ids that the table has.
+    result = made(Merge(fragments=(_widened(0), part(1)), schema=_schema(C)).apply(current))
+    assert [row_ids(each)[0] for each in result.fragments] == [0, 10]
+    assert (updated(result.fragments[0]), updated(result.fragments[1])) == ([4] * 10, [2] * 10)
+    assert created(result.fragments[0]) == [1] * 10
+
+
+def test_a_column_that_a_merge_stores_anew_leaves_its_indices() -> None:
+    current = table(part(0), part(1), indices=INDICES)
+    anew = with_files(part(0), column_file("f0.lance", 0, -2), column_file("new", 1))
+    result = made(Merge(fragments=(anew, part(1)), schema=SCHEMA).apply(current))
+    assert coverage(result.index_section) == {"a": [0, 1], "b": [1]}
+
+
+def test_a_merge_may_add_fragments() -> None:
+    current = table(part(0), part(4))
+    result = made(Merge(fragments=(part(0), part(4), part(0, path="x"), part(9)), schema=SCHEMA).apply(current))
+    assert [each.id for each in result.fragments] == [0, 4, 5, 9]
+    assert result.message.max_fragment_id == 9
+
+
+def test_t49_a_merge_drops_no_fragment() -> None:
+    with pytest.raises(InvalidInputError, match="leaves out fragment 1; it lists 1 of 2"):
+        Merge(fragments=(part(0),), schema=SCHEMA).apply(table(part(0), part(1)))
+
+
+@pytest.mark.parametrize(
+    ("operation", "kind", "match"),
+    [
+        (Merge(fragments=(part(0, 9), part(1)), schema=SCHEMA), InvalidInputError, "10 rows in version 3, not 9"),
+        (Merge(fragments=(part(0, deleted=1), part(1)), schema=SCHEMA), InvalidInputError, "other deleted rows"),
+        (Merge(fragments=(part(0), part(1), part(1)), schema=SCHEMA), InvalidInputError, "fragment 1 twice"),
+        (Merge(fragments=(part(0), part(1), part(0), part(0)), schema=SCHEMA), None, ""),
+        (
+            Merge(fragments=(part(0), part(1)), schema=_schema(REQUIRED), preserves_nullability=True),
+            InvalidInputError,
+            "'c' .id 2. is new and not nullable",
+        ),
+        (Merge(fragments=(part(0), part(1)), schema=_schema(REQUIRED)), SchemaMismatchError, "does not store field"),
+        (
+            Merge(
+                fragments=(part(0), part(1)),
+                schema=replace(SCHEMA, fields=(replace(SCHEMA.fields[0], logical_type="string"),)),
+            ),
+            SchemaMismatchError,
+            "of type 'int64'.*of type 'string'",
+        ),
+        (
+            Merge(fragments=(with_files(part(0), column_file("f0.lance", 0)), part(1)), schema=SCHEMA),
+            SchemaMismatchError,
+            "would lose the values of field 1",
+        ),
+        (
+            Merge(
+                fragments=(
+                    with_files(part(0), column_file("f0.lance", 0, 1), column_file("c", 1)),
+                    part(1),
+                ),
+                schema=SCHEMA,
+            ),
+            InvalidInputError,
+            "field 1 is stored in two data files",
+        ),
+        (Merge(fragments=(part(0), part(1)), schema=_schema(replace(C, id=1))), InvalidInputError, "occurs twice"),
+        (Merge(fragments=(part(0), part(1)), schema=_schema(replace(C, id=-1))), InvalidInputError, "without an id"),
+    ],
+)
+def test_merges_that_would_break_the_table_are_refused(
+    operation: Merge, kind: type[LanceError] | None, match: str
+) -> None:
+    current = table(part(0), part(1))
+    if kind is None:
+        assert len(made(operation.apply(current)).fragments) == 4
+        return
+    with pytest.raises(kind, match=match):
+        operation.apply(current)
+
+
+def test_a_type_may_change_where_every_value_is_stored_anew() -> None:
+    schema = replace(SCHEMA, fields=(SCHEMA.fields[0], replace(SCHEMA.fields[1], logical_type="int32")))
+    anew = [with_files(part(n), column_file(f"f{n}.lance", 0, -2), column_file(f"n{n}", 1)) for n in (0, 1)]
+    made(Merge(fragments=tuple(anew), schema=schema).apply(table(part(0), part(1))))
+    with pytest.raises(SchemaMismatchError):
+        Merge(fragments=(anew[0], part(1)), schema=schema).apply(table(part(0), part(1)))
+
+
+def test_t46_counted_field_ids_are_not_given_again() -> None:
+    current = table(part(0), max_allocated_field_id=6)
+    with pytest.raises(InvalidInputError, match="continues after 6"):
+        Merge(fragments=(part(0),), schema=_schema(C)).apply(current)
+    result = made(Merge(fragments=(part(0),), schema=_schema(replace(C, id=7))).apply(current))
+    assert result.message.max_allocated_field_id == 7
+
+
+# ── Project ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_projection_drops_files_and_indices_of_dropped_fields() -> None:
+    split = with_files(part(0), column_file("one", 0), column_file("two", 1))
+    current = table(split, part(1), indices=INDICES, schema_metadata={"k": b"v"})
+    result = made(Project(schema=SCHEMA.project(["b"])).apply(current))
+    assert [[file.path for file in each.files] for each in result.message.fragments] == [["two"], ["f1.lance"]]
+    assert coverage(result.index_section) == {"b": [0, 1]}
+    assert result.schema.names == ["b"]
+
+
+def test_a_fragment_keeps_its_last_file() -> None:
+    only = with_files(part(0), column_file("one", 0))
+    result = made(Project(schema=SCHEMA.project(["b"])).apply(table(only)))
+    assert len(result.message.fragments[0].files) == 1
+
+
+@pytest.mark.parametrize(
+    ("operation", "kind", "match"),
+    [
+        (Project(schema=_schema(C)), SchemaMismatchError, "has no field 2"),
+        (
+            Project(schema=replace(SCHEMA, fields=(replace(SCHEMA.fields[0], logical_type="string"),))),
+            SchemaMismatchError,
+            "of type 'int64'",
+        ),
+        (
+            Project(
+                schema=replace(SCHEMA, fields=(replace(SCHEMA.fields[0], nullable=False),)), preserves_nullability=True
+            ),
+            InvalidInputError,
+            "becomes not nullable",
+        ),
+    ],
+)
+def test_projections_that_are_none_are_refused(operation: Project, kind: type[LanceError], match: str) -> None:
+    with pytest.raises(kind, match=match):
+        operation.apply(table(part(0)))
+
+
+def test_fields_may_be_renamed_and_moved() -> None:
+    a, b = SCHEMA.fields
+    result = made(Project(schema=replace(SCHEMA, fields=(replace(b, name="x"), a))).apply(table(part(0))))
+    assert [(each.name, each.id) for each in result.schema.fields] == [("x", 1), ("a", 0)]
+
+
+# ── Update ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_an_update_of_rows_is_a_delete_and_an_append() -> None:
+    current = table(part(0), part(1), part(2), indices=INDICES)
+    operation = Update(
+        removed_fragment_ids=(2,), updated_fragments=(part(0, deleted=3),), new_fragments=(fragment(4), fragment(9))
+    )
+    result = made(operation.apply(current))
+    assert [(each.id, each.num_live_rows) for each in result.fragments] == [(0, 7), (1, 10), (3, 4), (4, 9)]
+    assert result.index_section == current.index_section
+    assert result.message.reader_feature_flags == 1
+
+
+def test_t6_fragment_0_is_the_updated_one_and_a_new_one_gets_an_id() -> None:
+    result = made(Update(updated_fragments=(part(0, deleted=1),), new_fragments=(fragment(1),)).apply(table(part(0))))
+    assert [(each.id, each.num_live_rows) for each in result.fragments] == [(0, 9), (1, 1)]
+
+
+def test_moved_rows_keep_ids_and_creation() -> None:
+    indices = (index("a", (0,), {0, 1}), index("b", (1,), {0, 1}, "Bitmap"), index("part", (1,), {1}, "Bitmap"))
+    current = stable_table(10, 10, indices=indices)
+    operation = Update(
+        updated_fragments=(part(0, deleted=1), part(1, deleted=2)),
+        new_fragments=(_moved(3, 15, 3, 11), _moved(3, 16)),
+        fields_for_preserving=(0,),
+    )
+    result = made(operation.apply(current))
+    pure, mixed = result.fragments[2:]
+    assert (row_ids(pure), created(pure), updated(pure)) == ([15, 3, 11], [2, 1, 2], [4, 4, 4])
+    assert (row_ids(mixed), created(mixed), updated(mixed)) == ([16, 20, 21], [2, 4, 4], [4, 4, 4])
+    assert result.message.next_row_id == 22
+    # Only the fragment that consists of moved rows, and only where all its sources are covered.
+    assert coverage(result.index_section) == {"a": [0, 1], "b": [0, 1, 2], "part": [1]}
+
+
+def test_ids_are_given_anew_at_each_attempt() -> None:
+    operation = Update(updated_fragments=(part(0, deleted=1),), new_fragments=(_moved(2, 3),))
+    first, second = (made(operation.apply(stable_table(*counts))) for counts in ((10,), (10, 5)))
+    assert (row_ids(first.fragments[-1]), row_ids(second.fragments[-1])) == ([3, 10], [3, 15])
+    assert (first.fragments[-1].id, second.fragments[-1].id) == (1, 2)
+
+
+def test_t14_a_column_stored_anew_leaves_its_indices() -> None:
+    current = table(part(0), part(1), indices=INDICES)
+    result = made(_columns().apply(current))
+    assert coverage(result.index_section) == {"a": [0, 1], "b": [1]}
+    assert [list(file.fields) for file in result.message.fragments[0].files] == [[0, -2], [1]]
+
+
+def test_a_file_whose_last_column_moved_is_dropped() -> None:
+    split = with_files(part(0), column_file("one", 0), column_file("two", 1))
+    anew = with_files(part(0), column_file("one", 0), column_file("two", -2), column_file("new", 1))
+    result = made(_columns(updated_fragments=(anew,)).apply(table(split)))
+    assert [file.path for file in result.message.fragments[0].files] == ["one", "new"]
+
+
+def test_rows_that_changed_in_place_are_counted_as_updated() -> None:
+    current = stable_table(5)
+    anew = with_files(part(0, 5), column_file("f0.lance", 0, -2), column_file("new", 1))
+    with_offsets = _columns(updated_fragments=(anew,), updated_offsets={0: BitMap([2]).serialize()})
+    result = made(with_offsets.apply(current)).fragments[0]
+    assert (row_ids(result), updated(result), created(result)) == ([0, 1, 2, 3, 4], [1, 1, 4, 1, 1], [1] * 5)
+    without = made(_columns(updated_fragments=(anew,)).apply(current)).fragments[0]
+    assert updated(without) == [1] * 5
+
+
+@pytest.mark.parametrize(
+    ("operation", "kind", "match"),
+    [
+        (Update(removed_fragment_ids=(7,)), InvalidInputError, "fragment 7 is not in version 3"),
+        (_columns(7), InvalidInputError, "fragment 7 is not in version 3"),
+        (
+            Update(removed_fragment_ids=(0,), updated_fragments=(part(0, deleted=1),)),
+            InvalidInputError,
+            "names a fragment twice",
+        ),
+        (Update(updated_fragments=(part(0),)), InvalidInputError, "neither deleted rows nor"),
+        (_columns(fields_modified=(8,)), SchemaMismatchError, "has no field 8"),
+        (_columns(updated_fragments=(part(0, 9),)), InvalidInputError, "10 rows in version 3, not 9"),
+        (
+            _columns(updated_fragments=(with_files(part(0), column_file("f0.lance", 0)),)),
+            SchemaMismatchError,
+            "would lose the values of field 1",
+        ),
+        (_columns(1), InvalidInputError, "are deleted in version 3 and would come back"),
+        (Update(new_fragments=(_moved(1, 3),)), InvalidInputError, "carries row ids"),
+    ],
+)
+def test_updates_that_do_not_fit_are_refused(operation: Update, kind: type[LanceError], match: str) -> None:
+    with pytest.raises(kind, match=match):
+        operation.apply(table(part(0), part(1, deleted=2)))
+
+
+def test_row_ids_that_were_never_given_are_refused() -> None:
+    with pytest.raises(InvalidInputError, match="ids below 10"):
+        Update(new_fragments=(_moved(1, 10),)).apply(stable_table(10))
+    with pytest.raises(InvalidInputError, match="no Roaring bitmap"):
+        _columns(updated_offsets={0: b"\x00"}).apply(stable_table(10))
+
+
+# ── DataReplacement ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_file_takes_the_place_of_the_one_with_its_fields() -> None:
+    split = with_files(part(0), column_file("one", 0), column_file("two", 1))
+    current = table(split, part(1), indices=INDICES)
+    result = made(_replacing(0, _file("new", 1, num_bytes=7)).apply(current))
+    files = result.message.fragments[0].files
+    assert [(file.path, file.file_size_bytes) for file in files] == [("one", 100), ("new", 7)]
+    assert coverage(result.index_section) == {"a": [0, 1], "b": [1]}
+
+
+def test_rows_of_a_replaced_file_are_counted_as_updated() -> None:
+    result = made(_replacing(0, _file("new", 0, 1)).apply(stable_table(3, 3)))
+    assert [(row_ids(each), updated(each), created(each)) for each in result.fragments] == [
+        ([0, 1, 2], [4] * 3, [1] * 3),
+        ([3, 4, 5], [2] * 3, [2] * 3),
+    ]
+
+
+def test_a_column_that_was_null_gets_a_file() -> None:
+    result = made(_replacing(0, _file("new", 1)).apply(table(with_files(part(0), column_file("one", 0)))))
+    assert [file.path for file in result.message.fragments[0].files] == ["one", "new"]
+
+
+@pytest.mark.parametrize(
+    ("operation", "kind", "match"),
+    [
+        (_replacing(9, _file("n", 1)), InvalidInputError, "fragment 9.*is not in version 3"),
+        (_replacing(0, _file("n", 1)), InvalidInputError, "exactly the fields .1., but holds field 1 in another"),
+        (_replacing(0, _file("n", 8)), SchemaMismatchError, "no field 8"),
+        (
+            DataReplacement(replacements=_replacing(0, _file("n", 0, 1)).replacements * 2),
+            InvalidInputError,
+            "names a fragment twice",
+        ),
+        (
+            DataReplacement(
+                replacements=(
+                    *_replacing(0, _file("n", 0, 1)).replacements,
+                    *_replacing(1, _file("n", 1)).replacements,
+                )
+            ),
+            InvalidInputError,
+            "must hold the same fields",
+        ),
+        (_replacing(0, _file("n", 0, 1, base_id=4)), InvalidInputError, "base path 4"),
+    ],
+)
+def test_files_without_a_place_are_refused(operation: DataReplacement, kind: type[LanceError], match: str) -> None:
+    with pytest.raises(kind, match=match):
+        operation.apply(table(part(0), part(1)))
+
+
+def test_t17_files_without_column_indices_are_refused() -> None:
+    for operation in (
+        _replacing(0, data_file("n", column_indices=())),
+        Merge(fragments=(with_files(part(0), data_file("f0.lance", column_indices=()).to_proto()),), schema=SCHEMA),
+        Update(new_fragments=(fragment(1, column_indices=()),)),
+    ):
+        with pytest.raises(InvalidInputError, match="2 fields and 0 column indices"):
+            operation.apply(table(part(0)))
+
+
+# ── DataOverlay ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_overlays_are_carried_and_not_committed() -> None:
+    operation = DataOverlay(groups=(OverlayGroup(fragment_id=0, overlays=(OVERLAY,)),))
+    with pytest.raises(UnsupportedFeatureFlagError, match=r"64 \(DATA_OVERLAYS\) in version 4"):
+        operation.apply(table(part(0)))
+    with pytest.raises(InvalidInputError, match="fragment 0"):
+        operation.apply(table(part(1)))
+    assert made(DataOverlay(groups=()).apply(table(part(0)))).version == 4
