@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 from google.protobuf.message import DecodeError
 
 from lance_core.api.column_operations import ColumnOperations as User
-from lance_core.api.fragment_conversion import data_file_from_record, data_file_to_record
+from lance_core.api.fragment_conversion import (
+    data_file_from_record,
+    data_file_to_record,
+    overlay_from_record,
+    overlay_to_record,
+)
 from lance_core.api.operation_values import (
     checked_number,
     fragment_metadata,
@@ -18,7 +23,6 @@ from lance_core.api.operation_values import (
 )
 from lance_core.errors import CorruptDataError, InvalidInputError, InvalidTypeError
 from lance_core.proto import pb_table, pb_transaction
-from lance_core.table.data_file import DataFile
 from lance_core.transactions.operations.data_overlay import DataOverlay, OverlayGroup
 from lance_core.transactions.operations.data_replacement import DataReplacement, Replacement
 from lance_core.transactions.operations.merge import Merge
@@ -30,7 +34,6 @@ if TYPE_CHECKING:
 
 __all__ = ["COLUMNS_FROM_CORE", "COLUMNS_TO_CORE", "absorbed_tables_from_core", "absorbed_tables_to_core"]
 
-_U32: Final = 2**32
 _U64: Final = 2**64
 _FIELD_IDS: Final = 2**31
 
@@ -154,7 +157,7 @@ def _overlay_to_core(operation: User.DataOverlay) -> DataOverlay:
         groups=tuple(
             OverlayGroup(
                 fragment_id=checked_number("fragment id", group.fragment_id, 0, _U64),
-                overlays=tuple(map(_overlay_file_to_core, group.overlays)),
+                overlays=tuple(map(overlay_to_record, group.overlays)),
             )
             for group in operation.groups
         )
@@ -164,47 +167,10 @@ def _overlay_to_core(operation: User.DataOverlay) -> DataOverlay:
 def _overlay_from_core(operation: DataOverlay) -> User.DataOverlay:
     return User.DataOverlay(
         [
-            User.DataOverlayGroup(group.fragment_id, [_overlay_file_from_core(each) for each in group.overlays])
+            User.DataOverlayGroup(group.fragment_id, [overlay_from_record(each) for each in group.overlays])
             for group in operation.groups
         ]
     )
-
-
-def _overlay_file_to_core(file: User.DataOverlayFile) -> pb_table.DataOverlayFile:
-    message = pb_table.DataOverlayFile(
-        data_file=data_file_to_record(file.data_file).to_proto(), committed_version=file.committed_version or 0
-    )
-    offsets: list[Any] = list(file.offsets)
-    if all(isinstance(each, int) for each in offsets):
-        message.shared_offset_bitmap = _bitmap(offsets)
-    else:
-        message.field_coverage.offset_bitmaps.extend(_bitmap(list(each)) for each in offsets)
-    return message
-
-
-def _overlay_file_from_core(message: pb_table.DataOverlayFile) -> User.DataOverlayFile:
-    # Imported late: hardly any table has overlays.
-    from pyroaring import BitMap
-
-    try:
-        offsets: Any = (
-            [list(BitMap.deserialize(each)) for each in message.field_coverage.offset_bitmaps]
-            if message.WhichOneof("coverage") == "field_coverage"
-            else list(BitMap.deserialize(message.shared_offset_bitmap))
-        )
-    except (ValueError, IndexError, MemoryError) as error:
-        raise CorruptDataError(f"the rows of an overlay are no Roaring bitmap: {error}") from error
-    file = data_file_from_record(DataFile.from_proto(message.data_file))
-    return User.DataOverlayFile(file, offsets, message.committed_version or None)
-
-
-def _bitmap(offsets: list[int]) -> bytes:
-    from pyroaring import BitMap
-
-    bitmap = BitMap(checked_number("offset", each, 0, _U32) for each in offsets)
-    if len(bitmap) != len(offsets):
-        raise InvalidInputError("an overlay covers an offset twice")
-    return bitmap.serialize()
 
 
 def _field_ids(name: str, values: Iterable[object]) -> tuple[int, ...]:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
 from lance_core.api.operation_base import BaseOperation, check_fragments
+from lance_core.api.overlay_metadata import DataOverlayFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -120,19 +121,7 @@ class ColumnOperations:
 
         replacements: list[ColumnOperations.DataReplacementGroup]
 
-    @dataclass
-    class DataOverlayFile:
-        """Newer values for single cells of a fragment.
-
-        Attributes:
-            data_file: holds a column for each field, with a value for each covered row.
-            offsets: physical positions of the covered rows, for all fields, or a list of them for each field.
-            committed_version: the version that added it; None before.
-        """
-
-        data_file: DataFile
-        offsets: Iterable[int] | list[Iterable[int]]
-        committed_version: int | None = None
+    DataOverlayFile: TypeAlias = DataOverlayFile
 
     @dataclass
     class DataOverlayGroup:
@@ -144,11 +133,14 @@ class ColumnOperations:
         """
 
         fragment_id: int
-        overlays: list[ColumnOperations.DataOverlayFile]
+        overlays: list[DataOverlayFile]
 
     @dataclass
     class DataOverlay(BaseOperation):
-        """Lay values over fragments. Read only: this library has no overlays, so that committing one is refused.
+        """Lay newer values of single cells over fragments.
+
+        Experimental in the reference, and here: the environment variable
+        ``LANCE_ENABLE_UNSTABLE_DATA_OVERLAY_FILES`` must be set.
 
         Attributes:
             groups: by fragment.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from lance_core.api.arguments import whole_number
 from lance_core.api.brought_files import added_files, brought_fragments, changed_deletions
+from lance_core.api.cleanup.automatic import clean_up_after
 from lance_core.api.commit_checks import (
     check_data_files,
     check_deletion_files,
@@ -15,7 +16,9 @@ from lance_core.api.commit_checks import (
     check_not_part_of,
 )
 from lance_core.api.legacy_dictionaries import DictionaryAmendment
+from lance_core.api.hidden_columns import hidden_columns_of
 from lance_core.api.location import open_log
+from lance_core.api.rewritten_index_files import with_index_files
 from lance_core.errors import (
     AlreadyExistsError,
     CommitOutcomeUnknownError,
@@ -99,6 +102,8 @@ def commit(
 ) -> Manifest:
     """Commit a transaction and return the manifest of its version.
 
+    Old versions are cleaned up afterwards if the config of the new version asks for it.
+
     Args:
         log: the dataset's versions.
         transaction: what to commit.
@@ -121,6 +126,7 @@ def commit(
             "another detached version",
             version=transaction.read_version,
         )
+    transaction = with_index_files(log, transaction)
     settings = commit_settings(log, transaction, options, known=known)
     try:
         outcome = commit_transaction(log, transaction, settings, known=known)
@@ -130,7 +136,10 @@ def commit(
                 f"there is no dataset at {log.root}; only an Overwrite planned on no version creates one", path=log.root
             ) from error
         raise
-    return manifest_of(outcome, log.root)
+    manifest = manifest_of(outcome, log.root)
+    if isinstance(outcome, Committed) and not isinstance(transaction.operation, Clone):
+        clean_up_after(log, manifest)
+    return manifest
 
 
 def commit_settings(
@@ -154,6 +163,9 @@ def commit_settings(
         storage_options=options.storage_options,
         check=_checker(log, transaction, options),
         amend=_amendment(log, transaction, options),
+        hidden_columns=lambda current: hidden_columns_of(
+            FileLocator(log.store, log.root, current.base_paths, options.storage_options)
+        ),
     )
 
 

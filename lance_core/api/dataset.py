@@ -20,6 +20,7 @@ from lance_core.api.dataset_places import DatasetPlaces
 from lance_core.api.dataset_scans import DatasetScans
 from lance_core.api.dataset_settings import DatasetSettings
 from lance_core.api.dataset_uris import line_uri
+from lance_core.api.delta import DatasetDelta
 from lance_core.api.detached_commit import commit_outside_lineage
 from lance_core.api.early_fragments import with_row_counts
 from lance_core.api.fragment import LanceFragment
@@ -28,12 +29,14 @@ from lance_core.api.operation_conversion import transaction_from_core, transacti
 from lance_core.api.operations import LanceOperation, Transaction
 from lance_core.api.output_schema import OutputSchema
 from lance_core.api.references import open_version, read_manifest
+from lance_core.api.row_id_lookup import RowIdLookup
 from lance_core.api.scanner import ScanSource
 from lance_core.api.validation import validate_version
 from lance_core.api.version_info import Version, version_info
 from lance_core.errors import DatasetNotFoundError, InvalidInputError, InvalidTypeError
 from lance_core.schema.json_columns import shown_json_schema
 from lance_core.table.base_paths import FileLocator
+from lance_core.table.fragment_totals import FragmentTotals
 from lance_core.table.index_metadata import parse_index_section
 from lance_core.table.paths import ManifestNaming
 from lance_core.transactions.history import read_transaction
@@ -106,14 +109,17 @@ class LanceDataset(
         return handle
 
     def _fill(self, uri: str, log: VersionLog, manifest: Manifest, storage_options: dict[str, str] | None) -> None:
-        manifest.check_readable()
+        totals = FragmentTotals.of(manifest.message)
+        manifest.check_readable(totals)
         self._uri = uri
         self._log = log
         self._locator = FileLocator(log.store, log.root, manifest.base_paths, storage_options)
-        self._manifest = with_row_counts(manifest, self._locator)
+        self._manifest = with_row_counts(manifest, self._locator, totals)
+        self._num_live_rows = totals.num_live_rows
         self._storage_options = storage_options
         self._schema = manifest.schema
         self._fragments: tuple[Fragment, ...] | None = None
+        self._lookup: RowIdLookup | None = None
 
     def __repr__(self) -> str:
         """Place and version."""
@@ -211,6 +217,11 @@ class LanceDataset(
         """The table config."""
         return dict(self._manifest.message.config)
 
+    @property
+    def recorded_rows(self) -> int | None:
+        """Rows that are not deleted, if the manifest says so of every fragment; None when files have to be read."""
+        return self._num_live_rows
+
     def versions(self) -> list[Version]:
         """All versions, oldest first; reads every manifest."""
         return [version_info(self._log.read(name)) for name in self._log.newer_than(0)]
@@ -267,6 +278,25 @@ class LanceDataset(
         """The transaction that made a version; None when it is not recorded any more."""
         transaction = read_transaction(self._log, self._log.read_version(version))
         return None if transaction is None else transaction_from_core(transaction)
+
+    def delta(
+        self,
+        compared_against: int | None = None,
+        *,
+        begin_version: int | None = None,
+        end_version: int | None = None,
+    ) -> DatasetDelta:
+        """What changed between two versions.
+
+        Args:
+            compared_against: the version to compare this one with; takes the place of the two others.
+            begin_version: what this version did is not part of the difference.
+            end_version: what this version did is.
+
+        Raises:
+            InvalidInputError: no two versions are named, or one is negative.
+        """
+        return DatasetDelta.between(self, compared_against, begin_version, end_version)
 
     def get_transactions(self, recent_transactions: int = 10) -> list[Transaction | None]:
         """The transactions of this version and those before it, newest first."""
@@ -373,7 +403,16 @@ class LanceDataset(
             if missing:
                 raise InvalidInputError(f"version {self.version} has no fragment {missing[0]}")
             fragments = [by_id[fragment_id] for fragment_id in fragment_ids]
-        return ScanSource(self._schema, fragments, self._locator)
+        return ScanSource(self._schema, fragments, self._locator, self._records())
+
+    def source_of(self, record: Fragment) -> ScanSource:
+        """What is scanned when one fragment is."""
+        return ScanSource(self._schema, (record,), self._locator, self._records())
+
+    def _row_lookup(self) -> RowIdLookup:
+        if self._lookup is None:
+            self._lookup = RowIdLookup(self._records(), self._locator)
+        return self._lookup
 
 
 def _transaction(

@@ -9,7 +9,7 @@ import numpy as np
 
 from lance_core.api.blob_files import DEFAULT_BLOB_BUFFER_SIZE, BlobFile, checked_buffer_size
 from lance_core.api.fragment_reader import FragmentReader
-from lance_core.api.scan_plan import live_to_physical
+from lance_core.api.take import find_rows_at
 from lance_core.errors import InvalidInputError, NotSupportedError, RowOutOfRangeError
 from lance_core.file.row_numbers import row_positions
 from lance_core.schema.blob_fields import stored_schema
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lance_core.api.blob_files import BlobPlace
+    from lance_core.api.row_id_lookup import RowIdLookup
     from lance_core.api.scanner import ScanSource
 
 __all__ = ["DatasetBlobs"]
@@ -36,6 +37,13 @@ class DatasetBlobs(ABC):
     @abstractmethod
     def _source(self, fragment_ids: list[int] | None = None) -> ScanSource:
         """What is read."""
+
+    @abstractmethod
+    def _row_lookup(self) -> RowIdLookup:
+        """Finds rows by their ids."""
+
+    def _rows(self, ids: Any = None, addresses: Any = None, indices: Any = None) -> _Rows:
+        return _Rows.of(self._source(), self._row_lookup(), ids, addresses, indices)
 
     def take_blobs(
         self,
@@ -60,10 +68,10 @@ class DatasetBlobs(ABC):
 
         Raises:
             InvalidInputError: no blob column, not exactly one selection, or a row that is not there.
-            NotSupportedError: a row that is deleted, or row ids of a table that has stable ones.
+            NotSupportedError: an address of a row that is deleted.
         """
         checked_buffer_size(buffer_size)
-        rows = _Rows.of(self._source(), ids, addresses, indices)
+        rows = self._rows(ids, addresses, indices)
         return [None if place is None else BlobFile(place, buffer_size) for _, place in rows.places(blob_column)]
 
     def read_blobs(
@@ -83,7 +91,7 @@ class DatasetBlobs(ABC):
         Returns:
             The row's address and its value, one pair per row; None for nulls.
         """
-        rows = _Rows.of(self._source(), ids, addresses, indices)
+        rows = self._rows(ids, addresses, indices)
         return [
             (address, None if place is None else BlobFile(place, 0).read())
             for address, place in rows.places(blob_column)
@@ -117,7 +125,7 @@ class DatasetBlobs(ABC):
             raise InvalidInputError(f"selector {selector!r}: expected 'ids', 'addresses' or 'indices'")
         selection: dict[str, Any] = {"ids": None, "addresses": None, "indices": None}
         selection[selector] = [row for row, _, _ in requests]
-        places = _Rows.of(self._source(), **selection).places(blob_column)
+        places = self._rows(**selection).places(blob_column)
         return [
             (index, address, None if place is None else BlobFile(place, 0).read_range(offset, length))
             for index, ((address, place), (_, offset, length)) in enumerate(zip(places, requests, strict=True))
@@ -140,30 +148,31 @@ class _Rows:
         self._positions = positions
 
     @classmethod
-    def of(cls, source: ScanSource, ids: Any, addresses: Any, indices: Any) -> _Rows:
+    def of(cls, source: ScanSource, lookup: RowIdLookup, ids: Any, addresses: Any, indices: Any) -> _Rows:
         if sum(given is not None for given in (ids, addresses, indices)) != 1:
             raise InvalidInputError("Exactly one of ids, indices, or addresses must be specified")
         readers = [FragmentReader(fragment, source.locator) for fragment in source.fragments]
         if indices is not None:
-            return cls._by_index(source, readers, row_positions(indices))
-        if ids is not None and any(fragment.has_row_ids for fragment in source.fragments):
-            raise NotSupportedError("row ids: the table has stable ones, which cannot be read; see addresses")
+            places = find_rows_at(source, row_positions(indices))
+            return cls(source, readers, places.owners, places.positions)
+        if ids is not None and lookup.is_stable:
+            return cls._by_stable_id(source, readers, lookup, row_positions(ids))
         return cls._by_address(source, readers, row_positions(addresses if ids is None else ids))
 
     @classmethod
-    def _by_index(cls, source: ScanSource, readers: list[FragmentReader], wanted: npt.NDArray[np.int64]) -> _Rows:
-        stops = np.cumsum([reader.num_live_rows for reader in readers], dtype=np.int64)
-        num_rows = int(stops[-1]) if len(stops) else 0
-        outside = wanted[(wanted < 0) | (wanted >= num_rows)]
-        if len(outside):
-            raise RowOutOfRangeError(f"row {int(outside[0])} is not one of the {num_rows} rows")
-        owners = np.searchsorted(stops, wanted, side="right").astype(np.int64)
-        positions = np.zeros(len(wanted), np.int64)
-        for owner in np.unique(owners).tolist():
-            here = owners == owner
-            start = int(stops[owner - 1]) if owner else 0
-            positions[here] = live_to_physical(readers[owner].deleted_rows(), wanted[here] - start)
-        return cls(source, readers, owners, positions)
+    def _by_stable_id(
+        cls, source: ScanSource, readers: list[FragmentReader], lookup: RowIdLookup, wanted: npt.NDArray[np.int64]
+    ) -> _Rows:
+        places = lookup.find(wanted)
+        missing = wanted[~places.is_found]
+        if len(missing):
+            raise RowOutOfRangeError(
+                f"row id {int(missing[0])} and {len(missing) - 1} others of {len(wanted)} have no row: deleted, or "
+                "never given",
+                expected=len(wanted),
+                found=len(wanted) - len(missing),
+            )
+        return cls(source, readers, places.owners, places.positions)
 
     @classmethod
     def _by_address(cls, source: ScanSource, readers: list[FragmentReader], wanted: npt.NDArray[np.int64]) -> _Rows:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lance_core.api.arguments import refuse_unsupported
 from lance_core.api.scanner import LanceScanner, ScanSource
-from lance_core.api.take import take_rows
+from lance_core.api.take import take_rows, take_rows_by_id
 from lance_core.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lance_core.api.fragment import LanceFragment
+    from lance_core.api.row_id_lookup import RowIdLookup
 
 __all__ = ["DatasetScans"]
 
@@ -29,6 +30,15 @@ class DatasetScans(ABC):
     @abstractmethod
     def _source(self, fragment_ids: list[int] | None = None) -> ScanSource:
         """What is scanned: the fragments of these ids, in this order, or all."""
+
+    @abstractmethod
+    def _row_lookup(self) -> RowIdLookup:
+        """Finds rows by their ids; kept with the version."""
+
+    @property
+    @abstractmethod
+    def recorded_rows(self) -> int | None:
+        """Rows that are not deleted, if that is recorded; None when files have to be read for it."""
 
     def __len__(self) -> int:
         """Rows that are not deleted."""
@@ -42,6 +52,8 @@ class DatasetScans(ABC):
             NotSupportedError: it has a part that is not supported.
         """
         refuse_unsupported("count_rows", **kwargs)
+        if filter is None and self.recorded_rows is not None:
+            return self.recorded_rows
         return LanceScanner(self._source(), columns=[], filter=filter).count_rows()
 
     def scanner(  # noqa: D417  # the reference's signature; arguments without effect are summed up
@@ -80,14 +92,16 @@ class DatasetScans(ABC):
         """Plan a scan.
 
         Args:
-            columns: names or dotted paths; None for every column.
-            filter: which rows, as SQL text or an Arrow expression; None for all. Limit and offset count those.
+            columns: names or dotted paths; None for every column of the table. Row columns may be named too:
+                ``_rowid``, ``_rowaddr``, ``_rowoffset``, ``_row_created_at_version``, ``_row_last_updated_at_version``.
+            filter: which rows, as SQL text or an Arrow expression; None for all. All row columns but ``_rowoffset`` may
+                occur in it. Limit and offset count those.
             limit: rows to return; None for all.
             offset: rows to skip; None for 0.
             batch_size: at most so many rows in a batch; None for 8192.
             fragments: scan only these, in this order.
-            with_row_id: append the column ``_rowid``.
-            with_row_address: append the column ``_rowaddr``.
+            with_row_id: the column ``_rowid`` comes behind the others.
+            with_row_address: the column ``_rowaddr`` comes last.
             use_stats: leave out rows that the statistics of 0.1 files rule out; the default.
             blob_handling: what blob columns give: "all_binary" their values, "blobs_descriptions" (the default) and
                 "all_descriptions" where the values are.
@@ -237,3 +251,30 @@ class DatasetScans(ABC):
             InvalidInputError: a position outside the rows.
         """
         return take_rows(self._source(), indices, columns)
+
+    def _take_rows(
+        self,
+        row_ids: Sequence[int] | pa.Array,
+        columns: list[str] | dict[str, str] | None = None,
+        *,
+        ignore_deletions: bool = False,
+        **kwargs: Any,
+    ) -> pa.Table:
+        """Single rows by row id, in the order asked, repetition allowed; ids of deleted rows are left out.
+
+        Where row ids are stable, so are ids that were never given; else an id is an address, and one that no row has
+        is refused. ``kwargs`` have no effect, as in the reference.
+
+        Args:
+            row_ids: which rows.
+            columns: names or dotted paths, row columns too; None for every column of the table.
+            ignore_deletions: take deleted rows too, where an address names them.
+
+        Raises:
+            RowOutOfRangeError: an address that no row has.
+            InvalidInputError: an unknown column.
+            CorruptDataError: two rows have the same id.
+        """
+        return take_rows_by_id(
+            self._source(), self._row_lookup(), row_ids, columns, ignores_deletions=bool(ignore_deletions)
+        )

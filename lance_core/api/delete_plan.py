@@ -14,6 +14,7 @@ import numpy as np
 from lance_core.api.filtering.matching import find_rows
 from lance_core.api.filtering.predicate import Predicate
 from lance_core.api.fragment_reader import FragmentReader
+from lance_core.api.row_columns import with_row_columns
 from lance_core.api.scan_plan import live_to_physical
 from lance_core.api.scanner import DEFAULT_BATCH_ROWS
 from lance_core.schema.blob_fields import stored_schema
@@ -115,7 +116,7 @@ def plan_rows(
     fragments: Iterable[Fragment], schema: Schema, locator: FileLocator, read_version: int, predicate: object
 ) -> DeletePlan:
     """The same for some fragments of a version."""
-    planned = Predicate.plan(stored_schema(schema), predicate)
+    planned = Predicate.plan(with_row_columns(stored_schema(schema), offsets=False), predicate)
     deletes = (_search(fragment, locator, planned) for fragment in fragments)
     return DeletePlan.of(read_version, planned.text, deletes)
 

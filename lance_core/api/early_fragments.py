@@ -16,18 +16,26 @@ from lance_core.table.data_file import DataFile
 
 if TYPE_CHECKING:
     from lance_core.table.base_paths import FileLocator
+    from lance_core.table.fragment_totals import FragmentTotals
     from lance_core.table.manifest import Manifest
 
 __all__ = ["with_row_counts"]
 
 
-def with_row_counts(manifest: Manifest, locator: FileLocator) -> Manifest:
+def with_row_counts(manifest: Manifest, locator: FileLocator, totals: FragmentTotals | None = None) -> Manifest:
     """The manifest with the rows of every fragment; itself when they are recorded.
+
+    Args:
+        manifest: of the version.
+        locator: finds its files.
+        totals: of the manifest, when they are at hand.
 
     Raises:
         NotFoundError: a data file is missing.
         CorruptDataError: a data file is damaged.
     """
+    if totals is not None and totals.counts_every_fragment:
+        return manifest
     if all(fragment.physical_rows or not fragment.files for fragment in manifest.message.fragments):
         return manifest
     message = pb_table.Manifest()

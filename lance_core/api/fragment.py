@@ -8,7 +8,7 @@ from lance_core.api.arguments import refuse_unsupported
 from lance_core.api.delete import write_deletion
 from lance_core.api.delete_plan import plan_rows
 from lance_core.api.fragment_conversion import fragment_from_record
-from lance_core.api.scanner import LanceScanner, ScanSource
+from lance_core.api.scanner import LanceScanner
 from lance_core.api.take import take_rows
 from lance_core.api.validation import validate_fragment
 from lance_core.errors import InvalidInputError
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from lance_core.api.dataset import LanceDataset
     from lance_core.api.fragment_metadata import DataFile, FragmentMetadata
+    from lance_core.api.scanner import ScanSource
     from lance_core.table.fragment import Fragment
 
 __all__ = ["LanceFragment"]
@@ -246,4 +247,4 @@ class LanceFragment:
         return take_rows(self._source(), indices, columns)
 
     def _source(self) -> ScanSource:
-        return ScanSource(self._dataset.lance_schema, (self._record,), self._dataset.locator)
+        return self._dataset.source_of(self._record)

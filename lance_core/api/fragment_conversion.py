@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
 
 from lance_core.api.fragment_metadata import DataFile, DeletionFile, FragmentMetadata
 from lance_core.api.json_document import byte_string
+from lance_core.api.overlay_metadata import DataOverlayFile, bitmap_of_offsets, offsets_of_bitmap, plain_offsets
 from lance_core.errors import CorruptDataError, InvalidInputError, NotSupportedError
+from lance_core.proto import pb_table
 from lance_core.table.data_file import DataFile as DataFileRecord
 from lance_core.table.fragment import Fragment
 from lance_core.versions import LanceFileVersion
 
-if TYPE_CHECKING:
-    from lance_core.proto import pb_table
+__all__ = [
+    "data_file_from_record",
+    "data_file_to_record",
+    "fragment_from_record",
+    "fragment_to_record",
+    "overlay_from_record",
+    "overlay_to_record",
+]
 
-__all__ = ["data_file_from_record", "data_file_to_record", "fragment_from_record", "fragment_to_record"]
+_IDS_IN_COLUMN: Final = "Column"
+_VERSIONS_IN_COLUMN: Final[Mapping[str, Any]] = MappingProxyType({"column": {}})
+"""How the document spells sequences that are kept in hidden columns of data files."""
 
 
 def fragment_from_record(record: Fragment) -> FragmentMetadata:
@@ -26,13 +38,14 @@ def fragment_from_record(record: Fragment) -> FragmentMetadata:
         files=[data_file_from_record(file) for file in record.files],
         physical_rows=record.physical_rows,
         deletion_file=None if deletion is None else DeletionFile.from_record(deletion),
-        row_id_meta=_sequence(message, "row_id_sequence", "inline_row_ids", "Inline"),
+        row_id_meta=_sequence(message, "row_id_sequence", "inline_row_ids", _IDS_IN_COLUMN),
         created_at_version_meta=_sequence(
-            message, "created_at_version_sequence", "inline_created_at_versions", "inline"
+            message, "created_at_version_sequence", "inline_created_at_versions", dict(_VERSIONS_IN_COLUMN)
         ),
         last_updated_at_version_meta=_sequence(
-            message, "last_updated_at_version_sequence", "inline_last_updated_at_versions", "inline"
+            message, "last_updated_at_version_sequence", "inline_last_updated_at_versions", dict(_VERSIONS_IN_COLUMN)
         ),
+        overlays=[overlay_from_record(overlay) for overlay in message.overlays],
     )
 
 
@@ -55,10 +68,8 @@ def fragment_to_record(metadata: FragmentMetadata) -> Fragment:
 
     Raises:
         InvalidInputError: a value has the wrong type or lies outside its range.
-        NotSupportedError: the fragment has overlays or sequences in hidden columns.
+        NotSupportedError: the fragment has sequences that are kept in an unknown way.
     """
-    if metadata.overlays:
-        raise NotSupportedError(f"fragment {metadata.id}: data overlays are not supported")
     try:
         record = Fragment.of(
             [data_file_to_record(file) for file in metadata.files],
@@ -67,6 +78,7 @@ def fragment_to_record(metadata: FragmentMetadata) -> Fragment:
             deletion=None if metadata.deletion_file is None else metadata.deletion_file.to_record(),
         )
         _set_sequences(record.message, metadata)
+        record.message.overlays.extend(map(overlay_to_record, metadata.overlays))
     except (TypeError, ValueError, AttributeError) as error:
         if isinstance(error, InvalidInputError):
             raise
@@ -94,23 +106,64 @@ def data_file_to_record(file: DataFile) -> DataFileRecord:
     )
 
 
-def _sequence(message: pb_table.DataFragment, oneof: str, inline: str, key: str) -> Any:
+def overlay_from_record(message: pb_table.DataOverlayFile) -> DataOverlayFile:
+    """What users see of an overlay.
+
+    Raises:
+        CorruptDataError: its coverage is damaged.
+    """
+    offsets: Any = (
+        [offsets_of_bitmap(each) for each in message.field_coverage.offset_bitmaps]
+        if message.WhichOneof("coverage") == "field_coverage"
+        else offsets_of_bitmap(message.shared_offset_bitmap)
+    )
+    file = data_file_from_record(DataFileRecord.from_proto(message.data_file))
+    return DataOverlayFile(file, offsets, message.committed_version or None)
+
+
+def overlay_to_record(file: DataOverlayFile) -> pb_table.DataOverlayFile:
+    """The record of a user's overlay.
+
+    Raises:
+        InvalidInputError: a row is covered twice, or is none.
+    """
+    message = pb_table.DataOverlayFile(
+        data_file=data_file_to_record(file.data_file).to_proto(), committed_version=file.committed_version or 0
+    )
+    offsets = plain_offsets(file.offsets)
+    if all(isinstance(each, int) for each in offsets):
+        message.shared_offset_bitmap = bitmap_of_offsets(offsets)
+    else:
+        message.field_coverage.offset_bitmaps.extend(map(bitmap_of_offsets, offsets))
+    return message
+
+
+def _sequence(message: pb_table.DataFragment, oneof: str, inline: str, column: Any) -> Any:
+    """A sequence as the document spells it; ``column`` stands for one that is kept in a hidden column."""
     arm = message.WhichOneof(oneof)
     if arm is None:
         return None
-    return {key: list(getattr(message, inline))} if arm == inline else "Column"
+    if arm != inline:
+        return column
+    return {"Inline" if column == _IDS_IN_COLUMN else "inline": list(getattr(message, inline))}
 
 
 def _set_sequences(message: pb_table.DataFragment, metadata: FragmentMetadata) -> None:
-    if metadata.row_id_meta is not None:
+    if metadata.row_id_meta == _IDS_IN_COLUMN:
+        message.column_row_ids.SetInParent()
+    elif metadata.row_id_meta is not None:
         message.inline_row_ids = _inline(metadata.row_id_meta, "Inline")
-    if metadata.created_at_version_meta is not None:
+    if metadata.created_at_version_meta == _VERSIONS_IN_COLUMN:
+        message.column_created_at_versions.SetInParent()
+    elif metadata.created_at_version_meta is not None:
         message.inline_created_at_versions = _inline(metadata.created_at_version_meta, "inline")
-    if metadata.last_updated_at_version_meta is not None:
+    if metadata.last_updated_at_version_meta == _VERSIONS_IN_COLUMN:
+        message.column_last_updated_at_versions.SetInParent()
+    elif metadata.last_updated_at_version_meta is not None:
         message.inline_last_updated_at_versions = _inline(metadata.last_updated_at_version_meta, "inline")
 
 
 def _inline(document: Any, key: str) -> bytes:
     if not isinstance(document, dict) or key not in document:
-        raise NotSupportedError(f"a sequence that is not kept inline is not supported: {document!r:.80}")
+        raise NotSupportedError(f"a sequence that is kept neither inline nor in a column: {document!r:.80}")
     return byte_string(document[key], key)

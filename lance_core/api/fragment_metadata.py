@@ -28,6 +28,7 @@ from lance_core.api.json_document import (
     text,
     whole,
 )
+from lance_core.api.overlay_metadata import DataOverlayFile, overlay_reader, plain_offsets
 from lance_core.errors import InvalidInputError
 from lance_core.table.deletion_file import DeletionFile as DeletionFileRecord
 from lance_core.table.deletion_file import DeletionFileType
@@ -145,7 +146,7 @@ class FragmentMetadata:
         row_id_meta: stable row ids, as the JSON document spells them; carried, not interpreted.
         created_at_version_meta: the version that created each row; carried, not interpreted.
         last_updated_at_version_meta: the version that last changed each row; carried, not interpreted.
-        overlays: data overlays; always empty, such tables are refused.
+        overlays: newer values of single cells, ``LanceOperation.DataOverlayFile``, oldest first.
     """
 
     id: int
@@ -155,7 +156,7 @@ class FragmentMetadata:
     row_id_meta: Any = None
     created_at_version_meta: Any = None
     last_updated_at_version_meta: Any = None
-    overlays: list[Any] = field(default_factory=list)
+    overlays: list[DataOverlayFile] = field(default_factory=list)
 
     @property
     def num_deletions(self) -> int:
@@ -169,7 +170,10 @@ class FragmentMetadata:
 
     def to_json(self) -> dict[str, Any]:
         """The JSON document as a dictionary."""
-        return asdict(self)
+        document = asdict(self)
+        for overlay in document["overlays"]:
+            overlay["offsets"] = plain_offsets(overlay["offsets"])
+        return document
 
     @staticmethod
     def from_json(json_data: str | dict[str, Any]) -> FragmentMetadata:
@@ -248,14 +252,13 @@ def _sequence(value: Any, where: str) -> Any:
     return value
 
 
-def _overlays(value: Any, where: str) -> list[Any]:
-    if value is not None and not isinstance(value, list):
-        malformed(where, "a list or null", value)
-    return value or []
+def _overlays(value: Any, where: str) -> list[DataOverlayFile]:
+    return [] if value is None else _read_overlays(value, where)
 
 
 _FIELD_IDS: Final = listed(whole(-(2**31), 2**31))
 _COLUMNS: Final = listed(whole(-1, 2**31))
+_read_overlays: Final = listed(overlay_reader(entries(_data_file)))
 
 read_fragment: Final[Reader[FragmentMetadata]] = entries(_fragment)
 """Reads a fragment that is a part of a larger document."""

@@ -1,4 +1,4 @@
-"""FragmentReader: rows of one fragment, joined over its data files, deleted ones left out."""
+"""FragmentReader: rows of one fragment, joined over its data files, overlaid by newer cells, deleted ones left out."""
 
 from __future__ import annotations
 
@@ -9,21 +9,23 @@ import pyarrow as pa
 
 from lance_core.api.blob_places import BlobDescriptors
 from lance_core.api.column_sources import ColumnSources, assemble_column
+from lance_core.api.fragment_overlays import FragmentOverlays
 from lance_core.api.output_schema import OutputSchema, batch_without_columns
+from lance_core.api.row_columns import ROW_COLUMN_IDS, RowColumns, split_row_columns
 from lance_core.api.scan_plan import live_to_physical
-from lance_core.errors import CorruptDataError, NotSupportedError
+from lance_core.errors import CorruptDataError
 from lance_core.file.reader import FileReader
 from lance_core.file.v0_1.metadata_reader import LegacyMetadataReader
 from lance_core.schema.blob_fields import stored_schema
-from lance_core.schema.field import Field
+from lance_core.schema.field import Field, Schema
 from lance_core.table.deletion_file import read_deletion_offsets
+from lance_core.table.row_lineage import RowLineage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     import numpy.typing as npt
 
-    from lance_core.schema.field import Schema
     from lance_core.table.base_paths import FileLocator
     from lance_core.table.data_file import DataFile
     from lance_core.table.fragment import Fragment
@@ -40,14 +42,18 @@ class FragmentReader:
     Args:
         fragment: what to read.
         locator: finds its files.
+        first_row: rows that are not deleted in the fragments before it; needed for ``_rowoffset`` only.
     """
 
-    def __init__(self, fragment: Fragment, locator: FileLocator) -> None:
+    def __init__(self, fragment: Fragment, locator: FileLocator, first_row: int = 0) -> None:
         """Nothing is read yet."""
         self._fragment = fragment
         self._locator = locator
         self._deleted: npt.NDArray[np.uint32] | None = None
         self._open: dict[str, FileReader] = {}
+        self._overlays = FragmentOverlays(fragment, self._opened)
+        self._lineage = RowLineage(fragment.message, lambda _, field_id: self.hidden_column(field_id))
+        self._row_columns = RowColumns(self._lineage, first_row, self.deleted_rows)
 
     @property
     def fragment_id(self) -> int:
@@ -106,7 +112,7 @@ class FragmentReader:
         position, last = live_to_physical(deleted, np.array([start, stop - 1], np.int64)).tolist()
         output = OutputSchema(wanted)
         for parts, num_rows in self._physical_batches(wanted, position, last + 1, batch_rows):
-            arrays = [assemble_column(top, parts.get(top.id, ()), num_rows) for top in wanted.fields]
+            arrays = self._assemble(wanted, parts, np.arange(position, position + num_rows, dtype=np.int64))
             batch = _without(output.batch(arrays, num_rows), deleted, position)
             position += num_rows
             if batch.num_rows:
@@ -126,11 +132,20 @@ class FragmentReader:
         """Single rows by their positions in the data files, deleted ones included; see :meth:`take`."""
         wanted, table = stored_schema(wanted), stored_schema(table)
         parts: _Parts = {}
-        for file, here in self._plan(wanted, table).files:
-            rows_here = self._reader(file).take(here.fields, rows, column_indices=file.columns())
+        for file, here in self._plan(wanted, table):
+            rows_here = self._reader(file).take(here.fields, rows, column_indices=_columns(file))
             _collect(parts, here, (_one_array(column) for column in rows_here.columns))
-        arrays = [assemble_column(top, parts.get(top.id, ()), len(rows)) for top in wanted.fields]
-        return OutputSchema(wanted).batch(arrays, len(rows))
+        return OutputSchema(wanted).batch(self._assemble(wanted, parts, rows), len(rows))
+
+    def hidden_column(self, field_id: int) -> npt.NDArray[np.uint64]:
+        """A hidden row lineage column, deleted rows included.
+
+        Raises:
+            CorruptDataError: no file holds it, or it is damaged.
+        """
+        [(file, here)] = self._hidden_files([Field(id=field_id, name=f"field {field_id}", logical_type="uint64")])
+        table = self._reader(file).read_table(here.fields, column_indices=_columns(file))
+        return np.asarray(self._without_nulls(_one_array(table.column(0))))
 
     def check(self) -> None:
         """Open every file and compare it with what the manifest records.
@@ -140,6 +155,8 @@ class FragmentReader:
             CorruptDataError: a file is damaged, or has other rows or columns than recorded.
         """
         self.deleted_rows()
+        self._overlays.check()
+        self._lineage.check()
         for file in self._fragment.files:
             reader = self._reader(file)
             if file.file_version.is_legacy:
@@ -148,12 +165,14 @@ class FragmentReader:
                     raise CorruptDataError(f"data file {reader.path} has no field {unknown[0]}", path=reader.path)
                 continue
             num_columns = reader.metadata.footer.num_columns
-            outside = [column for column in file.columns().values() if column >= num_columns]
+            outside = [column for column in _columns(file).values() if column >= num_columns]
             if outside:
                 raise CorruptDataError(f"data file {reader.path} has no column {outside[0]}", path=reader.path)
 
     def legacy_files(self, field_ids: Sequence[int]) -> Iterator[LegacyMetadataReader]:
-        """The open 0.1 files that hold any of some fields."""
+        """The open 0.1 files that hold any of some fields; none under overlays, which their statistics do not know."""
+        if self._overlays:
+            return
         for file in self._fragment.files:
             if file.file_version.is_legacy and not set(field_ids).isdisjoint(file.field_ids):
                 metadata = self._reader(file).any_metadata
@@ -162,14 +181,14 @@ class FragmentReader:
 
     def _physical_batches(self, wanted: Schema, start: int, stop: int, batch_rows: int) -> Iterator[tuple[_Parts, int]]:
         """Parts of the columns, and the number of rows, for physical rows ``[start, stop)``."""
-        sources = self._plan(wanted).files
+        sources = self._plan(wanted)
         if not sources:
             for position in range(start, stop, batch_rows):
                 yield {}, min(batch_rows, stop - position)
             return
         streams = [
             self._reader(file).read_batches(
-                here.fields, column_indices=file.columns(), row_range=(start, stop), batch_rows=batch_rows
+                here.fields, column_indices=_columns(file), row_range=(start, stop), batch_rows=batch_rows
             )
             for file, here in sources
         ]
@@ -180,12 +199,57 @@ class FragmentReader:
                 _collect(parts, here, batch.columns)
             yield parts, batches[0].num_rows
 
-    def _plan(self, wanted: Schema, table: Schema | None = None) -> ColumnSources:
-        if self._fragment.has_overlays:
-            raise NotSupportedError(f"fragment {self._fragment.id} has data overlays, which are not supported")
-        return ColumnSources.plan(wanted, self._fragment.files, table)
+    def _plan(self, wanted: Schema, table: Schema | None = None) -> list[tuple[DataFile, Schema]]:
+        """What to read from which file."""
+        stored, row = split_row_columns(wanted)
+        if table is not None:
+            table, _ = split_row_columns(table)
+        hidden = [top for top in row if self._lineage.is_hidden(top.id)]
+        return [*ColumnSources.plan(stored, self._fragment.files, table).files, *self._hidden_files(hidden)]
+
+    def _hidden_files(self, fields: Sequence[Field]) -> Iterator[tuple[DataFile, Schema]]:
+        """The file of each hidden column."""
+        for field in fields:
+            files = [file for file in self._fragment.files if field.id in file.hidden_columns()]
+            if len(files) != 1:
+                raise CorruptDataError(
+                    f"fragment {self.fragment_id}: the hidden column {field.name!r} (id {field.id}) is in "
+                    f"{len(files)} data files, expected 1",
+                    expected=1,
+                    found=len(files),
+                )
+            yield files[0], Schema(fields=(field,))
+
+    def _assemble(self, wanted: Schema, parts: _Parts, positions: npt.NDArray[np.int64]) -> list[pa.Array]:
+        """The columns of rows at some physical positions."""
+        arrays = []
+        for top in wanted.fields:
+            if top.id not in ROW_COLUMN_IDS:
+                arrays.append(assemble_column(top, parts.get(top.id, ()), len(positions)))
+            elif top.id in parts:
+                arrays.append(self._without_nulls(parts[top.id][0][1]))
+            else:
+                arrays.append(self._row_columns.column(top, positions))
+        return self._overlays.lay_over(wanted, arrays, positions) if self._overlays else arrays
+
+    def _without_nulls(self, array: pa.Array) -> pa.Array:
+        if array.null_count:
+            raise CorruptDataError(f"fragment {self.fragment_id}: a hidden column of row lineage has nulls")
+        return array
 
     def _reader(self, file: DataFile) -> FileReader:
+        reader = self._opened(file)
+        if reader.num_rows != self._fragment.physical_rows:
+            raise CorruptDataError(
+                f"data file {reader.path} has {reader.num_rows} rows, fragment {self._fragment.id} has "
+                f"{self._fragment.physical_rows}",
+                path=reader.path,
+                expected=self._fragment.physical_rows,
+                found=reader.num_rows,
+            )
+        return reader
+
+    def _opened(self, file: DataFile) -> FileReader:
         if file.path not in self._open:
             location = self._locator.data_file(file)
             reader = FileReader.open(
@@ -199,16 +263,13 @@ class FragmentReader:
                     expected=file.file_version.value,
                     found=reader.version.value,
                 )
-            if reader.num_rows != self._fragment.physical_rows:
-                raise CorruptDataError(
-                    f"data file {location.path} has {reader.num_rows} rows, fragment {self._fragment.id} has "
-                    f"{self._fragment.physical_rows}",
-                    path=location.path,
-                    expected=self._fragment.physical_rows,
-                    found=reader.num_rows,
-                )
             self._open[file.path] = reader
         return self._open[file.path]
+
+
+def _columns(file: DataFile) -> dict[int, int]:
+    """Field id -> column, hidden ones included."""
+    return {**file.columns(), **file.hidden_columns()}
 
 
 def _collect(parts: _Parts, here: Schema, arrays: Iterable[pa.Array]) -> None:

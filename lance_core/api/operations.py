@@ -107,14 +107,14 @@ class LanceOperation(ColumnOperations, TableOperations):
 
     @dataclass
     class RewrittenIndex:
-        """An index whose row addresses were rewritten. Read only: committing one is not supported.
+        """An index whose row addresses were rewritten: a new one in place of the old.
 
         Attributes:
             old_id: uuid of the index that is replaced.
             new_id: uuid of its successor.
-            new_details_type_url: which kind of index it is.
-            new_details_value: its serialized parameters.
-            new_index_version: version of the kind's own format.
+            new_details_type_url: which kind of index it is; recorded, while the table keeps what it says of the old one.
+            new_details_value: its serialized parameters, likewise.
+            new_index_version: version of the kind's own format, likewise.
         """
 
         old_id: str
@@ -129,7 +129,7 @@ class LanceOperation(ColumnOperations, TableOperations):
 
         Attributes:
             groups: what replaces what.
-            rewritten_indices: indices that were rewritten along with them; must be empty to be committed.
+            rewritten_indices: indices that were rewritten along with them. All others do not answer for the new fragments.
         """
 
         groups: Iterable[LanceOperation.RewriteGroup]

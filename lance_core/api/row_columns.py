@@ -1,59 +1,142 @@
-"""The columns that every row has without their being stored: its address, and its id.
+"""The columns that every row has without their being columns of the table.
 
-The address of a row is ``fragment id << 32 | physical position``. In a table without stable row ids it is the id too.
+=================================  ==================================================================================
+column                             what
+=================================  ==================================================================================
+``_rowid``                         the stable id of the row; without stable ids, its address
+``_rowaddr``                       its address: ``fragment id << 32 | physical position``
+``_rowoffset``                     its position among all rows of the version that are not deleted
+``_row_created_at_version``        the version that created it; 1 where that is not recorded
+``_row_last_updated_at_version``   the version that last changed it; the one that created it where not recorded
+=================================  ==================================================================================
 
-Source: ``_rowaddr`` and ``_rowid`` of pylance 14.0.2.
+They are asked for by name, like any column, and come where they were asked for. Neither writer makes a table with
+columns of these names; if one has them all the same, its own columns are meant. What is kept in hidden columns of data
+files is read from there, under their field ids; the others have ids that no field has.
+
+**Source:** system columns of pylance 14.0.2: all of type uint64 and nullable.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
 
+from lance_core.schema.field import Field, Schema
+from lance_core.table.row_lineage import CREATED_AT_ID, ROW_ID_ID, UPDATED_AT_ID
+
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
     import numpy.typing as npt
 
-__all__ = ["RowColumns"]
+    from lance_core.table.row_lineage import RowLineage
 
-_FRAGMENT_SHIFT: Final = np.uint64(32)
+__all__ = [
+    "ROW_ADDRESS_NAME",
+    "ROW_COLUMN_IDS",
+    "ROW_ID_NAME",
+    "RowColumns",
+    "columns_with_row_names",
+    "split_row_columns",
+    "wants_offsets",
+    "with_row_columns",
+]
+
+ROW_ID_NAME: Final = "_rowid"
+ROW_ADDRESS_NAME: Final = "_rowaddr"
+
+_ADDRESS_ID: Final = -101
+_OFFSET_ID: Final = -102
+
+_FIELDS: Final = tuple(
+    Field(id=field_id, name=name, logical_type="uint64")
+    for name, field_id in (
+        (ROW_ID_NAME, ROW_ID_ID),
+        (ROW_ADDRESS_NAME, _ADDRESS_ID),
+        ("_row_created_at_version", CREATED_AT_ID),
+        ("_row_last_updated_at_version", UPDATED_AT_ID),
+    )
+)
+_OFFSET_FIELD: Final = Field(id=_OFFSET_ID, name="_rowoffset", logical_type="uint64")
+
+ROW_COLUMN_IDS: Final = frozenset({*(field.id for field in _FIELDS), _OFFSET_ID})
 
 
-@dataclass(frozen=True, slots=True)
+def with_row_columns(schema: Schema, *, offsets: bool = True) -> Schema:
+    """A schema with these columns behind its own.
+
+    Args:
+        schema: the table's.
+        offsets: whether ``_rowoffset`` is among them; predicates cannot name it.
+    """
+    known = {top.name for top in schema.fields}
+    fields = (field for field in ((*_FIELDS, _OFFSET_FIELD) if offsets else _FIELDS) if field.name not in known)
+    return Schema(fields=(*schema.fields, *fields), metadata=schema.metadata)
+
+
+def columns_with_row_names(
+    schema: Schema, columns: Sequence[str] | dict[str, str] | None, *, with_id: bool, with_address: bool
+) -> Sequence[str] | dict[str, str] | None:
+    """The columns to ask for when the row's id or address shall stand last.
+
+    Args:
+        schema: the table's.
+        columns: as given.
+        with_id: ``_rowid`` shall follow.
+        with_address: ``_rowaddr`` shall follow.
+    """
+    last = [ROW_ID_NAME] * with_id + [ROW_ADDRESS_NAME] * with_address
+    if not last or isinstance(columns, (dict, str, bytes)):
+        return columns
+    return [*(name for name in (schema.names if columns is None else columns) if name not in last), *last]
+
+
+def split_row_columns(wanted: Schema) -> tuple[Schema, tuple[Field, ...]]:
+    """What data files hold of a projection, and what they do not."""
+    row = tuple(top for top in wanted.fields if top.id in ROW_COLUMN_IDS)
+    if not row:
+        return wanted, ()
+    stored = tuple(top for top in wanted.fields if top.id not in ROW_COLUMN_IDS)
+    return Schema(fields=stored, metadata=wanted.metadata), row
+
+
+def wants_offsets(fields: Iterable[Field]) -> bool:
+    """Whether ``_rowoffset`` is among some fields."""
+    return any(field.id == _OFFSET_ID for field in fields)
+
+
 class RowColumns:
-    """Which of these columns a scan returns, after its other columns.
+    """Computes these columns for rows of one fragment.
 
-    Attributes:
-        with_id: ``_rowid``; equal to the address.
-        with_address: ``_rowaddr``.
+    Args:
+        lineage: of the fragment.
+        first_row: rows that are not deleted in the fragments before it.
+        deleted: gives its deleted positions, sorted.
     """
 
-    with_id: bool = False
-    with_address: bool = False
+    def __init__(self, lineage: RowLineage, first_row: int, deleted: Callable[[], npt.NDArray[np.uint32]]) -> None:
+        """Nothing is computed yet."""
+        self._first_row = first_row
+        self._deleted = deleted
+        self._values: dict[int, Callable[[npt.NDArray[np.int64]], npt.NDArray[np.uint64]]] = {
+            ROW_ID_ID: lineage.ids_at,
+            _ADDRESS_ID: lineage.addresses_at,
+            CREATED_AT_ID: lineage.created_at,
+            UPDATED_AT_ID: lineage.updated_at,
+            _OFFSET_ID: self._offsets_at,
+        }
 
-    @property
-    def names(self) -> list[str]:
-        """The columns, in order."""
-        return ["_rowid"] * self.with_id + ["_rowaddr"] * self.with_address
-
-    def schema(self, columns: pa.Schema) -> pa.Schema:
-        """The schema with them."""
-        for name in self.names:
-            columns = columns.append(pa.field(name, pa.uint64()))
-        return columns
-
-    def append(self, batch: pa.RecordBatch, fragment_id: int, physical: npt.NDArray[np.int64]) -> pa.RecordBatch:
-        """The batch with them.
+    def column(self, field: Field, positions: npt.NDArray[np.int64]) -> pa.Array:
+        """One of the columns.
 
         Args:
-            batch: rows of one fragment.
-            fragment_id: of which.
-            physical: their positions in its data files, shape (num_rows,).
+            field: which.
+            positions: physical positions of the rows.
         """
-        if not self.names:
-            return batch
-        addresses = pa.array((np.uint64(fragment_id) << _FRAGMENT_SHIFT) | physical.astype(np.uint64), pa.uint64())
-        arrays = [*batch.columns, *(addresses for _ in self.names)]
-        return pa.RecordBatch.from_arrays(arrays, schema=self.schema(batch.schema))
+        return pa.array(self._values[field.id](positions), pa.uint64())
+
+    def _offsets_at(self, positions: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
+        return (positions - np.searchsorted(self._deleted(), positions) + self._first_row).astype(np.uint64)

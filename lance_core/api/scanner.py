@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-import numpy as np
 import pyarrow as pa
 
 from lance_core.api.arguments import whole_number
@@ -28,14 +28,16 @@ from lance_core.api.filtering.predicate import Predicate
 from lance_core.api.fragment_reader import FragmentReader
 from lance_core.api.output_schema import batch_without_columns
 from lance_core.api.projection import Projection
-from lance_core.api.row_columns import RowColumns
-from lance_core.api.scan_plan import LiveRange, live_to_physical, plan_ranges
+from lance_core.api.row_columns import columns_with_row_names, wants_offsets, with_row_columns
+from lance_core.api.scan_plan import LiveRange, plan_ranges
 from lance_core.api.shown_columns import BlobHandling, ShownColumns
-from lance_core.errors import InvalidInputError, NotSupportedError
+from lance_core.errors import InvalidInputError
+from lance_core.schema.blob_fields import stored_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
+    import numpy as np
     import numpy.typing as npt
 
     from lance_core.schema.field import Schema
@@ -61,11 +63,23 @@ class ScanSource:
         schema: the table's.
         fragments: in scan order.
         locator: finds their files.
+        version_fragments: every fragment of the version; None when those that are scanned are all.
     """
 
     schema: Schema
     fragments: Sequence[Fragment]
     locator: FileLocator
+    version_fragments: Sequence[Fragment] | None = None
+
+    def reader(self, fragment: Fragment, first_row: int = 0) -> FragmentReader:
+        """Reads one of the fragments; see :class:`FragmentReader`."""
+        return FragmentReader(fragment, self.locator, first_row)
+
+    def first_rows(self) -> Mapping[int, int]:
+        """Fragment id -> rows that are not deleted in the fragments of the version before it."""
+        fragments = self.fragments if self.version_fragments is None else self.version_fragments
+        counts = [self.reader(fragment).num_live_rows for fragment in fragments]
+        return {each.id: before for each, before in zip(fragments, accumulate(counts, initial=0), strict=False)}
 
 
 class LanceScanner:
@@ -73,7 +87,7 @@ class LanceScanner:
 
     Args:
         source: what is scanned.
-        columns: names or dotted paths; None for every column.
+        columns: names or dotted paths, of row columns too; None for every column of the table.
         filter: which rows, as SQL text or an Arrow expression; None for all. Its columns need not be among the others.
         limit: rows to return; None for all.
         offset: rows to skip; None for 0.
@@ -86,8 +100,7 @@ class LanceScanner:
     Raises:
         InvalidInputError: an unknown column, a number out of range, or a filter that is none.
         InvalidTypeError: a number that is not whole, or columns that are not names.
-        NotSupportedError: columns computed by SQL expressions, a filter with something that is not supported, or row
-            ids of a table that has stable ones.
+        NotSupportedError: columns computed by SQL expressions, or a filter with something that is not supported.
     """
 
     def __init__(
@@ -106,29 +119,30 @@ class LanceScanner:
     ) -> None:
         """Plan the scan; nothing is read."""
         self._source = source
-        table = ShownColumns.plan(source.schema, BlobHandling.parse(blob_handling))
+        columns = columns_with_row_names(
+            source.schema, columns, with_id=bool(with_row_id), with_address=bool(with_row_address)
+        )
+        declared = source.schema if columns is None else with_row_columns(source.schema)
+        table = ShownColumns.plan(declared, BlobHandling.parse(blob_handling))
         self._stored = table.stored
         self._projection = Projection.plan(table.shown, columns)
         self._columns = table.of(self._projection.wanted)
-        self._predicate = None if filter is None else Predicate.plan(table.stored, filter)
+        self._predicate = None
+        if filter is not None:
+            self._predicate = Predicate.plan(with_row_columns(stored_schema(source.schema), offsets=False), filter)
         self._limit = None if limit is None else whole_number("limit", limit)
         self._offset = None if offset is None else whole_number("offset", offset)
         self._whole_batches = batch_size is not None
         self._batch_rows = DEFAULT_BATCH_ROWS if batch_size is None else whole_number("batch_size", batch_size)
         if not 1 <= self._batch_rows <= _MAX_BATCH_ROWS:
             raise InvalidInputError(f"batch_size must be between 1 and {_MAX_BATCH_ROWS}, found {batch_size}")
-        self._row_columns = RowColumns(with_id=bool(with_row_id), with_address=bool(with_row_address))
-        if with_row_id and any(fragment.has_row_ids for fragment in source.fragments):
-            raise NotSupportedError(
-                "with_row_id: the table has stable row ids, which cannot be read; see with_row_address"
-            )
         self._use_stats = use_stats is None or bool(use_stats)
         plan_ranges((), offset=self._offset, limit=self._limit)
 
     @property
     def projected_schema(self) -> pa.Schema:
         """The schema of the result."""
-        return self._row_columns.schema(self._projection.schema)
+        return self._projection.schema
 
     @property
     def dataset_schema(self) -> pa.Schema:
@@ -137,14 +151,10 @@ class LanceScanner:
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """Stream the rows."""
-        for reader, rows, batch in self._bounded(
+        for reader, batch in self._bounded(
             self._range_batches() if self._predicate is None else self._matching_batches()
         ):
-            projected = self._projection.apply(self._columns.apply(batch, reader))
-            if self._row_columns.names:
-                physical = live_to_physical(reader.deleted_rows(), rows)
-                projected = self._row_columns.append(projected, reader.fragment_id, physical)
-            yield projected
+            yield self._projection.apply(self._columns.apply(batch, reader))
 
     def scan_batches(self) -> Iterator[pa.RecordBatch]:
         """Stream the rows; the same as :meth:`to_batches`."""
@@ -180,17 +190,15 @@ class LanceScanner:
         if self._whole_batches or not self._columns.loads_blobs:
             yield from batches
             return
-        for reader, rows, batch in batches:
+        for reader, batch in batches:
             for start, stop in blob_pieces(batch, self._columns.stored, _VALUES_BYTES):
-                yield reader, rows[start:stop], batch.slice(start, stop - start)
+                yield reader, batch.slice(start, stop - start)
 
     def _range_batches(self) -> Iterator[_Rows]:
         """Rows of the ranges that offset and limit leave."""
         for reader, rows in self._ranges():
-            position = rows.start
             for batch in reader.batches(self._columns.stored, rows.start, rows.stop, self._batch_rows):
-                yield reader, np.arange(position, position + batch.num_rows, dtype=np.int64), batch
-                position += batch.num_rows
+                yield reader, batch
 
     def _matching_batches(self) -> Iterator[_Rows]:
         """Rows that match the filter."""
@@ -199,8 +207,8 @@ class LanceScanner:
             yield from self._covered_batches(predicate)
             return
         for reader, rows in self._found():
-            for some, batch in read_found(reader, self._columns.stored, self._stored, rows, self._batch_rows):
-                yield reader, some, batch
+            for batch in read_found(reader, self._columns.stored, self._stored, rows, self._batch_rows):
+                yield reader, batch
 
     def _covered_batches(self, predicate: Predicate) -> Iterator[_Rows]:
         """The same when the filter's columns are all that is wanted: they are read once."""
@@ -213,7 +221,7 @@ class LanceScanner:
                 kept = cut.next(len(rows))
                 if kept.start < kept.stop:
                     some = batch.slice(kept.start, kept.stop - kept.start)
-                    yield reader, rows[kept], some.select(names) if names else batch_without_columns(some.num_rows)
+                    yield reader, some.select(names) if names else batch_without_columns(some.num_rows)
                 if cut.is_done():
                     return
 
@@ -230,8 +238,9 @@ class LanceScanner:
 
     def _readers(self) -> Iterator[FragmentReader]:
         # Made one at a time: each keeps its files open.
+        first_rows = self._source.first_rows() if wants_offsets(self._columns.stored.fields) else {}
         for fragment in self._source.fragments:
-            yield FragmentReader(fragment, self._source.locator)
+            yield self._source.reader(fragment, first_rows.get(fragment.id, 0))
 
     def _ranges(self) -> Iterator[tuple[FragmentReader, LiveRange]]:
         readers: list[FragmentReader] = []
@@ -245,5 +254,5 @@ class LanceScanner:
             yield readers[0], rows
 
 
-_Rows: TypeAlias = "tuple[FragmentReader, npt.NDArray[np.int64], pa.RecordBatch]"
-"""The reader of a fragment, live rows of it, and their columns."""
+_Rows: TypeAlias = "tuple[FragmentReader, pa.RecordBatch]"
+"""The reader of a fragment, and columns of rows of it."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, TypedDict
 
+from lance_core.table.fragment_totals import FragmentTotals
+
 if TYPE_CHECKING:
     from lance_core.table.manifest import Manifest
 
@@ -33,18 +35,15 @@ class Version(TypedDict):
 def version_info(manifest: Manifest) -> Version:
     """Describe a version from its manifest alone."""
     seconds, nanoseconds = divmod(manifest.timestamp_ns, _NANOSECONDS)
-    fragments = manifest.message.fragments
-    deletions = [fragment.deletion_file for fragment in fragments if fragment.HasField("deletion_file")]
-    physical_rows = sum(fragment.physical_rows for fragment in fragments)
-    deleted_rows = sum(deletion.num_deleted_rows for deletion in deletions)
+    totals = FragmentTotals.of(manifest.message)
     counts = {
-        "total_data_file_rows": physical_rows,
-        "total_data_files": sum(len(fragment.files) for fragment in fragments),
-        "total_deletion_file_rows": deleted_rows,
-        "total_deletion_files": len(deletions),
-        "total_files_size": sum(file.file_size_bytes for fragment in fragments for file in fragment.files),
-        "total_fragments": len(fragments),
-        "total_rows": physical_rows - deleted_rows,
+        "total_data_file_rows": totals.physical_rows,
+        "total_data_files": totals.num_files,
+        "total_deletion_file_rows": totals.deleted_rows,
+        "total_deletion_files": totals.num_deletion_files,
+        "total_files_size": totals.file_bytes,
+        "total_fragments": totals.num_fragments,
+        "total_rows": totals.physical_rows - totals.deleted_rows,
     }
     return Version(
         version=manifest.version,

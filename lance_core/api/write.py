@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from lance_core.api.bases import data_places, numbered_bases
@@ -54,6 +54,7 @@ class WriteOptions:
     initial_bases: Sequence[DatasetBasePath] | None = None
     target_bases: Sequence[str] | None = None
     target_all_bases: bool | None = None
+    new_table_config: Mapping[str, str] = field(default_factory=dict)
 
 
 def stage_rows(
@@ -114,7 +115,12 @@ def stage_rows(
     operation = (
         Append(fragments=tuple(fragments))
         if target.appends
-        else Overwrite(schema=target.table_schema, fragments=tuple(fragments), initial_bases=bases)
+        else Overwrite(
+            schema=target.table_schema,
+            fragments=tuple(fragments),
+            config_upserts=options.new_table_config if manifest is None else {},
+            initial_bases=bases,
+        )
     )
     return Transaction(read_version=target.read_version, operation=operation, properties=dict(properties or {}))
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from warnings import warn
 
 from lance_core.api.arguments import refuse_unsupported
+from lance_core.api.cleanup.automatic import initial_entries
 from lance_core.api.commit import CommitOptions
 from lance_core.api.dataset import LanceDataset
 from lance_core.api.external_blobs import REFERENCE
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from lance_core.api.cleanup.automatic import AutoCleanupConfig
     from lance_core.api.data_input import ReaderLike
     from lance_core.api.dataset_base_path import DatasetBasePath
     from lance_core.api.fragment_metadata import FragmentMetadata
@@ -54,7 +56,7 @@ def write_dataset(  # noqa: D417  # the reference's signature; arguments without
     use_legacy_format: bool | None = None,
     enable_v2_manifest_paths: bool = True,
     enable_stable_row_ids: bool = False,
-    auto_cleanup_options: Any = None,
+    auto_cleanup_options: AutoCleanupConfig | None = None,
     commit_message: str | None = None,
     transaction_properties: dict[str, str] | None = None,
     initial_bases: list[DatasetBasePath] | None = None,
@@ -88,6 +90,9 @@ def write_dataset(  # noqa: D417  # the reference's signature; arguments without
         use_legacy_format: deprecated; True for "legacy", False for "stable", whatever the version says.
         enable_v2_manifest_paths: how manifests are named when the dataset is created.
         enable_stable_row_ids: whether rows get stable ids when the dataset is created.
+        auto_cleanup_options: of a dataset that is created: remove versions older than ``older_than_seconds`` (14 days)
+            after every version that ``interval`` (20) divides; kept in the table config, and obeyed by every writer.
+            None for no automatic cleanup. Without effect on a dataset that exists.
         commit_message: kept in the transaction's properties.
         transaction_properties: free-form.
         initial_bases: places outside the root that a new table may keep files in.
@@ -112,7 +117,6 @@ def write_dataset(  # noqa: D417  # the reference's signature; arguments without
     refuse_unsupported(
         "write_dataset",
         progress=progress,
-        auto_cleanup_options=auto_cleanup_options,
         base_store_params=base_store_params,
         namespace_client=namespace_client,
         table_id=table_id,
@@ -136,6 +140,7 @@ def write_dataset(  # noqa: D417  # the reference's signature; arguments without
         initial_bases=initial_bases,
         target_bases=target_bases,
         target_all_bases=target_all_bases,
+        new_table_config=initial_entries(auto_cleanup_options),
     )
     commit_options = CommitOptions(
         naming=ManifestNaming.V2 if enable_v2_manifest_paths else ManifestNaming.V1,

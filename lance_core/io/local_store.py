@@ -116,10 +116,10 @@ class LocalStore:
     def list_names(self, prefix: str) -> Iterator[str]:
         with _translated(prefix, "list"):
             try:
-                entries = list(os.scandir(prefix))
+                with os.scandir(prefix) as entries:
+                    names = [entry.name for entry in entries if _is_file(entry)]
             except FileNotFoundError:
                 return
-            names = [entry.name for entry in entries if _is_file(entry)]
         yield from names
 
     def list_recursive(self, prefix: str) -> Iterator[ObjectInfo]:

@@ -11,9 +11,11 @@ The ``*_pb2`` modules are generated from ``protos/``; see ``docs/guides/regenera
 ``pb_table``       manifest, fragments, files, index section (``lance.table``)
 ``pb_transaction`` transactions and their operations (``lance.table``)
 ``pb_rowids``      row id and row version sequences (``lance.table``)
+``pb_columns``     the fragments of a manifest, read by column (our own view of the same bytes)
 =================  ==========================================================================
 """
 
+from lance_core.proto import columns_pb2 as pb_columns
 from lance_core.proto import encodings_v2_0_pb2 as pb20
 from lance_core.proto import encodings_v2_1_pb2 as pb21
 from lance_core.proto import encodings_v2_3_pb2 as pb23
@@ -27,6 +29,7 @@ __all__ = [
     "pb20",
     "pb21",
     "pb23",
+    "pb_columns",
     "pb_file",
     "pb_file2",
     "pb_rowids",

@@ -98,6 +98,11 @@ class DataFile:
             raise CorruptDataError(f"data file {self.path}: a field occurs twice in {self.field_ids}", path=self.path)
         return {field_id: column for field_id, column in columns.items() if column >= 0}
 
+    def hidden_columns(self) -> Mapping[int, int]:
+        """Field id -> column of the file, for the hidden row lineage columns."""
+        pairs = zip(self.field_ids, self.column_indices, strict=False)
+        return {field_id: column for field_id, column in pairs if field_id < DEAD_FIELD_ID and column >= 0}
+
     def _page_table_rows(self) -> Mapping[int, int]:
         live = self.live_field_ids
         rows = {field_id: field_id - self.field_ids[0] for field_id in live}

@@ -12,7 +12,7 @@ value    meaning                                 reader  writer  here
 8        the table config is not empty                   x       kept
 16       some files live in base paths           x       x       read and kept
 32       transactions are only inline                    x       ignored, not kept
-64       data overlays                           x       x       refused
+64       data overlays                           x       x       refused, unless the environment has them
 128      an index stores extra columns           x       x       carried
 256      data files of several versions          x       x       sticky; both words or neither
 512      unknown purpose                                         refused
@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING, Final
 
 from lance_core.errors import CorruptDataError, UnsupportedFeatureFlagError
 from lance_core.table.index_metadata import parse_index_section
+from lance_core.table.overlay_files import overlays_enabled
 from lance_core.versions import LanceFileVersion
 
 if TYPE_CHECKING:
@@ -89,14 +90,15 @@ def require_readable(message: pb_table.Manifest) -> None:
         CorruptDataError: flags that contradict each other or the content.
     """
     _check_pairs(message)
-    _refuse(message.reader_feature_flags & ~_READABLE, "read", message.version)
+    _refuse(message.reader_feature_flags & ~(_READABLE | _switched_on()), "read", message.version)
 
 
 def require_writable(message: pb_table.Manifest) -> None:
     """Check that this library may commit on top of a version; see :func:`require_readable`."""
     require_readable(message)
-    _refuse(message.writer_feature_flags & ~_WRITABLE, "write", message.version)
-    _refuse(message.reader_feature_flags & ~_WRITABLE, "write", message.version)
+    writable = _WRITABLE | _switched_on()
+    _refuse(message.writer_feature_flags & ~writable, "write", message.version)
+    _refuse(message.reader_feature_flags & ~writable, "write", message.version)
 
 
 def derive_flags(
@@ -120,12 +122,14 @@ def derive_flags(
         both |= FeatureFlag.STABLE_ROW_IDS
     if message.base_paths:
         both |= FeatureFlag.BASE_PATHS
+    if any(fragment.overlays for fragment in message.fragments):
+        both |= FeatureFlag.DATA_OVERLAYS
     if any(index.covering_field_ids for index in parse_index_section(index_section)):
         both |= FeatureFlag.COVERING_INDICES
     if _mixes_file_versions(message):
         both |= FeatureFlag.MIXED_FILE_VERSIONS
-    # Only a table that has spilled before can hold such a fragment: this library never spills.
-    if previous.reader_feature_flags & FeatureFlag.SPILLED_ROW_LINEAGE and _has_spilled_lineage(message):
+    # Only rows that have stable ids have a lineage. This library never spills; what it commits may have been spilled.
+    if stable_row_ids and _has_spilled_lineage(message):
         both |= FeatureFlag.SPILLED_ROW_LINEAGE
     reader = both | (previous.reader_feature_flags & _STICKY)
     writer = both | (previous.writer_feature_flags & _STICKY)
@@ -146,7 +150,14 @@ def _mixes_file_versions(message: pb_table.Manifest) -> bool:
     if not message.HasField("data_format"):
         return False
     pairs = {(file.file_major_version, file.file_minor_version) for each in message.fragments for file in each.files}
+    overlays = (overlay for each in message.fragments for overlay in each.overlays)
+    pairs.update((each.data_file.file_major_version, each.data_file.file_minor_version) for each in overlays)
     return any(LanceFileVersion.from_pair(*pair).value != message.data_format.version for pair in pairs)
+
+
+def _switched_on() -> int:
+    """What the environment turns on."""
+    return int(FeatureFlag.DATA_OVERLAYS) if overlays_enabled() else 0
 
 
 def _check_pairs(message: pb_table.Manifest) -> None:

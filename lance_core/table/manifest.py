@@ -19,6 +19,7 @@ from lance_core.table.base_paths import BasePath
 from lance_core.table.data_file import DataFile
 from lance_core.table.feature_flags import FeatureFlag, require_readable
 from lance_core.table.fragment import Fragment
+from lance_core.table.fragment_totals import FragmentTotals, VersionPair
 from lance_core.table.manifest_file import parse_manifest_file
 from lance_core.table.paths import ManifestName, ManifestNaming, is_plain_path
 from lance_core.versions import DEFAULT_VERSION, LanceFileVersion
@@ -171,8 +172,11 @@ class Manifest:
         """Commit time: nanoseconds since the epoch, UTC."""
         return self.message.timestamp.seconds * _NANOSECONDS + self.message.timestamp.nanos
 
-    def check_readable(self) -> None:
+    def check_readable(self, totals: FragmentTotals | None = None) -> None:
         """Check the feature flags and the format version of every data file.
+
+        Args:
+            totals: of this manifest, when they are at hand.
 
         Raises:
             UnsupportedFeatureFlagError: a flag that this library does not know.
@@ -185,13 +189,9 @@ class Manifest:
         own = self.file_version.require_readable()
         if self.mixes_file_versions and own.is_legacy:
             raise CorruptDataError(f"version {self.version}: a table of format {own.value} holds files of one version")
-        one_of_each = {
-            (file.file_major_version, file.file_minor_version): file
-            for fragment in self.message.fragments
-            for file in fragment.files
-        }
-        for pair in sorted(one_of_each):
-            file = DataFile.from_proto(one_of_each[pair])
+        totals = FragmentTotals.of(self.message) if totals is None else totals
+        for pair in sorted(totals.version_pairs()):
+            file = DataFile.from_proto(self._first_file_of(pair))
             found = file.file_version
             if found is not own and not (self.mixes_file_versions and found.mixes_with(own)):
                 raise CorruptDataError(
@@ -207,6 +207,13 @@ class Manifest:
                     path=file.path,
                     version=found.value,
                 )
+
+    def _first_file_of(self, pair: VersionPair) -> pb_table.DataFile:
+        for fragment in self.message.fragments:
+            for file in fragment.files:
+                if (file.file_major_version, file.file_minor_version) == pair:
+                    return file
+        raise CorruptDataError(f"version {self.version}: a data file gives its format version twice")
 
     def _version_by_files(self) -> LanceFileVersion:
         for fragment in self.message.fragments:

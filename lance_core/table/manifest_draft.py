@@ -24,7 +24,9 @@ from lance_core.table.fragment_files import drop_dead_files
 from lance_core.table.manifest import Manifest
 from lance_core.table.manifest_file import MAX_INLINE_TRANSACTION_BYTES, serialize_manifest_file
 from lance_core.table.moved_rows import place_moved_rows
+from lance_core.table.overlay_files import drop_dead_overlays
 from lance_core.table.row_ids import give_row_ids
+from lance_core.table.row_lineage import HiddenColumns, no_hidden_columns
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -86,7 +88,12 @@ class ManifestDraft(DraftContent):
                 )
 
     def append_moved_fragments(
-        self, fragments: Iterable[Fragment], sources: Sequence[pb_table.DataFragment], *, keeps_ids: bool = False
+        self,
+        fragments: Iterable[Fragment],
+        sources: Sequence[pb_table.DataFragment],
+        *,
+        keeps_ids: bool = False,
+        hidden: HiddenColumns = no_hidden_columns,
     ) -> list[int]:
         """Add new fragments whose first rows may have been in the table before and bring their row ids along.
 
@@ -94,6 +101,7 @@ class ManifestDraft(DraftContent):
             fragments: the new fragments.
             sources: where the rows were, most likely places first.
             keeps_ids: leave a fragment the id that it has, unless that is 0.
+            hidden: reads hidden columns of the sources and of the fragments.
 
         Returns:
             The ids of the fragments.
@@ -112,7 +120,7 @@ class ManifestDraft(DraftContent):
             added.id = fragment_id
             if self._content.has_stable_row_ids:
                 self._message.next_row_id = place_moved_rows(
-                    added, sources, first_row_id=self._message.next_row_id, version=self.version
+                    added, sources, first_row_id=self._message.next_row_id, version=self.version, hidden=hidden
                 )
             ids.append(fragment_id)
         return ids
@@ -188,10 +196,11 @@ class ManifestDraft(DraftContent):
         del self._message.fragments[:]
 
     def drop_dead_files(self) -> None:
-        """Remove the data files that hold no field of the schema, but for the last file of a fragment."""
+        """Remove the data files and overlays that hold no field of the schema, but for a fragment's last file."""
         field_ids = {field.id for field in self._message.fields}
         for fragment in self._message.fragments:
             drop_dead_files(fragment, field_ids)
+            drop_dead_overlays(fragment, field_ids)
 
     def drop_base_paths(self) -> None:
         """Remove every base path."""

@@ -30,10 +30,13 @@ import secrets
 import uuid
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
 from lance_core.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 __all__ = [
     "BLOBS_DIRECTORY",
@@ -58,6 +61,7 @@ __all__ = [
     "is_staged_manifest_name",
     "manifest_name",
     "new_file_token",
+    "newest_manifest_names",
     "parse_manifest_name",
     "transaction_file_name",
 ]
@@ -82,6 +86,7 @@ _MANIFEST: Final = re.compile(r"([0-9]{1,20})\.manifest")
 _DETACHED: Final = re.compile(r"d[0-9]{1,20}\.manifest")
 _STAGED: Final = re.compile(r"d?[0-9]{1,20}\.manifest(#[0-9]+|-[0-9a-f-]{32,36})")
 _V2_DIGITS: Final = 20
+_V2_LENGTH: Final = _V2_DIGITS + len(".manifest")
 _TOKEN: Final = re.compile(r"[0-9a-f]{16}")
 _TOKEN_DIGITS: Final = 16
 _BINARY_BYTES: Final = 3
@@ -134,6 +139,27 @@ def parse_manifest_name(name: str) -> ManifestName | None:
         return ManifestName(int(digits), ManifestNaming.V1)
     version = _MAX_U64 - int(digits)
     return ManifestName(version, ManifestNaming.V2) if version > 0 else None
+
+
+def newest_manifest_names(names: Iterable[str]) -> list[ManifestName]:
+    """Of the files below ``_versions/``, in any order, the newest manifest of each naming that occurs.
+
+    The same as taking the highest of what :func:`parse_manifest_name` says of each, but V2 names, which are of one
+    length and count down, are compared as they are: only one that sorts before all others so far is parsed.
+    """
+    newest: dict[ManifestNaming, ManifestName] = {}
+    first = ""
+    for name in names:
+        if len(name) == _V2_LENGTH and first and name > first:
+            continue
+        parsed = parse_manifest_name(name)
+        if parsed is None:
+            continue
+        if parsed.naming is ManifestNaming.V2:
+            first = name
+        if parsed.naming not in newest or parsed.version > newest[parsed.naming].version:
+            newest[parsed.naming] = parsed
+    return list(newest.values())
 
 
 def is_detached_manifest_name(name: str) -> bool:

@@ -10,25 +10,33 @@ sorted_array        ascending numbers                24 + 2 for each number
 array               numbers in any order
 ==================  ===============================  =======================
 
-An ascending list gets the smallest form by the column on the right; of equals, the upper one. Arrays keep a base and 16
-or 32 bit offsets, or plain numbers where those do not reach.
+An ascending list gets the smallest form by the column on the right; of equals, the upper one. How arrays are packed is
+said in :mod:`~lance_core.table.encoded_numbers`. Any form is read, whichever would be the smallest.
+
+A message is small where what it says may be huge: a range of a few bytes has up to 2 ** 64 ids. Parsing therefore
+unpacks nothing and tells the number of ids; whoever unpacks them has compared it with the rows of the fragment before.
 
 Source: ``lance.table.U64Segment``; the choice as pylance 14.0.2 makes it.
 """
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
 from lance_core.errors import CorruptDataError
 from lance_core.proto import pb_rowids
+from lance_core.table.encoded_numbers import PackedNumbers, encode_numbers
+from lance_core.table.row_id_sets import ListedIds, MaskedIds, PlainRange, RangeWithHoles, RowIdSet, SortedIds
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     import numpy.typing as npt
 
-__all__ = ["decode_segment", "encode_segment"]
+__all__ = ["encode_segment", "parse_segment"]
 
 _Numbers: TypeAlias = "npt.NDArray[np.uint64]"
 
@@ -36,7 +44,7 @@ _FIXED_BYTES: Final = 24
 _HOLE_BYTES: Final = 4
 _SORTED_BYTES: Final = 2
 _MAX_SLOTS: Final = 2**32
-"""A fragment has fewer rows; a longer range is damage, and would not fit into memory."""
+"""A fragment has fewer rows; what spans more, other than a list, is damage."""
 
 
 def encode_segment(numbers: _Numbers) -> pb_rowids.U64Segment:
@@ -47,7 +55,7 @@ def encode_segment(numbers: _Numbers) -> pb_rowids.U64Segment:
     """
     low, high = int(numbers.min()), int(numbers.max())
     if len(numbers) > 1 and not bool(np.all(numbers[1:] > numbers[:-1])):
-        return pb_rowids.U64Segment(array=_encode_array(numbers, low, high))
+        return pb_rowids.U64Segment(array=encode_numbers(numbers, low, high))
     num_slots = high - low + 1
     num_holes = num_slots - len(numbers)
     if num_holes == 0:
@@ -58,14 +66,14 @@ def encode_segment(numbers: _Numbers) -> pb_rowids.U64Segment:
         _FIXED_BYTES + _SORTED_BYTES * len(numbers),
     )
     if sizes[2] < min(sizes[:2]):
-        return pb_rowids.U64Segment(sorted_array=_encode_array(numbers, low, high))
+        return pb_rowids.U64Segment(sorted_array=encode_numbers(numbers, low, high))
     is_present = np.zeros(num_slots, bool)
     is_present[(numbers - np.uint64(low)).astype(np.int64)] = True
     if sizes[0] <= sizes[1]:
         holes = np.flatnonzero(~is_present).astype(np.uint64) + np.uint64(low)
         return pb_rowids.U64Segment(
             range_with_holes=pb_rowids.U64Segment.RangeWithHoles(
-                start=low, end=high + 1, holes=_encode_array(holes, int(holes[0]), int(holes[-1]))
+                start=low, end=high + 1, holes=encode_numbers(holes, int(holes[0]), int(holes[-1]))
             )
         )
     bitmap = np.packbits(is_present, bitorder="little").tobytes()
@@ -74,66 +82,80 @@ def encode_segment(numbers: _Numbers) -> pb_rowids.U64Segment:
     )
 
 
-def decode_segment(segment: pb_rowids.U64Segment, what: str) -> _Numbers:
-    """The numbers of a segment.
+def parse_segment(segment: pb_rowids.U64Segment, what: str) -> RowIdSet | None:
+    """The ids of a segment; None when it has none.
 
     Args:
         segment: the message.
         what: where it is from, for error messages.
 
-    Returns:
-        Shape (num_rows,), fresh or a view of the message.
-
     Raises:
-        CorruptDataError: the message contradicts itself.
+        CorruptDataError: the message contradicts itself, or has an id twice.
     """
     form = segment.WhichOneof("segment")
-    if form == "range":
-        return _range(segment.range.start, segment.range.end, what)
-    if form == "range_with_holes":
-        with_holes = segment.range_with_holes
-        numbers = _range(with_holes.start, with_holes.end, what)
-        holes = _decode_array(with_holes.holes, what)
-        return np.compress(~np.isin(numbers, holes, assume_unique=True), numbers)
-    if form == "range_with_bitmap":
-        with_bitmap = segment.range_with_bitmap
-        slots = _range(with_bitmap.start, with_bitmap.end, what)
-        bits = np.unpackbits(np.frombuffer(with_bitmap.bitmap, np.uint8), bitorder="little")
-        if len(bits) < len(slots) or bits[len(slots) :].any():
-            raise CorruptDataError(f"{what}: a bitmap of {len(bits)} bits for {len(slots)} row ids")
-        return np.compress(bits[: len(slots)] != 0, slots)
-    if form in ("sorted_array", "array"):
-        return _decode_array(getattr(segment, form), what)
-    raise CorruptDataError(f"{what}: a segment of row ids has no content")
+    if form is None:
+        raise CorruptDataError(f"{what}: a segment of row ids has no content")
+    return _PARSERS[form](segment, what)
 
 
-def _range(start: int, stop: int, what: str) -> _Numbers:
+def _parse_range(segment: pb_rowids.U64Segment, what: str) -> RowIdSet | None:
+    start, stop = _bounds(segment.range.start, segment.range.end, what)
+    return PlainRange(start, stop) if start < stop else None
+
+
+def _parse_range_with_holes(segment: pb_rowids.U64Segment, what: str) -> RowIdSet | None:
+    message = segment.range_with_holes
+    start, stop = _bounds(message.start, message.end, what)
+    packed = PackedNumbers.parse(message.holes, what)
+    if not len(packed):
+        return PlainRange(start, stop) if start < stop else None
+    if packed.low < start or packed.high >= stop:
+        raise CorruptDataError(f"{what}: row ids {start} to {stop} leave out {packed.low} and {packed.high}")
+    holes = np.unique(packed.at(np.arange(len(packed), dtype=np.int64)))
+    if len(holes) != len(packed):
+        raise CorruptDataError(f"{what}: row ids {start} to {stop} leave out one of them twice")
+    return RangeWithHoles(start, stop, holes) if len(holes) < stop - start else None
+
+
+def _parse_range_with_bitmap(segment: pb_rowids.U64Segment, what: str) -> RowIdSet | None:
+    message = segment.range_with_bitmap
+    start, stop = _bounds(message.start, message.end, what)
+    num_slots, bitmap = stop - start, np.frombuffer(message.bitmap, np.uint8)
+    last, num_bits = divmod(num_slots, 8)
+    if len(bitmap) < -(-num_slots // 8) or (bitmap[last:] >> np.uint8(num_bits))[:1].any() or bitmap[last + 1 :].any():
+        raise CorruptDataError(f"{what}: a bitmap of {len(bitmap) * 8} bits for {num_slots} row ids")
+    return MaskedIds(start, bitmap) if bitmap.any() else None
+
+
+def _parse_sorted_array(segment: pb_rowids.U64Segment, what: str) -> RowIdSet | None:
+    ids = PackedNumbers.parse(segment.sorted_array, what)
+    if not ids.is_ascending:
+        raise CorruptDataError(f"{what}: a sorted list of row ids is not ascending, or has one twice")
+    return SortedIds(ids) if len(ids) else None
+
+
+def _parse_array(segment: pb_rowids.U64Segment, what: str) -> RowIdSet | None:
+    ids = PackedNumbers.parse(segment.array, what)
+    if ids.is_ascending:
+        return SortedIds(ids) if len(ids) else None
+    in_order = np.sort(ids.offsets)
+    if bool((in_order[1:] == in_order[:-1]).any()):
+        raise CorruptDataError(f"{what}: a list of row ids has one twice")
+    return ListedIds(ids)
+
+
+_PARSERS: Final[Mapping[str, Callable[[pb_rowids.U64Segment, str], RowIdSet | None]]] = MappingProxyType(
+    {
+        "range": _parse_range,
+        "range_with_holes": _parse_range_with_holes,
+        "range_with_bitmap": _parse_range_with_bitmap,
+        "sorted_array": _parse_sorted_array,
+        "array": _parse_array,
+    }
+)
+
+
+def _bounds(start: int, stop: int, what: str) -> tuple[int, int]:
     if not 0 <= stop - start <= _MAX_SLOTS:
         raise CorruptDataError(f"{what}: a segment of row ids goes from {start} to {stop}")
-    return np.arange(start, stop, dtype=np.uint64)
-
-
-def _encode_array(numbers: _Numbers, low: int, high: int) -> pb_rowids.EncodedU64Array:
-    offsets = numbers - np.uint64(low)
-    if high - low < 2**16:
-        narrow = pb_rowids.EncodedU64Array.U16Array(base=low, offsets=offsets.astype("<u2").tobytes())
-        return pb_rowids.EncodedU64Array(u16_array=narrow)
-    if high - low < 2**32:
-        wide = pb_rowids.EncodedU64Array.U32Array(base=low, offsets=offsets.astype("<u4").tobytes())
-        return pb_rowids.EncodedU64Array(u32_array=wide)
-    plain = pb_rowids.EncodedU64Array.U64Array(values=numbers.astype("<u8").tobytes())
-    return pb_rowids.EncodedU64Array(u64_array=plain)
-
-
-def _decode_array(array: pb_rowids.EncodedU64Array, what: str) -> _Numbers:
-    form = array.WhichOneof("array")
-    if form is None:
-        return np.empty(0, np.uint64)
-    base, data, dtype = {
-        "u16_array": (array.u16_array.base, array.u16_array.offsets, "<u2"),
-        "u32_array": (array.u32_array.base, array.u32_array.offsets, "<u4"),
-        "u64_array": (0, array.u64_array.values, "<u8"),
-    }[form]
-    if len(data) % np.dtype(dtype).itemsize:
-        raise CorruptDataError(f"{what}: {len(data)} bytes are no whole number of row ids")
-    return np.frombuffer(data, dtype).astype(np.uint64) + np.uint64(base)
+    return start, stop

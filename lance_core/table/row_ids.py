@@ -18,29 +18,25 @@ Source: ``lance.table.RowIdSequence``, ``RowDatasetVersionSequence``; fragments 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from google.protobuf.message import DecodeError
 
-from lance_core.errors import CorruptDataError
 from lance_core.proto import pb_rowids, pb_table
 from lance_core.table.fragment import Fragment
-from lance_core.table.row_id_segments import decode_segment, encode_segment
-from lance_core.table.version_runs import encode_version_runs, iterate_version_runs
+from lance_core.table.row_id_segments import encode_segment
+from lance_core.table.row_lineage import HiddenColumns, RowLineage, no_hidden_columns
+from lance_core.table.version_runs import encode_version_runs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     import numpy.typing as npt
 
-__all__ = ["carry_row_ids", "give_row_ids"]
+__all__ = ["carry_row_ids", "give_row_ids", "live_rows"]
 
 _Numbers: TypeAlias = "npt.NDArray[np.uint64]"
 _Source: TypeAlias = "tuple[Fragment, npt.NDArray[np.uint32]]"
-
-_FIRST_VERSION: Final = 1
-"""Stands for a creation that was not recorded."""
 
 
 def give_row_ids(message: pb_table.DataFragment, *, first_row_id: int, version: int) -> int:
@@ -70,12 +66,15 @@ def _range(start: int, stop: int) -> pb_rowids.U64Segment:
     return pb_rowids.U64Segment(range=pb_rowids.U64Segment.Range(start=start, end=stop))
 
 
-def carry_row_ids(sources: Sequence[_Source], new_fragments: Sequence[Fragment]) -> list[Fragment]:
-    """Give rewritten rows the ids and versions that they had.
+def carry_row_ids(
+    sources: Sequence[_Source], new_fragments: Sequence[Fragment], hidden: HiddenColumns = no_hidden_columns
+) -> list[Fragment]:
+    """Give rewritten rows the ids and versions that they had; they are kept inline, wherever they were.
 
     Args:
         sources: the old fragments with their deleted positions, in the order in which their rows were written.
         new_fragments: what holds the live rows now.
+        hidden: reads hidden columns.
 
     Returns:
         The new fragments with their sequences.
@@ -84,9 +83,10 @@ def carry_row_ids(sources: Sequence[_Source], new_fragments: Sequence[Fragment])
         CorruptDataError: a sequence is damaged, or has another number of rows than its fragment.
     """
     counts = [fragment.physical_rows for fragment in new_fragments]
-    ids = _chunks(_live(sources, _row_ids), counts)
-    created = _chunks(_live(sources, _created_versions), counts)
-    updated = _chunks(_live(sources, _updated_versions), counts)
+    lineages = [(RowLineage(fragment.message, hidden), live_rows(fragment, deleted)) for fragment, deleted in sources]
+    ids = _chunks((part for lineage, live in lineages for part in _live_ids(lineage, live)), counts)
+    created = _chunks((lineage.created_at(live) for lineage, live in lineages), counts)
+    updated = _chunks((lineage.updated_at(live) for lineage, live in lineages), counts)
     result = []
     for fragment, id_parts, created_parts, updated_parts in zip(new_fragments, ids, created, updated, strict=True):
         message = pb_table.DataFragment()
@@ -98,25 +98,17 @@ def carry_row_ids(sources: Sequence[_Source], new_fragments: Sequence[Fragment])
     return result
 
 
-def _live(
-    sources: Sequence[_Source], parts_of: Callable[[pb_table.DataFragment, str], Iterator[_Numbers]]
-) -> Iterator[_Numbers]:
-    """The parts of all fragments without deleted rows; none is empty."""
-    for fragment, deleted in sources:
-        what = f"row lineage of fragment {fragment.id}"
-        position = 0
-        for part in parts_of(fragment.message, what):
-            low, high = np.searchsorted(deleted, [position, position + len(part)])
-            live = np.delete(part, deleted[low:high].astype(np.int64) - position)
-            position += len(part)
-            if len(live):
-                yield live
-        if position != fragment.physical_rows:
-            raise CorruptDataError(
-                f"{what}: a sequence has {position} rows, the fragment {fragment.physical_rows}",
-                expected=fragment.physical_rows,
-                found=position,
-            )
+def live_rows(fragment: Fragment, deleted: npt.NDArray[np.uint32]) -> npt.NDArray[np.int64]:
+    """The physical positions of the rows that are not deleted, ascending."""
+    return np.delete(np.arange(fragment.physical_rows, dtype=np.int64), deleted.astype(np.int64))
+
+
+def _live_ids(lineage: RowLineage, live: npt.NDArray[np.int64]) -> Iterator[_Numbers]:
+    """The ids of live rows, segment by segment."""
+    sequence = lineage.row_ids()
+    for part in np.split(live, np.searchsorted(live, sequence.stops[:-1])):
+        if len(part):
+            yield sequence.at(part)
 
 
 def _chunks(parts: Iterator[_Numbers], counts: Sequence[int]) -> Iterator[list[_Numbers]]:
@@ -126,32 +118,9 @@ def _chunks(parts: Iterator[_Numbers], counts: Sequence[int]) -> Iterator[list[_
         chunk: list[_Numbers] = []
         missing = count
         while missing:
-            if not len(rest):
+            while not len(rest):
                 rest = next(parts)
             chunk.append(rest[:missing])
             rest = rest[missing:]
             missing -= len(chunk[-1])
         yield chunk
-
-
-def _row_ids(message: pb_table.DataFragment, what: str) -> Iterator[_Numbers]:
-    try:
-        sequence = pb_rowids.RowIdSequence.FromString(message.inline_row_ids)
-    except DecodeError as error:
-        raise CorruptDataError(f"{what}: the row ids cannot be decoded: {error}") from error
-    for segment in sequence.segments:
-        yield decode_segment(segment, what)
-
-
-def _created_versions(message: pb_table.DataFragment, what: str) -> Iterator[_Numbers]:
-    if message.WhichOneof("created_at_version_sequence") is None:
-        yield np.full(message.physical_rows, _FIRST_VERSION, np.uint64)
-        return
-    yield from iterate_version_runs(message.inline_created_at_versions, what)
-
-
-def _updated_versions(message: pb_table.DataFragment, what: str) -> Iterator[_Numbers]:
-    if message.WhichOneof("last_updated_at_version_sequence") is None:
-        yield from _created_versions(message, what)
-        return
-    yield from iterate_version_runs(message.inline_last_updated_at_versions, what)

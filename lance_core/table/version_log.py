@@ -23,6 +23,7 @@ from lance_core.table.paths import (
     ManifestNaming,
     is_detached_version,
     manifest_name,
+    newest_manifest_names,
     parse_manifest_name,
 )
 
@@ -85,6 +86,11 @@ class VersionLog:
         """
         newest = self._protocol.latest(self)
         if newest is not None:
+            return newest
+        if not self._store.capabilities.lexical_listing:
+            for name in newest_manifest_names(self._file_names()):
+                self._check_naming(newest, name)
+                newest = name
             return newest
         for name in self._listed():
             self._check_naming(newest, name)
@@ -159,8 +165,11 @@ class VersionLog:
                 raise
         return self._store.get(self.path(name))
 
+    def _file_names(self) -> Iterator[str]:
+        return self._store.list_names(self._store.join(self._root, VERSIONS_DIRECTORY))
+
     def _listed(self) -> Iterator[ManifestName]:
-        for file_name in self._store.list_names(self._store.join(self._root, VERSIONS_DIRECTORY)):
+        for file_name in self._file_names():
             name = parse_manifest_name(file_name)
             if name is not None:
                 yield name

@@ -7,23 +7,75 @@ Source: ``lance.table.RowDatasetVersionSequence``; fragments of pylance 14.0.2.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self, TypeAlias
 
 import numpy as np
 from google.protobuf.message import DecodeError
 
 from lance_core.errors import CorruptDataError
 from lance_core.proto import pb_rowids
-from lance_core.table.row_id_segments import decode_segment
+from lance_core.table.row_id_segments import parse_segment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import numpy.typing as npt
 
-__all__ = ["decode_version_runs", "encode_version_runs", "iterate_version_runs"]
+__all__ = ["VersionRuns", "encode_version_runs"]
 
 _Numbers: TypeAlias = "npt.NDArray[np.uint64]"
+
+
+@dataclass(frozen=True, slots=True)
+class VersionRuns:
+    """The versions of the rows of a fragment, not unpacked.
+
+    Attributes:
+        stops: position after the last row of each run, shape (num_runs,).
+        versions: of each run, shape (num_runs,).
+    """
+
+    stops: npt.NDArray[np.int64]
+    versions: _Numbers
+
+    @classmethod
+    def parse(cls, data: bytes, num_rows: int, what: str) -> Self:
+        """Parse a serialized sequence; no run is unpacked.
+
+        Args:
+            data: the sequence.
+            num_rows: rows of the fragment.
+            what: where it is from, for error messages.
+
+        Raises:
+            CorruptDataError: the bytes are no such sequence, or have another number of rows.
+        """
+        try:
+            message = pb_rowids.RowDatasetVersionSequence.FromString(data)
+        except DecodeError as error:
+            raise CorruptDataError(f"{what}: the versions cannot be decoded: {error}") from error
+        spans = [parse_segment(run.span, what) for run in message.runs]
+        lengths = [0 if span is None else len(span) for span in spans]
+        if sum(lengths) != num_rows:
+            raise CorruptDataError(
+                f"{what}: a sequence has {sum(lengths)} rows, the fragment {num_rows}",
+                expected=num_rows,
+                found=sum(lengths),
+            )
+        versions = np.array([run.version for run in message.runs], np.uint64)
+        return cls(np.cumsum(lengths, dtype=np.int64), versions)
+
+    @classmethod
+    def constant(cls, version: int, num_rows: int) -> Self:
+        """One version for all rows."""
+        return cls(np.array([num_rows], np.int64), np.array([version], np.uint64))
+
+    def at(self, positions: npt.NDArray[np.int64]) -> _Numbers:
+        """The versions of some rows, fresh, shape (num_positions,)."""
+        return self.versions[np.searchsorted(self.stops, positions, side="right")]
+
+    def numbers(self) -> _Numbers:
+        """The versions of all rows, unpacked."""
+        return np.repeat(self.versions, np.diff(self.stops, prepend=0))
 
 
 def encode_version_runs(versions: _Numbers) -> bytes:
@@ -38,41 +90,3 @@ def encode_version_runs(versions: _Numbers) -> bytes:
             for start, stop, version in zip(starts.tolist(), stops.tolist(), versions[starts].tolist(), strict=True)
         ]
     ).SerializeToString()
-
-
-def iterate_version_runs(data: bytes, what: str) -> Iterator[_Numbers]:
-    """The versions, run by run, each written out row by row.
-
-    Raises:
-        CorruptDataError: the bytes are no such sequence.
-    """
-    try:
-        sequence = pb_rowids.RowDatasetVersionSequence.FromString(data)
-    except DecodeError as error:
-        raise CorruptDataError(f"{what}: the versions cannot be decoded: {error}") from error
-    for run in sequence.runs:
-        yield np.full(len(decode_segment(run.span, what)), run.version, np.uint64)
-
-
-def decode_version_runs(data: bytes, num_rows: int, what: str) -> _Numbers:
-    """The versions of all rows.
-
-    Args:
-        data: the serialized sequence.
-        num_rows: rows of the fragment.
-        what: where it is from, for error messages.
-
-    Returns:
-        Shape (num_rows,), fresh.
-
-    Raises:
-        CorruptDataError: the bytes are no such sequence, or have another number of rows.
-    """
-    versions = np.concatenate([np.empty(0, np.uint64), *iterate_version_runs(data, what)])
-    if len(versions) != num_rows:
-        raise CorruptDataError(
-            f"{what}: a sequence has {len(versions)} rows, the fragment {num_rows}",
-            expected=num_rows,
-            found=len(versions),
-        )
-    return versions

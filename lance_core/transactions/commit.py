@@ -47,8 +47,8 @@ from lance_core.table.paths import ManifestName
 from lance_core.table.version_hint import write_version_hint
 from lance_core.transactions.backoff import SlotBackoff
 from lance_core.transactions.basis import Basis
+from lance_core.transactions.drafting import draft_of
 from lance_core.transactions.history import is_made_by, transaction_path
-from lance_core.transactions.operations.restore import Restore
 from lance_core.transactions.outcomes import (
     AlreadyCommitted,
     AttemptOutcome,
@@ -62,9 +62,7 @@ from lance_core.transactions.outcomes import (
 
 if TYPE_CHECKING:
     from lance_core.table.manifest import Manifest
-    from lance_core.table.manifest_draft import ManifestDraft
     from lance_core.table.version_log import VersionLog
-    from lance_core.transactions.registry import Operation
     from lance_core.transactions.settings import CommitSettings
     from lance_core.transactions.transaction import Transaction
 
@@ -180,7 +178,7 @@ class _Commit:
     def _attempt(self) -> AttemptOutcome:
         """Try to make the version after the basis."""
         transaction = self._basis.transaction
-        draft = self._draft(transaction.operation)
+        draft = draft_of(transaction.operation, self._basis.manifest, self._log, self._settings)
         if not self._checked:
             self._settings.check(self._basis.manifest)
             self._checked = True
@@ -212,12 +210,6 @@ class _Commit:
                 self._settings.wait(wait_seconds)
             else:
                 return Committed(found) if ours else LostRace(found)
-
-    def _draft(self, operation: Operation) -> ManifestDraft:
-        """The next version."""
-        if isinstance(operation, Restore):
-            return operation.apply(self._basis.manifest, self._log.read_version(operation.version))
-        return operation.apply(self._basis.manifest)
 
     def _record(self, transaction: Transaction) -> None:
         """Write the transaction file, unless it is there."""

@@ -19,8 +19,8 @@ from lance_core.io.object_store import PutOutcome
 from lance_core.proto import pb_table
 from lance_core.table.manifest import Manifest
 from lance_core.table.paths import FIRST_DETACHED_VERSION, ManifestName, ManifestNaming
+from lance_core.transactions.drafting import draft_of
 from lance_core.transactions.history import is_made_by, transaction_path
-from lance_core.transactions.operations.restore import Restore
 from lance_core.transactions.outcomes import CommitOutcome, Committed, NotLanded, Unknown
 
 if TYPE_CHECKING:
@@ -58,12 +58,7 @@ def commit_detached(
             "it V2 names"
         )
     current = _numbered(read, version - 1)
-    operation = transaction.operation
-    draft = (
-        operation.apply(current, log.read_version(operation.version))
-        if isinstance(operation, Restore)
-        else operation.apply(current)
-    )
+    draft = draft_of(transaction.operation, current, log, settings)
     settings.check(current)
     settings.amend(draft)
     serialized = transaction.serialize()

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from lance_core.table.manifest import Manifest
+from lance_core.table.row_lineage import HiddenColumns, no_hidden_columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -30,6 +31,11 @@ def _no_amendment(draft: ManifestDraft) -> None:
     """Leave the draft as it is."""
 
 
+def _no_hidden_columns(manifest: Manifest) -> HiddenColumns:
+    """Read no hidden column."""
+    return no_hidden_columns
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitSettings:
     """How a commit is made.
@@ -44,6 +50,7 @@ class CommitSettings:
         storage_options: handed to the stores of base paths.
         check: called once with the manifest to build on, before anything is written; refuses by raising.
         amend: called with every draft before it is sealed; adds what data files say and operations do not.
+        hidden_columns: how hidden columns of a version's fragments are read; called with the manifest to build on.
         wait: sleeps that many seconds.
         rng: the source of randomness for waiting times.
     """
@@ -56,5 +63,6 @@ class CommitSettings:
     storage_options: Mapping[str, str] | None = field(default=None, repr=False)
     check: Callable[[Manifest], None] = _no_check
     amend: Callable[[ManifestDraft], None] = _no_amendment
+    hidden_columns: Callable[[Manifest], HiddenColumns] = _no_hidden_columns
     wait: Callable[[float], None] = time.sleep
     rng: random.Random = field(default_factory=random.Random)

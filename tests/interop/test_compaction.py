@@ -94,7 +94,7 @@ def data_files(uri: str) -> set[str]:
         ([10, 10, 10], 1000, [30]),
     ],
 )
-def test_sizes_are_those_of_the_reference(tmp_path, fragments: list[int], target: int, expected: list[int]) -> None:
+def test_t44_sizes_are_those_of_the_reference(tmp_path, fragments: list[int], target: int, expected: list[int]) -> None:
     found = []
     for name in ("theirs", "ours"):
         uri = str(tmp_path / name)
@@ -103,6 +103,37 @@ def test_sizes_are_those_of_the_reference(tmp_path, fragments: list[int], target
             table.delete("a < 50")
         opened = lance.dataset(uri) if name == "theirs" else lance_core.dataset(uri)
         opened.optimize.compact_files(target_rows_per_fragment=target)
+        found.append((sizes(uri), [each.fragment_id for each in lance.dataset(uri).get_fragments()], numbers(uri)))
+    assert found[0] == found[1]
+    assert found[1][0] == expected
+
+
+@pytest.mark.parametrize(
+    ("fragments", "deleted", "target", "expected"),
+    [
+        # Strictly more than a tenth of the physical rows: 10 of 100 are left alone, 11 are not.
+        ([100, 100], "a < 10", 50, [90, 100]),
+        ([100, 100], "a < 11", 50, [100, 89]),
+        ([1000], "a < 100", 50, [900]),
+        ([7], "a < 1", 5, [6]),
+        # A fragment of exactly the target is none to merge, whatever is deleted of it; one below is.
+        ([100, 100], "a < 5", 100, [95, 100]),
+        ([99, 100, 99], "a < 0", 100, [99, 100, 99]),
+        ([99, 99, 100], "a < 0", 100, [100, 198]),
+        # The tail joins the last task; a cut needs a whole target before and after it.
+        ([10] * 5, "a < 0", 20, [20, 30]),
+        ([99, 99], "a < 0", 100, [198]),
+        ([100, 400, 200, 200, 400, 300, 300, 100], "a < 0", 500, [500, 800, 700]),
+    ],
+)
+def test_t43_what_is_compared_is_what_the_reference_compares(
+    tmp_path, fragments: list[int], deleted: str, target: int, expected: list[int]
+) -> None:
+    found = []
+    for library in (lance, lance_core):
+        uri = str(tmp_path / library.__name__)
+        make(uri, *fragments).delete(deleted)
+        library.dataset(uri).optimize.compact_files(target_rows_per_fragment=target)
         found.append((sizes(uri), [each.fragment_id for each in lance.dataset(uri).get_fragments()], numbers(uri)))
     assert found[0] == found[1]
     assert found[1][0] == expected

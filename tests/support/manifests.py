@@ -4,16 +4,16 @@ import uuid
 
 from pyroaring import BitMap
 
-from lance_core.proto import pb_rowids, pb_table
+from lance_core.proto import pb_table
 from lance_core.schema.convert import fields_to_proto
 from lance_core.schema.field import Schema
 from lance_core.table.fragment import Fragment
 from lance_core.table.manifest import Manifest
 from lance_core.table.manifest_draft import ManifestDraft
 from lance_core.table.paths import ManifestNaming
-from lance_core.table.row_id_segments import decode_segment
+from lance_core.table.row_id_sequence import RowIdSequence
 from lance_core.table.row_ids import give_row_ids
-from lance_core.table.version_runs import decode_version_runs
+from lance_core.table.version_runs import VersionRuns
 from tests.support.records import SCHEMA, data_file
 
 STABLE = 2
@@ -113,15 +113,18 @@ def made(draft: ManifestDraft) -> Manifest:
 
 def row_ids(fragment: Fragment) -> list[int]:
     """The row ids of a fragment."""
-    sequence = pb_rowids.RowIdSequence.FromString(fragment.message.inline_row_ids)
-    return [each for segment in sequence.segments for each in decode_segment(segment, "").tolist()]
+    return RowIdSequence.parse(fragment.message.inline_row_ids, "").numbers().tolist()
 
 
 def created(fragment: Fragment) -> list[int]:
     """The versions that created the rows of a fragment."""
-    return decode_version_runs(fragment.message.inline_created_at_versions, fragment.physical_rows, "").tolist()
+    return _versions(fragment.message.inline_created_at_versions, fragment.physical_rows)
 
 
 def updated(fragment: Fragment) -> list[int]:
     """The versions that last changed the rows of a fragment."""
-    return decode_version_runs(fragment.message.inline_last_updated_at_versions, fragment.physical_rows, "").tolist()
+    return _versions(fragment.message.inline_last_updated_at_versions, fragment.physical_rows)
+
+
+def _versions(data: bytes, num_rows: int) -> list[int]:
+    return VersionRuns.parse(data, num_rows, "").numbers().tolist()

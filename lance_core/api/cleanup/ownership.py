@@ -78,7 +78,7 @@ def _owners(manifest: Manifest, *, borrowed_only: bool) -> set[str]:
         if base_id is not None or not borrowed_only
     }
     for fragment in manifest.message.fragments:
-        for file in fragment.files:
+        for file in (*fragment.files, *(overlay.data_file for overlay in fragment.overlays)):
             if not borrowed_only or file.HasField("base_id"):
                 owners.add(_below(DATA_DIRECTORY, file.path))
         if fragment.HasField("deletion_file") and (not borrowed_only or fragment.deletion_file.HasField("base_id")):

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from lance_core.table.paths import ManifestName
     from lance_core.table.version_log import VersionLog
 
-__all__ = ["DEFAULT_MAX_FILES", "CleanupPlan", "plan_cleanup", "plan_for"]
+__all__ = ["DEFAULT_MAX_FILES", "CleanupPlan", "plan_before", "plan_cleanup", "plan_for"]
 
 DEFAULT_MAX_FILES: Final = 1000
 """Files that an explanation lists."""
@@ -217,11 +217,22 @@ def plan_for(log: VersionLog, manifest: Manifest, policy: CleanupPolicy, *, now_
             "up from a handle on a version of the lineage",
             version=manifest.version,
         )
-    line = Line.of(log, manifest.message.branch)
+    return _plan(log, manifest.version, manifest.message.branch, policy, now_ns)
+
+
+def plan_before(
+    log: VersionLog, manifest: Manifest, policy: CleanupPolicy, *, now_ns: int | None = None
+) -> CleanupPlan:
+    """:func:`plan_cleanup` for the version before that of a manifest: both stay."""
+    return _plan(log, manifest.version - 1, manifest.message.branch, policy, now_ns)
+
+
+def _plan(log: VersionLog, version: int, branch: str, policy: CleanupPolicy, now_ns: int | None) -> CleanupPlan:
+    line = Line.of(log, branch)
     now_ns = time.time_ns() if now_ns is None else now_ns
     # Files first, versions after: what is committed in between is known, and its files are no candidates.
     files = list_files(log)
-    survey = survey_versions(line, policy, read_version=manifest.version, files=files, now_ns=now_ns)
+    survey = survey_versions(line, policy, read_version=version, files=files, now_ns=now_ns)
     classifier = Classifier(
         survey,
         delete_unverified=policy.delete_unverified,
@@ -231,7 +242,7 @@ def plan_for(log: VersionLog, manifest: Manifest, policy: CleanupPolicy, *, now_
     return CleanupPlan(
         log=log,
         policy=policy,
-        read_version=manifest.version,
+        read_version=version,
         planned_at=now_ns / 1e9,
         kept_versions=survey.kept,
         removed_versions=survey.removed,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from lance_core.errors import NotSupportedError
 from lance_core.schema.storable import check_storable
@@ -12,12 +12,9 @@ from lance_core.versions import LanceFileVersion
 
 if TYPE_CHECKING:
     from lance_core.api.compaction.options import CompactionSettings
-    from lance_core.proto import pb_table
     from lance_core.table.manifest import Manifest
 
 __all__ = ["check_rewritable", "output_version"]
-
-_LINEAGE_COLUMNS: Final = ("column_row_ids", "column_created_at_versions", "column_last_updated_at_versions")
 
 
 def output_version(manifest: Manifest, settings: CompactionSettings) -> LanceFileVersion:
@@ -46,7 +43,7 @@ def check_rewritable(manifest: Manifest, settings: CompactionSettings) -> None:
     Raises:
         UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
         UnsupportedVersionError: new files would be of a format that is not written here, or does not hold a column.
-        NotSupportedError: the table defers the remapping of its indices, or keeps row ids in data files.
+        NotSupportedError: the table defers the remapping of its indices.
     """
     require_writable(manifest.message)
     check_storable(manifest.schema, output_version(manifest, settings).require_writable())
@@ -56,9 +53,3 @@ def check_rewritable(manifest: Manifest, settings: CompactionSettings) -> None:
         raise NotSupportedError(
             f"{where}: the remapping of its indices is deferred ({FRAGMENT_REUSE_INDEX}); finish it with the reference"
         )
-    if any(map(_has_lineage_columns, manifest.message.fragments)):
-        raise NotSupportedError(f"{where}: it keeps row ids or versions in columns of data files")
-
-
-def _has_lineage_columns(fragment: pb_table.DataFragment) -> bool:
-    return any(fragment.HasField(name) for name in _LINEAGE_COLUMNS)

@@ -18,6 +18,7 @@ from lance_core.api.compaction.row_addresses import needs_row_addresses, seriali
 from lance_core.api.external_blobs import ExternalReferences
 from lance_core.api.fragment_conversion import fragment_from_record
 from lance_core.api.fragment_reader import FragmentReader
+from lance_core.api.hidden_columns import hidden_columns_of
 from lance_core.api.legacy_dictionaries import known_dictionaries
 from lance_core.errors import InvalidInputError
 from lance_core.table.row_ids import carry_row_ids
@@ -80,7 +81,7 @@ def execute_task(
             files.write(batch)
         written = files.finish()
         if manifest.has_stable_row_ids:
-            written = carry_row_ids(rows.sources(), written)
+            written = carry_row_ids(rows.sources(), written, hidden_columns_of(source.locator))
         addresses = serialize_row_addresses(rows.sources()) if needs_row_addresses(manifest) else None
     except BaseException:
         files.abort()

@@ -1,4 +1,4 @@
-"""Compaction as users call it: in one go, or plan, execute and commit apart from each other.
+"""Compaction as users call it: in one go, or plan, execute and commit apart from each other; and automatic cleanup.
 
 Source: names, arguments and defaults of pylance 14.0.2.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
+from lance_core.api.cleanup.automatic import ENABLING_KEYS, enabling_entries
 from lance_core.api.compaction.committing import commit_all_rewrites
 from lance_core.api.compaction.options import CompactionSettings
 from lance_core.api.compaction.planner import make_plan
@@ -15,6 +16,7 @@ from lance_core.api.compaction.rounds import compact
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from lance_core.api.cleanup.automatic import AutoCleanupConfig
     from lance_core.api.compaction.options import CompactionOptions
     from lance_core.api.compaction.plan import CompactionPlan
     from lance_core.api.compaction.result import CompactionMetrics, RewriteResult
@@ -153,3 +155,21 @@ class DatasetOptimizer:
             "target_bytes_per_fragment": target_bytes_per_fragment,
         }
         return compact(self._dataset, options, transaction_properties)
+
+    def enable_auto_cleanup(self, auto_cleanup_config: AutoCleanupConfig) -> None:
+        """Let commits remove old versions; the handle shows the new version.
+
+        Args:
+            auto_cleanup_config: ``interval``: after every version that it divides, 0 for every version;
+                ``older_than_seconds``: only versions committed longer ago. Both must be given.
+
+        Raises:
+            InvalidCleanupError: an option is missing, unknown or out of its range.
+            InvalidTypeError: an option has another type.
+            LanceError: what ``update_config`` raises.
+        """
+        self._dataset.update_config(dict(enabling_entries(auto_cleanup_config)))
+
+    def disable_auto_cleanup(self) -> None:
+        """Remove what :meth:`enable_auto_cleanup` has set; the handle shows the new version."""
+        self._dataset.delete_config_keys(list(ENABLING_KEYS))

@@ -34,17 +34,20 @@ from lance_core.errors import InvalidInputError, InvalidTypeError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["CONFIG_PREFIX", "CompactionOptions", "CompactionSettings"]
+__all__ = ["CONFIG_PREFIX", "MAX_OVERLAYS", "CompactionOptions", "CompactionSettings"]
 
 CONFIG_PREFIX: Final = "lance.compaction."
 """Keys of the table config that hold defaults."""
+
+MAX_OVERLAYS: Final = 10
+"""A fragment with more overlays is rewritten for that alone."""
 
 _FIXED_DOCUMENT: Final = MappingProxyType(
     {
         "index_remap_mode": "Direct",
         "enable_binary_copy": False,
         "enable_binary_copy_force": False,
-        "max_overlays_per_fragment": 10,
+        "max_overlays_per_fragment": MAX_OVERLAYS,
         "has_eager_remappable_index": None,
     }
 )

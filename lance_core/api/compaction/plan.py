@@ -19,6 +19,7 @@ from lance_core.api.compaction.options import CompactionSettings
 from lance_core.api.compaction.result import VERSION
 from lance_core.api.fragment_metadata import read_fragment
 from lance_core.api.json_document import entries, listed, mapping, nullable, parse_document, whole
+from lance_core.api.overlay_metadata import with_coverage
 
 if TYPE_CHECKING:
     from lance_core.api.compaction.result import RewriteResult
@@ -151,4 +152,4 @@ _read_fragments: Final = entries(lambda document: document.take("fragments", lis
 
 
 def _fragments_document(fragments: list[FragmentMetadata]) -> dict[str, Any]:
-    return {"fragments": [fragment.to_json() for fragment in fragments]}
+    return {"fragments": [with_coverage(fragment.to_json()) for fragment in fragments]}

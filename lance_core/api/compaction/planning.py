@@ -2,7 +2,7 @@
 
 Fragments are walked in id order::
 
-    candidate     itself           more than the threshold of its rows are deleted
+    candidate     itself           more than the threshold of its rows are deleted, or it has more than ten overlays
                   with neighbours  fewer rows than the row target, and fewer bytes than the byte target if there is one
                   no               anything else, and what is excluded
     bin           neighbouring candidates that the same indices answer for; a lone one "with neighbours" is dropped
@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
+from lance_core.api.compaction.options import MAX_OVERLAYS
 from lance_core.api.compaction.sizing import estimate_outputs
 
 if TYPE_CHECKING:
@@ -51,8 +52,9 @@ class FragmentFigures:
         id: the fragment's.
         physical_rows: rows in its files.
         deleted_rows: those of them that are deleted.
-        num_bytes: of its data files.
+        num_bytes: of its data files and overlays.
         num_files: data files and deletion file.
+        num_overlays: files laid over it.
         indices: positions of the indices that answer for it.
     """
 
@@ -61,6 +63,7 @@ class FragmentFigures:
     deleted_rows: int = 0
     num_bytes: int = 0
     num_files: int = 1
+    num_overlays: int = 0
     indices: frozenset[int] = frozenset()
 
     @property
@@ -129,6 +132,8 @@ def _candidacy(fragment: FragmentFigures, settings: CompactionSettings) -> _Cand
         deleted = np.float32(fragment.deleted_rows) / np.float32(fragment.physical_rows)
         if deleted > np.float32(threshold):
             return _Candidacy.ITSELF
+    if fragment.num_overlays > MAX_OVERLAYS:
+        return _Candidacy.ITSELF
     max_bytes = settings.byte_target
     is_small = fragment.physical_rows < settings.target_rows_per_fragment
     if is_small and (max_bytes is None or fragment.num_bytes < max_bytes):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from lance_core.api.fragment_metadata import read_fragment
 from lance_core.api.json_document import byte_string, entries, listed, nullable, parse_document, whole
+from lance_core.api.overlay_metadata import with_coverage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -94,9 +95,9 @@ class RewriteResult:
         return json_text.dumps(
             {
                 "metrics": asdict(self.metrics),
-                "new_fragments": [fragment.to_json() for fragment in self.new_fragments],
+                "new_fragments": [with_coverage(fragment.to_json()) for fragment in self.new_fragments],
                 "read_version": self.read_version,
-                "original_fragments": [fragment.to_json() for fragment in self.original_fragments],
+                "original_fragments": [with_coverage(fragment.to_json()) for fragment in self.original_fragments],
                 "row_addrs": None if self.row_addrs is None else list(self.row_addrs),
             }
         )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from lance_core.api.compaction.planning import FragmentFigures
 from lance_core.errors import NotSupportedError
+from lance_core.table.data_file import DataFile
 from lance_core.table.deletion_file import read_deletion_offsets
 from lance_core.table.index_metadata import parse_index_section
 
@@ -54,9 +55,10 @@ def _figures(fragment: Fragment, locator: FileLocator, bitmaps: list[BitMap]) ->
     deleted_rows = message.deletion_file.num_deleted_rows
     if has_deletions and not deleted_rows:
         deleted_rows = len(read_deletion_offsets(fragment, locator))
-    num_bytes = sum(file.file_size_bytes for file in message.files)
-    if not all(file.file_size_bytes for file in message.files):
-        locations = [locator.data_file(file) for file in fragment.files]
+    files = [*fragment.files, *(DataFile.from_proto(overlay.data_file) for overlay in message.overlays)]
+    num_bytes = sum(file.num_bytes for file in files)
+    if not all(file.num_bytes for file in files):
+        locations = [locator.data_file(file) for file in files]
         num_bytes = sum(location.store.head(location.path).num_bytes for location in locations)
     return FragmentFigures(
         id=fragment.id,
@@ -64,5 +66,6 @@ def _figures(fragment: Fragment, locator: FileLocator, bitmaps: list[BitMap]) ->
         deleted_rows=deleted_rows,
         num_bytes=num_bytes,
         num_files=len(message.files) + has_deletions,
+        num_overlays=len(message.overlays),
         indices=frozenset(position for position, bitmap in enumerate(bitmaps) if message.id in bitmap),
     )

@@ -122,7 +122,7 @@ def gathered(pieces: Iterable[npt.NDArray[np.int64]], cut: RowCut) -> Iterator[n
 
 def read_found(
     reader: FragmentReader, wanted: Schema, table: Schema, rows: npt.NDArray[np.int64], batch_rows: int
-) -> Iterator[tuple[npt.NDArray[np.int64], pa.RecordBatch]]:
+) -> Iterator[pa.RecordBatch]:
     """Columns of live rows.
 
     Args:
@@ -136,14 +136,14 @@ def read_found(
     if len(rows) * _FEW < last + 1 - first:
         for start in range(0, len(rows), batch_rows):
             some = rows[start : start + batch_rows]
-            yield some, reader.take(wanted, some, table)
+            yield reader.take(wanted, some, table)
         return
     position = first
     for batch in reader.batches(wanted, first, last + 1, batch_rows):
         low, high = np.searchsorted(rows, [position, position + batch.num_rows])
         some = rows[low:high]
         if some.size == batch.num_rows:
-            yield some, batch
+            yield batch
         elif some.size:
-            yield some, batch.take(some - position)
+            yield batch.take(some - position)
         position += batch.num_rows

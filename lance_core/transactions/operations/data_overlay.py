@@ -3,11 +3,14 @@
 An overlay covers cells by the physical positions of their rows; the value of a position stands at its rank among the
 covered ones. Deleted rows stay deleted, of two overlays the newer wins. The commit stamps the version.
 
-The feature is experimental in the reference. A table with overlays carries a flag, and the reference, unless its
-environment says otherwise, then neither reads nor writes it; it commits the first overlay all the same. This library
-cannot read overlays, so it refuses to commit one.
+The feature is experimental in the reference. Without a switch in the environment this library does not commit an
+overlay, as it could not read the table afterwards; the reference commits the first one all the same.
 
-Source: ``lance.table.Transaction.DataOverlay``; behaviour of pylance 14.0.2.
+Overlays are appended to those that a fragment has by then. Where row ids are stable, the covered rows count as updated.
+Indices stay: an index is older than the overlays that it does not know, and the reference looks at these by itself.
+
+Source: ``lance.table.Transaction.DataOverlay``; behaviour of pylance 14.0.2, which also takes overlays that cannot be
+read: of fields that are not there, or with fewer values than they cover.
 """
 
 from __future__ import annotations
@@ -15,10 +18,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Self
 
-from lance_core.errors import InvalidInputError, UnsupportedFeatureFlagError
+import numpy as np
+
+from lance_core.errors import CorruptDataError, InvalidInputError, UnsupportedFeatureFlagError
 from lance_core.proto import pb_table, pb_transaction
+from lance_core.table.data_file import DataFile
 from lance_core.table.feature_flags import FeatureFlag, require_writable
 from lance_core.table.manifest_draft import ManifestDraft
+from lance_core.table.moved_rows import refresh_changed_rows
+from lance_core.table.overlay_files import OVERLAYS_VARIABLE, covered_anywhere, overlays_enabled
+from lance_core.table.row_lineage import HiddenColumns, no_hidden_columns
+from lance_core.transactions.operations.fragment_rules import check_file
 
 if TYPE_CHECKING:
     from lance_core.table.manifest import Manifest
@@ -73,23 +83,79 @@ class DataOverlay:
         """Ids of the fragments that are overlaid."""
         return frozenset(group.fragment_id for group in self.groups)
 
-    def apply(self, current: Manifest) -> ManifestDraft:
-        """The version after ``current``, when there is nothing to lay over.
+    def apply(self, current: Manifest, hidden: HiddenColumns = no_hidden_columns) -> ManifestDraft:
+        """The version after ``current``.
+
+        Args:
+            current: the version to build on.
+            hidden: reads hidden columns of its fragments.
 
         Raises:
-            UnsupportedFeatureFlagError: there is; or the table needs a feature that this library cannot write.
-            InvalidInputError: a fragment is not in the table.
+            UnsupportedFeatureFlagError: overlays are not switched on, or the table needs another feature that this
+                library cannot write.
+            InvalidInputError: a fragment is not in the table, or an overlay covers a row that it does not have.
+            SchemaMismatchError: an overlay holds no field of the table.
         """
         require_writable(current.message)
         missing = self.touched_fragments() - {fragment.id for fragment in current.message.fragments}
         if missing:
             raise InvalidInputError(f"fragment {min(missing)}, to be overlaid, is not in version {current.version}")
-        if any(group.overlays for group in self.groups):
+        if any(group.overlays for group in self.groups) and not overlays_enabled():
             raise UnsupportedFeatureFlagError(
                 f"a data overlay would set feature flag {int(FeatureFlag.DATA_OVERLAYS)} "
-                f"({FeatureFlag.DATA_OVERLAYS.name}) in version {current.version + 1}; this library does not have it, "
-                "and neither does the reference unless told to",
+                f"({FeatureFlag.DATA_OVERLAYS.name}) in version {current.version + 1}; this library has it only when "
+                f"the environment variable {OVERLAYS_VARIABLE} is set, and so has the reference",
                 flags=int(FeatureFlag.DATA_OVERLAYS),
                 version=current.version + 1,
             )
-        return ManifestDraft(current)
+        draft = ManifestDraft(current)
+        changed: dict[int, pb_table.DataFragment] = {}
+        for fragment in current.message.fragments:
+            overlays = [each for group in self.groups if group.fragment_id == fragment.id for each in group.overlays]
+            if overlays:
+                changed[fragment.id] = self._overlaid(fragment, overlays, current, hidden)
+        draft.replace_fragments(changed)
+        return draft
+
+    def _overlaid(
+        self,
+        fragment: pb_table.DataFragment,
+        overlays: list[pb_table.DataOverlayFile],
+        current: Manifest,
+        hidden: HiddenColumns,
+    ) -> pb_table.DataFragment:
+        result = pb_table.DataFragment()
+        result.CopyFrom(fragment)
+        for overlay in overlays:
+            added = result.overlays.add()
+            added.CopyFrom(overlay)
+            added.committed_version = current.version + 1
+            rows = _checked_rows(overlay, fragment, current)
+            if current.has_stable_row_ids:
+                refresh_changed_rows(result, rows, current.version + 1, hidden)
+        return result
+
+
+def _checked_rows(
+    overlay: pb_table.DataOverlayFile, fragment: pb_table.DataFragment, current: Manifest
+) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
+    """The rows that an overlay covers in any field."""
+    what = f"fragment {fragment.id}"
+    check_file(
+        DataFile.from_proto(overlay.data_file),
+        what,
+        field_ids={field.id for field in current.message.fields},
+        base_ids={base.id for base in current.message.base_paths},
+        file_version=current.file_version,
+    )
+    try:
+        covered = covered_anywhere(overlay, what)
+    except CorruptDataError as error:
+        raise InvalidInputError(str(error), **error.context) from error
+    if covered and covered.max() >= fragment.physical_rows:
+        raise InvalidInputError(
+            f"{what} has {fragment.physical_rows} rows, overlay {overlay.data_file.path} covers row {covered.max()}",
+            expected=fragment.physical_rows,
+            found=covered.max(),
+        )
+    return np.frombuffer(covered.to_array(), np.uint32)

@@ -21,6 +21,7 @@ from lance_core.table.fragment_files import field_files
 from lance_core.table.index_rules import without_empty_indices, without_fragments
 from lance_core.table.manifest_draft import ManifestDraft
 from lance_core.table.moved_rows import refresh_changed_rows
+from lance_core.table.overlay_files import retire_overlaid_fields
 from lance_core.transactions.operations.fragment_rules import check_file
 
 if TYPE_CHECKING:
@@ -142,6 +143,7 @@ def _replaced(fragment: pb_table.DataFragment, file: DataFile) -> pb_table.DataF
             result.files[position].path = message.path
             result.files[position].file_size_bytes = message.file_size_bytes
             result.files[position].column_indices[:] = message.column_indices
+            retire_overlaid_fields(result, file.live_field_ids)
             result.files[position].ClearField("base_id")
             if message.HasField("base_id"):
                 result.files[position].base_id = message.base_id
@@ -154,4 +156,5 @@ def _replaced(fragment: pb_table.DataFragment, file: DataFile) -> pb_table.DataF
             fragment=fragment.id,
         )
     result.files.add().CopyFrom(message)
+    retire_overlaid_fields(result, file.live_field_ids)
     return result

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from lance_core.errors import InvalidInputError, SchemaMismatchError
 from lance_core.table.paths import is_plain_path
+from lance_core.table.row_lineage import LINEAGE_FIELD_IDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -44,6 +45,9 @@ def check_new_fragments(
         InvalidInputError: a fragment is incomplete, or carries what only a committed fragment may carry.
         SchemaMismatchError: a data file holds no field of the schema.
     """
+    if carries_row_ids is not False:
+        # Rows that have ids already may bring them along in a hidden column, which may have a file of its own.
+        field_ids = field_ids | LINEAGE_FIELD_IDS
     for index, fragment in enumerate(fragments):
         where = f"new fragment {index}"
         _check_is_new(fragment, where, carries_row_ids=carries_row_ids)
@@ -139,7 +143,7 @@ def check_file(
         raise InvalidInputError(f"{where}: data file {file.path!r:.200} would not lie in its base", path=file.path)
     if file.base_id is not None and file.base_id not in base_ids:
         raise InvalidInputError(f"{what} lies in base path {file.base_id}, the table has {sorted(base_ids)}")
-    if field_ids.isdisjoint(live):
+    if field_ids.isdisjoint(file.field_ids):
         raise SchemaMismatchError(
             f"{what} holds no field of the table: its field ids are {list(file.field_ids)}", path=file.path
         )

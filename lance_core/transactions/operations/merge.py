@@ -23,6 +23,7 @@ from lance_core.table.fragment_files import field_files, rewritten_fields
 from lance_core.table.index_rules import without_dropped_fields, without_empty_indices, without_rewritten_fields
 from lance_core.table.manifest_draft import ManifestDraft
 from lance_core.table.moved_rows import refresh_changed_rows
+from lance_core.table.overlay_files import retire_overlaid_fields
 from lance_core.transactions.operations.fragment_rules import check_new_fragments, check_stored_fields
 from lance_core.transactions.operations.lineage import with_lineage_of
 from lance_core.transactions.operations.schema_rules import (
@@ -189,6 +190,7 @@ def _merged(
     old: pb_table.DataFragment, new: pb_table.DataFragment, version: int, current: Manifest
 ) -> pb_table.DataFragment:
     result = with_lineage_of(old, new)
+    retire_overlaid_fields(result, rewritten_fields(old, new))
     if current.has_stable_row_ids and list(old.files) != list(new.files):
         refresh_changed_rows(result, None, version)
     return result

@@ -6,7 +6,7 @@ fragments bring them along.
 
 Indices are copied as they are: the old fragments vanish from what they answer for, the new ones are scanned. That is
 correct for every kind of index, while an index that claimed the new fragments without having been rebuilt would not
-be. A table that defers the remapping of its indices keeps a list of rewrites that this library does not write;
+be. Who does rebuild indices says so in the operation (:mod:`~lance_core.table.rewritten_indices`). A table that defers the remapping of its indices keeps a list of rewrites that this library does not write;
 rewriting there is refused.
 
 Source: ``lance.table.Transaction.Rewrite``; behaviour of pylance 14.0.2.
@@ -24,6 +24,7 @@ from lance_core.table.feature_flags import require_writable
 from lance_core.table.fragment import Fragment
 from lance_core.table.index_metadata import parse_index_section
 from lance_core.table.manifest_draft import ManifestDraft
+from lance_core.table.rewritten_indices import with_rewritten_indices
 from lance_core.transactions.operations.fragment_rules import check_new_fragments
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class Rewrite:
 
     Attributes:
         groups: what replaces what.
-        rewritten_indices: indices whose row addresses were rewritten; carried, committing them is refused.
+        rewritten_indices: indices whose row addresses were rewritten.
     """
 
     arm: ClassVar[str] = "rewrite"
@@ -112,9 +113,9 @@ class Rewrite:
 
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
-            NotSupportedError: an index would have to be changed too.
+            NotSupportedError: the table defers the remapping of its indices.
             InvalidInputError: an old fragment is not in the table as it was read, the rows of a group's two sides
-                differ in number, or a new fragment does not fit the table.
+                differ in number, a new fragment does not fit the table, or a rewritten index does not fit the groups.
         """
         require_writable(current.message)
         self._check_indices(current)
@@ -131,11 +132,13 @@ class Rewrite:
         draft = ManifestDraft(current)
         draft.remove_fragments(self.touched_fragments().intersection(each.id for each in current.message.fragments))
         draft.add_rewritten_fragments(self.new_fragments)
+        groups = [
+            ([old.id for old in group.old_fragments], [new.id for new in group.new_fragments]) for group in self.groups
+        ]
+        draft.set_index_section(with_rewritten_indices(draft.index_section, self.rewritten_indices, groups))
         return draft
 
     def _check_indices(self, current: Manifest) -> None:
-        if self.rewritten_indices:
-            raise NotSupportedError("committing a rewrite that replaces indices is not supported")
         names = {index.name for index in parse_index_section(current.index_section)}
         if _FRAGMENT_REUSE_INDEX in names and len(names) > 1:
             raise NotSupportedError(

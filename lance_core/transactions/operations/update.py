@@ -26,11 +26,13 @@ from lance_core.errors import CorruptDataError, InvalidInputError, SchemaMismatc
 from lance_core.proto import pb_table, pb_transaction
 from lance_core.table.feature_flags import require_writable
 from lance_core.table.fragment import Fragment
-from lance_core.table.fragment_files import drop_dead_files, field_files
+from lance_core.table.fragment_files import drop_dead_files, field_files, rewritten_fields
 from lance_core.table.index_rules import with_moved_fragments, without_empty_indices, without_fragments
 from lance_core.table.manifest_draft import ManifestDraft
 from lance_core.table.mem_wal import with_absorbed_tables
-from lance_core.table.moved_rows import given_row_ids, refresh_changed_rows
+from lance_core.table.moved_rows import refresh_changed_rows
+from lance_core.table.overlay_files import drop_dead_overlays, overlaid_fields, retire_overlaid_fields
+from lance_core.table.row_lineage import HiddenColumns, RowLineage, no_hidden_columns
 from lance_core.transactions.operations.fragment_rules import check_new_fragments, check_stored_fields
 from lance_core.transactions.operations.lineage import with_lineage_of
 
@@ -128,14 +130,18 @@ class Update:
         """Whether rows of updated fragments stand in new ones."""
         return self.mode is UpdateMode.ROWS and bool(self.new_fragments)
 
-    def apply(self, current: Manifest) -> ManifestDraft:
+    def apply(self, current: Manifest, hidden: HiddenColumns = no_hidden_columns) -> ManifestDraft:
         """The version after ``current``.
+
+        Args:
+            current: the version to build on.
+            hidden: reads hidden columns of its fragments and of the new ones.
 
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
             InvalidInputError: a fragment is not in the table as it was read, named twice, or does not fit.
             SchemaMismatchError: a field is not in the table.
-            NotSupportedError: rows move out of fragments that keep their row ids in hidden columns.
+            NotSupportedError: row ids or versions are needed that are kept in hidden columns which cannot be read.
         """
         require_writable(current.message)
         self._check(current)
@@ -157,15 +163,12 @@ class Update:
             {each.id: each.message for each in self.updated_fragments if each.message.HasField("deletion_file")}
         )
         draft.replace_fragments(
-            {
-                each.id: self._changed(present[each.id], each.message, draft.version, current)
-                for each in self._stored_anew()
-            }
+            {each.id: self._changed(present[each.id], each.message, current, hidden) for each in self._stored_anew()}
         )
         touched = self.touched_fragments()
         sources = sorted(current.message.fragments, key=lambda each: each.id not in touched)
-        new_ids = draft.append_moved_fragments(self.new_fragments, sources)
-        draft.set_index_section(self._index_section(draft, new_ids, current))
+        new_ids = draft.append_moved_fragments(self.new_fragments, sources, hidden=hidden)
+        draft.set_index_section(self._index_section(draft, new_ids, current, hidden))
         return draft
 
     def _check(self, current: Manifest) -> None:
@@ -192,16 +195,21 @@ class Update:
         return self.updated_fragments if self.fields_modified else ()
 
     def _changed(
-        self, old: pb_table.DataFragment, new: pb_table.DataFragment, version: int, current: Manifest
+        self, old: pb_table.DataFragment, new: pb_table.DataFragment, current: Manifest, hidden: HiddenColumns
     ) -> pb_table.DataFragment:
         result = with_lineage_of(old, new)
-        drop_dead_files(result, {each.id for each in current.message.fields})
+        field_ids = {each.id for each in current.message.fields}
+        drop_dead_files(result, field_ids)
+        retire_overlaid_fields(result, rewritten_fields(old, new))
+        drop_dead_overlays(result, field_ids)
         offsets = self.updated_offsets.get(old.id)
         if offsets and current.has_stable_row_ids and self.mode is UpdateMode.COLUMNS:
-            refresh_changed_rows(result, _offsets(offsets, old.id), version)
+            refresh_changed_rows(result, _offsets(offsets, old.id), current.version + 1, hidden)
         return result
 
-    def _index_section(self, draft: ManifestDraft, new_ids: list[int], current: Manifest) -> bytes | None:
+    def _index_section(
+        self, draft: ManifestDraft, new_ids: list[int], current: Manifest, hidden: HiddenColumns
+    ) -> bytes | None:
         section = without_fragments(
             draft.index_section, [fragment.id for fragment in self.updated_fragments], self.fields_modified
         )
@@ -209,10 +217,16 @@ class Update:
             moved_only = [
                 fragment_id
                 for fragment_id, fragment in zip(new_ids, self.new_fragments, strict=True)
-                if len(given_row_ids(fragment.message)) == fragment.physical_rows
+                if len(RowLineage(fragment.message, hidden).given_row_ids()) == fragment.physical_rows
             ]
+            touched = self.touched_fragments()
+            # An index does not hold the values that overlays gave the moved rows.
+            overlaid = [overlaid_fields(each.overlays) for each in current.message.fragments if each.id in touched]
             section = with_moved_fragments(
-                section, new_ids=moved_only, source_ids=self.touched_fragments(), field_ids=self.fields_for_preserving
+                section,
+                new_ids=moved_only,
+                source_ids=touched,
+                field_ids=frozenset(self.fields_for_preserving).union(*overlaid),
             )
         return with_absorbed_tables(without_empty_indices(section), self.absorbed_tables, version=draft.version)
 

@@ -6,9 +6,10 @@ import pytest
 from lance_core.errors import CorruptDataError, InvalidInputError, NotSupportedError
 from lance_core.proto import pb_rowids, pb_table
 from lance_core.table.fragment import Fragment
-from lance_core.table.moved_rows import given_row_ids, place_moved_rows, refresh_changed_rows
+from lance_core.table.moved_rows import place_moved_rows, refresh_changed_rows
 from lance_core.table.row_id_segments import encode_segment
-from lance_core.table.version_runs import decode_version_runs, encode_version_runs
+from lance_core.table.row_lineage import CREATED_AT_ID, ROW_ID_ID
+from lance_core.table.version_runs import VersionRuns, encode_version_runs
 from tests.support.manifests import created, part, row_ids, stable_table, updated
 
 
@@ -74,17 +75,47 @@ def test_versions_that_are_not_recorded_inline_stay_as_they_are() -> None:
     assert bare == part(0).message
 
 
-def test_hidden_columns_are_refused() -> None:
-    spilled = part(0).message
-    spilled.column_row_ids.SetInParent()
-    with pytest.raises(NotSupportedError, match="hidden column"):
-        given_row_ids(spilled)
+def _hidden(fragment: pb_table.DataFragment, field_id: int) -> np.ndarray:
+    """What hidden columns hold: ids from 4 on downwards, all rows created by version 6 and updated by version 7."""
+    if field_id == ROW_ID_ID:
+        return np.arange(4, 4 - fragment.physical_rows, -1).astype(np.uint64)
+    return np.full(fragment.physical_rows, 6 if field_id == CREATED_AT_ID else 7, np.uint64)
+
+
+def _spilled(num_rows: int) -> pb_table.DataFragment:
+    message = part(0, num_rows).message
+    for marker in (message.column_row_ids, message.column_created_at_versions, message.column_last_updated_at_versions):
+        marker.SetInParent()
+    return message
+
+
+def test_rows_move_out_of_fragments_with_hidden_columns() -> None:
+    message = _new(3, 4, 3)
+    assert place_moved_rows(message, [_spilled(3)], first_row_id=20, version=9, hidden=_hidden) == 21
+    assert created(Fragment(message)) == [6, 6, 9]
+    with pytest.raises(NotSupportedError, match=r"fragment 0 .* hidden column \(field -3\)"):
+        place_moved_rows(_new(1, 4), [_spilled(3)], first_row_id=20, version=9)
+
+
+def test_new_fragments_may_keep_their_ids_in_a_hidden_column() -> None:
+    message = part(0, 2).message
+    message.column_row_ids.SetInParent()
+    assert place_moved_rows(message, [_spilled(3)], first_row_id=20, version=9, hidden=_hidden) == 20
+    assert (row_ids(Fragment(message)), created(Fragment(message))) == ([4, 3], [6, 6])
+
+
+def test_versions_in_hidden_columns_are_renewed_inline() -> None:
+    message = _spilled(3)
+    refresh_changed_rows(message, np.array([1], np.uint32), 9, _hidden)
+    assert updated(Fragment(message)) == [7, 9, 7]
+    assert message.WhichOneof("created_at_version_sequence") == "column_created_at_versions"
 
 
 def test_sequences_of_other_lengths_are_damage() -> None:
     data = encode_version_runs(np.array([1, 1, 2], np.uint64))
-    assert decode_version_runs(data, 3, "f").tolist() == [1, 1, 2]
+    assert VersionRuns.parse(data, 3, "f").numbers().tolist() == [1, 1, 2]
+    assert VersionRuns.parse(data, 3, "f").at(np.array([2, 0, 1])).tolist() == [2, 1, 1]
     with pytest.raises(CorruptDataError, match="3 rows, the fragment 4"):
-        decode_version_runs(data, 4, "f")
+        VersionRuns.parse(data, 4, "f")
     with pytest.raises(CorruptDataError, match="cannot be decoded"):
-        decode_version_runs(b"\xff", 4, "f")
+        VersionRuns.parse(b"\xff", 4, "f")

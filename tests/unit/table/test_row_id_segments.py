@@ -1,16 +1,37 @@
 """Segments of row ids: the form chosen, and every form read back."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
 from lance_core.errors import CorruptDataError
 from lance_core.proto import pb_rowids
-from lance_core.table.row_id_segments import decode_segment, encode_segment
+from lance_core.table.row_id_segments import encode_segment, parse_segment
 
 
 def without(stop: int, *, step: int = 0, holes: tuple[int, ...] = ()) -> np.ndarray:
     numbers = np.arange(stop, dtype=np.uint64)
     return numbers[::step] if step else np.delete(numbers, list(holes))
+
+
+def unpacked(segment: pb_rowids.U64Segment) -> list[int]:
+    """All ids of a segment."""
+    ids = parse_segment(segment, "test")
+    return [] if ids is None else ids.at(np.arange(len(ids))).tolist()
+
+
+def check_search(segment: pb_rowids.U64Segment, numbers: np.ndarray) -> None:
+    """Every id is found where it is, and no id between them."""
+    ids = parse_segment(segment, "test")
+    assert ids is not None
+    assert (len(ids), ids.low, ids.high) == (len(numbers), int(numbers.min()), int(numbers.max()))
+    assert ids.find(numbers).tolist() == list(range(len(numbers)))
+    around = np.concatenate([numbers + np.uint64(1), numbers - np.uint64(1)])
+    around = np.setdiff1d(around[(around >= ids.low) & (around <= ids.high)], numbers)
+    assert (ids.find(around) == -1).all()
+    some = np.array([len(numbers) - 1, 0, len(numbers) // 2, 0])
+    assert ids.at(some).tolist() == numbers[some].tolist()
 
 
 @pytest.mark.parametrize(
@@ -30,7 +51,8 @@ def without(stop: int, *, step: int = 0, holes: tuple[int, ...] = ()) -> np.ndar
 def test_the_smallest_form_is_chosen_and_read_back(numbers: np.ndarray, form: str) -> None:
     segment = encode_segment(numbers)
     assert segment.WhichOneof("segment") == form
-    assert decode_segment(segment, "test").tolist() == numbers.tolist()
+    assert unpacked(segment) == numbers.tolist()
+    check_search(segment, numbers)
 
 
 def test_widths_of_arrays() -> None:
@@ -44,12 +66,13 @@ def test_bytes_of_a_range() -> None:
     assert pb_rowids.RowIdSequence(segments=[segment]).SerializeToString() == bytes.fromhex("0a060a04080a1014")
 
 
-def test_bits_are_counted_from_the_lowest() -> None:
+def test_t10_bits_are_counted_from_the_lowest() -> None:
     numbers = np.array([5, 13, 15], np.uint64)
     segment = pb_rowids.U64Segment(
         range_with_bitmap=pb_rowids.U64Segment.RangeWithBitmap(start=5, end=17, bitmap=b"\x01\x05")
     )
-    assert decode_segment(segment, "test").tolist() == numbers.tolist()
+    assert unpacked(segment) == numbers.tolist()
+    check_search(segment, numbers)
 
 
 @pytest.mark.parametrize(
@@ -66,5 +89,92 @@ def test_bits_are_counted_from_the_lowest() -> None:
     ],
 )
 def test_damage(segment: pb_rowids.U64Segment) -> None:
-    with pytest.raises(CorruptDataError):
-        decode_segment(segment, "test")
+    with pytest.raises(CorruptDataError, match="test: "):
+        parse_segment(segment, "test")
+
+
+def array(*numbers: int, width: str = "u64_array") -> pb_rowids.EncodedU64Array:
+    """A list in a form of one's choice, based on the smallest number."""
+    if width == "u64_array":
+        values = np.array(numbers, "<u8").tobytes()
+        return pb_rowids.EncodedU64Array(u64_array=pb_rowids.EncodedU64Array.U64Array(values=values))
+    base = min(numbers, default=0)
+    message = pb_rowids.EncodedU64Array()
+    arm = getattr(message, width)
+    arm.base = base
+    arm.offsets = np.array(
+        [number - base for number in numbers], {"u16_array": "<u2", "u32_array": "<u4"}[width]
+    ).tobytes()
+    return message
+
+
+def holes(start: int, stop: int, array: pb_rowids.EncodedU64Array) -> pb_rowids.U64Segment:
+    """A range with holes."""
+    return pb_rowids.U64Segment(
+        range_with_holes=pb_rowids.U64Segment.RangeWithHoles(start=start, end=stop, holes=array)
+    )
+
+
+@pytest.mark.parametrize("width", ["u16_array", "u32_array", "u64_array"])
+def test_any_width_is_read(width: str) -> None:
+    assert unpacked(pb_rowids.U64Segment(array=array(9, 4, 2**15, width=width))) == [9, 4, 2**15]
+    assert unpacked(pb_rowids.U64Segment(sorted_array=array(4, 9, 2**15, width=width))) == [4, 9, 2**15]
+    assert unpacked(holes(3, 12, array(5, 11, 4, width=width))) == [3, 6, 7, 8, 9, 10]
+    check_search(holes(3, 12, array(5, 11, 4, width=width)), np.array([3, 6, 7, 8, 9, 10], np.uint64))
+
+
+@pytest.mark.parametrize(
+    "segment",
+    [
+        pb_rowids.U64Segment(range=pb_rowids.U64Segment.Range(start=5, end=5)),
+        holes(4, 6, array(4, 5)),
+        holes(4, 4, array()),
+        pb_rowids.U64Segment(range_with_bitmap=pb_rowids.U64Segment.RangeWithBitmap(start=4, end=9, bitmap=b"\0")),
+        pb_rowids.U64Segment(array=pb_rowids.EncodedU64Array()),
+        pb_rowids.U64Segment(sorted_array=array()),
+    ],
+)
+def test_segments_without_ids(segment: pb_rowids.U64Segment) -> None:
+    assert parse_segment(segment, "test") is None
+
+
+@pytest.mark.parametrize(
+    ("segment", "match"),
+    [
+        (pb_rowids.U64Segment(array=array(7, 3, 7)), "has one twice"),
+        (pb_rowids.U64Segment(sorted_array=array(3, 3)), "not ascending, or has one twice"),
+        (pb_rowids.U64Segment(sorted_array=array(5, 3)), "not ascending"),
+        (holes(0, 10, array(4, 4)), "twice"),
+        (holes(4, 10, array(3)), "leave out 3"),
+        (holes(4, 10, array(10)), "leave out 10"),
+        (
+            pb_rowids.U64Segment(
+                array=pb_rowids.EncodedU64Array(
+                    u16_array=pb_rowids.EncodedU64Array.U16Array(base=2**64 - 1, offsets=b"\1\0\0\0")
+                )
+            ),
+            "more than 64 bits",
+        ),
+        (
+            pb_rowids.U64Segment(
+                range_with_bitmap=pb_rowids.U64Segment.RangeWithBitmap(start=0, end=4, bitmap=b"\x0f\x01")
+            ),
+            "16 bits for 4",
+        ),
+    ],
+)
+def test_ids_that_cannot_be(segment: pb_rowids.U64Segment, match: str) -> None:
+    with pytest.raises(CorruptDataError, match=match):
+        parse_segment(segment, "test")
+
+
+def test_a_giant_range_is_counted_and_not_unpacked() -> None:
+    segment = pb_rowids.U64Segment(range=pb_rowids.U64Segment.Range(start=7, end=7 + 2**32))
+    tracemalloc.start()
+    ids = parse_segment(segment, "test")
+    assert ids is not None
+    assert len(ids) == 2**32
+    assert ids.at(np.array([2**31])).tolist() == [7 + 2**31]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2**20

@@ -6,7 +6,7 @@ import pytest
 from lance_core.errors import CorruptDataError
 from lance_core.proto import pb_rowids, pb_table
 from lance_core.table.fragment import Fragment
-from lance_core.table.row_id_segments import decode_segment
+from lance_core.table.row_id_sequence import RowIdSequence
 from lance_core.table.row_ids import carry_row_ids, give_row_ids
 from tests.support.records import fragment
 
@@ -18,8 +18,7 @@ def old(num_rows: int, *, first: int, version: int) -> Fragment:
 
 
 def ids(record: Fragment) -> list[int]:
-    sequence = pb_rowids.RowIdSequence.FromString(record.message.inline_row_ids)
-    return [each for segment in sequence.segments for each in decode_segment(segment, "").tolist()]
+    return RowIdSequence.parse(record.message.inline_row_ids, "").numbers().tolist()
 
 
 def versions(data: bytes) -> list[tuple[int, int, int]]:

@@ -1,11 +1,9 @@
 """Offset and limit over rows that come in pieces."""
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from lance_core.api.filtering.matching import RowCut, gathered
-from lance_core.api.row_columns import RowColumns
 
 
 @pytest.mark.parametrize("offset", [None, 0, 1, 3, 5, 9, 10, 20])
@@ -27,12 +25,3 @@ def test_nothing_is_asked_for_after_the_last_row() -> None:
         raise AssertionError("one piece was enough")
 
     assert [piece.tolist() for piece in gathered(pieces(), RowCut(1, 4))] == [[1, 2, 3, 4]]
-
-
-def test_row_columns() -> None:
-    batch = pa.record_batch({"a": [1, 2]})
-    columns = RowColumns(with_id=True, with_address=True)
-    found = columns.append(batch, 3, np.array([0, 7]))
-    assert found.schema.equals(columns.schema(batch.schema))
-    assert found.to_pydict() == {"a": [1, 2], "_rowid": [3 << 32, (3 << 32) + 7], "_rowaddr": [3 << 32, (3 << 32) + 7]}
-    assert RowColumns().append(batch, 3, np.array([0, 7])) is batch

@@ -1,0 +1,173 @@
+"""DatasetDelta: what changed between two versions.
+
+==========================  ========================================================================================
+question                    answered from
+==========================  ========================================================================================
+rows that were inserted     created after the first version, not after the second
+rows that were updated      created until the first version; last changed after it, and not after the second
+rows that were deleted      ids of the first version that are not in the second
+transactions                those of every version after the first, up to the second
+==========================  ========================================================================================
+
+Inserted and updated rows are read as they are in the version of the handle that was asked: a row that was changed again
+later has its later values, or is missing. Without stable row ids every row counts as created and last changed by
+version 1.
+
+**Source:** ``lance.dataset.DatasetDelta`` of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+
+from lance_core.api.arguments import whole_number
+from lance_core.api.hidden_columns import hidden_columns_of
+from lance_core.api.row_columns import ROW_ID_NAME
+from lance_core.errors import InvalidInputError
+from lance_core.table.deletion_file import read_deletion_offsets
+from lance_core.table.row_ids import live_rows
+from lance_core.table.row_lineage import RowLineage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import numpy.typing as npt
+
+    from lance_core.api.dataset import LanceDataset
+    from lance_core.api.operations import Transaction
+    from lance_core.table.fragment import Fragment
+
+__all__ = ["DatasetDelta"]
+
+_CREATED: Final = "_row_created_at_version"
+_UPDATED: Final = "_row_last_updated_at_version"
+_IDS: Final = pa.schema([pa.field(ROW_ID_NAME, pa.uint64())])
+_BATCH_ROWS: Final = 8192
+
+
+class DatasetDelta:
+    """A view of the differences between two versions; made by :meth:`LanceDataset.delta`.
+
+    Args:
+        dataset: the handle that was asked.
+        begin_version: the first version; what it did is not part of the view.
+        end_version: the second; what it did is.
+    """
+
+    def __init__(self, dataset: LanceDataset, begin_version: int, end_version: int) -> None:
+        """Nothing is read yet."""
+        self._dataset = dataset
+        self._begin = begin_version
+        self._end = end_version
+
+    @classmethod
+    def between(
+        cls,
+        dataset: LanceDataset,
+        compared_against: int | None,
+        begin_version: int | None,
+        end_version: int | None,
+    ) -> DatasetDelta:
+        """The view that the arguments of :meth:`LanceDataset.delta` ask for.
+
+        Raises:
+            InvalidInputError: they do not name two versions, or one of them is negative.
+            InvalidTypeError: a version that is no whole number.
+        """
+        if compared_against is not None:
+            begin_version, end_version = compared_against, dataset.version
+        elif begin_version is None and end_version is None:
+            raise InvalidInputError("delta: give either compared_against, or both begin_version and end_version")
+        if begin_version is None or end_version is None:
+            raise InvalidInputError("delta: begin_version and end_version must both be given")
+        numbers = [
+            whole_number(name, value)
+            for name, value in (("begin_version", begin_version), ("end_version", end_version))
+        ]
+        if min(numbers) < 0:
+            raise InvalidInputError(f"delta: version {min(numbers)} is negative")
+        return cls(dataset, *numbers)
+
+    def list_transactions(self) -> list[Transaction]:
+        """The transactions of the versions after the first up to the second, oldest first.
+
+        Raises:
+            VersionNotFoundError: one of the versions does not exist, or has been cleaned up.
+        """
+        found = (self._dataset.read_transaction(version) for version in range(self._begin + 1, self._end + 1))
+        return [transaction for transaction in found if transaction is not None]
+
+    def get_inserted_rows(self) -> pa.RecordBatchReader:
+        """The rows that were inserted, with their ids and versions, as a stream."""
+        return self._rows(f"{_CREATED} > {self._begin} AND {_CREATED} <= {self._end}")
+
+    def get_updated_rows(self) -> pa.RecordBatchReader:
+        """The rows that were there before and changed, with their ids and versions, as a stream."""
+        return self._rows(f"{_CREATED} <= {self._begin} AND {_UPDATED} > {self._begin} AND {_UPDATED} <= {self._end}")
+
+    def get_deleted_row_ids(self) -> pa.RecordBatchReader:
+        """The ids of rows that were deleted, ascending, as a stream with the single column ``_rowid``.
+
+        Raises:
+            InvalidInputError: the first version is newer than the second, or rows have no stable ids.
+            VersionNotFoundError: one of the versions does not exist.
+            CorruptDataError: row ids or a deletion file are damaged.
+        """
+        if self._begin > self._end:
+            raise InvalidInputError(f"delta: version {self._begin} is newer than version {self._end}")
+        ids = self._deleted_ids()
+        return pa.RecordBatchReader.from_batches(_IDS, _id_batches(ids))
+
+    def _rows(self, condition: str) -> pa.RecordBatchReader:
+        columns = [*self._dataset.lance_schema.names, ROW_ID_NAME, _CREATED, _UPDATED]
+        return self._dataset.scanner(columns=columns, filter=condition).to_reader()
+
+    def _deleted_ids(self) -> npt.NDArray[np.uint64]:
+        """Fragments that are the same in both versions lost no row, and no row went from one of them into another."""
+        if self._begin == 0:
+            return np.empty(0, np.uint64)
+        before, after = self._at(self._begin), self._at(self._end)
+        same = {fragment.id: _rows_key(fragment) for fragment in after.manifest.fragments}
+        changed = [fragment for fragment in before.manifest.fragments if same.get(fragment.id) != _rows_key(fragment)]
+        known = {fragment.id: _rows_key(fragment) for fragment in before.manifest.fragments}
+        new = [fragment for fragment in after.manifest.fragments if known.get(fragment.id) != _rows_key(fragment)]
+        return np.setdiff1d(_live_ids(before, changed), _live_ids(after, new), assume_unique=True)
+
+    def _at(self, version: int) -> LanceDataset:
+        dataset = self._dataset if version == self._dataset.version else self._dataset.checkout_version(version)
+        if not dataset.has_stable_row_ids:
+            raise InvalidInputError(
+                f"delta: ids of deleted rows need stable row ids, which version {version} does not have",
+                version=version,
+            )
+        return dataset
+
+
+def _rows_key(fragment: Fragment) -> tuple[bytes, bytes, tuple[str, ...]]:
+    """Equal for fragments of one id that have the same rows under the same row ids."""
+    message = fragment.message
+    return (
+        message.deletion_file.SerializeToString(deterministic=True),
+        message.inline_row_ids,
+        tuple(file.path for file in message.files),
+    )
+
+
+def _live_ids(dataset: LanceDataset, fragments: Sequence[Fragment]) -> npt.NDArray[np.uint64]:
+    """The ids of all rows that are not deleted, in no order."""
+    hidden = hidden_columns_of(dataset.locator)
+    parts = [
+        RowLineage(fragment.message, hidden)
+        .row_ids()
+        .at(live_rows(fragment, read_deletion_offsets(fragment, dataset.locator)))
+        for fragment in fragments
+    ]
+    return np.concatenate([np.empty(0, np.uint64), *parts])
+
+
+def _id_batches(ids: npt.NDArray[np.uint64]) -> Iterator[pa.RecordBatch]:
+    for start in range(0, len(ids), _BATCH_ROWS):
+        yield pa.record_batch([pa.array(ids[start : start + _BATCH_ROWS], pa.uint64())], schema=_IDS)

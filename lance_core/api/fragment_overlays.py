@@ -1,0 +1,215 @@
+"""FragmentOverlays: newer values of single cells, laid over what the data files of a fragment hold.
+
+A cell is what one column gives for one row: of a struct each member has cells of its own, while a list, a map or a
+packed struct is one cell with all that is in it. Whether a struct is null is no cell; the data files say it.
+
+For each column the overlays are resolved once, newest last, to "which overlay, which of its rows" for every covered
+position. Batches and takes then look up their rows there.
+
+Source: ``lance.table.DataOverlayFile``; scans of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from lance_core.errors import CorruptDataError, NotSupportedError
+from lance_core.schema.extension_types import storage_array
+from lance_core.schema.projection import project_by_ids
+from lance_core.table.data_file import DataFile
+from lance_core.table.overlay_files import coverage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import numpy.typing as npt
+    from pyroaring import BitMap
+
+    from lance_core.file.reader import FileReader
+    from lance_core.schema.field import Field, Schema
+    from lance_core.table.fragment import Fragment
+
+__all__ = ["FragmentOverlays"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Covered:
+    """Where the values of the covered cells of one column are.
+
+    Attributes:
+        positions: covered positions in the fragment, ascending, shape (num_covered,).
+        overlays: which overlay has the value of each.
+        rows: the row of that overlay's file.
+    """
+
+    positions: npt.NDArray[np.uint32]
+    overlays: npt.NDArray[np.int64]
+    rows: npt.NDArray[np.int64]
+
+
+class FragmentOverlays:
+    """The overlays of one fragment.
+
+    Args:
+        fragment: which.
+        open_file: opens a data file that is laid over it.
+    """
+
+    def __init__(self, fragment: Fragment, open_file: Callable[[DataFile], FileReader]) -> None:
+        """Nothing is read yet."""
+        self._overlays = fragment.message.overlays
+        self._num_rows = fragment.physical_rows
+        self._what = f"fragment {fragment.id}"
+        self._open_file = open_file
+        self._covered: dict[frozenset[int], _Covered] = {}
+
+    def __bool__(self) -> bool:
+        """Whether there are any."""
+        return bool(self._overlays)
+
+    def lay_over(self, wanted: Schema, arrays: Sequence[pa.Array], positions: npt.NDArray[np.int64]) -> list[pa.Array]:
+        """Put the newer values in.
+
+        Args:
+            wanted: the projection, with the table's field ids.
+            arrays: one for each of its top-level fields.
+            positions: in the fragment, of each row of the arrays.
+
+        Raises:
+            CorruptDataError: an overlay cannot be interpreted, or has fewer values than cells that it covers.
+            NotSupportedError: an overlay covers a blob, or a part of a list only.
+        """
+        return [
+            self._laid_over(top, (), array, positions, wanted) for top, array in zip(wanted.fields, arrays, strict=True)
+        ]
+
+    def check(self) -> None:
+        """Open every file and compare it with what is covered.
+
+        Raises:
+            NotFoundError: a file is missing.
+            CorruptDataError: a file is damaged, or has too few values.
+        """
+        self._check_order()
+        for overlay in self._overlays:
+            bitmaps = (coverage(overlay, {each}, self._what) for each in overlay.data_file.fields if each >= 0)
+            most = max((len(self._inside(bitmap)) for bitmap in bitmaps if bitmap is not None), default=0)
+            self._check_rows(self._open_file(DataFile.from_proto(overlay.data_file)), most)
+
+    def _laid_over(
+        self, field: Field, path: tuple[int, ...], array: pa.Array, positions: npt.NDArray[np.int64], wanted: Schema
+    ) -> pa.Array:
+        if field.is_struct and not field.is_packed and not field.is_blob:
+            stored = storage_array(array)
+            before = [stored.field(place) for place in range(len(field.children))]
+            after = [
+                self._laid_over(child, (*path, child.id), part, positions, wanted)
+                for child, part in zip(field.children, before, strict=True)
+            ]
+            if all(left is right for left, right in zip(before, after, strict=True)):
+                return array
+            mask = stored.is_null() if stored.null_count else None
+            whole = pa.StructArray.from_arrays(after, fields=list(stored.type), mask=mask)
+            return whole if stored.type == array.type else pa.ExtensionArray.from_storage(array.type, whole)
+        covered = self._resolved(field)
+        places = np.searchsorted(covered.positions, positions)
+        hits = places < len(covered.positions)
+        hits[hits] = covered.positions[places[hits]] == positions[hits]
+        if not hits.any():
+            return array
+        return self._replaced(field, path, array, np.flatnonzero(hits), covered, places[hits], wanted)
+
+    def _replaced(
+        self,
+        field: Field,
+        path: tuple[int, ...],
+        array: pa.Array,
+        hits: npt.NDArray[np.int64],
+        covered: _Covered,
+        places: npt.NDArray[np.int64],
+        wanted: Schema,
+    ) -> pa.Array:
+        """The array with other values at ``hits``, which are those of ``places`` among the covered cells."""
+        order = np.arange(len(array), dtype=np.int64)
+        parts = [storage_array(array)]
+        length = len(array)
+        for overlay in np.unique(covered.overlays[places]).tolist():
+            chosen = covered.overlays[places] == overlay
+            values = self._values(overlay, field, path, covered.rows[places[chosen]], wanted)
+            order[hits[chosen]] = np.arange(length, length + len(values))
+            length += len(values)
+            parts.append(values)
+        replaced = pa.concat_arrays(parts).take(pa.array(order))
+        return replaced if replaced.type == array.type else pa.ExtensionArray.from_storage(array.type, replaced)
+
+    def _values(
+        self, overlay: int, field: Field, path: tuple[int, ...], rows: npt.NDArray[np.int64], wanted: Schema
+    ) -> pa.Array:
+        file = DataFile.from_proto(self._overlays[overlay].data_file)
+        columns = file.columns()
+        leaves = {leaf.id for leaf in field.leaves()}
+        if field.is_blob or not leaves <= columns.keys():
+            raise NotSupportedError(
+                f"{self._what}: overlay {file.path} covers "
+                f"{'a blob' if field.is_blob else 'a part'} of field {field.name!r}; that is not supported",
+                path=file.path,
+                field=field.id,
+            )
+        reader = self._open_file(file)
+        self._check_rows(reader, int(rows.max()) + 1)
+        here = project_by_ids(wanted, leaves)
+        column = reader.take(here.fields, rows, column_indices=columns).column(0)
+        values = storage_array(column.combine_chunks() if column.num_chunks != 1 else column.chunk(0))
+        for _ in path:
+            # Of the struct only this member was read. What is null in it, is null here.
+            [values] = values.flatten()
+        return storage_array(values)
+
+    def _resolved(self, field: Field) -> _Covered:
+        key = frozenset(node.id for node in field.walk())
+        if key not in self._covered:
+            self._covered[key] = self._resolve(key)
+        return self._covered[key]
+
+    def _resolve(self, field_ids: frozenset[int]) -> _Covered:
+        self._check_order()
+        found = [
+            (place, self._inside(covered))
+            for place, overlay in enumerate(self._overlays)
+            if (covered := coverage(overlay, field_ids, self._what)) is not None
+        ]
+        positions = [np.frombuffer(covered.to_array(), np.uint32) for _, covered in found]
+        every = np.concatenate([np.empty(0, np.uint32), *positions])
+        overlays = np.repeat([place for place, _ in found], [len(each) for each in positions]).astype(np.int64)
+        rows = np.concatenate([np.empty(0, np.int64), *(np.arange(len(each)) for each in positions)])
+        order = np.argsort(every, kind="stable")
+        ordered = every[order]
+        # Of equal positions the last is that of the newest overlay.
+        last = order[np.append(ordered[1:] != ordered[:-1], np.ones(min(len(ordered), 1), bool))]
+        return _Covered(every[last], overlays[last], rows[last])
+
+    def _inside(self, covered: BitMap) -> BitMap:
+        """What is covered of the fragment. What lies beyond has the higher ranks, so that those of the rest stay."""
+        # Imported late: hardly any table has overlays.
+        from pyroaring import BitMap
+
+        return covered & BitMap(range(self._num_rows))
+
+    def _check_rows(self, reader: FileReader, needed: int) -> None:
+        if reader.num_rows < needed:
+            raise CorruptDataError(
+                f"{self._what}: overlay {reader.path} has {reader.num_rows} values, it covers at least {needed} rows",
+                path=reader.path,
+                expected=needed,
+                found=reader.num_rows,
+            )
+
+    def _check_order(self) -> None:
+        versions = [overlay.committed_version for overlay in self._overlays]
+        if any(left > right for left, right in pairwise(versions)):
+            raise CorruptDataError(f"{self._what}: its overlays are not listed oldest first: versions {versions[:20]}")

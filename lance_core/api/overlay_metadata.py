@@ -1,0 +1,130 @@
+"""DataOverlayFile: an overlay as users handle it, and its two JSON dialects.
+
+Fragments list the covered rows as ``offsets``; plans and results of compactions carry the serialized bitmaps, as
+``coverage``. Both are read.
+
+Source: JSON of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from lance_core.api.json_document import JsonObject, Reader, byte_string, entries, listed, malformed, nullable, whole
+from lance_core.errors import CorruptDataError, InvalidInputError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from lance_core.api.fragment_metadata import DataFile
+
+__all__ = [
+    "DataOverlayFile",
+    "bitmap_of_offsets",
+    "offsets_of_bitmap",
+    "overlay_reader",
+    "plain_offsets",
+    "with_coverage",
+]
+
+_OFFSET: Final = whole(0, 2**32)
+_VERSION: Final = whole(0, 2**64)
+
+
+@dataclass
+class DataOverlayFile:
+    """Newer values for single cells of a fragment.
+
+    Attributes:
+        data_file: holds a column for each field, with a value for each covered row.
+        offsets: physical positions of the covered rows, for all fields, or a list of them for each field.
+        committed_version: the version that added it; None before.
+    """
+
+    data_file: DataFile
+    offsets: Iterable[int] | list[Iterable[int]]
+    committed_version: int | None = None
+
+
+def plain_offsets(offsets: Iterable[Any]) -> list[Any]:
+    """Rows, or lists of rows, as lists, whatever they are kept in."""
+    listed_offsets = list(offsets)
+    if all(isinstance(each, int) for each in listed_offsets):
+        return listed_offsets
+    return [list(each) for each in listed_offsets]
+
+
+def with_coverage(fragment: dict[str, Any]) -> dict[str, Any]:
+    """The document of a fragment in the dialect of plans, the other one beside it."""
+    for overlay in fragment["overlays"]:
+        offsets = overlay["offsets"]
+        if all(isinstance(each, int) for each in offsets):
+            overlay["coverage"] = {"Shared": list(bitmap_of_offsets(offsets))}
+        else:
+            overlay["coverage"] = {"PerField": [list(bitmap_of_offsets(each)) for each in offsets]}
+    return fragment
+
+
+def bitmap_of_offsets(offsets: Collection[int]) -> bytes:
+    """Rows as a serialized Roaring bitmap.
+
+    Raises:
+        InvalidInputError: a row occurs twice, or is none.
+    """
+    from pyroaring import BitMap
+
+    bitmap = BitMap(_OFFSET(each, "offset") for each in offsets)
+    if len(bitmap) != len(offsets):
+        raise InvalidInputError("an overlay covers an offset twice")
+    return bitmap.serialize()
+
+
+def offsets_of_bitmap(data: bytes) -> list[int]:
+    """The rows of a serialized Roaring bitmap.
+
+    Raises:
+        CorruptDataError: it is none.
+    """
+    # Imported late: hardly any table has overlays.
+    from pyroaring import BitMap
+
+    try:
+        return list(BitMap.deserialize(data))
+    except (ValueError, IndexError, MemoryError) as error:
+        raise CorruptDataError(f"the rows of an overlay are no Roaring bitmap: {error}") from error
+
+
+def overlay_reader(data_file: Reader[DataFile]) -> Reader[DataOverlayFile]:
+    """Reads an overlay that is a part of a fragment.
+
+    Args:
+        data_file: reads the record of its file.
+    """
+
+    def read(document: JsonObject) -> DataOverlayFile:
+        offsets: Any = document.take("offsets", _offsets, None)
+        return DataOverlayFile(
+            data_file=document.take("data_file", data_file),
+            offsets=document.take("coverage", _coverage) if offsets is None else offsets,
+            committed_version=document.take("committed_version", nullable(_VERSION), None),
+        )
+
+    return entries(read)
+
+
+def _offsets(value: Any, where: str) -> Any:
+    if value is None:
+        return None
+    if isinstance(value, list) and any(isinstance(each, list) for each in value):
+        return listed(listed(_OFFSET))(value, where)
+    return listed(_OFFSET)(value, where)
+
+
+def _coverage(value: Any, where: str) -> Any:
+    if isinstance(value, dict) and "Shared" in value:
+        return offsets_of_bitmap(byte_string(value["Shared"], f"{where}.Shared"))
+    if not isinstance(value, dict) or "PerField" not in value:
+        malformed(where, "the coverage of an overlay", value)
+    bitmaps = listed(byte_string)(value["PerField"], f"{where}.PerField")
+    return [offsets_of_bitmap(bitmap) for bitmap in bitmaps]

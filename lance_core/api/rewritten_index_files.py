@@ -1,0 +1,51 @@
+"""The files of indices that a rewrite replaces: looked up where the operation does not list them.
+
+Operations of users have no place for them. A new index without files could answer nothing: it is refused.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lance_core.errors import NotFoundError
+from lance_core.proto import pb_table, pb_transaction
+from lance_core.table.paths import INDICES_DIRECTORY
+from lance_core.transactions.operations.rewrite import Rewrite
+
+if TYPE_CHECKING:
+    from lance_core.table.version_log import VersionLog
+    from lance_core.transactions.transaction import Transaction
+
+__all__ = ["with_index_files"]
+
+
+def with_index_files(log: VersionLog, transaction: Transaction) -> Transaction:
+    """The transaction, with the files of each rewritten index.
+
+    Raises:
+        NotFoundError: an index has no files.
+    """
+    operation = transaction.operation
+    if not isinstance(operation, Rewrite) or not operation.rewritten_indices:
+        return transaction
+    listed = tuple(
+        index if index.new_index_files else _with_files(log, index) for index in operation.rewritten_indices
+    )
+    return replace(transaction, operation=replace(operation, rewritten_indices=listed))
+
+
+def _with_files(
+    log: VersionLog, index: pb_transaction.Transaction.Rewrite.RewrittenIndex
+) -> pb_transaction.Transaction.Rewrite.RewrittenIndex:
+    directory = log.store.join(log.root, INDICES_DIRECTORY, str(uuid.UUID(bytes=index.new_id.uuid)))
+    found = sorted(log.store.list(directory), key=lambda info: info.path)
+    if not found:
+        raise NotFoundError(f"the rewritten index at {directory} has no files", path=directory)
+    result = pb_transaction.Transaction.Rewrite.RewrittenIndex()
+    result.CopyFrom(index)
+    result.new_index_files.extend(
+        pb_table.IndexFile(path=info.path.removeprefix(f"{directory}/"), size_bytes=info.num_bytes) for info in found
+    )
+    return result

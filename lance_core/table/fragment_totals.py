@@ -1,0 +1,116 @@
+"""FragmentTotals: what is true of all fragments of a version together, without looking at each.
+
+A manifest of ten thousand fragments is a message of ten thousand messages with messages inside. Protobuf decodes them
+in a millisecond; making a Python object of each takes ten times as long. What opening a table has to know of all of
+them (format versions, whether the rows were counted, the sums) is therefore read by column: where a message is declared
+to occur once and occurs often, the decoder merges the occurrences, and its repeated fields hold the values of all.
+
+A value of 0 is not on the wire. A column is as long as there are messages, or what it lacks is zeros; where it matters
+whose zeros they are, the messages are looked at after all.
+
+Source: protobuf's rules for messages that occur more than once; ``protos/columns.proto``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self, TypeAlias
+
+from lance_core.proto import pb_columns
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from lance_core.proto import pb_table
+
+__all__ = ["FragmentTotals", "VersionPair"]
+
+VersionPair: TypeAlias = tuple[int, int]
+"""``file_major_version`` and ``file_minor_version`` of a data file."""
+
+
+@dataclass(frozen=True, slots=True)
+class FragmentTotals:
+    """What is true of all fragments of a version together. Everything is computed when it is asked for.
+
+    Attributes:
+        message: the manifest.
+        columns: its fragments, merged.
+        counts: the messages in them, not decoded.
+    """
+
+    message: pb_table.Manifest
+    columns: pb_columns.FragmentColumns
+    counts: pb_columns.FragmentCounts
+
+    @classmethod
+    def of(cls, message: pb_table.Manifest) -> Self:
+        """Decode the fragments once more, by column."""
+        data = message.SerializeToString()
+        columns = pb_columns.ManifestColumns.FromString(data).fragments
+        return cls(message, columns, pb_columns.ManifestCounts.FromString(data).fragments)
+
+    @property
+    def num_fragments(self) -> int:
+        """Fragments."""
+        return len(self.message.fragments)
+
+    @property
+    def num_files(self) -> int:
+        """Data files."""
+        return len(self.counts.files)
+
+    @property
+    def file_bytes(self) -> int:
+        """Recorded sizes of the data files, added up."""
+        return sum(self.columns.files.file_size_bytes)
+
+    @property
+    def num_deletion_files(self) -> int:
+        """Fragments with a deletion file."""
+        return len(self.counts.deletion_files)
+
+    @property
+    def physical_rows(self) -> int:
+        """Rows in the data files, deleted ones included, as far as they were recorded."""
+        return sum(self.columns.physical_rows)
+
+    @property
+    def deleted_rows(self) -> int:
+        """Deleted rows, as far as they were recorded."""
+        return sum(self.columns.deletion_files.num_deleted_rows)
+
+    @property
+    def counts_every_fragment(self) -> bool:
+        """Whether every fragment says how many rows it has."""
+        return _is_full(self.columns.physical_rows, self.num_fragments)
+
+    @property
+    def counts_every_deletion(self) -> bool:
+        """Whether every deletion file says how many rows it lists."""
+        return _is_full(self.columns.deletion_files.num_deleted_rows, self.num_deletion_files)
+
+    @property
+    def num_live_rows(self) -> int | None:
+        """Rows that are not deleted; None when that has to be looked up in the files."""
+        known = self.counts_every_fragment and self.counts_every_deletion
+        return self.physical_rows - self.deleted_rows if known else None
+
+    def version_pairs(self) -> frozenset[VersionPair]:
+        """The version pairs of data files that occur."""
+        majors = _distinct(self.columns.files.file_major_version, self.num_files)
+        minors = _distinct(self.columns.files.file_minor_version, self.num_files)
+        if len(majors) <= 1 and len(minors) <= 1:
+            return frozenset(zip(majors, minors, strict=True))
+        # Which major number goes with which minor one, only the files tell.
+        files = (file for fragment in self.message.fragments for file in fragment.files)
+        return frozenset((file.file_major_version, file.file_minor_version) for file in files)
+
+
+def _is_full(column: Collection[int], num_messages: int) -> bool:
+    return len(column) == num_messages and 0 not in column
+
+
+def _distinct(column: Collection[int], num_messages: int) -> set[int]:
+    """The values of a column, zeros that are not on the wire included."""
+    return {*column, 0} if len(column) < num_messages else set(column)

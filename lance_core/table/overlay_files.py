@@ -1,0 +1,140 @@
+"""Data overlays of a fragment: which cells they cover, and which of them are not needed any more.
+
+::
+
+    offsets covered    1   4   7          physical positions in the fragment, deleted rows included
+    rank               0   1   2    ->    the row of the overlay's own file that holds the value
+
+The bitmap is one for all fields of the file, or one for each. Overlays are listed oldest first, so that of two values
+of one cell the later stands. Offsets beyond the rows of the fragment cover nothing.
+
+When other data files come to hold a field, its entry in older overlays is dead (-2), as it is in older data files; an
+overlay without a living field goes.
+
+The feature is experimental in the reference, which has it only when the environment variable
+``LANCE_ENABLE_UNSTABLE_DATA_OVERLAY_FILES`` is set, whatever to; so it is here.
+
+Source: ``lance.table.DataOverlayFile``; behaviour of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+from lance_core.errors import CorruptDataError
+from lance_core.table.data_file import DEAD_FIELD_ID
+from lance_core.table.fragment_files import with_dead_fields
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from pyroaring import BitMap
+
+    from lance_core.proto import pb_table
+
+__all__ = [
+    "OVERLAYS_VARIABLE",
+    "coverage",
+    "covered_anywhere",
+    "drop_dead_overlays",
+    "overlaid_fields",
+    "overlays_enabled",
+    "retire_overlaid_fields",
+]
+
+OVERLAYS_VARIABLE: Final = "LANCE_ENABLE_UNSTABLE_DATA_OVERLAY_FILES"
+"""The switch; any value, the empty one too, turns the feature on."""
+
+
+def overlays_enabled() -> bool:
+    """Whether tables with overlays may be read and written."""
+    return OVERLAYS_VARIABLE in os.environ
+
+
+def overlaid_fields(overlays: Sequence[pb_table.DataOverlayFile]) -> frozenset[int]:
+    """The fields of which a cell may be covered."""
+    return frozenset(field_id for overlay in overlays for field_id in overlay.data_file.fields if field_id >= 0)
+
+
+def coverage(overlay: pb_table.DataOverlayFile, field_ids: Collection[int], what: str) -> BitMap | None:
+    """The offsets at which an overlay holds values of fields that one column is made of.
+
+    Args:
+        overlay: one overlay.
+        field_ids: the fields.
+        what: names the fragment, for messages.
+
+    Returns:
+        None when the overlay has none of the fields.
+
+    Raises:
+        CorruptDataError: a bitmap is damaged, there is not one for each field, or the fields have different ones.
+    """
+    places = [place for place, field_id in enumerate(overlay.data_file.fields) if field_id in field_ids]
+    if not places:
+        return None
+    if overlay.WhichOneof("coverage") != "field_coverage":
+        return _bitmap(overlay.shared_offset_bitmap, overlay, what)
+    bitmaps = overlay.field_coverage.offset_bitmaps
+    if len(bitmaps) != len(overlay.data_file.fields):
+        raise CorruptDataError(
+            f"{what}: overlay {overlay.data_file.path} has {len(bitmaps)} coverages for "
+            f"{len(overlay.data_file.fields)} fields",
+            path=overlay.data_file.path,
+        )
+    if len({bitmaps[place] for place in places}) > 1:
+        raise CorruptDataError(
+            f"{what}: overlay {overlay.data_file.path} covers fields of one column at different rows",
+            path=overlay.data_file.path,
+        )
+    return _bitmap(bitmaps[places[0]], overlay, what)
+
+
+def covered_anywhere(overlay: pb_table.DataOverlayFile, what: str) -> BitMap:
+    """The offsets that an overlay covers in any field. Raises what :func:`coverage` raises."""
+    # Imported late: hardly any table has overlays.
+    from pyroaring import BitMap
+
+    found = [coverage(overlay, {field_id}, what) for field_id in overlay.data_file.fields if field_id >= 0]
+    return BitMap.union(BitMap(), *(each for each in found if each is not None))
+
+
+def retire_overlaid_fields(fragment: pb_table.DataFragment, field_ids: Collection[int]) -> None:
+    """Mark fields as dead in the overlays of a fragment, in place: its data files hold newer values of them."""
+    for overlay in fragment.overlays:
+        if not set(field_ids).isdisjoint(overlay.data_file.fields):
+            overlay.data_file.CopyFrom(with_dead_fields(overlay.data_file, field_ids))
+    drop_dead_overlays(fragment)
+
+
+def drop_dead_overlays(fragment: pb_table.DataFragment, field_ids: Collection[int] | None = None) -> None:
+    """Drop the overlays that hold no field any more, in place.
+
+    Args:
+        fragment: changed.
+        field_ids: every field of the schema; None to drop only overlays whose every field is dead.
+    """
+    kept = [
+        overlay
+        for overlay in fragment.overlays
+        if any(
+            field_id != DEAD_FIELD_ID and (field_ids is None or field_id in field_ids)
+            for field_id in overlay.data_file.fields
+        )
+    ]
+    if len(kept) != len(fragment.overlays):
+        del fragment.overlays[:]
+        fragment.overlays.extend(kept)
+
+
+def _bitmap(data: bytes, overlay: pb_table.DataOverlayFile, what: str) -> BitMap:
+    from pyroaring import BitMap
+
+    try:
+        return BitMap.deserialize(data)
+    except (ValueError, IndexError, MemoryError) as error:
+        raise CorruptDataError(
+            f"{what}: the coverage of overlay {overlay.data_file.path} cannot be read: {error}",
+            path=overlay.data_file.path,
+        ) from error

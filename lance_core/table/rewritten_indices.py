@@ -1,0 +1,115 @@
+"""What a rewrite of fragments does to the indices whose row addresses were rewritten along with them.
+
+Such an index is replaced by one under a new id that answers for the new fragments instead of the old ones. The rest of
+its entry stays: name, fields, the version it was built on, its kind. Its files are new, in the table's own root.
+
+An index that is not named stays as it is: the old fragments vanish from what it answers for, the new ones are scanned.
+An index that is named and gone was dropped or rewritten by somebody else; it is passed over.
+
+Source: ``lance.table.Transaction.Rewrite.rewritten_indices``; behaviour of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+from lance_core.errors import InvalidInputError
+from lance_core.proto import pb_table
+from lance_core.table.index_metadata import read_fragment_bitmap
+from lance_core.table.index_rules import decode_index_section
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from pyroaring import BitMap
+
+    from lance_core.proto import pb_transaction
+
+__all__ = ["with_rewritten_indices"]
+
+_UUID_BYTES = 16
+
+
+def with_rewritten_indices(
+    section: bytes | None,
+    rewritten: Collection[pb_transaction.Transaction.Rewrite.RewrittenIndex],
+    groups: Sequence[tuple[Collection[int], Collection[int]]],
+) -> bytes | None:
+    """Replace indices.
+
+    Args:
+        section: serialized ``IndexSection``; None for "no index".
+        rewritten: what takes whose place.
+        groups: ids of old and new fragments; 0 among the new ones for an id that is not given yet.
+
+    Returns:
+        The new section; the argument where nothing changes.
+
+    Raises:
+        InvalidInputError: an index is rewritten twice, an id is malformed or taken, an index answers for a part of a
+            group only, or for a fragment that has no id yet.
+        CorruptDataError: the section, or a bitmap in it, cannot be decoded.
+    """
+    replacements = {each.old_id.uuid: each for each in rewritten}
+    if len(replacements) != len(rewritten):
+        raise InvalidInputError("a rewrite replaces an index twice")
+    for each in rewritten:
+        if len(each.old_id.uuid) != _UUID_BYTES or len(each.new_id.uuid) != _UUID_BYTES:
+            raise InvalidInputError("a rewrite replaces an index whose id is no UUID, or by one")
+    indices = decode_index_section(section)
+    kept = {index.uuid.uuid for index in indices} - replacements.keys()
+    changed = False
+    for index in indices:
+        replacement = replacements.get(index.uuid.uuid)
+        if replacement is None:
+            continue
+        if replacement.new_id.uuid in kept:
+            raise InvalidInputError(
+                f"index {index.name!r} would be rewritten as {uuid.UUID(bytes=replacement.new_id.uuid)}, which is "
+                "another index",
+                index=index.name,
+            )
+        kept.add(replacement.new_id.uuid)
+        _replace(index, replacement, groups)
+        changed = True
+    return pb_table.IndexSection(indices=indices).SerializeToString() if changed else section
+
+
+def _replace(
+    index: pb_table.IndexMetadata,
+    replacement: pb_transaction.Transaction.Rewrite.RewrittenIndex,
+    groups: Sequence[tuple[Collection[int], Collection[int]]],
+) -> None:
+    # Imported late: few rewrites replace indices.
+    from pyroaring import BitMap
+
+    bitmap = read_fragment_bitmap(index)
+    if bitmap is None:
+        raise InvalidInputError(f"index {index.name!r} does not record its fragments; build it anew", index=index.name)
+    for old_ids, new_ids in groups:
+        bitmap = _moved(bitmap, index.name, old_ids, new_ids)
+    index.uuid.CopyFrom(replacement.new_id)
+    index.fragment_bitmap = BitMap(bitmap.to_array(), optimize=False).serialize()
+    index.ClearField("base_id")
+    del index.files[:]
+    index.files.extend(replacement.new_index_files)
+
+
+def _moved(bitmap: BitMap, name: str, old_ids: Collection[int], new_ids: Collection[int]) -> BitMap:
+    from pyroaring import BitMap
+
+    covered = [fragment_id for fragment_id in old_ids if fragment_id in bitmap]
+    if not covered:
+        return bitmap
+    if len(covered) != len(old_ids):
+        outside = next(fragment_id for fragment_id in old_ids if fragment_id not in bitmap)
+        raise InvalidInputError(
+            f"index {name!r} answers for fragment {covered[0]} and not for {outside}, which are rewritten together",
+            index=name,
+        )
+    if 0 in new_ids:
+        raise InvalidInputError(
+            f"index {name!r} was rewritten for a new fragment that has no id yet; reserve ids first", index=name
+        )
+    return (bitmap - BitMap(old_ids)) | BitMap(new_ids)

@@ -1,0 +1,134 @@
+"""RowIdIndex: where the row of a stable id stands.
+
+An id may stand in several fragments: an update leaves the old row where it was, deleted, and puts the new one elsewhere
+under the same id. At most one of them is alive; that is the one that is found::
+
+    ids wanted -> segments whose bounds they lie in -> positions there -> without deleted rows
+
+Segments are searched as they are stored (:mod:`~lance_core.table.row_id_sets`), so that an index costs about as much
+memory as the manifest. Deletion files are read only for fragments in which something was found, and not kept.
+
+**Source:** behaviour of ``_take_rows`` of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from lance_core.errors import CorruptDataError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import numpy.typing as npt
+
+    from lance_core.table.fragment import Fragment
+    from lance_core.table.row_id_sequence import RowIdSequence
+    from lance_core.table.row_id_sets import RowIdSet
+
+__all__ = ["RowIdIndex", "RowPlaces"]
+
+_Numbers: TypeAlias = "npt.NDArray[np.uint64]"
+_Positions: TypeAlias = "npt.NDArray[np.int64]"
+
+
+@dataclass(frozen=True, slots=True)
+class RowPlaces:
+    """Where rows stand; one entry per id asked for.
+
+    Attributes:
+        owners: which of the fragments; -1 for an id without a row.
+        positions: physical positions there.
+    """
+
+    owners: _Positions
+    positions: _Positions
+
+    @property
+    def is_found(self) -> npt.NDArray[np.bool_]:
+        """Which ids have a row."""
+        return self.owners >= 0
+
+
+class RowIdIndex:
+    """The stable row ids of one version.
+
+    Args:
+        fragments: of the version.
+        sequence_of: the row ids of a fragment.
+
+    Raises:
+        CorruptDataError: a sequence is damaged.
+    """
+
+    def __init__(self, fragments: Sequence[Fragment], sequence_of: Callable[[Fragment], RowIdSequence]) -> None:
+        """Collect the segments."""
+        self._fragments = fragments
+        self._sets: list[RowIdSet] = []
+        owners: list[int] = []
+        starts: list[int] = []
+        for owner, fragment in enumerate(fragments):
+            sequence = sequence_of(fragment)
+            self._sets += sequence.sets
+            owners += [owner] * len(sequence.sets)
+            starts += [0, *sequence.stops[:-1].tolist()] if sequence.sets else []
+        self._owners = np.array(owners, np.int64)
+        self._starts = np.array(starts, np.int64)
+        self._lows = np.array([each.low for each in self._sets], np.uint64)
+        self._highs = np.array([each.high for each in self._sets], np.uint64)
+
+    def find(self, ids: _Numbers, deleted_of: Callable[[Fragment], npt.NDArray[np.uint32]]) -> RowPlaces:
+        """Where the rows of some ids stand.
+
+        Args:
+            ids: in any order, repetition allowed.
+            deleted_of: the deleted positions of a fragment, sorted.
+
+        Raises:
+            CorruptDataError: two rows that are not deleted have the same id.
+        """
+        wanted, inverse = np.unique(ids, return_inverse=True)
+        owners = np.full(len(wanted), -1, np.int64)
+        positions = np.full(len(wanted), -1, np.int64)
+        first = np.searchsorted(wanted, self._lows)
+        last = np.searchsorted(wanted, self._highs, side="right")
+        hit = np.flatnonzero(first < last)
+        for group in np.split(hit, np.flatnonzero(np.diff(self._owners[hit])) + 1):
+            if len(group):
+                self._find_in(group, wanted, first, last, deleted_of, owners, positions)
+        return RowPlaces(owners[inverse], positions[inverse])
+
+    def _find_in(
+        self,
+        group: _Positions,
+        wanted: _Numbers,
+        first: _Positions,
+        last: _Positions,
+        deleted_of: Callable[[Fragment], npt.NDArray[np.uint32]],
+        owners: _Positions,
+        positions: _Positions,
+    ) -> None:
+        """Note what segments of one fragment hold."""
+        owner = int(self._owners[group[0]])
+        fragment = self._fragments[owner]
+        deleted: npt.NDArray[np.uint32] | None = None
+        for number in group.tolist():
+            start, stop = int(first[number]), int(last[number])
+            found = self._sets[number].find(wanted[start:stop])
+            places = start + np.flatnonzero(found >= 0)
+            rows = found[found >= 0] + self._starts[number]
+            if len(rows) and fragment.deletion_file is not None:
+                deleted = deleted_of(fragment) if deleted is None else deleted
+                is_live = ~np.isin(rows, deleted)
+                places, rows = places[is_live], rows[is_live]
+            repeated = places[owners[places] >= 0]
+            if len(repeated):
+                other = self._fragments[int(owners[repeated[0]])].id
+                raise CorruptDataError(
+                    f"row id {int(wanted[repeated[0]])} belongs to a row of fragment {other} and to one of fragment "
+                    f"{fragment.id}"
+                )
+            owners[places], positions[places] = owner, rows

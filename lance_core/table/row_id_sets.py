@@ -1,0 +1,220 @@
+"""What the five forms of a segment have in common: numbers at positions, and positions of numbers.
+
+Neither question unpacks the whole. What is looked up costs memory for the numbers asked for, besides:
+
+=================  =====================================================
+form               kept with it
+=================  =====================================================
+range              nothing
+range_with_holes   16 bytes for each hole
+range_with_bitmap  the bitmap as it is stored, 4 bytes for each 8 slots
+sorted_array       the numbers as they are stored
+array              the same, and from the first search on 4 bytes each
+=================  =====================================================
+
+``find`` expects numbers between ``low`` and ``high`` and answers -1 for those that are not there.
+
+**Source:** ``lance.table.U64Segment``; bitmaps count from the least significant bit, as pylance 14.0.2 writes them.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from lance_core.table.encoded_numbers import PackedNumbers
+
+__all__ = ["ListedIds", "MaskedIds", "PlainRange", "RangeWithHoles", "RowIdSet", "SortedIds"]
+
+_Numbers: TypeAlias = "npt.NDArray[np.uint64]"
+_Positions: TypeAlias = "npt.NDArray[np.int64]"
+
+_BITS: Final = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little")
+"""Bit i of each byte, shape (256, 8)."""
+
+_ONES_BEFORE: Final = np.cumsum(_BITS, axis=1, dtype=np.int64) - _BITS
+"""How many bits are set below bit i, shape (256, 8)."""
+
+_NTH_ONE: Final = np.argsort(1 - _BITS, axis=1, kind="stable").astype(np.int64)
+"""Which bit is the n-th that is set, shape (256, 8)."""
+
+_NUM_ONES: Final = _BITS.sum(axis=1, dtype=np.uint32)
+
+
+class RowIdSet(Protocol):
+    """Row ids in the order of rows; at least one."""
+
+    @property
+    def low(self) -> int:
+        """The smallest id."""
+        ...
+
+    @property
+    def high(self) -> int:
+        """The largest id."""
+        ...
+
+    def __len__(self) -> int:
+        """How many ids."""
+        ...
+
+    def at(self, positions: _Positions) -> _Numbers:
+        """The ids at some positions, in any order; fresh."""
+        ...
+
+    def find(self, ids: _Numbers) -> _Positions:
+        """The position of each id; -1 where there is none."""
+        ...
+
+
+class PlainRange:
+    """Ids ``[start, stop)``."""
+
+    def __init__(self, start: int, stop: int) -> None:
+        """At least one id."""
+        self.low, self.high = start, stop - 1
+
+    def __len__(self) -> int:
+        """How many ids."""
+        return self.high + 1 - self.low
+
+    def at(self, positions: _Positions) -> _Numbers:
+        """The ids at some positions."""
+        return positions.astype(np.uint64) + np.uint64(self.low)
+
+    def find(self, ids: _Numbers) -> _Positions:
+        """The positions of some ids."""
+        return (ids - np.uint64(self.low)).astype(np.int64)
+
+
+class RangeWithHoles:
+    """Ids ``[start, stop)`` without some."""
+
+    def __init__(self, start: int, stop: int, holes: _Numbers) -> None:
+        """At least one id; holes are ascending, inside the range, and at least one."""
+        self._start, self._stop = start, stop
+        self._holes = (holes - np.uint64(start)).astype(np.int64)
+        self._ids_before = self._holes - np.arange(len(holes), dtype=np.int64)
+
+    @property
+    def low(self) -> int:
+        """The smallest id."""
+        return self._start + int(self._slots(np.zeros(1, np.int64))[0])
+
+    @property
+    def high(self) -> int:
+        """The largest id."""
+        return self._start + int(self._slots(np.array([len(self) - 1], np.int64))[0])
+
+    def __len__(self) -> int:
+        """How many ids."""
+        return self._stop - self._start - len(self._holes)
+
+    def at(self, positions: _Positions) -> _Numbers:
+        """The ids at some positions."""
+        return self._slots(positions).astype(np.uint64) + np.uint64(self._start)
+
+    def find(self, ids: _Numbers) -> _Positions:
+        """The positions of some ids."""
+        slots = (ids - np.uint64(self._start)).astype(np.int64)
+        holes_before = np.searchsorted(self._holes, slots)
+        is_hole = np.searchsorted(self._holes, slots, side="right") > holes_before
+        return np.where(is_hole, -1, slots - holes_before)
+
+    def _slots(self, positions: _Positions) -> _Positions:
+        before: _Positions = np.searchsorted(self._ids_before, positions, side="right")
+        return positions + before
+
+
+class MaskedIds:
+    """Ids ``start + i`` where bit i is set."""
+
+    def __init__(self, start: int, bitmap: npt.NDArray[np.uint8]) -> None:
+        """At least one bit is set."""
+        self._start, self._bitmap = start, bitmap
+        self._stops = np.cumsum(_NUM_ONES[bitmap], dtype=np.uint32)
+
+    @property
+    def low(self) -> int:
+        """The smallest id."""
+        return int(self.at(np.zeros(1, np.int64))[0])
+
+    @property
+    def high(self) -> int:
+        """The largest id."""
+        return int(self.at(np.array([len(self) - 1], np.int64))[0])
+
+    def __len__(self) -> int:
+        """How many ids."""
+        return int(self._stops[-1])
+
+    def at(self, positions: _Positions) -> _Numbers:
+        """The ids at some positions."""
+        places = np.searchsorted(self._stops, positions, side="right")
+        octets = self._bitmap[places]
+        within = positions - (self._stops[places] - _NUM_ONES[octets])
+        slots: _Positions = places * 8 + _NTH_ONE[octets, within]
+        return slots.astype(np.uint64) + np.uint64(self._start)
+
+    def find(self, ids: _Numbers) -> _Positions:
+        """The positions of some ids."""
+        slots = (ids - np.uint64(self._start)).astype(np.int64)
+        places, bits = slots >> 3, slots & 7
+        octets = self._bitmap[places]
+        before = self._stops[places] - _NUM_ONES[octets]
+        return np.where(_BITS[octets, bits] != 0, before + _ONES_BEFORE[octets, bits], -1)
+
+
+class SortedIds:
+    """Ascending ids."""
+
+    def __init__(self, ids: PackedNumbers) -> None:
+        """At least one id."""
+        self._ids = ids
+        self.low, self.high = ids.low, ids.high
+
+    def __len__(self) -> int:
+        """How many ids."""
+        return len(self._ids)
+
+    def at(self, positions: _Positions) -> _Numbers:
+        """The ids at some positions."""
+        return self._ids.at(positions)
+
+    def find(self, ids: _Numbers) -> _Positions:
+        """The positions of some ids."""
+        wanted = self._ids.offsets_of(ids)
+        places = np.searchsorted(self._ids.offsets, wanted)
+        return np.where(self._ids.offsets[places] == wanted, places, -1)
+
+
+class ListedIds:
+    """Ids in any order."""
+
+    def __init__(self, ids: PackedNumbers) -> None:
+        """At least one id."""
+        self._ids = ids
+        self.low, self.high = ids.low, ids.high
+
+    def __len__(self) -> int:
+        """How many ids."""
+        return len(self._ids)
+
+    def at(self, positions: _Positions) -> _Numbers:
+        """The ids at some positions."""
+        return self._ids.at(positions)
+
+    def find(self, ids: _Numbers) -> _Positions:
+        """The positions of some ids."""
+        wanted = self._ids.offsets_of(ids)
+        places = self._order[np.searchsorted(self._ids.offsets, wanted, sorter=self._order)]
+        return np.where(self._ids.offsets[places] == wanted, places, -1)
+
+    @cached_property
+    def _order(self) -> npt.NDArray[np.uint32]:
+        return np.argsort(self._ids.offsets, kind="stable").astype(np.uint32)

@@ -1,0 +1,181 @@
+"""RowLineage: the ids of a fragment's rows, and the versions that created and last changed them.
+
+Each of the three is kept in one of three ways::
+
+    not at all       ids are addresses; rows were created by version 1, and last changed when they were created
+    inline           in the manifest, as a sequence
+    hidden column    in a data file of the fragment, as a column of 64-bit numbers, one for each physical row
+
+=======================  ================  ==================================  ==========
+what                     hidden field id   hidden column                       marker
+=======================  ================  ==================================  ==========
+row ids                  -3                ``_rowid``                          12
+created at version       -4                ``_row_created_at_version``         14
+last updated at version  -5                ``_row_last_updated_at_version``    13
+=======================  ================  ==================================  ==========
+
+Reading a hidden column needs data files, of which this room knows nothing; whoever asks brings along how to read one.
+
+**Source:** ``lance.table.DataFragment``; tables with ``lance.row_lineage.spill`` of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import numpy as np
+
+from lance_core.errors import NotSupportedError
+from lance_core.proto import pb_table
+from lance_core.table.row_id_sequence import RowIdSequence
+from lance_core.table.version_runs import VersionRuns
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+__all__ = [
+    "CREATED_AT_ID",
+    "FIRST_VERSION",
+    "LINEAGE_FIELD_IDS",
+    "ROW_ID_ID",
+    "UPDATED_AT_ID",
+    "HiddenColumns",
+    "RowLineage",
+    "no_hidden_columns",
+]
+
+ROW_ID_ID: Final = -3
+CREATED_AT_ID: Final = -4
+UPDATED_AT_ID: Final = -5
+LINEAGE_FIELD_IDS: Final = frozenset({ROW_ID_ID, CREATED_AT_ID, UPDATED_AT_ID})
+"""Field ids of the hidden columns."""
+
+FIRST_VERSION: Final = 1
+"""Stands for a creation that was not recorded."""
+
+_ARMS: Final = {
+    ROW_ID_ID: ("row_id_sequence", "inline_row_ids"),
+    CREATED_AT_ID: ("created_at_version_sequence", "inline_created_at_versions"),
+    UPDATED_AT_ID: ("last_updated_at_version_sequence", "inline_last_updated_at_versions"),
+}
+_ADDRESS_SHIFT: Final = np.uint64(32)
+
+_Numbers: TypeAlias = "npt.NDArray[np.uint64]"
+_Positions: TypeAlias = "npt.NDArray[np.int64]"
+
+HiddenColumns: TypeAlias = Callable[[pb_table.DataFragment, int], "npt.NDArray[np.uint64]"]
+"""Reads the hidden column of a fragment that has a field id: one number for each physical row."""
+
+
+def no_hidden_columns(fragment: pb_table.DataFragment, field_id: int) -> _Numbers:
+    """Refuse to read a hidden column.
+
+    Raises:
+        NotSupportedError: always.
+    """
+    raise NotSupportedError(
+        f"fragment {fragment.id} keeps its row lineage in a hidden column (field {field_id}), which cannot be read here"
+    )
+
+
+class RowLineage:
+    """Ids and versions of the rows of one fragment; parsed when first asked for.
+
+    Args:
+        fragment: of a manifest or a transaction.
+        hidden: reads hidden columns.
+    """
+
+    def __init__(self, fragment: pb_table.DataFragment, hidden: HiddenColumns = no_hidden_columns) -> None:
+        """Nothing is parsed yet."""
+        self._fragment = fragment
+        self._hidden = hidden
+        self._what = f"row lineage of fragment {fragment.id}"
+        self._ids: RowIdSequence | None = None
+        self._versions: dict[int, VersionRuns | _HiddenVersions] = {}
+
+    @property
+    def has_row_ids(self) -> bool:
+        """Whether rows have ids that are not their addresses."""
+        return self._fragment.WhichOneof("row_id_sequence") is not None
+
+    def is_hidden(self, field_id: int) -> bool:
+        """Whether the ids or versions of that field id are kept in a hidden column."""
+        oneof, inline = _ARMS[field_id]
+        return self._fragment.WhichOneof(oneof) not in (None, inline)
+
+    def given_row_ids(self) -> RowIdSequence:
+        """The row ids that the fragment carries, however many; none when it carries none.
+
+        Raises:
+            CorruptDataError: they are damaged.
+        """
+        if self._ids is None:
+            if self.is_hidden(ROW_ID_ID):
+                self._ids = RowIdSequence.of(self._hidden(self._fragment, ROW_ID_ID), self._what)
+            else:
+                self._ids = RowIdSequence.parse(self._fragment.inline_row_ids, self._what)
+        return self._ids
+
+    def row_ids(self) -> RowIdSequence:
+        """The stable ids of all rows.
+
+        Raises:
+            CorruptDataError: they are damaged, or there is another number of them.
+        """
+        return self.given_row_ids().require(self._fragment.physical_rows, self._what)
+
+    def ids_at(self, positions: _Positions) -> _Numbers:
+        """The ids of some rows: the stable ones, else their addresses."""
+        return self.row_ids().at(positions) if self.has_row_ids else self.addresses_at(positions)
+
+    def addresses_at(self, positions: _Positions) -> _Numbers:
+        """The addresses of some rows."""
+        return (np.uint64(self._fragment.id) << _ADDRESS_SHIFT) | positions.astype(np.uint64)
+
+    def created_at(self, positions: _Positions) -> _Numbers:
+        """The versions that created some rows."""
+        return self._runs(CREATED_AT_ID).at(positions)
+
+    def updated_at(self, positions: _Positions) -> _Numbers:
+        """The versions that last changed some rows."""
+        recorded = self._fragment.WhichOneof("last_updated_at_version_sequence") is not None
+        return self._runs(UPDATED_AT_ID if recorded else CREATED_AT_ID).at(positions)
+
+    def check(self) -> None:
+        """Parse all that is kept inline.
+
+        Raises:
+            CorruptDataError: it is damaged.
+        """
+        if self.has_row_ids and not self.is_hidden(ROW_ID_ID):
+            self.row_ids()
+        for field_id in (CREATED_AT_ID, UPDATED_AT_ID):
+            if not self.is_hidden(field_id):
+                self._runs(field_id)
+
+    def _runs(self, field_id: int) -> VersionRuns | _HiddenVersions:
+        found = self._versions.get(field_id)
+        if found is None:
+            found = self._versions[field_id] = self._parse_runs(field_id)
+        return found
+
+    def _parse_runs(self, field_id: int) -> VersionRuns | _HiddenVersions:
+        oneof, inline = _ARMS[field_id]
+        num_rows = self._fragment.physical_rows
+        if self._fragment.WhichOneof(oneof) is None:
+            return VersionRuns.constant(FIRST_VERSION, num_rows)
+        if self.is_hidden(field_id):
+            return _HiddenVersions(self._hidden(self._fragment, field_id))
+        return VersionRuns.parse(getattr(self._fragment, inline), num_rows, self._what)
+
+
+class _HiddenVersions:
+    """Versions that were read from a hidden column."""
+
+    def __init__(self, versions: _Numbers) -> None:
+        self._versions = versions
+
+    def at(self, positions: _Positions) -> _Numbers:
+        return self._versions[positions]

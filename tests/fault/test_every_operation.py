@@ -1,0 +1,102 @@
+"""Every request that any operation sends to S3 or DynamoDB fails once, in every way.
+
+A dry run shows the requests, and what the table shows before and after. Then, for each of them, the operation runs on
+a fresh table behind a proxy that fails that request. What succeeded is there once, what failed is not, and what cannot
+be known is said to be unknown. The next writer goes on in any case, and nobody waits longer than the timeouts say.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+
+from lance_core.transactions.registry import EXECUTABLE
+from tests.support.fault_proxy import Fault
+from tests.support.store_bench import StoreBench, store_bench
+from tests.support.store_operations import OPERATIONS
+
+FAULTS = tuple(Fault)
+EXTERNAL = [name for name, operation in OPERATIONS.items() if operation.on_external_stores]
+ARMS = {
+    "append": "append",
+    "overwrite": "overwrite",
+    "delete": "delete",
+    "update": "update",
+    "merge": "merge",
+    "project": "project",
+    "create_index": "create index",
+    "rewrite": "rewrite",
+    "restore": "restore",
+    "reserve_fragments": "reserve",
+    "update_config": "config",
+    "update_bases": "bases",
+    "data_replacement": "data replacement",
+    "data_overlay": "data overlay",
+    "update_mem_wal_state": "mem wal",
+    "clone": "shallow clone",
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def overlays() -> Iterator[None]:
+    """Overlays are written on request only."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LANCE_ENABLE_UNSTABLE_DATA_OVERLAY_FILES", "1")
+        yield
+
+
+@pytest.fixture(scope="module")
+def bucket() -> Iterator[StoreBench]:
+    with store_bench() as bench:
+        yield bench
+
+
+@pytest.fixture(scope="module")
+def dynamodb() -> Iterator[StoreBench]:
+    with store_bench(external=True) as bench:
+        yield bench
+
+
+def test_every_operation_is_driven() -> None:
+    assert set(ARMS) == set(EXECUTABLE)
+    assert set(ARMS.values()) <= set(OPERATIONS)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_a_lost_answer_at_the_last_change(bucket: StoreBench, operation: str) -> None:
+    """The request that makes the version, or the last that changes anything."""
+    _, _, requests = bucket.ends(operation)
+    changing = [each for each in requests if each.method in ("PUT", "DELETE", "POST")]
+    decisive = [each for each in changing if each.makes_version] or changing
+    bucket.fail(operation, decisive[-1].index, Fault.RESET)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_each_request_fails_in_some_way(bucket: StoreBench, operation: str) -> None:
+    """The faults take turns."""
+    offset = list(OPERATIONS).index(operation)
+    for request in bucket.ends(operation)[2]:
+        bucket.fail(operation, request.index, FAULTS[(request.index + offset) % len(FAULTS)])
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.value)
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_each_request_fails_in_each_way(bucket: StoreBench, operation: str, fault: Fault) -> None:
+    for request in bucket.ends(operation)[2]:
+        bucket.fail(operation, request.index, fault)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("operation", ["append", "delete", "branch create"])
+def test_each_request_to_dynamodb_fails_in_some_way(dynamodb: StoreBench, operation: str) -> None:
+    for request in dynamodb.ends(operation)[2]:
+        dynamodb.fail(operation, request.index, FAULTS[request.index % len(FAULTS)])
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.value)
+@pytest.mark.parametrize("operation", EXTERNAL)
+def test_each_request_to_dynamodb_fails_in_each_way(dynamodb: StoreBench, operation: str, fault: Fault) -> None:
+    for request in dynamodb.ends(operation)[2]:
+        dynamodb.fail(operation, request.index, fault)

@@ -1,0 +1,161 @@
+"""A rewrite that brings rewritten indices along: planned by the reference, committed by us."""
+
+import shutil
+import uuid
+from dataclasses import replace
+from pathlib import Path
+
+import lance
+import pyarrow as pa
+import pytest
+
+import lance_core
+from lance_core import LanceOperation
+from lance_core.errors import InvalidInputError, NotFoundError
+from lance_core.proto import pb_table
+from lance_core.table.index_rules import decode_index_section
+
+INDICES = {"a": "BTREE", "c": "BITMAP", "s": "INVERTED"}
+
+
+def _rows(start: int, stop: int) -> pa.Table:
+    numbers = range(start, stop)
+    return pa.table({"a": list(numbers), "c": [n % 7 for n in numbers], "s": [f"w{n % 5} common" for n in numbers]})
+
+
+@pytest.fixture(params=["addresses", "stable"])
+def uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    uri = str(tmp_path / "t")
+    dataset = lance.write_dataset(
+        _rows(0, 60), uri, max_rows_per_file=20, enable_stable_row_ids=request.param == "stable"
+    )
+    for column, kind in INDICES.items():
+        dataset.create_scalar_index(column, kind)
+    lance.dataset(uri).delete("a % 10 = 3")
+    return uri
+
+
+def _planned(uri: str) -> LanceOperation.Rewrite:
+    """What the reference commits to compact the table; nothing but its files is left behind."""
+    twin = f"{uri}-twin"
+    shutil.copytree(uri, twin)
+    lance.dataset(twin).optimize.compact_files()
+    ours = lance_core.dataset(twin)
+    for directory in ("data", "_indices"):
+        shutil.copytree(f"{twin}/{directory}", f"{uri}/{directory}", dirs_exist_ok=True)
+    return ours.read_transaction(ours.version).operation
+
+
+def _indices(uri: str) -> list[pb_table.IndexMetadata]:
+    return decode_index_section(lance_core.dataset(uri).manifest.index_section)
+
+
+def _check(uri: str) -> None:
+    dataset = lance.dataset(uri)
+    dataset.validate()
+    rows = dataset.to_table(columns=["a", "c", "s"]).to_pylist()
+
+    def found(**query: object) -> list[int]:
+        return sorted(dataset.to_table(columns=["a"], **query)["a"].to_pylist())
+
+    for number in range(70):
+        assert found(filter=f"a = {number}") == [row["a"] for row in rows if row["a"] == number]
+    for number in range(7):
+        assert found(filter=f"c = {number}") == sorted(row["a"] for row in rows if row["c"] == number)
+    for number in range(5):
+        wanted = sorted(row["a"] for row in rows if row["s"].startswith(f"w{number} "))
+        assert found(full_text_query=f"w{number}") == wanted
+
+
+def test_the_entries_become_what_the_reference_makes_of_them(uri: str) -> None:
+    operation = _planned(uri)
+    before = {index.name: index for index in _indices(uri)}
+    read_version = lance_core.dataset(uri).version
+    lance_core.LanceDataset.commit(uri, operation, read_version=read_version)
+    theirs = {index.uuid.uuid: index for index in _indices(f"{uri}-twin")}
+    new_ids = {uuid.UUID(each.new_id).bytes for each in operation.rewritten_indices}
+    assert new_ids
+    for index in _indices(uri):
+        if index.uuid.uuid in new_ids:
+            twin = theirs[index.uuid.uuid]
+            index.files.sort(key=lambda file: file.path)
+            twin.files.sort(key=lambda file: file.path)
+            assert index == twin
+        else:
+            assert index == before[index.name]
+    _check(uri)
+    used = lance.dataset(uri).scanner(filter="a = 5").explain_plan(verbose=True)
+    assert "ScalarIndexQuery" in used
+    lance_core.write_dataset(_rows(60, 70), uri, mode="append")
+    lance.dataset(uri).optimize.optimize_indices()
+    lance.dataset(uri).optimize.compact_files()
+    _check(uri)
+
+
+def test_others_commit_meanwhile(uri: str) -> None:
+    operation = _planned(uri)
+    read_version = lance_core.dataset(uri).version
+    lance_core.write_dataset(_rows(60, 70), uri, mode="append")
+    with pytest.raises(lance_core.errors.InvalidInputError, match="in use"):
+        # The new fragment took the id for which the indices were rewritten: nobody had reserved it.
+        lance_core.LanceDataset.commit(uri, operation, read_version=read_version)
+    _check(uri)
+
+
+def test_a_reserved_id_stays_free(uri: str) -> None:
+    operation = _planned(uri)
+    read_version = lance_core.dataset(uri).version
+    lance_core.LanceDataset.commit(uri, LanceOperation.ReserveFragments(1), read_version=read_version)
+    lance.write_dataset(_rows(60, 70), uri, mode="append")
+    lance_core.LanceDataset.commit(uri, operation, read_version=read_version)
+    assert [each.fragment_id for each in lance_core.dataset(uri).get_fragments()] == [3, 4]
+    _check(uri)
+
+
+def test_an_index_that_was_dropped_meanwhile_is_passed_over(uri: str) -> None:
+    operation = _planned(uri)
+    operation.rewritten_indices = [
+        replace(each, old_id=str(uuid.uuid4())) if position == 0 else each
+        for position, each in enumerate(operation.rewritten_indices)
+    ]
+    lance_core.LanceDataset.commit(uri, operation, read_version=lance_core.dataset(uri).version)
+    _check(uri)
+
+
+def test_refusals(uri: str) -> None:
+    operation = _planned(uri)
+    version = lance_core.dataset(uri).version
+    first = next(iter(operation.rewritten_indices))
+
+    def attempt(*rewritten: LanceOperation.RewrittenIndex) -> None:
+        planned = LanceOperation.Rewrite(operation.groups, list(rewritten))
+        lance_core.LanceDataset.commit(uri, planned, read_version=version)
+
+    with pytest.raises(InvalidInputError, match="twice"):
+        attempt(first, first)
+    with pytest.raises(NotFoundError, match="no files"):
+        attempt(replace(first, new_id=str(uuid.uuid4())))
+    with pytest.raises(InvalidInputError, match="no UUID"):
+        attempt(replace(first, old_id="x"))
+    other = next(str(uuid.UUID(bytes=each.uuid.uuid)) for each in _indices(uri) if each.name != "a_idx")
+    with pytest.raises(InvalidInputError, match="another index"):
+        attempt(replace(first, new_id=other))
+    assert lance_core.dataset(uri).version == version
+
+
+def test_a_group_that_is_indexed_in_part(uri: str) -> None:
+    """Both refuse it: the index would answer for rows that it does not hold."""
+    lance.write_dataset(_rows(60, 70), uri, mode="append")
+    twin = f"{uri}-twin"
+    shutil.copytree(uri, twin)
+    for column in INDICES:
+        lance.dataset(twin).drop_index(f"{column}_idx")
+    lance.dataset(twin).optimize.compact_files()
+    shutil.copytree(f"{twin}/data", f"{uri}/data", dirs_exist_ok=True)
+    ours = lance_core.dataset(twin)
+    groups = ours.read_transaction(ours.version).operation.groups
+    old = str(uuid.UUID(bytes=_indices(uri)[0].uuid.uuid))
+    rewritten = LanceOperation.RewrittenIndex(old, old, "/lance.table.BTreeIndexDetails", b"", 0)
+    with pytest.raises(InvalidInputError, match="rewritten together"):
+        version = lance_core.dataset(uri).version
+        lance_core.LanceDataset.commit(uri, LanceOperation.Rewrite(groups, [rewritten]), read_version=version)

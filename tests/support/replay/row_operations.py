@@ -1,0 +1,222 @@
+"""Operations on rows: each changes the table and returns the rows that it must have then."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from lance.fragment import RowIdSequence
+from pyroaring import BitMap
+
+import lance_core
+from lance_core import LanceOperation
+from tests.support.replay.columns import KEY, draw_field, is_blob, random_column, sql
+from tests.support.replay.files import stored_anew
+from tests.support.replay.turn import Condition, Skipped, Turn, by_key, keys_of
+
+__all__ = ["ROW_OPERATIONS"]
+
+
+def _append(turn: Turn) -> pa.Table:
+    """Several fragments, columns in another order, a nullable column missing, or no rows."""
+    rng = turn.rng
+    schema = turn.shown()
+    fields = list(schema)
+    if not turn.legacy:
+        if rng.random() < 0.3:
+            rng.shuffle(fields)
+        if rng.random() < 0.3 and len(fields) > 1:
+            gone = rng.choice([each for each in fields if each.name != KEY.name])
+            fields.remove(gone)
+    count = 0 if rng.random() < 0.1 else rng.randrange(1, 25)
+    rows = turn.table.new_rows(pa.schema(fields), count)
+    options: dict[str, Any] = {"max_rows_per_file": rng.choice((5, 9, 100))}
+    if turn.table.kind.bases and rng.random() < 0.6:
+        options["target_bases"] = [rng.choice(("hot", "cold"))]
+    turn.note(f"{count} rows of {[each.name for each in fields]}, {options}")
+    turn.module.write_dataset(rows, turn.handle, mode="append", **options)
+    return pa.concat_tables([turn.rows, turn.carried(rows)])
+
+
+def _overwrite(turn: Turn) -> pa.Table:
+    """The same columns, or others."""
+    if turn.rng.random() < 0.6:
+        raise Skipped
+    schema = turn.shown()
+    if turn.rng.random() < 0.5:
+        others = [draw_field(turn.rng, turn.table.new_name("o"), turn.table.kind.data_version) for _ in range(2)]
+        kept = [each for each in schema if each.name == "n" or is_blob(each)]
+        schema = pa.schema([KEY, *kept, *others])
+    rows = turn.table.new_rows(schema, turn.rng.randrange(5, 40))
+    turn.note(f"{len(rows)} rows of {schema.names}")
+    turn.module.write_dataset(rows, turn.handle, mode="overwrite", max_rows_per_file=turn.rng.choice((10, 100)))
+    return rows
+
+
+def _delete(turn: Turn) -> pa.Table:
+    condition = turn.condition()
+    turn.note(condition.text)
+    turn.handle.delete(condition.text)
+    return turn.rows.filter(pa.array(~condition.mask(turn.rows)))
+
+
+def _delete_all(turn: Turn) -> pa.Table:
+    turn.refresh()
+    if turn.rng.random() < 0.8:
+        raise Skipped
+    if turn.rng.random() < 0.5:
+        turn.note("truncate_table")
+        turn.handle.truncate_table()
+    else:
+        turn.note("true")
+        turn.handle.delete("true")
+    return turn.rows.slice(0, 0)
+
+
+def _update(turn: Turn) -> pa.Table:
+    """One column of some rows, which move to a new fragment."""
+    if turn.stale and not turn.same_columns():
+        turn.refresh()
+    columns = turn.flat_columns()
+    if not columns:
+        raise Skipped
+    column = turn.rng.choice(columns)
+    condition = turn.condition()
+    value = random_column(turn.rng, column.with_nullable(False), 1, turn.table.kind.data_version)[0].as_py()
+    turn.note(f"{column.name} = {value!r} where {condition.text}")
+    after = _with_value(turn.rows, column, condition, value)
+    if turn.ours:
+        _move_rows(turn, column, condition, value)
+    else:
+        turn.handle.update({column.name: sql(value)}, where=condition.text)
+    return after
+
+
+def _move_rows(turn: Turn, column: pa.Field, condition: Condition, value: object) -> None:
+    """What the reference's update does, from fragments and deletions."""
+    dataset: lance_core.LanceDataset = turn.handle
+    found = turn.seen.filter(pa.array(condition.mask(turn.seen)))
+    moved = _with_value(found.select(turn.shown().names).cast(turn.shown()), column, condition, value)
+    new = lance_core.write_fragments(moved, dataset, mode="append") if len(moved) else []
+    if dataset.has_stable_row_ids and new:
+        new[0].row_id_meta = RowIdSequence(found["_rowid"].to_pylist()).to_inline_metadata().asdict()
+    updated, removed = [], []
+    for fragment_id in sorted({address >> 32 for address in found["_rowaddr"].to_pylist()}):
+        fragment = dataset.get_fragment(fragment_id).delete(condition.text)
+        removed += [fragment_id] if fragment is None else []
+        updated += [] if fragment is None else [fragment]
+    update = LanceOperation.Update(
+        removed_fragment_ids=removed,
+        updated_fragments=updated,
+        new_fragments=new,
+        fields_for_preserving_frag_bitmap=[dataset.lance_schema.field(column.name).id],
+        update_mode="rewrite_rows",
+    )
+    lance_core.LanceDataset.commit(dataset, update, read_version=dataset.version)
+
+
+def _merge_insert(turn: Turn) -> pa.Table:
+    """The reference's, in its ways."""
+    if turn.ours or turn.legacy:
+        raise Skipped
+    if turn.stale and not turn.same_columns():
+        turn.refresh()
+    known = np.intersect1d(keys_of(turn.seen), keys_of(turn.rows))
+    picked = sorted(turn.rng.sample(known.tolist(), min(len(known), turn.rng.randrange(1, 8))))
+    schema = turn.shown()
+    builder = turn.handle.merge_insert("k")
+    way = turn.rng.choice(("upsert", "insert", "delete", "replace", "columns"))
+    fresh = turn.table.new_rows(schema, turn.rng.randrange(0 if picked else 1, 6))
+    changed = turn.table.new_rows(schema, len(picked))
+    changed = changed.set_column(schema.get_field_index("k"), KEY, pa.array(picked, pa.int64()))
+    others = turn.rows.filter(pa.array(~np.isin(keys_of(turn.rows), picked)))
+    turn.note(f"{way}: {picked} and {keys_of(fresh).tolist()}")
+    if way == "upsert":
+        builder.when_matched_update_all().when_not_matched_insert_all().execute(pa.concat_tables([changed, fresh]))
+        return pa.concat_tables([others, turn.carried(changed), turn.carried(fresh)])
+    if way == "insert":
+        builder.when_not_matched_insert_all().execute(pa.concat_tables([changed, fresh]))
+        return pa.concat_tables([turn.rows, turn.carried(fresh)])
+    if way == "delete":
+        builder.when_matched_delete().execute(changed)
+        return others
+    if way == "replace":
+        turn.refresh()
+        builder = turn.handle.merge_insert("k").when_matched_update_all().when_not_matched_insert_all()
+        builder.when_not_matched_by_source_delete("k % 3 = 0").execute(pa.concat_tables([changed, fresh]))
+        others = others.filter(pa.array(keys_of(others) % 3 != 0))
+        return pa.concat_tables([others, turn.carried(changed), turn.carried(fresh)])
+    columns = [each for each in turn.flat_columns() if each.name in schema.names]
+    if not columns or not picked:
+        raise Skipped
+    column = turn.rng.choice(columns)
+    turn.note(column.name)
+    builder.when_matched_update_all().write_mode("rewrite_columns").execute(changed.select(["k", column.name]))
+    return _with_values(turn.rows, column, dict(zip(picked, changed[column.name].to_pylist(), strict=True)))
+
+
+def _update_columns(turn: Turn) -> pa.Table:
+    """One column of one fragment is stored anew."""
+    if turn.legacy:
+        raise Skipped
+    if turn.stale and not turn.same_columns():
+        turn.refresh()
+    columns = [each for each in turn.flat_columns() if each.name in turn.shown().names]
+    if not columns or not len(turn.seen):
+        raise Skipped
+    column = turn.rng.choice(columns)
+    rows = turn.seen
+    fragment_id = turn.rng.choice(sorted({address >> 32 for address in rows["_rowaddr"].to_pylist()}))
+    addresses = rows["_rowaddr"].to_numpy()
+    inside = keys_of(rows)[addresses >> np.uint64(32) == fragment_id]
+    keys = sorted(turn.rng.sample(inside.tolist(), turn.rng.randrange(1, min(len(inside), 6) + 1)))
+    values = dict(
+        zip(keys, random_column(turn.rng, column, len(keys), turn.table.kind.data_version).to_pylist(), strict=True)
+    )
+    turn.note(f"{column.name} of fragment {fragment_id}: {values}")
+    offsets = {fragment_id: BitMap((addresses[np.isin(keys_of(rows), keys)] & np.uint64(0xFFFFFFFF)).tolist()).serialize()}
+    after = _with_values(turn.rows, column, values)
+    if turn.ours:
+        fragment, field_id = stored_anew(turn, fragment_id, column, values)
+        update = LanceOperation.Update(
+            updated_fragments=[fragment],
+            fields_modified=[field_id],
+            update_mode="rewrite_columns",
+            updated_fragment_offsets=offsets,
+        )
+        lance_core.LanceDataset.commit(turn.handle, update, read_version=turn.version)
+        return after
+    change = pa.table({"k": pa.array(keys, pa.int64()), column.name: pa.array(values.values(), column.type)})
+    updated, modified = turn.handle.get_fragment(fragment_id).update_columns(change, left_on="k", right_on="k")
+    operation = turn.module.LanceOperation.Update(
+        updated_fragments=[updated],
+        fields_modified=modified,
+        update_mode="rewrite_columns",
+        updated_fragment_offsets=offsets,
+    )
+    turn.module.LanceDataset.commit(turn.handle, operation, read_version=turn.version)
+    return after
+
+
+def _with_value(rows: pa.Table, column: pa.Field, condition: Condition, value: object) -> pa.Table:
+    keys = keys_of(rows)[condition.mask(rows)].tolist()
+    return _with_values(rows, column, dict.fromkeys(keys, value))
+
+
+def _with_values(rows: pa.Table, column: pa.Field, values: dict[int, object]) -> pa.Table:
+    """The rows with other values of one column, by key."""
+    old = rows[column.name].to_pylist()
+    new = [values.get(key, before) for key, before in zip(keys_of(rows).tolist(), old, strict=True)]
+    return rows.set_column(rows.schema.get_field_index(column.name), column, pa.array(new, column.type))
+
+
+ROW_OPERATIONS = {
+    "append": (_append, 10),
+    "overwrite": (_overwrite, 2),
+    "delete": (_delete, 8),
+    "delete all": (_delete_all, 1),
+    "update": (_update, 8),
+    "merge_insert": (_merge_insert, 7),
+    "update columns": (_update_columns, 5),
+}
