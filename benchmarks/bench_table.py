@@ -2,7 +2,7 @@
 
 Both sides run in one process and in turn, so that a slow minute of the machine hits both; a figure is the median over
 the pairs of runs, a ratio the median of the pairs' ratios. Every run opens the table anew: nothing is kept between
-handles, the files are in the page cache. Peak memory comes from a child process of its own for each side.
+handles, the files are in the page cache. Memory that a handle takes comes from a child process of its own for each side.
 
     python benchmarks/bench_table.py [--workdir /dev/shm/bench_table] [--kinds plain stable ...]
     python benchmarks/bench_table.py --fragments 50 --versions 50 --runs 1 --no-memory         # seconds: does it work?
@@ -56,10 +56,10 @@ def main() -> None:
     parser.add_argument("--kinds", nargs="*", choices=KINDS, default=list(KINDS))
     parser.add_argument("--runs", type=int, default=15)
     parser.add_argument("--no-memory", action="store_true", help="leave out the child processes")
-    parser.add_argument("--peak-of", choices=SIDES, help=argparse.SUPPRESS)
+    parser.add_argument("--memory-of", choices=SIDES, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.peak_of:
-        print(json.dumps(peak_of_opening(arguments.peak_of, arguments.workdir)))
+    if arguments.memory_of:
+        print(json.dumps(memory_of_opening(arguments.memory_of, arguments.workdir)))
         return
     with workdir(arguments.workdir) as directory:
         rows = [*fragment_figures(directory, arguments), *version_figures(directory, arguments)]
@@ -74,14 +74,15 @@ def fragment_figures(directory: Path, arguments: argparse.Namespace) -> Iterator
     for kind in arguments.kinds:
         path = table_of_fragments(directory, kind, arguments.fragments)
         for operation in OPERATIONS[:-1]:
-            yield figures(kind, operation, {side: reading(side, operation, str(path)) for side in SIDES}, arguments.runs)
+            readers = {side: reading(side, operation, str(path)) for side in SIDES}
+            yield figures(kind, operation, readers, arguments.runs)
         # Each side appends to a table of its own; what is timed is the commit, the data file is there already.
         copies = {side: copied(path, directory / f"append-{side}") for side in SIDES}
         yield figures(kind, "append", {side: appending(side, str(copies[side])) for side in SIDES}, arguments.runs)
         for copy in copies.values():
             shutil.rmtree(copy)
         if not arguments.no_memory:
-            yield (kind, "MiB to open", *(f"{run_peak(side, path) / MIB:.1f}" for side in SIDES), "")
+            yield (kind, "MiB to open", *(f"{run_memory(side, path) / MIB:.1f}" for side in SIDES), "")
 
 
 def version_figures(directory: Path, arguments: argparse.Namespace) -> Iterator[Sequence[str]]:
@@ -107,12 +108,12 @@ def reading(side: str, operation: str, path: str) -> Callable[[], object]:
 def appending(side: str, path: str) -> Callable[[], object]:
     """What is timed: the commit of one fragment on top of the latest version."""
     library = LIBRARIES[side]
-    fragments = library.fragment.write_fragments(ROWS, path) if side == "pylance" else lance_core.write_fragments(ROWS, path)
+    written = lance.fragment.write_fragments(ROWS, path)[0].to_json()
 
     def commit() -> object:
         dataset = library.dataset(path)
-        files = [linked(path, fragments[0].to_json())]
-        operation = library.LanceOperation.Append([library.FragmentMetadata.from_json(json.dumps(each)) for each in files])
+        fragment = library.FragmentMetadata.from_json(json.dumps(linked(path, written)))
+        operation = library.LanceOperation.Append([fragment])
         return library.LanceDataset.commit(dataset, operation, read_version=dataset.version)
 
     return commit
@@ -199,27 +200,27 @@ def copied(source: Path, target: Path) -> Path:
     return Path(shutil.copytree(source, target, copy_function=os.link))
 
 
-def run_peak(side: str, path: Path) -> int:
-    """What opening adds to the largest resident size of a fresh process, in bytes."""
-    command = [sys.executable, __file__, "--workdir", str(path), "--peak-of", side]
+def run_memory(side: str, path: Path) -> int:
+    """What opening adds to the resident size of a fresh process, in bytes."""
+    command = [sys.executable, __file__, "--workdir", str(path), "--memory-of", side]
     return int(json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
 
 
-def peak_of_opening(side: str, path: Path) -> int:
+def memory_of_opening(side: str, path: Path) -> int:
     """Runs in the fresh process, which has both libraries loaded and opened a small table before."""
     library = LIBRARIES[side]
     with tempfile.TemporaryDirectory() as directory:
         library.write_dataset(ROWS, directory + "/small")
         library.dataset(directory + "/small").count_rows()
-    before = peak_bytes()
+    before = resident_bytes()
     kept = library.dataset(str(path))
-    return peak_bytes() - before if kept.version else 0
+    return resident_bytes() - before if kept.version else 0
 
 
-def peak_bytes() -> int:
-    """The largest resident size of this program so far."""
+def resident_bytes() -> int:
+    """What this program holds now."""
     status = Path("/proc/self/status").read_text()
-    return int(status.partition("VmHWM:")[2].split()[0]) * 1024
+    return int(status.partition("VmRSS:")[2].split()[0]) * 1024
 
 
 class workdir:  # noqa: N801  # used like a function

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from lance_core.table.version_log import VersionLog
 
-__all__ = ["nested_roots", "remove_branch_root"]
+__all__ = ["nested_roots", "own_files", "remove_branch_root"]
 
 _VERSIONS_BELOW: Final = f"/{VERSIONS_DIRECTORY}/"
 
@@ -24,6 +24,14 @@ _VERSIONS_BELOW: Final = f"/{VERSIONS_DIRECTORY}/"
 def nested_roots(paths: Iterable[str]) -> tuple[str, ...]:
     """The roots, each with a slash at its end, that lie below a root, by the paths of all files below it."""
     return tuple({f"{path.partition(_VERSIONS_BELOW)[0]}/" for path in paths if _VERSIONS_BELOW in path})
+
+
+def own_files(main: VersionLog, branch: str) -> list[str]:
+    """The paths below the root of a branch that belong to no branch below it; arguments as below."""
+    root = branch_root(main.store, main.root, branch)
+    paths = [info.path[len(root) :].lstrip("/") for info in main.store.list_recursive(root)]
+    others = nested_roots(paths)
+    return [path for path in paths if not path.startswith(others)]
 
 
 def remove_branch_root(main: VersionLog, branch: str) -> None:
@@ -38,9 +46,7 @@ def remove_branch_root(main: VersionLog, branch: str) -> None:
     """
     store = main.store
     root = branch_root(store, main.root, branch)
-    paths = [info.path[len(root) :].lstrip("/") for info in store.list_recursive(root)]
-    others = nested_roots(paths)
-    own = [path for path in paths if not path.startswith(others)]
+    own = own_files(main, branch)
     for path in sorted(own, key=lambda path: (not path.startswith(f"{VERSIONS_DIRECTORY}/"), path)):
         store.delete(store.join(root, *path.split("/")))
     directories = {parent for path in own for parent in _parents(path)}

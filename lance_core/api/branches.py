@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
-from lance_core.api.branch_removal import remove_branch_root
+from lance_core.api.branch_removal import own_files, remove_branch_root
 from lance_core.api.cloning import clone_version
 from lance_core.api.references import main_line, open_version
 from lance_core.errors import (
@@ -24,7 +24,6 @@ from lance_core.errors import (
     InvalidInputError,
     InvalidTypeError,
     NotFoundError,
-    NotSupportedError,
     RefAlreadyExistsError,
     RefConflictError,
     RefNotFoundError,
@@ -40,7 +39,7 @@ from lance_core.table.branches import (
     check_branch_name,
     list_branches,
 )
-from lance_core.table.commit_protocols.external import ExternalCommit
+from lance_core.table.ref_creation import create_ref, known_to_exist
 from lance_core.table.refs import list_tags
 from lance_core.transactions.history import read_transaction
 from lance_core.transactions.operations.clone import Clone
@@ -163,9 +162,10 @@ class Branches:
             created_at=int(time.time()),
             manifest_size=_manifest_size(target, manifest),
         )
-        if self._main.store.put_if_absent(self._path(branch), record.to_json()) is PutOutcome.EXISTS:
+        if create_ref(self._main.store, self._path(branch), record.to_json()) is PutOutcome.EXISTS:
             raise RefAlreadyExistsError(f"branch {branch!r} already exists", branch=branch)
-        self._confirm(target, manifest, branch)
+        with known_to_exist(f"branch {branch!r}"):
+            self._confirm(target, manifest, branch)
         return target, manifest
 
     def delete(self, branch: str) -> None:
@@ -175,20 +175,13 @@ class Branches:
             InvalidRefError: no branch may have that name.
             RefNotFoundError: there is no such branch, and nothing is left of one.
             RefConflictError: a tag names a version of it, or another branch was made from it.
-            NotSupportedError: an external manifest store has its versions, and never forgets one.
         """
         check_branch_name(branch)
-        if isinstance(self._main.protocol, ExternalCommit):
-            raise NotSupportedError(
-                f"{self._main.root}: an external manifest store keeps the versions of branch {branch!r}, so that no "
-                "other of that name could be made",
-                branch=branch,
-            )
         records = self._records()
         self._refuse_when_used(branch, records)
         if branch in records:
             self._main.store.delete(self._path(branch))
-        elif self._main.at(branch_root(self._main.store, self._main.root, branch)).latest() is None:
+        elif not own_files(self._main, branch):
             raise RefNotFoundError(f"branch {branch!r} does not exist", branch=branch)
         remove_branch_root(self._main, branch)
 

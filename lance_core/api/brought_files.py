@@ -35,6 +35,8 @@ def brought_fragments(operation: Operation) -> tuple[Fragment, ...]:
 
 def added_files(operation: Operation, current: Manifest) -> tuple[Fragment, ...]:
     """The data files that an operation adds to fragments which are there: each fragment with those files only."""
+    if not isinstance(operation, (Merge, Update, DataReplacement)):
+        return ()
     present = {fragment.id: fragment for fragment in current.message.fragments}
     match operation:
         case Merge():
@@ -51,8 +53,6 @@ def added_files(operation: Operation, current: Manifest) -> tuple[Fragment, ...]
                 for each in operation.replacements
                 if each.fragment_id in present
             ]
-        case _:
-            return ()
     parts = ((fragment, new_files(present.get(fragment.id), fragment)) for fragment in changed)
     return tuple(
         Fragment(pb_table.DataFragment(id=fragment.id, files=files, physical_rows=fragment.physical_rows))

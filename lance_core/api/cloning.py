@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from lance_core.api.commit import CommitOptions, commit
 from lance_core.errors import AlreadyExistsError, NotSupportedError
 from lance_core.table.paths import ManifestName, is_detached_version
+from lance_core.table.ref_creation import known_to_exist
 from lance_core.transactions.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ def clone_version(
         AlreadyExistsError: there is a version, or another writer is making one.
         NotSupportedError: the source is a detached version.
         UnsupportedFeatureFlagError: the source needs a feature that this library does not have.
+        CommitOutcomeUnknownError: it could not be found out whether the version was made, or whether it may stay.
         StorageError: the outside world failed.
     """
     if is_detached_version(source.version):
@@ -49,7 +51,8 @@ def clone_version(
     options = CommitOptions(create_only=True, storage_options=storage_options, checks_files=False)
     manifest = commit(target, Transaction(read_version=clone.ref_version, operation=clone), options, known=source)
     # Clones of different versions do not take the same name: of those that see each other none stays.
-    others = [name.version for name in target.newer_than(0) if name.version != manifest.version]
+    with known_to_exist(f"version {manifest.version} of {target.root}"):
+        others = [name.version for name in target.newer_than(0) if name.version != manifest.version]
     if others:
         target.store.delete(target.path(ManifestName(manifest.version, manifest.naming)))
         raise AlreadyExistsError(

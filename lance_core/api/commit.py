@@ -15,9 +15,10 @@ from lance_core.api.commit_checks import (
     check_fields,
     check_not_part_of,
 )
-from lance_core.api.legacy_dictionaries import DictionaryAmendment
 from lance_core.api.hidden_columns import hidden_columns_of
+from lance_core.api.legacy_dictionaries import DictionaryAmendment
 from lance_core.api.location import open_log
+from lance_core.api.overlay_checks import check_overlays
 from lance_core.api.rewritten_index_files import with_index_files
 from lance_core.errors import (
     AlreadyExistsError,
@@ -37,6 +38,7 @@ from lance_core.table.paths import ManifestNaming, is_detached_version
 from lance_core.transactions.commit import commit_transaction
 from lance_core.transactions.conflicts import Verdict
 from lance_core.transactions.operations.clone import Clone
+from lance_core.transactions.operations.data_overlay import DataOverlay
 from lance_core.transactions.operations.merge import Merge
 from lance_core.transactions.operations.overwrite import Overwrite
 from lance_core.transactions.outcomes import (
@@ -224,6 +226,8 @@ def _checker(log: VersionLog, transaction: Transaction, options: CommitOptions) 
             )
         if not options.checks_files:
             return
+        if isinstance(operation, DataOverlay):
+            check_overlays(operation, current.schema, locator)
         added = added_files(operation, current)
         if isinstance(operation, Merge):
             check_data_files(added, locator, [operation.schema])

@@ -9,7 +9,7 @@ A deletion file must list every row that the table's own lists for the fragment:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -17,16 +17,19 @@ from lance_core.errors import InvalidInputError, NotFoundError, SchemaMismatchEr
 from lance_core.file.reader import FileReader
 from lance_core.table.data_file import DataFile, stored_fields
 from lance_core.table.deletion_file import read_deletion_offsets
+from lance_core.table.fragment import Fragment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from lance_core.schema.field import Field, Schema
     from lance_core.table.base_paths import FileLocator, Location
-    from lance_core.table.fragment import Fragment
     from lance_core.table.manifest import Manifest
 
 __all__ = ["check_data_files", "check_deletion_files", "check_fields", "check_not_part_of"]
+
+_MAX_SEARCHES: Final = 20
+"""Of paths in the bytes of a manifest; for more, taking it apart is faster."""
 
 
 def check_fields(fragments: Iterable[Fragment], schemas: Sequence[Schema]) -> None:
@@ -60,6 +63,9 @@ def check_not_part_of(fragments: Iterable[Fragment], current: Manifest) -> None:
     Raises:
         InvalidInputError: a data file belongs to a fragment of the table.
     """
+    fragments = tuple(fragments)
+    if not _are_mentioned(fragments, current):
+        return
     present = {(file.base_id, file.path) for fragment in current.message.fragments for file in fragment.files}
     for fragment in fragments:
         for file in fragment.message.files:
@@ -69,6 +75,15 @@ def check_not_part_of(fragments: Iterable[Fragment], current: Manifest) -> None:
                     path=file.path,
                     version=current.version,
                 )
+
+
+def _are_mentioned(fragments: Sequence[Fragment], current: Manifest) -> bool:
+    """Whether the path of a data file may stand in the manifest; False is certain, and found without decoding it."""
+    paths = [file.path.encode() for fragment in fragments for file in fragment.message.files]
+    if len(paths) > _MAX_SEARCHES:
+        return True
+    data = current.message.SerializeToString()
+    return any(path in data for path in paths)
 
 
 def check_deletion_files(fragments: Iterable[Fragment], current: Manifest, locator: FileLocator) -> None:
@@ -84,8 +99,11 @@ def check_deletion_files(fragments: Iterable[Fragment], current: Manifest, locat
         InvalidInputError: a file leaves out a row that is deleted already.
         CorruptDataError: a file is damaged, or lists another number of rows than recorded.
     """
-    present = {fragment.id: fragment for fragment in current.fragments}
-    for fragment in fragments:
+    changed = {fragment.id: fragment for fragment in fragments}
+    if not changed:
+        return
+    present = {message.id: Fragment(message) for message in current.message.fragments if message.id in changed}
+    for fragment in changed.values():
         after = read_deletion_offsets(fragment, locator)
         found = present.get(fragment.id)
         if found is None or found.deletion_file in (None, fragment.deletion_file):

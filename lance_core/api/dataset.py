@@ -35,6 +35,7 @@ from lance_core.api.validation import validate_version
 from lance_core.api.version_info import Version, version_info
 from lance_core.errors import DatasetNotFoundError, InvalidInputError, InvalidTypeError
 from lance_core.schema.json_columns import shown_json_schema
+from lance_core.table.base_options import inherited_options, with_base_params
 from lance_core.table.base_paths import FileLocator
 from lance_core.table.fragment_totals import FragmentTotals
 from lance_core.table.index_metadata import parse_index_section
@@ -348,6 +349,7 @@ class LanceDataset(
             max_retries: attempts after the first. 0 forbids an Overwrite to land on any version but the next.
             commit_message: kept in the transaction's properties.
             enable_stable_row_ids: whether rows get stable ids when the dataset is created.
+            base_store_params: path of a base -> options of its store; other bases get ``storage_options``.
             commit_timeout: no attempt starts later than this; None for no limit.
 
         Returns:
@@ -369,15 +371,15 @@ class LanceDataset(
             namespace_client=namespace_client,
             table_id=table_id,
             namespace_client_managed_versioning=namespace_client_managed_versioning,
-            base_store_params=base_store_params,
         )
         transaction = _transaction(operation, read_version, commit_message)
         known = None
         if isinstance(base_uri, LanceDataset):
             uri, log, known = base_uri.uri, locked(base_uri.log, commit_lock), base_uri.manifest
-            storage_options = base_uri.storage_options if storage_options is None else storage_options
+            storage_options = inherited_options(base_uri.storage_options, storage_options, base_store_params)
         else:
             uri = uri_text(base_uri)
+            storage_options = with_base_params(storage_options, base_store_params)
             log = open_log(uri, storage_options, commit_lock)
         options = CommitOptions(
             max_retries=max_retries,

@@ -134,7 +134,7 @@ class DatasetDelta:
         changed = [fragment for fragment in before.manifest.fragments if same.get(fragment.id) != _rows_key(fragment)]
         known = {fragment.id: _rows_key(fragment) for fragment in before.manifest.fragments}
         new = [fragment for fragment in after.manifest.fragments if known.get(fragment.id) != _rows_key(fragment)]
-        return np.setdiff1d(_live_ids(before, changed), _live_ids(after, new), assume_unique=True)
+        return np.setdiff1d(_live_ids(before, changed), _live_ids(after, new))
 
     def _at(self, version: int) -> LanceDataset:
         dataset = self._dataset if version == self._dataset.version else self._dataset.checkout_version(version)

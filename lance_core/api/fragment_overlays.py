@@ -21,7 +21,7 @@ import pyarrow as pa
 from lance_core.errors import CorruptDataError, NotSupportedError
 from lance_core.schema.extension_types import storage_array
 from lance_core.schema.projection import project_by_ids
-from lance_core.table.data_file import DataFile
+from lance_core.table.data_file import DataFile, stored_fields
 from lance_core.table.overlay_files import coverage
 
 if TYPE_CHECKING:
@@ -84,9 +84,7 @@ class FragmentOverlays:
             CorruptDataError: an overlay cannot be interpreted, or has fewer values than cells that it covers.
             NotSupportedError: an overlay covers a blob, or a part of a list only.
         """
-        return [
-            self._laid_over(top, (), array, positions, wanted) for top, array in zip(wanted.fields, arrays, strict=True)
-        ]
+        return [self._laid_over(top, array, positions) for top, array in zip(wanted.fields, arrays, strict=True)]
 
     def check(self) -> None:
         """Open every file and compare it with what is covered.
@@ -101,15 +99,12 @@ class FragmentOverlays:
             most = max((len(self._inside(bitmap)) for bitmap in bitmaps if bitmap is not None), default=0)
             self._check_rows(self._open_file(DataFile.from_proto(overlay.data_file)), most)
 
-    def _laid_over(
-        self, field: Field, path: tuple[int, ...], array: pa.Array, positions: npt.NDArray[np.int64], wanted: Schema
-    ) -> pa.Array:
+    def _laid_over(self, field: Field, array: pa.Array, positions: npt.NDArray[np.int64]) -> pa.Array:
         if field.is_struct and not field.is_packed and not field.is_blob:
             stored = storage_array(array)
             before = [stored.field(place) for place in range(len(field.children))]
             after = [
-                self._laid_over(child, (*path, child.id), part, positions, wanted)
-                for child, part in zip(field.children, before, strict=True)
+                self._laid_over(child, part, positions) for child, part in zip(field.children, before, strict=True)
             ]
             if all(left is right for left, right in zip(before, after, strict=True)):
                 return array
@@ -122,17 +117,15 @@ class FragmentOverlays:
         hits[hits] = covered.positions[places[hits]] == positions[hits]
         if not hits.any():
             return array
-        return self._replaced(field, path, array, np.flatnonzero(hits), covered, places[hits], wanted)
+        return self._replaced(field, array, np.flatnonzero(hits), covered, places[hits])
 
     def _replaced(
         self,
         field: Field,
-        path: tuple[int, ...],
         array: pa.Array,
         hits: npt.NDArray[np.int64],
         covered: _Covered,
         places: npt.NDArray[np.int64],
-        wanted: Schema,
     ) -> pa.Array:
         """The array with other values at ``hits``, which are those of ``places`` among the covered cells."""
         order = np.arange(len(array), dtype=np.int64)
@@ -140,16 +133,15 @@ class FragmentOverlays:
         length = len(array)
         for overlay in np.unique(covered.overlays[places]).tolist():
             chosen = covered.overlays[places] == overlay
-            values = self._values(overlay, field, path, covered.rows[places[chosen]], wanted)
+            values = self._values(overlay, field, covered.rows[places[chosen]], parts[0].type)
             order[hits[chosen]] = np.arange(length, length + len(values))
             length += len(values)
             parts.append(values)
         replaced = pa.concat_arrays(parts).take(pa.array(order))
         return replaced if replaced.type == array.type else pa.ExtensionArray.from_storage(array.type, replaced)
 
-    def _values(
-        self, overlay: int, field: Field, path: tuple[int, ...], rows: npt.NDArray[np.int64], wanted: Schema
-    ) -> pa.Array:
+    def _values(self, overlay: int, field: Field, rows: npt.NDArray[np.int64], expected: pa.DataType) -> pa.Array:
+        """Values of a cell column; the file may keep it in a struct, as the table does, or by itself."""
         file = DataFile.from_proto(self._overlays[overlay].data_file)
         columns = file.columns()
         leaves = {leaf.id for leaf in field.leaves()}
@@ -162,13 +154,22 @@ class FragmentOverlays:
             )
         reader = self._open_file(file)
         self._check_rows(reader, int(rows.max()) + 1)
-        here = project_by_ids(wanted, leaves)
-        column = reader.take(here.fields, rows, column_indices=columns).column(0)
-        values = storage_array(column.combine_chunks() if column.num_chunks != 1 else column.chunk(0))
-        for _ in path:
-            # Of the struct only this member was read. What is null in it, is null here.
-            [values] = values.flatten()
-        return storage_array(values)
+        owners = dict(enumerate(stored_fields(reader.schema.fields, reader.version)))
+        if not all(columns[leaf] in owners for leaf in leaves):
+            raise CorruptDataError(
+                f"overlay {reader.path} has {len(owners)} columns, {columns} listed", path=reader.path
+            )
+        here = project_by_ids(reader.schema, {owners[columns[leaf]].id for leaf in leaves})
+        values = _one_array(reader.take(here.fields, rows).column(0))
+        while values.type != expected and pa.types.is_struct(values.type) and values.type.num_fields == 1:
+            # What is null in the struct, is null here.
+            values = storage_array(values.flatten()[0])
+        if len(here.fields) > 1 or values.type != expected:
+            raise CorruptDataError(
+                f"overlay {reader.path} has {values.type} for field {field.name!r}, expected is {expected}",
+                path=reader.path,
+            )
+        return values
 
     def _resolved(self, field: Field) -> _Covered:
         key = frozenset(node.id for node in field.walk())
@@ -213,3 +214,7 @@ class FragmentOverlays:
         versions = [overlay.committed_version for overlay in self._overlays]
         if any(left > right for left, right in pairwise(versions)):
             raise CorruptDataError(f"{self._what}: its overlays are not listed oldest first: versions {versions[:20]}")
+
+
+def _one_array(column: pa.ChunkedArray) -> pa.Array:
+    return storage_array(column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks))

@@ -62,11 +62,21 @@ class FragmentReader:
 
     @property
     def num_live_rows(self) -> int:
-        """Rows that are not deleted; the deletion file is read only when its count was not recorded."""
+        """Rows that are not deleted; the deletion file is read only when its count was not recorded.
+
+        Raises:
+            CorruptDataError: more rows are deleted than there are.
+        """
         deletion = self._fragment.deletion_file
         if deletion is None:
             return self._fragment.physical_rows
-        return self._fragment.physical_rows - (deletion.num_deleted_rows or len(self.deleted_rows()))
+        num_deleted = deletion.num_deleted_rows or len(self.deleted_rows())
+        if num_deleted > self._fragment.physical_rows:
+            raise CorruptDataError(
+                f"fragment {self.fragment_id} has {self._fragment.physical_rows} rows, {num_deleted} are said to be "
+                "deleted"
+            )
+        return self._fragment.physical_rows - num_deleted
 
     def deleted_rows(self) -> npt.NDArray[np.uint32]:
         """Deleted positions, sorted, shape (num_deleted,); read once.

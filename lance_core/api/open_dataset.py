@@ -8,6 +8,7 @@ from lance_core.api.arguments import refuse_unsupported
 from lance_core.api.dataset import LanceDataset
 from lance_core.api.references import to_moment
 from lance_core.errors import InvalidInputError, VersionNotFoundError
+from lance_core.table.base_options import with_base_params
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -43,7 +44,9 @@ def dataset(  # noqa: D417  # the reference's signature; arguments without effec
         asof: the latest version committed before this moment; ignored when ``version`` is given.
         commit_lock: held by each commit while it makes its version: a callable that takes the version and returns a
             context manager. For stores that cannot create an object only if it is absent.
-        storage_options: credentials and settings of the store.
+        storage_options: credentials and settings of the store; entries ``base_{id}.{name}`` are for the store of one
+            base path.
+        base_store_params: path of a base -> options of its store; a base that is not named gets ``storage_options``.
 
     The sizes of blocks and caches have no effect; the other arguments are refused.
 
@@ -61,9 +64,9 @@ def dataset(  # noqa: D417  # the reference's signature; arguments without effec
         session=session,
         namespace_client=namespace_client,
         table_id=table_id,
-        base_store_params=base_store_params,
     )
-    opened = LanceDataset(uri, version, storage_options=storage_options, commit_lock=commit_lock)
+    options = with_base_params(storage_options, base_store_params)
+    opened = LanceDataset(uri, version, storage_options=options, commit_lock=commit_lock)
     if version is not None or asof is None:
         return opened
     moment = to_moment(asof)

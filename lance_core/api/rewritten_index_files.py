@@ -30,9 +30,7 @@ def with_index_files(log: VersionLog, transaction: Transaction) -> Transaction:
     operation = transaction.operation
     if not isinstance(operation, Rewrite) or not operation.rewritten_indices:
         return transaction
-    listed = tuple(
-        index if index.new_index_files else _with_files(log, index) for index in operation.rewritten_indices
-    )
+    listed = tuple(index if index.new_index_files else _with_files(log, index) for index in operation.rewritten_indices)
     return replace(transaction, operation=replace(operation, rewritten_indices=listed))
 
 

@@ -14,11 +14,12 @@ They are asked for by name, like any column, and come where they were asked for.
 columns of these names; if one has them all the same, its own columns are meant. What is kept in hidden columns of data
 files is read from there, under their field ids; the others have ids that no field has.
 
-**Source:** system columns of pylance 14.0.2: all of type uint64 and nullable.
+**Source:** system columns of pylance 14.0.2: all of type uint64 and, but for offsets of rows that are taken, nullable.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -65,16 +66,18 @@ _OFFSET_FIELD: Final = Field(id=_OFFSET_ID, name="_rowoffset", logical_type="uin
 ROW_COLUMN_IDS: Final = frozenset({*(field.id for field in _FIELDS), _OFFSET_ID})
 
 
-def with_row_columns(schema: Schema, *, offsets: bool = True) -> Schema:
+def with_row_columns(schema: Schema, *, offsets: bool = True, nullable_offsets: bool = True) -> Schema:
     """A schema with these columns behind its own.
 
     Args:
         schema: the table's.
         offsets: whether ``_rowoffset`` is among them; predicates cannot name it.
+        nullable_offsets: whether it is nullable, as in scans, or not, as when single rows are taken.
     """
     known = {top.name for top in schema.fields}
-    fields = (field for field in ((*_FIELDS, _OFFSET_FIELD) if offsets else _FIELDS) if field.name not in known)
-    return Schema(fields=(*schema.fields, *fields), metadata=schema.metadata)
+    fields = (*_FIELDS, replace(_OFFSET_FIELD, nullable=nullable_offsets)) if offsets else _FIELDS
+    added = (field for field in fields if field.name not in known)
+    return Schema(fields=(*schema.fields, *added), metadata=schema.metadata)
 
 
 def columns_with_row_names(

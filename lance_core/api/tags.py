@@ -26,6 +26,7 @@ from lance_core.errors import (
 from lance_core.io.object_store import PutOutcome
 from lance_core.table.branches import branch_at
 from lance_core.table.paths import ManifestName, ManifestNaming
+from lance_core.table.ref_creation import create_ref, known_to_exist
 from lance_core.table.refs import TagRecord, check_tag_name, list_tags, tag_path
 
 if TYPE_CHECKING:
@@ -120,14 +121,16 @@ class Tags:
             VersionNotFoundError: there is no such version, or a cleanup has removed it by the time the tag is set; then
                 the tag is taken back.
             RefNotFoundError: there is no tag or branch that the reference names.
+            CommitOutcomeUnknownError: it could not be found out whether the tag was made, or whether it may stay.
         """
         check_tag_name(tag)
         now = time.time_ns()
         branch, version, size = self._target(reference)
         record = TagRecord(branch=branch, version=version, manifest_size=size, created_at_ns=now, updated_at_ns=now)
-        if self._log.store.put_if_absent(self._path(tag), record.to_json()) is PutOutcome.EXISTS:
+        if create_ref(self._log.store, self._path(tag), record.to_json()) is PutOutcome.EXISTS:
             raise RefAlreadyExistsError(f"tag {tag!r} already exists", tag=tag)
-        self._confirm(tag, record, before=None)
+        with known_to_exist(f"tag {tag!r}"):
+            self._confirm(tag, record, before=None)
 
     def update(self, tag: str, reference: Reference = None) -> None:
         """Move a tag to another version; the reference as in :meth:`create`.
@@ -142,7 +145,8 @@ class Tags:
         branch, version, size = self._target(reference)
         moved = replace(record, branch=branch, version=version, manifest_size=size, updated_at_ns=time.time_ns())
         self._log.store.put(self._path(tag), moved.to_json())
-        self._confirm(tag, moved, before=record)
+        with known_to_exist(f"the move of tag {tag!r}"):
+            self._confirm(tag, moved, before=record)
 
     def delete(self, tag: str) -> None:
         """Remove a tag; the version stays. Raises ``RefNotFoundError`` and ``InvalidRefError``."""

@@ -99,7 +99,7 @@ class _Taking:
     """Reads rows whose places are known."""
 
     def __init__(self, source: ScanSource, columns: Sequence[str] | dict[str, str] | None) -> None:
-        declared = source.schema if columns is None else with_row_columns(source.schema)
+        declared = source.schema if columns is None else with_row_columns(source.schema, nullable_offsets=False)
         whole = ShownColumns.plan(declared, BlobHandling.BLOBS_DESCRIPTIONS)
         self._source = source
         self._stored = whole.stored

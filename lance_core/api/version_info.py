@@ -8,6 +8,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, TypedDict
 
+from lance_core.errors import CorruptDataError
 from lance_core.table.fragment_totals import FragmentTotals
 
 if TYPE_CHECKING:
@@ -33,8 +34,18 @@ class Version(TypedDict):
 
 
 def version_info(manifest: Manifest) -> Version:
-    """Describe a version from its manifest alone."""
+    """Describe a version from its manifest alone.
+
+    Raises:
+        CorruptDataError: the commit time is none that a calendar has.
+    """
     seconds, nanoseconds = divmod(manifest.timestamp_ns, _NANOSECONDS)
+    try:
+        timestamp = datetime.fromtimestamp(seconds) + timedelta(microseconds=nanoseconds // 1000)
+    except (ValueError, OverflowError, OSError) as error:
+        raise CorruptDataError(
+            f"version {manifest.version}: the commit time, {seconds} seconds since 1970, is in no calendar: {error}"
+        ) from error
     totals = FragmentTotals.of(manifest.message)
     counts = {
         "total_data_file_rows": totals.physical_rows,
@@ -47,6 +58,6 @@ def version_info(manifest: Manifest) -> Version:
     }
     return Version(
         version=manifest.version,
-        timestamp=datetime.fromtimestamp(seconds) + timedelta(microseconds=nanoseconds // 1000),
+        timestamp=timestamp,
         metadata={name: str(count) for name, count in counts.items()},
     )

@@ -16,6 +16,7 @@ from lance_core.api.location import locked, open_log, uri_text
 from lance_core.api.operation_conversion import transaction_from_core
 from lance_core.api.write import WriteOptions, stage_rows, write_rows
 from lance_core.errors import InvalidInputError
+from lance_core.table.base_options import inherited_options, with_base_params
 from lance_core.table.paths import ManifestNaming
 from lance_core.transactions.transaction import COMMIT_MESSAGE_KEY
 
@@ -98,6 +99,7 @@ def write_dataset(  # noqa: D417  # the reference's signature; arguments without
         initial_bases: places outside the root that a new table may keep files in.
         target_bases: names or paths of those that the data files go to, in turn.
         target_all_bases: the data files go to the root and every base, in turn.
+        base_store_params: path of a base -> options of its store; a base that is not named gets ``storage_options``.
 
     The other arguments are refused.
 
@@ -117,12 +119,11 @@ def write_dataset(  # noqa: D417  # the reference's signature; arguments without
     refuse_unsupported(
         "write_dataset",
         progress=progress,
-        base_store_params=base_store_params,
         namespace_client=namespace_client,
         table_id=table_id,
         session=session,
     )
-    text, log, manifest, storage_options = _destination(uri, storage_options, commit_lock)
+    text, log, manifest, storage_options = _destination(uri, storage_options, base_store_params, commit_lock)
     properties = dict(transaction_properties or {})
     if commit_message is not None:
         properties[COMMIT_MESSAGE_KEY] = commit_message
@@ -202,6 +203,7 @@ def write_fragments(  # noqa: D417  # the reference's signature; arguments witho
         initial_bases: as for :func:`write_dataset`.
         target_bases: as for :func:`write_dataset`.
         target_all_bases: as for :func:`write_dataset`.
+        base_store_params: as for :func:`write_dataset`.
 
     ``enable_stable_row_ids`` has no effect; the other arguments are refused.
 
@@ -216,12 +218,11 @@ def write_fragments(  # noqa: D417  # the reference's signature; arguments witho
     refuse_unsupported(
         "write_fragments",
         progress=progress,
-        base_store_params=base_store_params,
         namespace_client=namespace_client,
         table_id=table_id,
         session=session,
     )
-    _, log, manifest, _ = _destination(dataset_uri, storage_options)
+    _, log, manifest, storage_options = _destination(dataset_uri, storage_options, base_store_params)
     options = WriteOptions(
         mode=mode,
         max_rows_per_file=max_rows_per_file,
@@ -253,13 +254,17 @@ def _storage_version(version: str | None, use_legacy_format: bool | None) -> str
 
 
 def _destination(
-    uri: str | Path | LanceDataset, storage_options: dict[str, str] | None, commit_lock: CommitLock | None = None
+    uri: str | Path | LanceDataset,
+    storage_options: dict[str, str] | None,
+    base_store_params: dict[str, dict[str, str]] | None,
+    commit_lock: CommitLock | None = None,
 ) -> tuple[str, VersionLog, Manifest | None, dict[str, str] | None]:
     """Where to write, and the version to plan on; None when there is no dataset."""
     if isinstance(uri, LanceDataset):
         log = locked(uri.log, commit_lock)
-        return uri.uri, log, uri.manifest, uri.storage_options if storage_options is None else storage_options
+        return uri.uri, log, uri.manifest, inherited_options(uri.storage_options, storage_options, base_store_params)
     text = uri_text(uri)
+    storage_options = with_base_params(storage_options, base_store_params)
     log = open_log(text, storage_options, commit_lock)
     latest = log.latest()
     return text, log, None if latest is None else log.read(latest), storage_options

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1elance_core/proto/columns.proto\x12\x12lance_core.columns\"I\n\x0fManifestColumns\x12\x36\n\tfragments\x18\x02 \x01(\x0b\x32#.lance_core.columns.FragmentColumns\"G\n\x0eManifestCounts\x12\x35\n\tfragments\x18\x02 \x01(\x0b\x32\".lance_core.columns.FragmentCounts\"\x95\x01\n\x0f\x46ragmentColumns\x12.\n\x05\x66iles\x18\x02 \x01(\x0b\x32\x1f.lance_core.columns.FileColumns\x12;\n\x0e\x64\x65letion_files\x18\x03 \x01(\x0b\x32#.lance_core.columns.DeletionColumns\x12\x15\n\rphysical_rows\x18\x04 \x03(\x04\"7\n\x0e\x46ragmentCounts\x12\r\n\x05\x66iles\x18\x02 \x03(\x0c\x12\x16\n\x0e\x64\x65letion_files\x18\x03 \x03(\x0c\"^\n\x0b\x46ileColumns\x12\x1a\n\x12\x66ile_major_version\x18\x04 \x03(\r\x12\x1a\n\x12\x66ile_minor_version\x18\x05 \x03(\r\x12\x17\n\x0f\x66ile_size_bytes\x18\x06 \x03(\x04\"+\n\x0f\x44\x65letionColumns\x12\x18\n\x10num_deleted_rows\x18\x04 \x03(\x04\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1elance_core/proto/columns.proto\x12\x12lance_core.columns\"I\n\x0fManifestColumns\x12\x36\n\tfragments\x18\x02 \x01(\x0b\x32#.lance_core.columns.FragmentColumns\"G\n\x0eManifestCounts\x12\x35\n\tfragments\x18\x02 \x01(\x0b\x32\".lance_core.columns.FragmentCounts\"\xa1\x01\n\x0f\x46ragmentColumns\x12\n\n\x02id\x18\x01 \x03(\x04\x12.\n\x05\x66iles\x18\x02 \x01(\x0b\x32\x1f.lance_core.columns.FileColumns\x12;\n\x0e\x64\x65letion_files\x18\x03 \x01(\x0b\x32#.lance_core.columns.DeletionColumns\x12\x15\n\rphysical_rows\x18\x04 \x03(\x04\"\xae\x01\n\x0e\x46ragmentCounts\x12\r\n\x05\x66iles\x18\x02 \x03(\x0c\x12\x16\n\x0e\x64\x65letion_files\x18\x03 \x03(\x0c\x12\x10\n\x08overlays\x18\x0b \x03(\x0c\x12\x16\n\x0e\x63olumn_row_ids\x18\x0c \x03(\x0c\x12\'\n\x1f\x63olumn_last_updated_at_versions\x18\r \x03(\x0c\x12\"\n\x1a\x63olumn_created_at_versions\x18\x0e \x03(\x0c\"^\n\x0b\x46ileColumns\x12\x1a\n\x12\x66ile_major_version\x18\x04 \x03(\r\x12\x1a\n\x12\x66ile_minor_version\x18\x05 \x03(\r\x12\x17\n\x0f\x66ile_size_bytes\x18\x06 \x03(\x04\"+\n\x0f\x44\x65letionColumns\x12\x18\n\x10num_deleted_rows\x18\x04 \x03(\x04\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,11 +36,11 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_MANIFESTCOUNTS']._serialized_start=129
   _globals['_MANIFESTCOUNTS']._serialized_end=200
   _globals['_FRAGMENTCOLUMNS']._serialized_start=203
-  _globals['_FRAGMENTCOLUMNS']._serialized_end=352
-  _globals['_FRAGMENTCOUNTS']._serialized_start=354
-  _globals['_FRAGMENTCOUNTS']._serialized_end=409
-  _globals['_FILECOLUMNS']._serialized_start=411
-  _globals['_FILECOLUMNS']._serialized_end=505
-  _globals['_DELETIONCOLUMNS']._serialized_start=507
-  _globals['_DELETIONCOLUMNS']._serialized_end=550
+  _globals['_FRAGMENTCOLUMNS']._serialized_end=364
+  _globals['_FRAGMENTCOUNTS']._serialized_start=367
+  _globals['_FRAGMENTCOUNTS']._serialized_end=541
+  _globals['_FILECOLUMNS']._serialized_start=543
+  _globals['_FILECOLUMNS']._serialized_end=637
+  _globals['_DELETIONCOLUMNS']._serialized_start=639
+  _globals['_DELETIONCOLUMNS']._serialized_end=682
 # @@protoc_insertion_point(module_scope)

@@ -18,6 +18,7 @@ from lance_core.proto import pb_file
 from lance_core.schema.extension_types import extension_metadata, has_extension, restore_schema
 from lance_core.schema.field import (
     EXTENSION_NAME_KEY,
+    HIDDEN_FIELD_IDS,
     UNASSIGNED_ID,
     Field,
     Schema,
@@ -28,7 +29,7 @@ from lance_core.schema.json_columns import LANCE_JSON, is_json_text, json_field
 from lance_core.schema.logical_types import arrow_field, logical_type_of, plain_type
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
 __all__ = [
     "MAX_DEPTH",
@@ -111,8 +112,15 @@ def fields_to_proto(schema: Schema) -> list[pb_file.Field]:
     return messages
 
 
-def fields_from_proto(messages: Iterable[pb_file.Field], metadata: Mapping[str, bytes] | None = None) -> Schema:
+def fields_from_proto(
+    messages: Iterable[pb_file.Field], metadata: Mapping[str, bytes] | None = None, *, hidden: Collection[int] = ()
+) -> Schema:
     """Rebuild the tree from the flat list.
+
+    Args:
+        messages: parents before children.
+        metadata: of the schema.
+        hidden: negative ids that top-level fields may have.
 
     Raises:
         CorruptDataError: an id occurs twice or is negative, or a parent does not precede its child.
@@ -128,7 +136,7 @@ def fields_from_proto(messages: Iterable[pb_file.Field], metadata: Mapping[str, 
             children[last.id].append(node)
             continue
         last = node
-        if node.id < 0 or node.id in children:
+        if (node.id < 0 and (node.id not in hidden or node.parent_id != _TOP_LEVEL)) or node.id in children:
             raise CorruptDataError(f"schema: field {node.name!r} has id {node.id}, which is negative or taken")
         if node.parent_id not in children:
             raise CorruptDataError(
@@ -150,7 +158,7 @@ def schema_to_proto(schema: Schema) -> pb_file.Schema:
 
 def schema_from_proto(message: pb_file.Schema) -> Schema:
     """Parse a whole ``Schema`` message; see :func:`fields_from_proto`."""
-    return fields_from_proto(message.fields, dict(message.metadata))
+    return fields_from_proto(message.fields, dict(message.metadata), hidden=HIDDEN_FIELD_IDS)
 
 
 def _from_arrow_field(column: pa.Field, where: str) -> Field:

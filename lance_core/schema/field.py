@@ -25,6 +25,7 @@ __all__ = [
     "BLOB_V2",
     "EXTENSION_METADATA_KEY",
     "EXTENSION_NAME_KEY",
+    "HIDDEN_FIELD_IDS",
     "PACKED_KEYS",
     "UNASSIGNED_ID",
     "Field",
@@ -47,6 +48,9 @@ BLOB_V2: Final = "lance.blob.v2"
 
 UNASSIGNED_ID: Final = -1
 """Id of a field that has not been given one."""
+
+HIDDEN_FIELD_IDS: Final = frozenset({-3, -4, -5})
+"""Ids of the columns in which data files keep ids and versions of rows; no table has such a field."""
 
 _TRUE: Final = frozenset({b"true", b"1", b"yes", b"on", b"y"})
 _LISTS: Final = frozenset({"list", "large_list", "list.struct", "large_list.struct"})

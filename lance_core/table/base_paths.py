@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Self
 
 from lance_core.errors import CorruptDataError
 from lance_core.io.uri import resolve
+from lance_core.table.base_options import options_of_base
 from lance_core.table.paths import DATA_DIRECTORY, DELETIONS_DIRECTORY, INDICES_DIRECTORY, is_plain_path
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ class FileLocator:
         store: the store of the table.
         root: the table's path in it.
         base_paths: the version's base paths.
-        storage_options: handed to the stores of base paths.
+        storage_options: of the table, with those of base paths (:mod:`~lance_core.table.base_options`).
     """
 
     def __init__(
@@ -128,7 +129,7 @@ class FileLocator:
         if base_id is None:
             return DataPlace(self._store, self._store.join(self._root, DATA_DIRECTORY))
         base = self._base(base_id, DATA_DIRECTORY)
-        store, root = resolve(base.path, self._storage_options)
+        store, root = self._store_of(base)
         return DataPlace(store, store.join(root, DATA_DIRECTORY) if base.is_table_root else root, base_id)
 
     @property
@@ -156,8 +157,11 @@ class FileLocator:
         if not is_plain_path(path):
             place = "the table's root" if base_id is None else f"base path {base_id}"
             raise CorruptDataError(f"path {path!r:.200} leaves {place}", base_id=base_id)
-        store, root = (self._store, self._root) if base is None else resolve(base.path, self._storage_options)
+        store, root = (self._store, self._root) if base is None else self._store_of(base)
         return Location(store, store.join(root, path))
+
+    def _store_of(self, base: BasePath) -> tuple[ObjectStore, str]:
+        return resolve(base.path, options_of_base(self._storage_options, base.id, base.path))
 
     def _base(self, base_id: int, what: str) -> BasePath:
         base = self._bases.get(base_id)
@@ -175,6 +179,6 @@ class FileLocator:
         if base_id is None:
             return Location(self._store, self._store.join(self._root, directory, name))
         base = self._base(base_id, f"{directory}/{name}")
-        store, root = resolve(base.path, self._storage_options)
+        store, root = self._store_of(base)
         segments = (root, directory, name) if base.is_table_root else (root, name)
         return Location(store, store.join(*segments))

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from lance_core.errors import CorruptDataError, UnsupportedVersionError
 from lance_core.proto import pb_table
+from lance_core.schema.field import HIDDEN_FIELD_IDS
 from lance_core.versions import LanceFileVersion
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ class DataFile:
     def hidden_columns(self) -> Mapping[int, int]:
         """Field id -> column of the file, for the hidden row lineage columns."""
         pairs = zip(self.field_ids, self.column_indices, strict=False)
-        return {field_id: column for field_id, column in pairs if field_id < DEAD_FIELD_ID and column >= 0}
+        return {field_id: column for field_id, column in pairs if field_id in HIDDEN_FIELD_IDS and column >= 0}
 
     def _page_table_rows(self) -> Mapping[int, int]:
         live = self.live_field_ids

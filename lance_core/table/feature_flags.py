@@ -34,6 +34,7 @@ from enum import IntFlag
 from typing import TYPE_CHECKING, Final
 
 from lance_core.errors import CorruptDataError, UnsupportedFeatureFlagError
+from lance_core.table.fragment_totals import FragmentTotals
 from lance_core.table.index_metadata import parse_index_section
 from lance_core.table.overlay_files import overlays_enabled
 from lance_core.versions import LanceFileVersion
@@ -116,20 +117,21 @@ def derive_flags(
         (reader word, writer word).
     """
     both = FeatureFlag(0)
-    if any(fragment.HasField("deletion_file") for fragment in message.fragments):
+    totals = FragmentTotals.of(message)
+    if totals.num_deletion_files:
         both |= FeatureFlag.DELETION_FILES
     if stable_row_ids:
         both |= FeatureFlag.STABLE_ROW_IDS
     if message.base_paths:
         both |= FeatureFlag.BASE_PATHS
-    if any(fragment.overlays for fragment in message.fragments):
+    if totals.num_overlays:
         both |= FeatureFlag.DATA_OVERLAYS
     if any(index.covering_field_ids for index in parse_index_section(index_section)):
         both |= FeatureFlag.COVERING_INDICES
-    if _mixes_file_versions(message):
+    if _mixes_file_versions(message, totals):
         both |= FeatureFlag.MIXED_FILE_VERSIONS
     # Only rows that have stable ids have a lineage. This library never spills; what it commits may have been spilled.
-    if stable_row_ids and _has_spilled_lineage(message):
+    if stable_row_ids and totals.has_spilled_lineage:
         both |= FeatureFlag.SPILLED_ROW_LINEAGE
     reader = both | (previous.reader_feature_flags & _STICKY)
     writer = both | (previous.writer_feature_flags & _STICKY)
@@ -140,18 +142,14 @@ def derive_flags(
     return int(reader), int(writer)
 
 
-def _has_spilled_lineage(message: pb_table.Manifest) -> bool:
-    hidden = ("column_row_ids", "column_last_updated_at_versions", "column_created_at_versions")
-    return any(fragment.HasField(name) for fragment in message.fragments for name in hidden)
-
-
-def _mixes_file_versions(message: pb_table.Manifest) -> bool:
+def _mixes_file_versions(message: pb_table.Manifest, totals: FragmentTotals) -> bool:
     """Whether a data file is of another version than the table's."""
     if not message.HasField("data_format"):
         return False
-    pairs = {(file.file_major_version, file.file_minor_version) for each in message.fragments for file in each.files}
-    overlays = (overlay for each in message.fragments for overlay in each.overlays)
-    pairs.update((each.data_file.file_major_version, each.data_file.file_minor_version) for each in overlays)
+    pairs = set(totals.version_pairs())
+    if totals.num_overlays:
+        overlays = (overlay.data_file for each in message.fragments for overlay in each.overlays)
+        pairs.update((file.file_major_version, file.file_minor_version) for file in overlays)
     return any(LanceFileVersion.from_pair(*pair).value != message.data_format.version for pair in pairs)
 
 

@@ -14,12 +14,13 @@ Source: protobuf's rules for messages that occur more than once; ``protos/column
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self, TypeAlias
+from operator import lt
+from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
 from lance_core.proto import pb_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
     from lance_core.proto import pb_table
 
@@ -28,32 +29,48 @@ __all__ = ["FragmentTotals", "VersionPair"]
 VersionPair: TypeAlias = tuple[int, int]
 """``file_major_version`` and ``file_minor_version`` of a data file."""
 
+_DEAD_FIELD: Final = b"\xfe" + b"\xff" * 8 + b"\x01"
+"""-2 as it stands in ``DataFile.fields``."""
+
 
 @dataclass(frozen=True, slots=True)
 class FragmentTotals:
     """What is true of all fragments of a version together. Everything is computed when it is asked for.
 
     Attributes:
-        message: the manifest.
+        message: the manifest; the totals are those of the moment when they were made.
         columns: its fragments, merged.
         counts: the messages in them, not decoded.
+        may_have_dead_fields: whether a data file may list a field as dead; False is certain.
     """
 
     message: pb_table.Manifest
     columns: pb_columns.FragmentColumns
     counts: pb_columns.FragmentCounts
+    may_have_dead_fields: bool
 
     @classmethod
     def of(cls, message: pb_table.Manifest) -> Self:
         """Decode the fragments once more, by column."""
         data = message.SerializeToString()
         columns = pb_columns.ManifestColumns.FromString(data).fragments
-        return cls(message, columns, pb_columns.ManifestCounts.FromString(data).fragments)
+        counts = pb_columns.ManifestCounts.FromString(data).fragments
+        return cls(message, columns, counts, _DEAD_FIELD in data)
 
     @property
     def num_fragments(self) -> int:
         """Fragments."""
         return len(self.message.fragments)
+
+    @property
+    def ascending_ids(self) -> Sequence[int] | None:
+        """The ids of the fragments, if each is greater than the one before; None otherwise."""
+        ids = self.columns.id
+        # Of ascending ids only the first can be 0, which is not on the wire.
+        begins_with_zero = self.num_fragments > 0 and self.message.fragments[0].id == 0
+        found = [0, *ids] if begins_with_zero else list(ids)
+        ascends = len(found) == self.num_fragments and all(map(lt, found, found[1:]))
+        return found if ascends else None
 
     @property
     def num_files(self) -> int:
@@ -69,6 +86,19 @@ class FragmentTotals:
     def num_deletion_files(self) -> int:
         """Fragments with a deletion file."""
         return len(self.counts.deletion_files)
+
+    @property
+    def num_overlays(self) -> int:
+        """Overlay files."""
+        return len(self.counts.overlays)
+
+    @property
+    def has_spilled_lineage(self) -> bool:
+        """Whether the row ids or versions of a fragment lie in a hidden column."""
+        counts = self.counts
+        return bool(
+            counts.column_row_ids or counts.column_last_updated_at_versions or counts.column_created_at_versions
+        )
 
     @property
     def physical_rows(self) -> int:
@@ -92,9 +122,11 @@ class FragmentTotals:
 
     @property
     def num_live_rows(self) -> int | None:
-        """Rows that are not deleted; None when that has to be looked up in the files."""
-        known = self.counts_every_fragment and self.counts_every_deletion
-        return self.physical_rows - self.deleted_rows if known else None
+        """Rows that are not deleted; None when that has to be looked up in the files, or cannot be."""
+        if not (self.counts_every_fragment and self.counts_every_deletion):
+            return None
+        found = self.physical_rows - self.deleted_rows
+        return found if found >= 0 else None
 
     def version_pairs(self) -> frozenset[VersionPair]:
         """The version pairs of data files that occur."""

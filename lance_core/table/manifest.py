@@ -37,6 +37,7 @@ FILE_FORMAT: Final = "lance"
 """The only data file format there is."""
 
 _NANOSECONDS: Final = 1_000_000_000
+_MAX_U32: Final = 2**32 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,6 +191,7 @@ class Manifest:
         if self.mixes_file_versions and own.is_legacy:
             raise CorruptDataError(f"version {self.version}: a table of format {own.value} holds files of one version")
         totals = FragmentTotals.of(self.message) if totals is None else totals
+        self._check_numbers(totals)
         for pair in sorted(totals.version_pairs()):
             file = DataFile.from_proto(self._first_file_of(pair))
             found = file.file_version
@@ -206,6 +208,20 @@ class Manifest:
                     f"version {self.version}: data file {file.path} is of format {found.value}, which is not read here",
                     path=file.path,
                     version=found.value,
+                )
+
+    def _check_numbers(self, totals: FragmentTotals) -> None:
+        """Row addresses have 32 bits for the fragment and 32 for the row in it."""
+        for what, values, highest in (
+            ("a fragment has the id", totals.columns.id, _MAX_U32),
+            ("the rows of a fragment are", totals.columns.physical_rows, _MAX_U32 + 1),
+        ):
+            found = max(values, default=0)
+            if found > highest:
+                raise CorruptDataError(
+                    f"version {self.version}: {what} {found}, at most {highest} is possible",
+                    expected=highest,
+                    found=found,
                 )
 
     def _first_file_of(self, pair: VersionPair) -> pb_table.DataFile:

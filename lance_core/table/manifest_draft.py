@@ -21,6 +21,7 @@ from lance_core.errors import CorruptDataError, InvalidInputError
 from lance_core.table.draft_content import DraftContent
 from lance_core.table.feature_flags import derive_flags
 from lance_core.table.fragment_files import drop_dead_files
+from lance_core.table.fragment_totals import FragmentTotals
 from lance_core.table.manifest import Manifest
 from lance_core.table.manifest_file import MAX_INLINE_TRANSACTION_BYTES, serialize_manifest_file
 from lance_core.table.moved_rows import place_moved_rows
@@ -215,9 +216,12 @@ class ManifestDraft(DraftContent):
             timestamp_ns: commit time, nanoseconds since the epoch.
         """
         message = self._message
-        self._keep_fragments(fragment for fragment in message.fragments if not _is_empty(fragment))
-        for fragment in message.fragments:
-            drop_dead_files(fragment)
+        totals = FragmentTotals.of(message)
+        if totals.num_deletion_files:
+            self._keep_fragments(fragment for fragment in message.fragments if not _is_empty(fragment))
+        if totals.may_have_dead_fields:
+            for fragment in message.fragments:
+                drop_dead_files(fragment)
         message.transaction_file = transaction_file
         message.timestamp.seconds, message.timestamp.nanos = divmod(timestamp_ns, _NANOSECONDS)
         message.writer_version.Clear()
@@ -277,11 +281,12 @@ class ManifestDraft(DraftContent):
 
     def _sort_fragments(self) -> int:
         """Sort the fragments by id and return the next free id."""
-        ids = [fragment.id for fragment in self._message.fragments]
-        ordered = sorted(ids)
-        if any(left == right for left, right in pairwise(ordered)):
-            raise CorruptDataError(f"version {self._previous.version} lists two fragments of one id: {ids[:20]}")
-        if ids != ordered:
+        ordered = FragmentTotals.of(self._message).ascending_ids
+        if ordered is None:
+            ids = [fragment.id for fragment in self._message.fragments]
+            ordered = sorted(ids)
+            if any(left == right for left, right in pairwise(ordered)):
+                raise CorruptDataError(f"version {self._previous.version} lists two fragments of one id: {ids[:20]}")
             self._message.fragments.sort(key=lambda fragment: fragment.id)
         highest = ordered[-1] if ordered else -1
         if self._message.HasField("max_fragment_id"):

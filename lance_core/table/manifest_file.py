@@ -133,6 +133,14 @@ def serialize_manifest_file(
 
 def _manifest_position(reader: ByteReader, path: str) -> int:
     num_bytes = reader.remaining_bytes
+    if num_bytes == 0:
+        raise CorruptDataError(
+            f"manifest {path} is empty: a writer died that does not create manifests as a whole, and committed "
+            "nothing; remove this file",
+            path=path,
+            expected=_TRAILER.size,
+            found=0,
+        )
     if num_bytes < _TRAILER.size:
         raise CorruptDataError(
             f"manifest {path}: the file has {num_bytes} bytes, at least {_TRAILER.size} are needed",

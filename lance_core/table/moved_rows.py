@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from lance_core.errors import InvalidInputError
+from lance_core.errors import CorruptDataError, InvalidInputError
 from lance_core.proto import pb_rowids, pb_table
 from lance_core.table.row_id_segments import encode_segment
+from lance_core.table.row_ids import require_free_row_ids
 from lance_core.table.row_lineage import HiddenColumns, RowLineage, no_hidden_columns
 from lance_core.table.version_runs import encode_version_runs
 
@@ -56,23 +57,27 @@ def place_moved_rows(
         The next free id after the fragment's rows.
 
     Raises:
-        InvalidInputError: more ids than rows, an id twice, or one that was never given.
+        InvalidInputError: more ids than rows, an id twice, one that was never given, or damaged ones.
         CorruptDataError: a sequence of a source is damaged.
         NotSupportedError: a sequence is kept in a hidden column that cannot be read.
     """
-    given = RowLineage(fragment, hidden).given_row_ids()
+    try:
+        given = RowLineage(fragment, hidden).given_row_ids()
+    except CorruptDataError as error:
+        raise InvalidInputError(f"a new fragment carries row ids that cannot be: {error}") from error
     num_rows = fragment.physical_rows
     if len(given) > num_rows:
         raise InvalidInputError(
             f"a new fragment carries {len(given)} row ids for {num_rows} rows", expected=num_rows, found=len(given)
         )
     moved = given.numbers()
-    if len(np.unique(moved)) != len(moved):
+    if len(given.sets) > 1 and len(np.unique(moved)) != len(moved):
         raise InvalidInputError("a new fragment carries a row id twice")
     if len(moved) and int(moved.max()) >= first_row_id:
         raise InvalidInputError(
             f"a new fragment carries row id {int(moved.max())}; the table has given ids below {first_row_id}"
         )
+    require_free_row_ids(first_row_id, num_rows - len(moved))
     fresh = np.arange(first_row_id, first_row_id + num_rows - len(moved), dtype=np.uint64)
     ids = np.concatenate([moved, fresh])
     fragment.inline_row_ids = pb_rowids.RowIdSequence(segments=[encode_segment(ids)]).SerializeToString()

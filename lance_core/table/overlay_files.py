@@ -100,9 +100,19 @@ def covered_anywhere(overlay: pb_table.DataOverlayFile, what: str) -> BitMap:
     return BitMap.union(BitMap(), *(each for each in found if each is not None))
 
 
-def retire_overlaid_fields(fragment: pb_table.DataFragment, field_ids: Collection[int]) -> None:
-    """Mark fields as dead in the overlays of a fragment, in place: its data files hold newer values of them."""
+def retire_overlaid_fields(
+    fragment: pb_table.DataFragment, field_ids: Collection[int], until: int | None = None
+) -> None:
+    """Mark fields as dead in the overlays of a fragment, in place: its data files hold newer values of them.
+
+    Args:
+        fragment: changed.
+        field_ids: the fields.
+        until: the version that the new values were computed from; later overlays stay. None for all overlays.
+    """
     for overlay in fragment.overlays:
+        if until is not None and overlay.committed_version > until:
+            continue
         if not set(field_ids).isdisjoint(overlay.data_file.fields):
             overlay.data_file.CopyFrom(with_dead_fields(overlay.data_file, field_ids))
     drop_dead_overlays(fragment)

@@ -46,6 +46,7 @@ __all__ = [
     "DELETIONS_DIRECTORY",
     "FIRST_DETACHED_VERSION",
     "INDICES_DIRECTORY",
+    "REFS_DIRECTORY",
     "REUSE_MAPS_DIRECTORY",
     "TAGS_DIRECTORY",
     "TRANSACTIONS_DIRECTORY",
@@ -71,8 +72,9 @@ TRANSACTIONS_DIRECTORY: Final = "_transactions"
 DATA_DIRECTORY: Final = "data"
 DELETIONS_DIRECTORY: Final = "_deletions"
 INDICES_DIRECTORY: Final = "_indices"
-TAGS_DIRECTORY: Final = "_refs/tags"
-BRANCHES_DIRECTORY: Final = "_refs/branches"
+REFS_DIRECTORY: Final = "_refs"
+TAGS_DIRECTORY: Final = f"{REFS_DIRECTORY}/tags"
+BRANCHES_DIRECTORY: Final = f"{REFS_DIRECTORY}/branches"
 BRANCH_ROOTS_DIRECTORY: Final = "tree"
 BLOBS_DIRECTORY: Final = "_blobs"
 REUSE_MAPS_DIRECTORY: Final = "_fri"

@@ -212,7 +212,7 @@ class ListedIds:
     def find(self, ids: _Numbers) -> _Positions:
         """The positions of some ids."""
         wanted = self._ids.offsets_of(ids)
-        places = self._order[np.searchsorted(self._ids.offsets, wanted, sorter=self._order)]
+        places = self._order[np.searchsorted(self._ids.offsets, wanted, sorter=self._order)].astype(np.int64)
         return np.where(self._ids.offsets[places] == wanted, places, -1)
 
     @cached_property

@@ -18,10 +18,11 @@ Source: ``lance.table.RowIdSequence``, ``RowDatasetVersionSequence``; fragments 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
+from lance_core.errors import InvalidInputError
 from lance_core.proto import pb_rowids, pb_table
 from lance_core.table.fragment import Fragment
 from lance_core.table.row_id_segments import encode_segment
@@ -33,8 +34,9 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-__all__ = ["carry_row_ids", "give_row_ids", "live_rows"]
+__all__ = ["carry_row_ids", "give_row_ids", "live_rows", "require_free_row_ids"]
 
+_MAX_U64: Final = 2**64 - 1
 _Numbers: TypeAlias = "npt.NDArray[np.uint64]"
 _Source: TypeAlias = "tuple[Fragment, npt.NDArray[np.uint32]]"
 
@@ -49,8 +51,12 @@ def give_row_ids(message: pb_table.DataFragment, *, first_row_id: int, version: 
 
     Returns:
         The next free id after the fragment's rows.
+
+    Raises:
+        InvalidInputError: the table has no ids left for so many rows.
     """
     num_rows = message.physical_rows
+    require_free_row_ids(first_row_id, num_rows)
     versions = pb_rowids.RowDatasetVersionSequence(
         runs=[pb_rowids.RowDatasetVersionRun(span=_range(0, num_rows), version=version)]
     ).SerializeToString()
@@ -60,6 +66,20 @@ def give_row_ids(message: pb_table.DataFragment, *, first_row_id: int, version: 
     message.inline_created_at_versions = versions
     message.inline_last_updated_at_versions = versions
     return first_row_id + num_rows
+
+
+def require_free_row_ids(first_row_id: int, num_rows: int) -> None:
+    """Check that there are so many ids from the next free one on: an id, and the next free one, has 64 bits.
+
+    Raises:
+        InvalidInputError: there are not.
+    """
+    if first_row_id + num_rows > _MAX_U64:
+        raise InvalidInputError(
+            f"{num_rows} rows cannot get ids from {first_row_id} on: row ids have 64 bits",
+            first_row_id=first_row_id,
+            num_rows=num_rows,
+        )
 
 
 def _range(start: int, stop: int) -> pb_rowids.U64Segment:

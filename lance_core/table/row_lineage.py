@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 __all__ = [
     "CREATED_AT_ID",
     "FIRST_VERSION",
-    "LINEAGE_FIELD_IDS",
     "ROW_ID_ID",
     "UPDATED_AT_ID",
     "HiddenColumns",
@@ -48,9 +47,6 @@ __all__ = [
 ROW_ID_ID: Final = -3
 CREATED_AT_ID: Final = -4
 UPDATED_AT_ID: Final = -5
-LINEAGE_FIELD_IDS: Final = frozenset({ROW_ID_ID, CREATED_AT_ID, UPDATED_AT_ID})
-"""Field ids of the hidden columns."""
-
 FIRST_VERSION: Final = 1
 """Stands for a creation that was not recorded."""
 
@@ -101,7 +97,9 @@ class RowLineage:
         return self._fragment.WhichOneof("row_id_sequence") is not None
 
     def is_hidden(self, field_id: int) -> bool:
-        """Whether the ids or versions of that field id are kept in a hidden column."""
+        """Whether the ids or versions of that field id are kept in a hidden column; nothing else is."""
+        if field_id not in _ARMS:
+            return False
         oneof, inline = _ARMS[field_id]
         return self._fragment.WhichOneof(oneof) not in (None, inline)
 

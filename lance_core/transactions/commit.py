@@ -178,7 +178,7 @@ class _Commit:
     def _attempt(self) -> AttemptOutcome:
         """Try to make the version after the basis."""
         transaction = self._basis.transaction
-        draft = draft_of(transaction.operation, self._basis.manifest, self._log, self._settings)
+        draft = draft_of(transaction, self._basis.manifest, self._log, self._settings)
         if not self._checked:
             self._settings.check(self._basis.manifest)
             self._checked = True

@@ -58,7 +58,7 @@ def commit_detached(
             "it V2 names"
         )
     current = _numbered(read, version - 1)
-    draft = draft_of(transaction.operation, current, log, settings)
+    draft = draft_of(transaction, current, log, settings)
     settings.check(current)
     settings.amend(draft)
     serialized = transaction.serialize()

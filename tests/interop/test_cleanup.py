@@ -39,7 +39,9 @@ FIGURES = [
     "failed_deletes",
 ]
 
-RESIDUE = re.compile(r"_versions/[0-9]+\.manifest#[0-9]+|_transactions/\.tmp[^/]*|_deletions/\.tmp[^/]*")
+RESIDUE = re.compile(
+    r"_versions/[0-9]+\.manifest#[0-9]+|(_transactions|_deletions|_refs/tags|_refs/branches)/\.tmp[^/]*"
+)
 
 Step = tuple[float, Callable[[AgedTable], object]]
 

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pytest
 
 import lance_core
+from tests.support.fault_proxy import fault_proxy
 from tests.support.racing_writers import ROOT
 from tests.support.s3_servers import S3Server, create_manifest_table, moto_server
 
@@ -180,6 +181,17 @@ def test_t30_items_are_like_those_of_the_reference(dynamo: Table) -> None:
     assert (ours["base_uri"], ours["committer"]) == (theirs["base_uri"], theirs["committer"])
     assert dynamo.rows.paths() == {1: V1, 2: V2, 3: V3}
     assert int(ours["size"]["N"]) == len(dynamo.get(V2))
+
+
+def test_opening_costs_two_requests_and_a_look_at_the_table_once(dynamo: Table) -> None:
+    with fault_proxy(dynamo.server.endpoint) as proxy:
+        options = {**dynamo.options, "aws_endpoint": proxy.endpoint, "dynamodb_endpoint": proxy.endpoint}
+        # The row and the manifest; before the first of a process, whether the table can serve. A version is its name.
+        for version, methods in ((None, ["POST", "POST", "GET"]), (None, ["POST", "GET"]), (2, ["GET"])):
+            proxy.reset()
+            assert lance_core.dataset(dynamo.uri, version, storage_options=options).version == 2
+            assert len(proxy.methods()) <= 3
+            assert proxy.methods() in (methods, methods[-2:])
 
 
 def test_t30_a_slash_at_the_end_names_the_same_rows(dynamo: Table) -> None:

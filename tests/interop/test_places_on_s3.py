@@ -1,5 +1,7 @@
 """Branches, clones and bases on S3, in memory, and across stores."""
 
+import pickle
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -9,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import lance_core
-from lance_core.errors import NotSupportedError
+from lance_core.errors import InvalidTypeError, NotSupportedError, StorageError
 from tests.support.s3_servers import S3Server, moto_server
 
 EACH = (lance, lance_core)
@@ -109,3 +111,69 @@ def test_a_branch_with_an_external_manifest_store(tmp_path: Path) -> None:
         branch.migrate_manifest_paths_v2()
     with pytest.raises(NotSupportedError, match="external manifest store"):
         branch.branches.delete("b")
+
+
+@CHAINS
+def test_a_base_has_storage_options_of_its_own(
+    server: S3Server, tmp_path: Path, maker: ModuleType, other: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A table on disk, its cold tier in a bucket: nothing but the options of the base leads there."""
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    uri, cold, options = str(tmp_path / "t"), server.uri(), server.options()
+    bases = [maker.DatasetBasePath(cold, "cold")]
+    own = {cold: options}
+    maker.write_dataset(_rows(0, 4), uri, initial_bases=bases, target_bases=["cold"], base_store_params=own)
+    by_id = {f"base_1.{name}": value for name, value in options.items()}
+    appended = other.write_dataset(_rows(4, 6), uri, mode="append", target_bases=["cold"], base_store_params=own)
+    # The handle keeps them.
+    other.write_dataset(_rows(6, 8), appended, mode="append", target_bases=["cold"])
+    maker.write_dataset(_rows(8, 9), uri, mode="append", storage_options=by_id)
+    assert len(server.keys(cold)) == 3
+    for reader in EACH:
+        for arguments in ({"base_store_params": own}, {"storage_options": by_id}):
+            assert sorted(reader.dataset(uri, **arguments).to_table()["x"].to_pylist()) == list(range(9))
+    other.dataset(uri, base_store_params=own).delete("x = 2")
+    ours = pickle.loads(pickle.dumps(lance_core.dataset(uri, base_store_params=own)))
+    assert ours.to_table().num_rows == 8
+    assert options["aws_secret_access_key"] not in repr(ours.storage_options) + repr(ours)
+    wrong = {cold: {**options, "aws_endpoint": "http://127.0.0.1:9", "client_max_retries": "0", "allow_http": "true"}}
+    with pytest.raises(StorageError):
+        lance_core.dataset(uri, base_store_params=wrong, storage_options=by_id).to_table()
+    with pytest.raises(InvalidTypeError, match="base_store_params"):
+        lance_core.dataset(uri, base_store_params=["x"])
+
+
+@CHAINS
+def test_a_dataset_copied_elsewhere_works_unchanged(
+    server: S3Server, tmp_path: Path, maker: ModuleType, other: ModuleType
+) -> None:
+    """From a bucket to disk, and from disk to disk: versions, tags, indices and branches."""
+    uri, options = server.uri(), server.options()
+    maker.write_dataset(_rows(0, 20), uri, storage_options=options, max_rows_per_file=8)
+    lance.dataset(uri, storage_options=options).create_scalar_index("x", "BTREE")
+    other.dataset(uri, storage_options=options).delete("x = 3")
+    maker.write_dataset(_rows(20, 25), uri, storage_options=options, mode="append")
+    maker.dataset(uri, storage_options=options).tags.create("before", 2)
+    key = uri.removeprefix(f"s3://{server.bucket}/")
+    for path in server.keys(uri):
+        target = tmp_path / "first" / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        body = server.client().get_object(Bucket=server.bucket, Key=f"{key}/{path}")["Body"]
+        target.write_bytes(body.read())
+    first, second = str(tmp_path / "first"), str(tmp_path / "second")
+    maker.dataset(first).create_branch("b")
+    other.write_dataset(_rows(25, 27), f"{first}/tree/b", mode="append")
+    shutil.copytree(first, second)
+    for root in (first, second):
+        for reader in EACH:
+            dataset = reader.dataset(root)
+            dataset.validate()
+            assert sorted(dataset.to_table()["x"].to_pylist()) == [0, 1, 2, *range(4, 25)]
+            assert dataset.to_table(filter="x = 7").num_rows == 1
+            assert reader.dataset(root, "before").count_rows() == 20
+            assert [each["version"] for each in dataset.versions()] == [1, 2, 3, 4]
+            assert list(dataset.branches.list()) == ["b"]
+            assert reader.dataset(f"{root}/tree/b").count_rows() == 26
+        other.write_dataset(_rows(30, 31), root, mode="append")
+        assert lance.dataset(root).count_rows() == lance_core.dataset(root).count_rows() == 25
+    assert lance_core.dataset(uri, storage_options=options).count_rows() == 24

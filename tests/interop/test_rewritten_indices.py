@@ -23,26 +23,33 @@ def _rows(start: int, stop: int) -> pa.Table:
     return pa.table({"a": list(numbers), "c": [n % 7 for n in numbers], "s": [f"w{n % 5} common" for n in numbers]})
 
 
-@pytest.fixture(params=["addresses", "stable"])
-def uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    uri = str(tmp_path / "t")
+@pytest.fixture(scope="module", params=["addresses", "stable"])
+def base(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An indexed table, and beside it a copy that the reference has compacted."""
+    path = tmp_path_factory.mktemp(request.param)
+    uri = str(path / "t")
     dataset = lance.write_dataset(
         _rows(0, 60), uri, max_rows_per_file=20, enable_stable_row_ids=request.param == "stable"
     )
     for column, kind in INDICES.items():
         dataset.create_scalar_index(column, kind)
     lance.dataset(uri).delete("a % 10 = 3")
-    return uri
+    shutil.copytree(uri, f"{uri}-twin")
+    lance.dataset(f"{uri}-twin").optimize.compact_files()
+    return path
+
+
+@pytest.fixture
+def uri(base: Path, tmp_path: Path) -> str:
+    shutil.copytree(base, tmp_path, dirs_exist_ok=True)
+    return str(tmp_path / "t")
 
 
 def _planned(uri: str) -> LanceOperation.Rewrite:
-    """What the reference commits to compact the table; nothing but its files is left behind."""
-    twin = f"{uri}-twin"
-    shutil.copytree(uri, twin)
-    lance.dataset(twin).optimize.compact_files()
-    ours = lance_core.dataset(twin)
+    """What the reference committed to compact the twin; the table gets the files."""
+    ours = lance_core.dataset(f"{uri}-twin")
     for directory in ("data", "_indices"):
-        shutil.copytree(f"{twin}/{directory}", f"{uri}/{directory}", dirs_exist_ok=True)
+        shutil.copytree(f"{uri}-twin/{directory}", f"{uri}/{directory}", dirs_exist_ok=True)
     return ours.read_transaction(ours.version).operation
 
 
@@ -146,7 +153,7 @@ def test_refusals(uri: str) -> None:
 def test_a_group_that_is_indexed_in_part(uri: str) -> None:
     """Both refuse it: the index would answer for rows that it does not hold."""
     lance.write_dataset(_rows(60, 70), uri, mode="append")
-    twin = f"{uri}-twin"
+    twin = f"{uri}-other"
     shutil.copytree(uri, twin)
     for column in INDICES:
         lance.dataset(twin).drop_index(f"{column}_idx")
@@ -156,6 +163,6 @@ def test_a_group_that_is_indexed_in_part(uri: str) -> None:
     groups = ours.read_transaction(ours.version).operation.groups
     old = str(uuid.UUID(bytes=_indices(uri)[0].uuid.uuid))
     rewritten = LanceOperation.RewrittenIndex(old, old, "/lance.table.BTreeIndexDetails", b"", 0)
+    version = lance_core.dataset(uri).version
     with pytest.raises(InvalidInputError, match="rewritten together"):
-        version = lance_core.dataset(uri).version
         lance_core.LanceDataset.commit(uri, LanceOperation.Rewrite(groups, [rewritten]), read_version=version)

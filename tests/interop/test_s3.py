@@ -12,6 +12,9 @@ import pytest
 
 import lance_core
 from lance_core.api.location import open_log
+from lance_core.proto import pb_table
+from lance_core.table.manifest_file import serialize_manifest_file
+from lance_core.table.paths import ManifestName, ManifestNaming
 from tests.support.fault_proxy import FaultProxy, fault_proxy
 from tests.support.racing_writers import ROOT
 from tests.support.s3_servers import S3Server, ceph_server, moto_server
@@ -107,6 +110,81 @@ def test_opening_costs_two_requests(server: S3Server, proxy: FaultProxy) -> None
     proxy.reset()
     lance_core.dataset(uri, 3, storage_options=options)
     assert proxy.methods() == ["GET"]
+
+
+@pytest.fixture
+def varied(server: S3Server) -> str:
+    """Versions, tags, branches, and an index."""
+    uri, options = server.uri(), server.options()
+    for _ in range(3):
+        lance_core.write_dataset(ROWS, uri, mode="append", storage_options=options)
+    lance.dataset(uri, storage_options=options).create_scalar_index("a", "BTREE")
+    dataset = lance_core.dataset(uri, storage_options=options)
+    dataset.tags.create("here", 2)
+    dataset.create_branch("b/c")
+    dataset.tags.create("there", ("b/c", 4))
+    return uri
+
+
+@pytest.mark.parametrize(
+    ("below", "version", "requests"),
+    [
+        ("", None, 2),
+        ("", 2, 1),
+        ("", "here", 2),
+        ("", "there", 2),
+        ("/tree/b/c", None, 2),
+        ("/tree/b/c", 4, 1),
+        # Nothing says that this is a branch, before its tag is not found below it.
+        ("/tree/b/c", "there", 5),
+    ],
+)
+def test_opening_by_any_name_costs_three_requests_at_most(
+    server: S3Server, proxy: FaultProxy, varied: str, below: str, version: int | str | None, requests: int
+) -> None:
+    proxy.reset()
+    options = server.options(aws_endpoint=proxy.endpoint)
+    dataset = lance_core.dataset(varied + below, version, storage_options=options)
+    assert dataset.count_rows() in (200, 300)
+    assert proxy.methods() == ["GET"] * requests
+    if requests > 3:
+        return
+    proxy.reset()
+    assert dataset.schema == ROWS.schema
+    assert len(dataset.get_fragments()) == dataset.count_rows() // 100
+    assert dataset.has_index == (version not in (2, "here"))
+    assert proxy.methods() == []
+
+
+def test_a_branch_is_opened_from_a_handle_of_the_main_line_by_two_requests(
+    server: S3Server, proxy: FaultProxy, varied: str
+) -> None:
+    dataset = lance_core.dataset(varied, storage_options=server.options(aws_endpoint=proxy.endpoint))
+    for version, requests in ((("b/c", None), 2), (("b/c", 4), 1), ("there", 2), (("main", 2), 1)):
+        proxy.reset()
+        dataset.checkout_version(version)
+        assert proxy.methods() == ["GET"] * requests, version
+
+
+def test_a_manifest_of_many_fragments_is_one_request(server: S3Server, proxy: FaultProxy) -> None:
+    uri, options = server.uri(), server.options()
+    first = lance_core.write_dataset(ROWS, uri, storage_options=options)
+    message = pb_table.Manifest()
+    message.CopyFrom(first.manifest.message)
+    message.version = 2
+    for number in range(1, 10_000):
+        added = message.fragments.add()
+        added.CopyFrom(message.fragments[0])
+        added.id = number
+    message.max_fragment_id = 9_999
+    data = serialize_manifest_file(message, index_section=None, transaction=first.manifest.transaction)
+    assert len(data) > 1_000_000
+    first.log.create(ManifestName(2, ManifestNaming.V2), data)
+    proxy.reset()
+    dataset = lance_core.dataset(uri, storage_options=server.options(aws_endpoint=proxy.endpoint))
+    assert dataset.count_rows() == 1_000_000
+    assert proxy.methods() == ["GET", "GET"]
+    assert lance.dataset(uri, storage_options=options).count_rows() == 1_000_000
 
 
 def test_an_append_costs_six_requests(server: S3Server, proxy: FaultProxy) -> None:

@@ -228,6 +228,10 @@ class _Handler(BaseHTTPRequestHandler):
             self._reset()
             return
         status, headers, data = self._forward(body)
+        if self.command == "HEAD":
+            # All of such an answer is headers, and half of them is no answer.
+            self._reset()
+            return
         self._start(status, headers, len(data))
         self.wfile.write(data[: len(data) // 2])
         self.wfile.flush()
@@ -239,6 +243,10 @@ class _Handler(BaseHTTPRequestHandler):
         head = "\r\n".join([*lines, f"Content-Length: {len(body)}", "Connection: close", "", ""])
         with socket.create_connection((host, int(port)), timeout=60) as upstream:
             upstream.sendall(head.encode() + body[: len(body) // 2])
+            # The server is done with it before the client can come again.
+            upstream.shutdown(socket.SHUT_WR)
+            while upstream.recv(65536):
+                pass
 
     def _headers(self) -> list[tuple[str, str]]:
         dropped = {*_HOP_HEADERS, "if-none-match"} if self.server.proxy.drops_conditions else _HOP_HEADERS

@@ -15,8 +15,10 @@ import lance_core
 from lance_core import LanceOperation
 from lance_core.api.commit import CommitOptions, commit
 from lance_core.api.fragment_conversion import fragment_to_record
-from lance_core.errors import DatasetNotFoundError, LanceError, NotFoundError
-from lance_core.proto import pb_transaction
+from lance_core.errors import DatasetNotFoundError
+from lance_core.proto import pb_table, pb_transaction
+from lance_core.table.index_metadata import MEM_WAL_INDEX
+from lance_core.table.index_rules import decode_index_section
 from lance_core.table.paths import is_detached_manifest_name
 from lance_core.transactions.registry import EXECUTABLE
 from lance_core.transactions.transaction import Transaction
@@ -83,7 +85,7 @@ def state(uri: str, options: Options, keys: Callable[[str], list[str]], *, listi
         "config": dataset.config(),
         "bases": sorted(base.path for base in dataset.manifest.message.base_paths if "://" not in base.path),
         "indices": sorted(each["name"] for each in dataset.list_indices()),
-        "mem wal": bool(dataset.manifest.index_section) and b"mem_wal" in bytes(dataset.manifest.index_section),
+        "absorbed": _absorbed_generations(dataset),
         "overlays": _has_overlays(dataset),
         "tags": {name: (tag["version"], tag["metadata"]) for name, tag in dataset.tags.list().items()},
         "branches": {name: dataset.checkout_version((name, None)).count_rows() for name in dataset.branches.list()},
@@ -94,6 +96,15 @@ def state(uri: str, options: Options, keys: Callable[[str], list[str]], *, listi
     if listing:
         shown["versions"] = [each["version"] for each in dataset.version_refs()]
     return shown
+
+
+def _absorbed_generations(dataset: lance_core.LanceDataset) -> list[int]:
+    details = [
+        pb_table.MemWalIndexDetails.FromString(index.index_details.value)
+        for index in decode_index_section(dataset.manifest.index_section)
+        if index.name == MEM_WAL_INDEX
+    ]
+    return [table.generation for each in details for table in each.compacted_sstables]
 
 
 def _has_overlays(dataset: lance_core.LanceDataset) -> bool:
@@ -189,6 +200,14 @@ def _overlay(dataset: lance_core.LanceDataset, message: Any) -> None:
     overlay.shared_offset_bitmap = BitMap([0, 1, 2]).serialize()
 
 
+def _write_ahead_log(dataset: lance_core.LanceDataset, message: Any) -> None:
+    index = message.new_indices.add()
+    index.uuid.uuid = uuid.uuid4().bytes
+    index.name = MEM_WAL_INDEX
+    index.dataset_version = dataset.version
+    index.index_details.type_url = "/lance.table.MemWalIndexDetails"
+
+
 def _absorbed(dataset: lance_core.LanceDataset, message: Any) -> None:
     generation = message.compacted_sstables.add()
     generation.shard_id.uuid = uuid.UUID(int=7).bytes
@@ -203,19 +222,6 @@ def _batch(uri: str, options: Options) -> object:
 
 def _on(method: Callable[[lance_core.LanceDataset], object], version: int | None = None) -> Action:
     return lambda uri, options: method(_open(uri, options, version))
-
-
-def _until_gone(method: Callable[[lance_core.LanceDataset], object]) -> Action:
-    """A removal: when it is done again, what it has removed already is not there."""
-
-    def act(uri: str, options: Options) -> None:
-        try:
-            method(_open(uri, options))
-        except NotFoundError as error:
-            if not isinstance(error, LanceError):
-                raise
-
-    return act
 
 
 def _clone(deep: bool) -> Action:
@@ -274,12 +280,14 @@ OPERATIONS: dict[str, StoreOperation] = {
     ),
     "data replacement": StoreOperation(_record("data_replacement", _other_files), _table),
     "data overlay": StoreOperation(_record("data_overlay", _overlay), _table),
-    "mem wal": StoreOperation(_record("update_mem_wal_state", _absorbed), _table),
+    "mem wal": StoreOperation(
+        _record("update_mem_wal_state", _absorbed), _steps(_table, _record("create_index", _write_ahead_log))
+    ),
     "detached": StoreOperation(_committed(lambda dataset, new: LanceOperation.Append(new), detached=True), _table),
     "batch": StoreOperation(_batch, _table),
     "branch create": StoreOperation(_on(lambda dataset: dataset.create_branch("b")), _table, is_atomic=False),
     "branch delete": StoreOperation(
-        _until_gone(lambda dataset: dataset.branches.delete("b")),
+        _on(lambda dataset: dataset.branches.delete("b")),
         _steps(_table, _on(lambda dataset: dataset.create_branch("b"))),
         is_atomic=False,
         on_external_stores=False,
@@ -301,7 +309,7 @@ OPERATIONS: dict[str, StoreOperation] = {
     "cleanup": StoreOperation(_on(_cleanup), _versions, is_atomic=False, needs_listing=True),
     "auto cleanup": StoreOperation(
         _append,
-        _steps(_versions, _on(lambda dataset: dataset.update_config({"lance.auto_cleanup.interval": "1"}))),
+        _write(OLD, "create", auto_cleanup_options={"interval": 0, "older_than_seconds": 0}),
     ),
     "migrate": StoreOperation(
         _migrate,

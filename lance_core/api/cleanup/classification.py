@@ -83,12 +83,20 @@ class Classifier:
         delete_unverified: whether files that no version names go at any age.
         now: seconds since the epoch.
         nested_roots: directories of a branch, each with a slash at its end, that are the roots of other branches.
+        abandoned: staged manifests that nobody will publish.
     """
 
     def __init__(
-        self, survey: Survey, *, delete_unverified: bool, now: float, nested_roots: tuple[str, ...] = ()
+        self,
+        survey: Survey,
+        *,
+        delete_unverified: bool,
+        now: float,
+        nested_roots: tuple[str, ...] = (),
+        abandoned: frozenset[str] = frozenset(),
     ) -> None:
         """Nothing is read."""
+        self._abandoned = abandoned
         self._nested_roots = nested_roots
         self._survey = survey
         self._delete_unverified = delete_unverified
@@ -108,6 +116,8 @@ class Classifier:
             return self._manifest(file, rest)
         if directory == BRANCH_ROOTS_DIRECTORY:
             return _settle(file, self._of_branch(file.path))
+        if file.path in self._abandoned:
+            return _classified(file, PathState.REMOVABLE, "staged by a killed writer", FileKind.RESIDUE)
         verdict = rule_for(directory, rest)
         if isinstance(verdict, Settled):
             return _settle(file, verdict)

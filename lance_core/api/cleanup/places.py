@@ -9,6 +9,7 @@ place                          what may be removed
 ``_blobs/``                    ``*.blob``
 ``_indices/``, ``_fri/``       everything
 ``_deletions/``                ``*.arrow``, ``*.bin``; *residue*: ``.tmp…``
+``_refs/*/``                   *residue*: ``.tmp…``, ``{name}.json#{n}``
 =============================  ===========================================================================
 
 Residue is what killed writers left: names that are given up within one call, which no reader ever looks for. A manifest
@@ -31,6 +32,7 @@ from lance_core.table.paths import (
     DATA_DIRECTORY,
     DELETIONS_DIRECTORY,
     INDICES_DIRECTORY,
+    REFS_DIRECTORY,
     REUSE_MAPS_DIRECTORY,
     TAGS_DIRECTORY,
     TRANSACTIONS_DIRECTORY,
@@ -46,7 +48,6 @@ if TYPE_CHECKING:
 __all__ = ["STRANGER", "PathState", "Settled", "rule_for"]
 
 _TEMPORARY: Final = ".tmp"
-_REFS: Final = "_refs"
 _SIDECAR_DEPTH: Final = 3
 
 
@@ -105,11 +106,11 @@ def _in_data(rest: str) -> FileKind | Settled:
 
 
 def _in_refs(rest: str) -> FileKind | Settled:
-    directory, _, name = f"{_REFS}/{rest}".rpartition("/")
+    directory, _, name = f"{REFS_DIRECTORY}/{rest}".rpartition("/")
     if directory not in (TAGS_DIRECTORY, BRANCHES_DIRECTORY):
         return STRANGER
     if name.startswith(_TEMPORARY) or "#" in name:
-        return _TEMPORARY_LEFT
+        return FileKind.RESIDUE
     if not name.endswith(".json"):
         return STRANGER
     return Settled(PathState.KEPT, "tag" if directory == TAGS_DIRECTORY else "record of a branch")
@@ -148,5 +149,5 @@ _RULES: Final[dict[str, Callable[[str], FileKind | Settled]]] = {
     INDICES_DIRECTORY: _always(FileKind.INDEX),
     DELETIONS_DIRECTORY: _by_ending(FileKind.DELETION, ".arrow", ".bin", temporary=FileKind.RESIDUE),
     REUSE_MAPS_DIRECTORY: _always(FileKind.INDEX),
-    _REFS: _in_refs,
+    REFS_DIRECTORY: _in_refs,
 }

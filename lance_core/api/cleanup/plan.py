@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from lance_core.api.branch_removal import nested_roots
 from lance_core.api.cleanup.branches import Line
-from lance_core.api.cleanup.classification import ClassifiedPath, Classifier, PathState
+from lance_core.api.cleanup.classification import UNVERIFIED_AGE, ClassifiedPath, Classifier, PathState
 from lance_core.api.cleanup.guard import Guard
 from lance_core.api.cleanup.inventory import list_files
 from lance_core.api.cleanup.policy import count, switch
@@ -25,12 +25,14 @@ from lance_core.api.cleanup.records import (
     FileKind,
 )
 from lance_core.api.cleanup.removal import Removal, figures
+from lance_core.api.cleanup.staged import abandoned_manifests
 from lance_core.errors import InvalidCleanupError
 from lance_core.table.paths import (
     BLOBS_DIRECTORY,
     DATA_DIRECTORY,
     DELETIONS_DIRECTORY,
     INDICES_DIRECTORY,
+    REFS_DIRECTORY,
     REUSE_MAPS_DIRECTORY,
     TRANSACTIONS_DIRECTORY,
     VERSIONS_DIRECTORY,
@@ -60,6 +62,7 @@ _ORDER: Final = (
     INDICES_DIRECTORY,
     DELETIONS_DIRECTORY,
     REUSE_MAPS_DIRECTORY,
+    REFS_DIRECTORY,
 )
 """The order in which the files of one version go; its manifest follows."""
 _NAMED_IN_WARNINGS: Final = 5
@@ -238,6 +241,7 @@ def _plan(log: VersionLog, version: int, branch: str, policy: CleanupPolicy, now
         delete_unverified=policy.delete_unverified,
         now=now_ns / 1e9,
         nested_roots=nested_roots(file.path for file in files) if line.branch else (),
+        abandoned=abandoned_manifests(log, files, before=now_ns / 1e9 - UNVERIFIED_AGE.total_seconds()),
     )
     return CleanupPlan(
         log=log,

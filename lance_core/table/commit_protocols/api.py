@@ -40,6 +40,10 @@ class CommitProtocol(Protocol):
         """Called when a manifest is not there: finish its commit if one is pending. True when it is there now."""
         ...
 
+    def has_abandoned(self, places: VersionPlaces, name: ManifestName, path: str) -> bool:
+        """Whether nobody will publish what was staged for a version, by its path below the root; False in doubt."""
+        ...
+
     def create(self, places: VersionPlaces, name: ManifestName, data: bytes) -> PutOutcome:
         """Make a version unless it exists. One of several concurrent callers gets ``CREATED``.
 

@@ -25,6 +25,10 @@ class ConditionalCreate:
         """A manifest that is not there was not made."""
         return False
 
+    def has_abandoned(self, places: VersionPlaces, name: ManifestName, path: str) -> bool:
+        """A manifest store that is not known here may have a row of it."""
+        return False
+
     def create(self, places: VersionPlaces, name: ManifestName, data: bytes) -> PutOutcome:
         """Create the manifest unless one of that name exists."""
         if not places.store.capabilities.atomic_create:

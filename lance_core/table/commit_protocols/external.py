@@ -67,6 +67,11 @@ class ExternalCommit:
         self._finished(places, row)
         return True
 
+    def has_abandoned(self, places: VersionPlaces, name: ManifestName, path: str) -> bool:
+        """Whether the row of the version names something else, or there is none."""
+        row = self._manifests.find(places.root, name.version)
+        return row is None or row.path != path
+
     def create(self, places: VersionPlaces, name: ManifestName, data: bytes) -> PutOutcome:
         """The four steps."""
         staged = ManifestRow(name.version, f"{_relative(places, name)}-{uuid.uuid4()}", len(data))
@@ -78,6 +83,14 @@ class ExternalCommit:
                 return PutOutcome.EXISTS
         self._publish(places, name, staged, data)
         return PutOutcome.CREATED
+
+    def knows(self, places: VersionPlaces) -> bool:
+        """Whether the store has a row of the table, finished or not."""
+        return self._manifests.latest(places.root) is not None
+
+    def forget(self, places: VersionPlaces) -> None:
+        """Remove the rows of a table whose files are gone."""
+        self._manifests.forget(places.root)
 
     def _concede(self, places: VersionPlaces, staged: ManifestRow, winner: ManifestRow | None) -> None:
         """Remove what was staged for a version that is another's, and help that one."""

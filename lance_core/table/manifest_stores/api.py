@@ -44,3 +44,7 @@ class ManifestStore(Protocol):
     def finish(self, root: str, row: ManifestRow) -> None:
         """Replace the row of a version that has one."""
         ...
+
+    def forget(self, root: str) -> None:
+        """Remove every row of a table that is gone. Doing it again is harmless."""
+        ...

@@ -95,6 +95,22 @@ class DynamoDbManifests:
         """Replace the row of a version that has one."""
         self._call("put_item", Item=_item(_base_uri(root), row), ConditionExpression=_PRESENT)
 
+    def forget(self, root: str) -> None:
+        """Remove every row of a table, a page at a time."""
+        base = _base_uri(root)
+        while True:
+            answer = self._call(
+                "query",
+                KeyConditionExpression="base_uri = :base_uri",
+                ExpressionAttributeValues={":base_uri": {"S": base}},
+                ConsistentRead=True,
+            )
+            items = answer.get("Items", [])
+            for item in items:
+                self._call("delete_item", Key={"base_uri": item["base_uri"], "version": item["version"]})
+            if not items:
+                return
+
     def _call(self, operation: str, **parameters: Any) -> dict[str, Any]:
         self._check()
         return self._send(operation, **parameters)

@@ -98,6 +98,11 @@ class SqlManifests:
         )
         self._run("update", lambda connection: connection.execute(statement))
 
+    def forget(self, root: str) -> None:
+        """Remove every row of a table."""
+        statement = self._sql.delete(self._table).where(self._table.c.base_uri == self._base(root))
+        self._run("delete from", lambda connection: connection.execute(statement))
+
     def _base(self, root: str) -> str:
         return f"{self._scheme}://{root}"
 

@@ -2,7 +2,8 @@
 
 A new file takes the place of the one with exactly its list of fields and its format version. Where no file of a
 fragment holds any of the fields, so that they read as null, it is added. The fragments leave the indices on these
-fields. Schema, deletions and row ids stay; where ids are stable, all rows of the fragment count as updated.
+fields, and older overlays on them are dead. Schema, deletions and row ids stay; where ids are stable, all rows of the
+fragment count as updated.
 
 Source: ``lance.table.Transaction.DataReplacement``; behaviour of pylance 14.0.2.
 """
@@ -84,8 +85,13 @@ class DataReplacement:
         """The fields that are stored anew."""
         return frozenset(field_id for each in self.replacements for field_id in each.new_file.live_field_ids)
 
-    def apply(self, current: Manifest) -> ManifestDraft:
+    def apply(self, current: Manifest, read_version: int | None = None) -> ManifestDraft:
         """The version after ``current``.
+
+        Args:
+            current: the version to build on.
+            read_version: the version that the new values belong to; cells that were overlaid later stay so. None for
+                ``current``.
 
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
@@ -102,7 +108,7 @@ class DataReplacement:
                 raise InvalidInputError(
                     f"fragment {each.fragment_id}, which is to get a new file, is not in version {current.version}"
                 )
-            changed[each.fragment_id] = _replaced(present[each.fragment_id], each.new_file)
+            changed[each.fragment_id] = _replaced(present[each.fragment_id], each.new_file, read_version)
         draft = ManifestDraft(current)
         if current.has_stable_row_ids:
             for fragment in changed.values():
@@ -134,7 +140,7 @@ class DataReplacement:
             )
 
 
-def _replaced(fragment: pb_table.DataFragment, file: DataFile) -> pb_table.DataFragment:
+def _replaced(fragment: pb_table.DataFragment, file: DataFile, read_version: int | None) -> pb_table.DataFragment:
     message = file.to_proto()
     result = pb_table.DataFragment()
     result.CopyFrom(fragment)
@@ -143,7 +149,7 @@ def _replaced(fragment: pb_table.DataFragment, file: DataFile) -> pb_table.DataF
             result.files[position].path = message.path
             result.files[position].file_size_bytes = message.file_size_bytes
             result.files[position].column_indices[:] = message.column_indices
-            retire_overlaid_fields(result, file.live_field_ids)
+            retire_overlaid_fields(result, file.live_field_ids, read_version)
             result.files[position].ClearField("base_id")
             if message.HasField("base_id"):
                 result.files[position].base_id = message.base_id
@@ -156,5 +162,5 @@ def _replaced(fragment: pb_table.DataFragment, file: DataFile) -> pb_table.DataF
             fragment=fragment.id,
         )
     result.files.add().CopyFrom(message)
-    retire_overlaid_fields(result, file.live_field_ids)
+    retire_overlaid_fields(result, file.live_field_ids, read_version)
     return result

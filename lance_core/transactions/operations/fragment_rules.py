@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lance_core.errors import InvalidInputError, SchemaMismatchError
+from lance_core.schema.field import HIDDEN_FIELD_IDS
 from lance_core.table.paths import is_plain_path
-from lance_core.table.row_lineage import LINEAGE_FIELD_IDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -47,7 +47,7 @@ def check_new_fragments(
     """
     if carries_row_ids is not False:
         # Rows that have ids already may bring them along in a hidden column, which may have a file of its own.
-        field_ids = field_ids | LINEAGE_FIELD_IDS
+        field_ids = field_ids | HIDDEN_FIELD_IDS
     for index, fragment in enumerate(fragments):
         where = f"new fragment {index}"
         _check_is_new(fragment, where, carries_row_ids=carries_row_ids)

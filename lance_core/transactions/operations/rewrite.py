@@ -6,8 +6,10 @@ fragments bring them along.
 
 Indices are copied as they are: the old fragments vanish from what they answer for, the new ones are scanned. That is
 correct for every kind of index, while an index that claimed the new fragments without having been rebuilt would not
-be. Who does rebuild indices says so in the operation (:mod:`~lance_core.table.rewritten_indices`). A table that defers the remapping of its indices keeps a list of rewrites that this library does not write;
-rewriting there is refused.
+be. Who does rebuild indices says so in the operation (:mod:`~lance_core.table.rewritten_indices`).
+
+A table that defers the remapping of its indices keeps a list of rewrites that this library does not write; rewriting
+there is refused.
 
 Source: ``lance.table.Transaction.Rewrite``; behaviour of pylance 14.0.2.
 """

@@ -86,9 +86,7 @@ def _add_nulls(turn: Turn) -> pa.Table:
 def _add(turn: Turn, column: pa.Field, values: dict[int, object]) -> None:
     dataset = turn.our_handle()
     wide = _wider(dataset, column)
-    fragments = [
-        with_file(turn, each.fragment_id, wide.fields[-1], column, values) for each in dataset.get_fragments()
-    ]
+    fragments = [with_file(turn, each.fragment_id, wide.fields[-1], column, values) for each in dataset.get_fragments()]
     _commit(turn, LanceOperation.Merge(fragments, wide, True))
 
 
@@ -128,9 +126,7 @@ def _rename(turn: Turn) -> pa.Table:
     turn.note(f"{name} to {other}")
     if turn.ours:
         schema = turn.our_handle().lance_schema
-        _project(
-            turn, [dataclasses.replace(each, name=other) if each.name == name else each for each in schema.fields]
-        )
+        _project(turn, [dataclasses.replace(each, name=other) if each.name == name else each for each in schema.fields])
     else:
         turn.handle.alter_columns({"path": name, "name": other})
     return turn.rows.rename_columns([other if each == name else each for each in turn.rows.column_names])
@@ -151,6 +147,10 @@ def _reorder(turn: Turn) -> pa.Table:
 def _cast(turn: Turn) -> pa.Table:
     turn.refresh()
     columns = [each for each in turn.rows.schema if each.type in _CASTS and each.name != KEY.name]
+    if not turn.ours:
+        # The reference refuses to cast what an index is on.
+        indexed = {name for index in turn.handle.describe_indices() for name in index.field_names}
+        columns = [each for each in columns if each.name not in indexed]
     if not columns or turn.legacy:
         raise Skipped
     column = turn.rng.choice(columns)

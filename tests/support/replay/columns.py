@@ -25,7 +25,10 @@ TYPES: Final = {
     "nested": pa.list_(pa.struct([("x", pa.int32()), ("y", pa.list_(pa.string()))])),
 }
 LEGACY: Final = ("whole", "small", "real", "text", "flag", "bytes")
-"""What data files of version 0.1 hold without ado; they have no nulls of numbers."""
+"""What data files of version 0.1 hold without ado; they have no nulls of numbers, and empty bytes are null there."""
+
+_KINDS: Final = {"0.1": LEGACY, "2.0": tuple(kind for kind in TYPES if kind != "struct")}
+"""Which types tables of a version have; data files of version 2.0 have no null structs."""
 
 NUMBERS: Final = (pa.int64(), pa.int32(), pa.float64())
 BLOB: Final = {"lance-encoding:blob": "true"}
@@ -37,8 +40,7 @@ def is_blob(field: pa.Field) -> bool:
 
 def draw_field(rng: random.Random, name: str, data_version: str) -> pa.Field:
     """A column of a random type."""
-    kinds = LEGACY if data_version == "0.1" else tuple(TYPES)
-    return pa.field(name, TYPES[rng.choice(kinds)])
+    return pa.field(name, TYPES[rng.choice(_KINDS.get(data_version, tuple(TYPES)))])
 
 
 def random_column(rng: random.Random, field: pa.Field, count: int, data_version: str) -> pa.Array:
@@ -74,7 +76,7 @@ def _value(rng: random.Random, dtype: pa.DataType) -> object:
     if pa.types.is_boolean(dtype):
         return rng.random() < 0.5
     if pa.types.is_binary(dtype) or pa.types.is_large_binary(dtype):
-        return rng.randbytes(rng.randrange(12))
+        return rng.randbytes(rng.randrange(1, 12))
     if pa.types.is_string(dtype) or pa.types.is_large_string(dtype):
         return f"text {rng.randrange(30)}"
     return rng.randrange(-50, 50)

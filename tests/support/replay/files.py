@@ -36,9 +36,7 @@ def column_file(turn: Turn, field: Field, column: pa.Field, values: pa.Array) ->
     return file
 
 
-def physical_values(
-    turn: Turn, fragment_id: int, column: pa.Field, by_key: Mapping[int, object]
-) -> pa.Array:
+def physical_values(turn: Turn, fragment_id: int, column: pa.Field, by_key: Mapping[int, object]) -> pa.Array:
     """Values for all physical rows: those of live rows by their key, null for the deleted."""
     metadata = turn.our_handle().get_fragment(fragment_id).metadata
     values: list[object] = [None] * metadata.physical_rows

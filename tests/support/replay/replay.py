@@ -8,7 +8,14 @@ from pathlib import Path
 from typing import Final
 
 from lance_core.errors import CommitConflictError
-from tests.support.replay.checks import Files, check_every_version, check_latest, list_files, observe
+from tests.support.replay.checks import (
+    Files,
+    check_every_version,
+    check_latest,
+    check_lineage,
+    list_files,
+    observe,
+)
 from tests.support.replay.column_operations import COLUMN_OPERATIONS
 from tests.support.replay.kinds import draw_kind
 from tests.support.replay.row_operations import ROW_OPERATIONS
@@ -21,6 +28,16 @@ __all__ = ["replay"]
 _OPERATIONS: Final = {**ROW_OPERATIONS, **COLUMN_OPERATIONS, **TABLE_OPERATIONS}
 _NAMES: Final = list(_OPERATIONS)
 _WEIGHTS: Final = [weight for _, weight in _OPERATIONS.values()]
+_CHANGE_ROWS: Final = (
+    "update",
+    "merge_insert",
+    "update columns",
+    "replace file",
+    # A new file of a fragment changes all of its rows.
+    "add computed column",
+    "add column of values",
+    "cast column",
+)
 _STALE: Final = 0.2
 _CONFLICT: Final = ("conflict", "concurrent", "preempted")
 
@@ -46,6 +63,8 @@ def replay(root: Path, seed: int, length: int, *, every: int) -> list[str]:
     try:
         table.create(rng.choice(sorted(SIDES)))
         observe(table, table.rows[None], cleaned=False)
+        if table.kind.stable:
+            check_lineage(table, None, changes_rows=False, again=False)
         for number in range(1, length + 1):
             _step(table, done)
             if number % every == 0 or number == length:
@@ -82,6 +101,11 @@ def _step(table: ReplayedTable, done: list[str]) -> None:
         table.rows[table.line] = rows
     observe(table, before, cleaned=name == "clean up")
     check_latest(table)
+    if table.kind.stable:
+        known = before if table.line == line else None
+        check_lineage(table, known, changes_rows=name in _CHANGE_ROWS, again=name == "restore")
+    if name == "clean up":
+        check_every_version(table)
     _check_files(files, list_files(table), cleaned=name == "clean up")
 
 

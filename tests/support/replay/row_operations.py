@@ -13,7 +13,7 @@ import lance_core
 from lance_core import LanceOperation
 from tests.support.replay.columns import KEY, draw_field, is_blob, random_column, sql
 from tests.support.replay.files import stored_anew
-from tests.support.replay.turn import Condition, Skipped, Turn, by_key, keys_of
+from tests.support.replay.turn import Condition, Skipped, Turn, keys_of
 
 __all__ = ["ROW_OPERATIONS"]
 
@@ -31,7 +31,7 @@ def _append(turn: Turn) -> pa.Table:
             fields.remove(gone)
     count = 0 if rng.random() < 0.1 else rng.randrange(1, 25)
     rows = turn.table.new_rows(pa.schema(fields), count)
-    options: dict[str, Any] = {"max_rows_per_file": rng.choice((5, 9, 100))}
+    options: dict[str, Any] = {"max_rows_per_file": rng.choice((9, 100, 100))}
     if turn.table.kind.bases and rng.random() < 0.6:
         options["target_bases"] = [rng.choice(("hot", "cold"))]
     turn.note(f"{count} rows of {[each.name for each in fields]}, {options}")
@@ -175,7 +175,8 @@ def _update_columns(turn: Turn) -> pa.Table:
         zip(keys, random_column(turn.rng, column, len(keys), turn.table.kind.data_version).to_pylist(), strict=True)
     )
     turn.note(f"{column.name} of fragment {fragment_id}: {values}")
-    offsets = {fragment_id: BitMap((addresses[np.isin(keys_of(rows), keys)] & np.uint64(0xFFFFFFFF)).tolist()).serialize()}
+    chosen = addresses[np.isin(keys_of(rows), keys)] & np.uint64(0xFFFFFFFF)
+    offsets = {fragment_id: BitMap(chosen.tolist()).serialize()}
     after = _with_values(turn.rows, column, values)
     if turn.ours:
         fragment, field_id = stored_anew(turn, fragment_id, column, values)

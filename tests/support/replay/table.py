@@ -51,6 +51,8 @@ class ReplayedTable:
         history: by line, what its versions hold.
         next_key: of the next new row.
         row_ids: the stable id that each key got, where ids are stable.
+        lineage: by line, which versions created and last changed the row of each key of its latest version, where ids
+            are stable.
         names: how many columns, tags, branches have been named.
     """
 
@@ -62,6 +64,7 @@ class ReplayedTable:
     history: dict[str | None, dict[int, Snapshot]] = field(default_factory=dict)
     next_key: int = 0
     row_ids: dict[int, int] = field(default_factory=dict)
+    lineage: dict[str | None, dict[int, tuple[int, int]]] = field(default_factory=dict)
     names: int = 0
 
     @property

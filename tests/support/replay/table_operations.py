@@ -25,7 +25,8 @@ def _restore(turn: Turn) -> pa.Table:
 
 
 def _compact(turn: Turn) -> pa.Table:
-    options: dict[str, object] = {"target_rows_per_fragment": turn.rng.choice((20, 60, 1000))}
+    targets = (4000, 20_000) if turn.table.kind.many_rows else (30, 60, 1000)
+    options: dict[str, object] = {"target_rows_per_fragment": turn.rng.choice(targets)}
     if turn.rng.random() < 0.5:
         options["materialize_deletions_threshold"] = 0.0
     if not turn.ours and turn.rng.random() < 0.25 and not turn.legacy and not turn.table.kind.stable:
@@ -48,7 +49,8 @@ def _inherits_index(turn: Turn) -> bool:
 
 def _defers_remapping(turn: Turn) -> bool:
     """Whether indices are still to be remapped: we refuse to compact such a version."""
-    return any(each.name == "__lance_frag_reuse" for each in turn.table.open("theirs", turn.version, turn.table.line).describe_indices())
+    theirs = turn.table.open("theirs", turn.version, turn.table.line)
+    return any(each.name == "__lance_frag_reuse" for each in theirs.describe_indices())
 
 
 def _clean_up(turn: Turn) -> pa.Table:
@@ -174,7 +176,7 @@ def _switch(turn: Turn) -> pa.Table:
 
 TABLE_OPERATIONS = {
     "restore": (_restore, 3),
-    "compact": (_compact, 6),
+    "compact": (_compact, 8),
     "clean up": (_clean_up, 2),
     "tag": (_tag, 2),
     "configure": (_configure, 3),

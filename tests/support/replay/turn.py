@@ -163,7 +163,8 @@ class Turn:
                 return None
             value = found[self.rng.randrange(len(found))].as_py()
             compare, sign = self.rng.choice([(pc.equal, "="), (pc.less, "<")])
-            mask, text = compare(values, pa.scalar(value, values.type)).fill_null(False), f"{column.name} {sign} {sql(value)}"
+            mask = compare(values, pa.scalar(value, values.type)).fill_null(False)
+            text = f"{column.name} {sign} {sql(value)}"
         return Condition(text, keys_of(self.rows)[mask.to_numpy(zero_copy_only=False)])
 
 

@@ -86,6 +86,15 @@ def test_opening_takes_one_listing_and_one_manifest(uri: str, store: CountingSto
     assert store.counts() == {"get": 1}
 
 
+def test_versions_are_numbered_without_reading_their_manifests(uri: str, store: CountingStore) -> None:
+    for _ in range(5):
+        dataset = lance_core.write_dataset(ROWS, uri, mode="append")
+    store.reset()
+    assert dataset.version_refs() == [{"version": each} for each in range(1, 6)]
+    assert dataset.latest_version == 5
+    assert store.counts() == {"list_names": 2}
+
+
 def test_columns_are_chosen_by_name_and_path(dataset: lance_core.LanceDataset) -> None:
     assert dataset.to_table(columns=["b", "a"]).equals(ROWS.select(["b", "a"]))
     nested = dataset.to_table(columns=["s.y", "a", "s.x"])

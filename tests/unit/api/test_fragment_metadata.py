@@ -96,8 +96,8 @@ def test_values_out_of_range_are_refused(changes: dict[str, object]) -> None:
 
 
 def test_what_cannot_be_carried_is_refused() -> None:
-    with pytest.raises(NotSupportedError, match="overlays"):
-        fragment_to_record(_metadata(overlays=[{}]))
+    with pytest.raises(InvalidInputError, match="overlays"):
+        FragmentMetadata.from_json({**_metadata().to_json(), "overlays": [{"offsets": ["x"]}]})
     with pytest.raises(NotSupportedError, match="not kept inline"):
         fragment_to_record(_metadata(row_id_meta="Column"))
     with pytest.raises(UnsupportedVersionError):

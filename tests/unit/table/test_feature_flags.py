@@ -97,8 +97,9 @@ def test_sticky_bits_survive_and_the_others_do_not() -> None:
 def test_spilled_lineage_is_found_in_the_fragments() -> None:
     previous = _manifest(2048, 2048)
     spilled = pb_table.Manifest(fragments=[pb_table.DataFragment(column_row_ids={})])
-    assert _derive(spilled, previous) == (2048, 2048)
-    assert _derive(pb_table.Manifest(fragments=[{}]), previous) == (0, 0)
+    for before in (previous, NOTHING):
+        assert _derive(spilled, before, stable_row_ids=True) == (2050, 2050)
+    assert _derive(pb_table.Manifest(fragments=[{}]), previous, stable_row_ids=True) == (2, 2)
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def test_ids_of_rows_that_are_nowhere_count_as_created_now() -> None:
     ("message", "match"),
     [
         (_new(1, 4, 5), "2 row ids for 1 rows"),
-        (_new(3, 4, 4), "a row id twice"),
+        (_new(3, 4, 4), "has one twice"),
         (_new(1, 20), "ids below 20"),
     ],
 )

@@ -1,5 +1,6 @@
 """Names below a table's root."""
 
+import random
 import re
 
 import pytest
@@ -16,6 +17,7 @@ from lance_core.table.paths import (
     is_staged_manifest_name,
     manifest_name,
     new_file_token,
+    newest_manifest_names,
     parse_manifest_name,
     transaction_file_name,
 )
@@ -55,6 +57,25 @@ def test_numbers_that_are_no_version_have_no_name(version: int) -> None:
 )
 def test_other_files_in_the_versions_directory_are_not_versions(name: str) -> None:
     assert parse_manifest_name(name) is None
+
+
+@given(
+    st.lists(st.integers(1, 2**63 - 1), max_size=8),
+    st.lists(st.integers(1, 10**18), max_size=4),
+    st.lists(st.sampled_from(["d9223372036854775809.manifest", "x.manifest", ".tmpabc", "9" * 19 + "x.manifest"])),
+    st.randoms(use_true_random=False),
+)
+def test_the_newest_of_each_naming_is_found_in_any_order(
+    v2: list[int], v1: list[int], others: list[str], order: random.Random
+) -> None:
+    expected = {
+        ManifestName(max(versions), naming)
+        for versions, naming in ((v2, ManifestNaming.V2), (v1, ManifestNaming.V1))
+        if versions
+    }
+    names = [manifest_name(each) for each in v2] + [manifest_name(each, ManifestNaming.V1) for each in v1] + others
+    order.shuffle(names)
+    assert set(newest_manifest_names(names)) == expected
 
 
 def test_detached_and_staged_manifests() -> None:

@@ -98,13 +98,11 @@ def array(*numbers: int, width: str = "u64_array") -> pb_rowids.EncodedU64Array:
     if width == "u64_array":
         values = np.array(numbers, "<u8").tobytes()
         return pb_rowids.EncodedU64Array(u64_array=pb_rowids.EncodedU64Array.U64Array(values=values))
-    base = min(numbers, default=0)
     message = pb_rowids.EncodedU64Array()
     arm = getattr(message, width)
-    arm.base = base
-    arm.offsets = np.array(
-        [number - base for number in numbers], {"u16_array": "<u2", "u32_array": "<u4"}[width]
-    ).tobytes()
+    arm.base = min(numbers)
+    offsets = [number - arm.base for number in numbers]
+    arm.offsets = np.array(offsets, {"u16_array": "<u2", "u32_array": "<u4"}[width]).tobytes()
     return message
 
 

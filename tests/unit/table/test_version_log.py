@@ -47,6 +47,21 @@ def test_versions_are_found_in_both_namings(log: VersionLog, naming: ManifestNam
     assert log.read_version(7).naming is naming
 
 
+def test_ten_thousand_versions_are_told_without_reading_a_manifest() -> None:
+    store = CountingStore(MemoryStore())
+    log = VersionLog(store, "table")
+    _make(log, 1)
+    data = bytes(store.get(log.path(ManifestName(1, ManifestNaming.V2))))
+    for version in range(2, 10_001):
+        store.put(log.path(ManifestName(version, ManifestNaming.V2)), data)
+    store.reset()
+    assert [name.version for name in log.newer_than(0)] == list(range(1, 10_001))
+    assert log.latest() == ManifestName(10_000, ManifestNaming.V2)
+    assert [name.version for name in log.newer_than(9_990)] == list(range(9_991, 10_001))
+    assert store.counts() == {"list_names": 3}
+    assert store.num_bytes_read() == 0
+
+
 def test_gaps_do_not_hide_later_versions(log: VersionLog) -> None:
     _make(log, 1, 2, 9, 10)
     assert log.latest() == ManifestName(10, ManifestNaming.V2)

@@ -10,7 +10,9 @@ from lance_core.errors import InvalidInputError, LanceError, SchemaMismatchError
 from lance_core.proto import pb_rowids, pb_table, pb_transaction
 from lance_core.schema.field import Field, Schema
 from lance_core.table.data_file import DataFile
+from lance_core.table.feature_flags import FeatureFlag
 from lance_core.table.fragment import Fragment
+from lance_core.table.overlay_files import OVERLAYS_VARIABLE
 from lance_core.table.row_id_segments import encode_segment
 from lance_core.transactions.operations.data_overlay import DataOverlay, OverlayGroup
 from lance_core.transactions.operations.data_replacement import DataReplacement, Replacement
@@ -435,10 +437,72 @@ def test_t17_files_without_column_indices_are_refused() -> None:
 # ── DataOverlay ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_overlays_are_carried_and_not_committed() -> None:
+@pytest.fixture
+def switched_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(OVERLAYS_VARIABLE, "")
+
+
+def _overlay(*offsets: int, field_ids: tuple[int, ...] = (1,), version: int = 0) -> pb_table.DataOverlayFile:
+    return pb_table.DataOverlayFile(
+        data_file=column_file("o", *field_ids),
+        shared_offset_bitmap=BitMap(offsets).serialize(),
+        committed_version=version,
+    )
+
+
+def _overlaid(fragment: Fragment, *overlays: pb_table.DataOverlayFile) -> Fragment:
+    message = pb_table.DataFragment()
+    message.CopyFrom(fragment.message)
+    message.overlays.extend(overlays)
+    return Fragment(message)
+
+
+def test_overlays_are_committed_only_when_switched_on(monkeypatch: pytest.MonkeyPatch) -> None:
     operation = DataOverlay(groups=(OverlayGroup(fragment_id=0, overlays=(OVERLAY,)),))
     with pytest.raises(UnsupportedFeatureFlagError, match=r"64 \(DATA_OVERLAYS\) in version 4"):
         operation.apply(table(part(0)))
     with pytest.raises(InvalidInputError, match="fragment 0"):
         operation.apply(table(part(1)))
     assert made(DataOverlay(groups=()).apply(table(part(0)))).version == 4
+    monkeypatch.setenv(OVERLAYS_VARIABLE, "0")
+    assert made(operation.apply(table(part(0)))).message.reader_feature_flags == FeatureFlag.DATA_OVERLAYS
+
+
+@pytest.mark.usefixtures("switched_on")
+def test_overlays_are_appended_and_stamped() -> None:
+    groups = (
+        OverlayGroup(fragment_id=0, overlays=(_overlay(1, version=77), _overlay(2))),
+        OverlayGroup(fragment_id=1, overlays=()),
+        OverlayGroup(fragment_id=0, overlays=(_overlay(3),)),
+    )
+    found = made(DataOverlay(groups=groups).apply(table(_overlaid(part(0), _overlay(9, version=2)), part(1))))
+    laid = [
+        (list(BitMap.deserialize(each.shared_offset_bitmap)), each.committed_version)
+        for each in found.message.fragments[0].overlays
+    ]
+    assert laid == [([9], 2), ([1], 4), ([2], 4), ([3], 4)]
+    assert not found.message.fragments[1].overlays
+
+
+@pytest.mark.usefixtures("switched_on")
+@pytest.mark.parametrize(
+    ("overlay", "error"),
+    [
+        (_overlay(10), InvalidInputError),
+        (_overlay(1, field_ids=(9,)), SchemaMismatchError),
+        (pb_table.DataOverlayFile(data_file=column_file("o", 1), shared_offset_bitmap=b"x"), InvalidInputError),
+        (pb_table.DataOverlayFile(data_file=column_file("../o", 1)), InvalidInputError),
+    ],
+)
+def test_overlays_that_could_not_be_read_are_refused(overlay: pb_table.DataOverlayFile, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        DataOverlay(groups=(OverlayGroup(fragment_id=0, overlays=(overlay,)),)).apply(table(part(0)))
+
+
+@pytest.mark.usefixtures("switched_on")
+def test_a_column_that_is_stored_anew_leaves_its_overlays() -> None:
+    old = _overlaid(part(0), _overlay(1, version=2), _overlay(2, field_ids=(0, 1), version=3))
+    [found] = made(_columns().apply(table(old))).message.fragments
+    assert [list(each.data_file.fields) for each in found.overlays] == [[0, -2]]
+    projected = Project(schema=SCHEMA.project(["b"])).apply(table(_overlaid(part(0), _overlay(1, field_ids=(0,)))))
+    assert not made(projected).message.fragments[0].overlays

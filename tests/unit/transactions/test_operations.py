@@ -171,12 +171,10 @@ def test_rows_are_not_counted_where_a_deletion_file_does_not_say_how_many() -> N
     assert [each.physical_rows for each in _made(_group((old,), (_part(0, 7),)).apply(_table(old))).fragments] == [7]
 
 
-def test_rewrites_that_would_need_an_index_are_refused() -> None:
+def test_rewrites_whose_indices_are_remapped_later_are_refused() -> None:
     operation = _group((_part(0),), (_part(0),))
     with pytest.raises(NotSupportedError, match="__lance_frag_reuse"):
         operation.apply(_table(_part(0), index_names=("i", "__lance_frag_reuse")))
-    with pytest.raises(NotSupportedError, match="replaces indices"):
-        Rewrite(groups=operation.groups, rewritten_indices=(_INDEX,)).apply(_table(_part(0)))
 
 
 def test_rewritten_rows_with_stable_ids_bring_them_along() -> None:

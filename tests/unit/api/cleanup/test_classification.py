@@ -131,8 +131,6 @@ SETTLED = {
     "data/a/b/x.blob": STRANGER,
     "_refs/tags/x.json": KEPT,
     "_refs/branches/x%2Fy.json": KEPT,
-    "_refs/tags/.tmp1-x.json#": RESIDUE,
-    "_refs/tags/x.json#1": RESIDUE,
     "_refs/tags/sub/x.json": STRANGER,
     "_refs/x": STRANGER,
     f"tree/x/y/_versions/{manifest_name(2)}": KEPT,
@@ -162,6 +160,9 @@ LEFT_BY_KILLED_WRITERS = [
     "_transactions/.tmpx",
     "_transactions/.tmp1-x.txn#",
     "_deletions/.tmpx",
+    "_refs/tags/.tmp1-x.json#",
+    "_refs/tags/x.json#1",
+    "_refs/branches/.tmpx",
 ]
 
 

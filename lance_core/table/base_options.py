@@ -1,0 +1,101 @@
+"""Storage options of single base paths: hot and cold tiers, buckets of other regions, other credentials.
+
+Both ways of the reference are read. What is given for the path of a base is all that its store gets; entries
+``base_{id}.{name}`` of the table's own options are put over the others.
+
+Options travel as one dictionary through everything that opens files; those of bases go along in it, and are never part
+of its items, so that the store of the table never sees them.
+
+Source: ``base_store_params`` and ``storage_options`` of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from lance_core.errors import InvalidTypeError
+
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = ["StorageOptions", "inherited_options", "options_of_base", "with_base_params"]
+
+
+class StorageOptions(dict[str, str]):
+    """Options of the store of a table.
+
+    Attributes:
+        bases: path of a base → options of its store.
+    """
+
+    bases: Mapping[str, Mapping[str, str]]
+
+    def __repr__(self) -> str:
+        """Names only: values may be credentials."""
+        return f"StorageOptions({sorted(self)}, bases={sorted(self.bases)})"
+
+
+def with_base_params(
+    storage_options: dict[str, str] | None, base_store_params: Mapping[str, Mapping[str, str]] | None
+) -> dict[str, str] | None:
+    """Options of a table and of its bases as one.
+
+    Args:
+        storage_options: of the table; may carry options of bases already.
+        base_store_params: path or URI of a base → options of its store; None for those that the former carries.
+
+    Raises:
+        InvalidTypeError: they are no dictionary of dictionaries.
+    """
+    if base_store_params is None:
+        return storage_options
+    if not isinstance(base_store_params, Mapping) or not all(
+        isinstance(path, str) and isinstance(options, Mapping) for path, options in base_store_params.items()
+    ):
+        raise InvalidTypeError(
+            "base_store_params must be a dict of base path to a dict of storage options", argument="base_store_params"
+        )
+    result = StorageOptions(storage_options or {})
+    result.bases = {path.rstrip("/"): dict(options) for path, options in base_store_params.items()}
+    return result
+
+
+def inherited_options(
+    of_handle: dict[str, str] | None,
+    storage_options: dict[str, str] | None,
+    base_store_params: Mapping[str, Mapping[str, str]] | None,
+) -> dict[str, str] | None:
+    """What a call on a handle works with: its arguments, and the handle's own where they are None.
+
+    Args:
+        of_handle: as the handle was opened.
+        storage_options: of the call.
+        base_store_params: of the call.
+    """
+    if base_store_params is None and isinstance(of_handle, StorageOptions):
+        base_store_params = of_handle.bases
+    return with_base_params(of_handle if storage_options is None else storage_options, base_store_params)
+
+
+def options_of_base(storage_options: Mapping[str, str] | None, base_id: int, path: str) -> Mapping[str, str] | None:
+    """What the store of a base path gets.
+
+    Args:
+        storage_options: of the table.
+        base_id: the base's id.
+        path: the base's path.
+    """
+    if isinstance(storage_options, StorageOptions) and path.rstrip("/") in storage_options.bases:
+        return storage_options.bases[path.rstrip("/")]
+    if not storage_options:
+        return storage_options
+    prefix = f"base_{base_id}."
+    own: dict[str, Any] = {
+        name[len(prefix) :]: value for name, value in storage_options.items() if name.lower().startswith(prefix)
+    }
+    if not own:
+        return storage_options
+    # The case of a name does not matter: an own value must not stand beside the table's.
+    names = {name.lower() for name in own}
+    return {**{name: value for name, value in storage_options.items() if name.lower() not in names}, **own}

@@ -1,0 +1,79 @@
+"""Creating the file of a tag or branch: one of several writers does, and knows it, whatever answers are lost.
+
+A create that was not answered "created" is settled by reading the file back: no two writers make the same bytes, as
+they hold the moment of a tag and the identity of a branch.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from lance_core.errors import CommitOutcomeUnknownError, LanceError, NotFoundError, StorageError
+from lance_core.io.object_store import PutOutcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lance_core.io.object_store import ObjectStore
+
+__all__ = ["create_ref", "known_to_exist"]
+
+_ATTEMPTS: Final = 3
+
+
+def create_ref(store: ObjectStore, path: str, data: bytes) -> PutOutcome:
+    """Create a file unless another writer has.
+
+    Args:
+        store: the store of the dataset.
+        path: of the file.
+        data: that no other writer makes.
+
+    Raises:
+        UnsafeStoreError: the store cannot create a file for one of several writers.
+        StorageError: the outside world failed, and the file is not there.
+        CommitOutcomeUnknownError: it could not be found out whether the file is there, or may still come.
+    """
+    in_flight: StorageError | None = None
+    cause: StorageError | None = None
+    for _ in range(_ATTEMPTS):
+        cause = None
+        try:
+            if store.put_if_absent(path, data) is PutOutcome.CREATED:
+                return PutOutcome.CREATED
+        except StorageError as error:
+            cause = error
+        found = _read_back(store, path, cause)
+        if found is not None:
+            return PutOutcome.CREATED if found == data else PutOutcome.EXISTS
+        if cause is not None and cause.in_flight:
+            in_flight = cause
+        if cause is not None and not cause.retryable:
+            break
+    if in_flight is not None:
+        raise CommitOutcomeUnknownError(f"{path} may still be created: {in_flight}", path=path) from in_flight
+    if cause is not None:
+        raise cause
+    raise StorageError(f"cannot create {path}: the store refused {_ATTEMPTS} times, and nothing is there", path=path)
+
+
+@contextmanager
+def known_to_exist(what: str) -> Iterator[None]:
+    """For the steps after a create: their failure must not be taken for that of the create."""
+    try:
+        yield
+    except StorageError as error:
+        raise CommitOutcomeUnknownError(f"{what} was made; looking at it once more failed: {error}") from error
+
+
+def _read_back(store: ObjectStore, path: str, cause: StorageError | None) -> bytes | None:
+    """What is there after a create that was not answered "created"; None for nothing."""
+    try:
+        return bytes(store.get(path))
+    except NotFoundError:
+        return None
+    except LanceError as error:
+        raise CommitOutcomeUnknownError(
+            f"whether {path} was created could not be found out: {cause or error}", path=path
+        ) from error

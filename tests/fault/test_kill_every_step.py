@@ -1,0 +1,151 @@
+"""kill -9 before every system call of every operation on a local disk.
+
+A dry run lists the calls that change the file system. For each of them a child does the operation on a fresh table and
+is killed there. The table then shows what it showed before or what it shows after; the next reader and writer of either
+implementation work, and a cleanup removes whatever was left.
+"""
+
+import os
+import re
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import lance
+import pytest
+
+import lance_core
+from lance_core.api.cleanup import CleanupPolicy, plan_cleanup
+from lance_core.errors import CorruptDataError
+from tests.support.kill_points import Step, kill_at, steps_of
+from tests.support.store_operations import NEW, OPERATIONS, StoreOperation, beside, state
+
+DAY_NS = 86_400 * 10**9
+RESIDUE = re.compile(r"(^|/)\.tmp|#[0-9]*$")
+NOT_FOR_THE_REFERENCE = ("create index", "data overlay", "mem wal", "project", "merge")
+"""Tables whose index or overlay is a stub, and tables of which a column is gone that the next writer would need."""
+
+
+class Table:
+    """A table below a directory, with a copy to go back to; and a place beside it for a clone."""
+
+    def __init__(self, directory: Path, operation: StoreOperation) -> None:
+        self.directory, self.operation = directory / "work", operation
+        self.directory.mkdir()
+        self.uri = str(self.directory / "t")
+        operation.prepare(self.uri, {})
+        shutil.copytree(self.directory, directory / "copy")
+        self._copy = directory / "copy"
+
+    def go_back(self) -> None:
+        shutil.rmtree(self.directory)
+        shutil.copytree(self._copy, self.directory)
+
+    def act(self) -> object:
+        return self.operation.act(self.uri, {})
+
+    def state(self) -> tuple[object, object]:
+        first, second = (
+            state(uri, {}, self._keys, listing=self.operation.needs_listing)
+            for uri in (self.uri, beside(self.uri, "-clone"))
+        )
+        return first, second
+
+    def files(self) -> set[str]:
+        return set(self._keys(str(self.directory)))
+
+    def _keys(self, uri: str) -> list[str]:
+        return [str(path.relative_to(uri)) for path in Path(uri).rglob("*") if path.is_file()]
+
+
+@pytest.fixture(autouse=True)
+def overlays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Overlays are written on request only."""
+    monkeypatch.setenv("LANCE_ENABLE_UNSTABLE_DATA_OVERLAY_FILES", "1")
+
+
+def _kill_everywhere(name: str, directory: Path, stride: int) -> Iterator[tuple[Table, Step]]:
+    operation = OPERATIONS[name]
+    table = Table(directory, operation)
+    before = table.state()
+    steps = steps_of(table.directory, table.act)
+    after = table.state()
+    assert steps
+    for step in steps[::stride]:
+        table.go_back()
+        assert kill_at(table.directory, table.act, step.number), step
+        _check(table, before, after, step)
+        yield table, step
+
+
+def _check(table: Table, before: object, after: object, step: Step) -> None:
+    if table.operation.is_atomic:
+        assert table.state() in (before, after), step
+        return
+    try:
+        found = table.state()
+    except CorruptDataError:
+        found = None
+    if found != after:
+        table.act()
+        assert _without_numbers(table.state()) == _without_numbers(after), step
+
+
+def _without_numbers(found: tuple[dict[str, object], ...]) -> list[dict[str, object]]:
+    """Numbers that a killed attempt may have used up."""
+    return [{key: value for key, value in each.items() if key not in ("version", "max fragment")} for each in found]
+
+
+def _next_writers(table: Table, *, with_reference: bool) -> None:
+    for library in (lance_core, lance) if with_reference else (lance_core,):
+        try:
+            dataset = lance_core.dataset(table.uri)
+            columns, version = [name for name in dataset.schema.names if name in NEW.column_names], dataset.version
+        except lance_core.DatasetNotFoundError:
+            columns, version = NEW.column_names, 0
+        made = library.write_dataset(NEW.select(columns), table.uri, mode="append")
+        assert made.version == version + 1
+        assert made.to_table(columns=["a"])["a"].to_pylist()[-2:] == [4, 5]
+
+
+def _cleanup(table: Table) -> None:
+    """In thirty days nothing is left but the newest version."""
+    for uri in (table.uri, beside(table.uri, "-clone")):
+        if not (Path(uri) / "_versions").exists():
+            continue
+        handle = lance_core.dataset(uri)
+        for tag in handle.tags.list():
+            handle.tags.delete(tag)
+        for branch in ("b",) if (Path(uri) / "tree" / "b").exists() else ():
+            handle.branches.delete(branch)
+        policy, later = CleanupPolicy.of(retain_versions=1), time.time_ns() + 30 * DAY_NS
+        plan_cleanup(handle, policy, now_ns=later).execute()
+        plan = plan_cleanup(handle, policy, now_ns=later)
+        assert [*plan.removable, *plan.protected, *plan.residue] == []
+    assert [path for path in table.files() if RESIDUE.search(path)] == []
+
+
+def _run(name: str, directory: Path, stride: int) -> None:
+    for table, _ in _kill_everywhere(name, directory, stride):
+        if table.operation.makes_clone and not (Path(beside(table.uri, "-clone")) / "_versions").exists():
+            # What is left is in the way of nobody, and belongs to whoever makes a table there.
+            table.act()
+        _next_writers(table, with_reference=name not in NOT_FOR_THE_REFERENCE)
+        _cleanup(table)
+
+
+@pytest.mark.parametrize("operation", ["append", "tag update"])
+def test_kills_at_some_steps(operation: str, tmp_path: Path) -> None:
+    _run(operation, tmp_path, stride=5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_kills_at_every_step(operation: str, tmp_path: Path) -> None:
+    _run(operation, tmp_path, stride=1)
+
+
+def test_the_process_is_still_itself() -> None:
+    """The steps are watched in children and dry runs only."""
+    assert os.open.__module__ in ("posix", "nt")

@@ -1,0 +1,108 @@
+"""Four processes change one table of local disk at once, two of them with the reference: all is there, and once.
+
+They append, and delete, update and compact rows among which are those of others. Then no row is lost and none doubled,
+versions are contiguous, every manifest has the number of its name, and every version was made by one transaction.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import lance
+import pyarrow as pa
+import pytest
+
+import lance_core
+from lance_core.table.manifest_file import parse_manifest_file
+from lance_core.table.paths import parse_manifest_name
+
+ROOT = Path(__file__).parents[2]
+LIBRARIES = ("lance_core", "lance", "lance_core", "lance")
+EMPTY = pa.schema([("writer", pa.int64()), ("number", pa.int64()), ("value", pa.int64())]).empty_table()
+
+TABLES = {
+    "v2": {},
+    "v1": {"enable_v2_manifest_paths": False},
+    "v2 stable": {"enable_stable_row_ids": True},
+    "v1 stable": {"enable_v2_manifest_paths": False, "enable_stable_row_ids": True},
+}
+
+
+def _work_together(uri: str, num_commits: int) -> dict[tuple[int, int], int]:
+    """Let all processes go at once; the value of each row by its writer and number."""
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-m", "tests.support.mixed_writer", library, uri, str(writer), str(num_commits), "7"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([os.environ.get("PYTHONPATH", ""), str(ROOT)])},
+            text=True,
+        )
+        for writer, library in enumerate(LIBRARIES)
+    ]
+    try:
+        for process in processes:
+            assert process.stdout.readline() == "ready\n", process.stderr.read()
+        for process in processes:
+            process.stdin.write("go\n")
+            process.stdin.flush()
+        answers = [process.communicate(timeout=550) for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    for library, (_, errors), process in zip(LIBRARIES, answers, processes, strict=True):
+        assert process.returncode == 0, f"{library}: {errors}"
+    return {
+        (writer, int(number)): value
+        for writer, (output, _) in enumerate(answers)
+        for number, value in json.loads(output).items()
+    }
+
+
+def _check(uri: str, expected: dict[tuple[int, int], int], num_commits: int) -> None:
+    ours, theirs = lance_core.dataset(uri), lance.dataset(uri)
+    ours.validate()
+    theirs.validate()
+    for table in (ours.to_table(), theirs.to_table()):
+        found = sorted(tuple(row.values()) for row in table.to_pylist())
+        assert found == sorted((writer, number, value) for (writer, number), value in expected.items())
+    if ours.has_stable_row_ids:
+        row_ids = theirs.to_table(columns=[], with_row_id=True)["_rowid"].to_pylist()
+        assert len(set(row_ids)) == len(row_ids) == len(expected)
+    names = {name: parse_manifest_name(name) for name in os.listdir(f"{uri}/_versions") if name.endswith(".manifest")}
+    numbers = sorted(name.version for name in names.values())
+    assert numbers == list(range(1, theirs.version + 1)) == [each["version"] for each in theirs.versions()]
+    assert numbers == [each["version"] for each in ours.version_refs()]
+    # An append, a deletion and an update make a version each; only a compaction may have nothing to do.
+    assert theirs.version > num_commits
+    for name, parsed in names.items():
+        path = Path(uri) / "_versions" / name
+        assert parse_manifest_file(path.read_bytes(), str(path)).message.version == parsed.version
+    made = [ours.read_transaction(number).uuid for number in numbers]
+    assert len(set(made)) == len(made)
+
+
+def _race(uri: str, kind: str, num_commits: int) -> None:
+    lance_core.write_dataset(EMPTY, uri, **TABLES[kind])
+    _check(uri, _work_together(uri, num_commits), num_commits)
+
+
+@pytest.mark.parametrize("kind", ["v2"])
+def test_four_processes(kind: str, tmp_path: Path) -> None:
+    _race(str(tmp_path / "table"), kind, 5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["v1", "v2 stable"])
+def test_four_processes_on_other_tables(kind: str, tmp_path: Path) -> None:
+    _race(str(tmp_path / "table"), kind, 10)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", list(TABLES))
+def test_four_processes_for_long(kind: str, tmp_path: Path) -> None:
+    _race(str(tmp_path / "table"), kind, 50)
