@@ -2,7 +2,7 @@
 
 Both sides run in one process and in turn, so that a slow minute of the machine hits both; a figure is the median over
 the pairs of runs, a ratio the median of the pairs' ratios. Every run opens the table anew: nothing is kept between
-handles, the files are in the page cache. Memory that a handle takes comes from a child process of its own for each side.
+handles, the files are in the page cache. What a handle holds in memory is measured in a process of its own.
 
     python benchmarks/bench_table.py [--workdir /dev/shm/bench_table] [--kinds plain stable ...]
     python benchmarks/bench_table.py --fragments 50 --versions 50 --runs 1 --no-memory         # seconds: does it work?

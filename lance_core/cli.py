@@ -1,8 +1,9 @@
 """The command ``lance-core``: look into data files and datasets.
 
 ``lance-core describe FILE`` prints what a data file is made of, ``lance-core inspect DATASET`` the versions, fragments
-and files of a dataset. Both only read. What they cannot read, and output that cannot be written, is told in one line on
-the standard error output, with exit code 2.
+and files of a dataset. Both only read. ``lance-core doctor DATASET`` tells what killed writers left, and mends it when
+it is told to. What they cannot read, and output that cannot be written, is told in one line on the standard error
+output, with exit code 2.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import sys
 from typing import TYPE_CHECKING, Final, TextIO
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lance_core.api.fragment import LanceFragment
 
@@ -37,8 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     parsed = _parser().parse_args(arguments)
     try:
-        lines = _described(parsed.file) if parsed.command == "describe" else _inspected(parsed.dataset, parsed.version)
-        return _printed(lines)
+        return _printed(_COMMANDS[parsed.command](parsed))
     except LanceError as error:
         return _refused(str(error))
 
@@ -94,7 +94,31 @@ def _parser() -> argparse.ArgumentParser:
     inspect = commands.add_parser("inspect", help="print the versions, fragments and files of a dataset")
     inspect.add_argument("dataset", metavar="DATASET", help="path or URI of a dataset")
     inspect.add_argument("--version", type=int, help="version to look at; the latest by default")
+    doctor = commands.add_parser("doctor", help="tell what killed writers left in a dataset, and mend it")
+    doctor.add_argument(
+        "dataset", metavar="DATASET", help="path or URI of a dataset, also of one that cannot be opened"
+    )
+    doctor.add_argument("--apply", action="store_true", help="mend what is old enough")
+    doctor.add_argument("--min-age", metavar="AGE", default="7days", help="how old that is; 7days by default")
     return parser
+
+
+def _doctor_lines(uri: str, min_age: str, *, applies: bool) -> Iterator[str]:
+    from lance_core.api.cleanup.durations import parse_duration
+    from lance_core.api.doctor import diagnose, mend
+    from lance_core.api.location import open_log
+
+    log = open_log(uri, None)
+    findings = diagnose(log, min_age=parse_duration(min_age))
+    if not findings:
+        yield "nothing was found"
+    for finding in findings:
+        age = "" if finding.age_seconds is None else f", {finding.age_seconds / 86_400:.1f} days old"
+        outcome = finding.advice if finding.is_ripe else f"not to be touched yet ({finding.advice})"
+        if applies and finding.is_ripe:
+            mend(log, finding)
+            outcome = "mended"
+        yield f"{finding.ailment} {finding.place}{age}: {outcome}"
 
 
 def _described(uri: str) -> Iterator[str]:
@@ -146,6 +170,13 @@ def _fragment_lines(fragment: LanceFragment) -> Iterator[str]:
     deletion_file = fragment.deletion_file()
     if deletion_file is not None:
         yield f"    {deletion_file}"
+
+
+_COMMANDS: Final[dict[str, Callable[[argparse.Namespace], Iterable[str]]]] = {
+    "describe": lambda given: _described(given.file),
+    "inspect": lambda given: _inspected(given.dataset, given.version),
+    "doctor": lambda given: _doctor_lines(given.dataset, given.min_age, applies=given.apply),
+}
 
 
 if __name__ == "__main__":

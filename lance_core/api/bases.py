@@ -85,7 +85,14 @@ def data_places(
 
 def _find(bases: Sequence[BasePath], name: str) -> BasePath:
     for base in bases:
-        if base.name == name or base.path == name:
+        if base.name == name or base.path == name or base.path == _recorded(name):
             return base
     known = sorted(base.name or base.path for base in bases)
     raise InvalidInputError(f"target base {name!r} is none of the table's bases: {known}", argument="target_bases")
+
+
+def _recorded(name: str) -> str | None:
+    try:
+        return recorded_root(name)
+    except InvalidInputError:
+        return None

@@ -1,6 +1,8 @@
 """Removing the root of a branch: its own files, and none of the branches whose names go on from its name.
 
-``tree/a`` and ``tree/a/b`` may both be roots. Versions go first: what is left of a removal that died is no table.
+``tree/a`` and ``tree/a/b`` may both be roots. Versions go first: what is left of a removal that died is no table. Where
+an external manifest store keeps the versions, its rows go last: as long as there is one, no other branch of that name
+can be made, and removing again goes on. The reference leaves the rows, so that the name cannot be used again.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ import posixpath
 from typing import TYPE_CHECKING, Final
 
 from lance_core.table.branches import branch_root
+from lance_core.table.commit_protocols.external import ExternalCommit
 from lance_core.table.paths import VERSIONS_DIRECTORY
 
 if TYPE_CHECKING:
@@ -16,7 +19,7 @@ if TYPE_CHECKING:
 
     from lance_core.table.version_log import VersionLog
 
-__all__ = ["nested_roots", "own_files", "remove_branch_root"]
+__all__ = ["has_rows", "nested_roots", "own_files", "remove_branch_root"]
 
 _VERSIONS_BELOW: Final = f"/{VERSIONS_DIRECTORY}/"
 
@@ -32,6 +35,12 @@ def own_files(main: VersionLog, branch: str) -> list[str]:
     paths = [info.path[len(root) :].lstrip("/") for info in main.store.list_recursive(root)]
     others = nested_roots(paths)
     return [path for path in paths if not path.startswith(others)]
+
+
+def has_rows(main: VersionLog, branch: str) -> bool:
+    """Whether an external manifest store has versions of a branch; arguments as below."""
+    protocol = main.protocol
+    return isinstance(protocol, ExternalCommit) and protocol.knows(main.at(branch_root(main.store, main.root, branch)))
 
 
 def remove_branch_root(main: VersionLog, branch: str) -> None:
@@ -52,6 +61,8 @@ def remove_branch_root(main: VersionLog, branch: str) -> None:
     directories = {parent for path in own for parent in _parents(path)}
     for directory in sorted(directories, key=len, reverse=True):
         store.remove_empty_directory(store.join(root, *directory.split("/")))
+    if isinstance(main.protocol, ExternalCommit):
+        main.protocol.forget(main.at(root))
     names = branch.split("/")
     for depth in range(len(names), 0, -1):
         store.remove_empty_directory(branch_root(store, main.root, "/".join(names[:depth])))

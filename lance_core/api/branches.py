@@ -16,8 +16,9 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
-from lance_core.api.branch_removal import own_files, remove_branch_root
+from lance_core.api.branch_removal import has_rows, own_files, remove_branch_root
 from lance_core.api.cloning import clone_version
+from lance_core.api.dataset_uris import branch_uri
 from lance_core.api.references import main_line, open_version
 from lance_core.errors import (
     AlreadyExistsError,
@@ -141,7 +142,7 @@ class Branches:
             is_shallow=True,
             ref_name=parent or None,
             ref_version=source.version,
-            ref_path=branch_root(self._main.store, root_uri, parent) if parent else root_uri,
+            ref_path=branch_uri(root_uri, parent) if parent else root_uri,
             branch_name=branch,
         )
         try:
@@ -169,7 +170,9 @@ class Branches:
         return target, manifest
 
     def delete(self, branch: str) -> None:
-        """Remove a branch: its record, then its files. What a killed create or delete left is removed too.
+        """Remove a branch: its record, its files, its rows in an external manifest store.
+
+        What a killed create or delete left is removed too.
 
         Raises:
             InvalidRefError: no branch may have that name.
@@ -181,7 +184,7 @@ class Branches:
         self._refuse_when_used(branch, records)
         if branch in records:
             self._main.store.delete(self._path(branch))
-        elif not own_files(self._main, branch):
+        elif not own_files(self._main, branch) and not has_rows(self._main, branch):
             raise RefNotFoundError(f"branch {branch!r} does not exist", branch=branch)
         remove_branch_root(self._main, branch)
 

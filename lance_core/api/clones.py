@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lance_core.api.blob_references import field_with_references
 from lance_core.api.cloning import clone_version
 from lance_core.api.file_copies import copy_files
 from lance_core.errors import AlreadyExistsError, NotSupportedError
-from lance_core.schema.blob_fields import has_blobs, is_blob_v2
 from lance_core.table.base_paths import FileLocator
 from lance_core.transactions.operations.clone import Clone
 
@@ -69,13 +69,14 @@ def deep_clone(
     latest = target.latest()
     if latest is not None:
         raise AlreadyExistsError(f"a dataset exists at {target.root}, at version {latest.version}", path=target.root)
-    schema = source.schema
-    if source.base_paths and has_blobs(schema) and any(is_blob_v2(field) for field in schema.walk()):
-        raise NotSupportedError(
-            "a table with base paths and blob columns cannot be cloned deeply: values may refer to files below a base "
-            "path, and those are not copied"
-        )
     locator = FileLocator(log.store, log.root, source.base_paths, source_options)
+    field = field_with_references(source, locator) if source.base_paths else None
+    if field is not None:
+        raise NotSupportedError(
+            f"version {source.version} has base paths, and values of blob column {field.name!r} refer to files below "
+            "them, which a deep clone does not copy",
+            field=field.name,
+        )
     copy_files(source, locator, target)
     return clone_version(target, _clone(source, source_uri, is_shallow=False), source, storage_options)
 

@@ -14,6 +14,7 @@ from lance_core.api.commit import DEFAULT_COMMIT_TIMEOUT, CommitOptions, commit
 from lance_core.api.dataset_batches import DatasetBatches
 from lance_core.api.dataset_blobs import DatasetBlobs
 from lance_core.api.dataset_changes import DatasetChanges
+from lance_core.api.dataset_files import DatasetFiles
 from lance_core.api.dataset_indices import DatasetIndices
 from lance_core.api.dataset_maintenance import DatasetMaintenance
 from lance_core.api.dataset_places import DatasetPlaces
@@ -37,6 +38,7 @@ from lance_core.errors import DatasetNotFoundError, InvalidInputError, InvalidTy
 from lance_core.schema.json_columns import shown_json_schema
 from lance_core.table.base_options import inherited_options, with_base_params
 from lance_core.table.base_paths import FileLocator
+from lance_core.table.fragment import Fragments
 from lance_core.table.fragment_totals import FragmentTotals
 from lance_core.table.index_metadata import parse_index_section
 from lance_core.table.paths import ManifestNaming
@@ -69,6 +71,7 @@ class LanceDataset(
     DatasetIndices,
     DatasetBatches,
     DatasetPlaces,
+    DatasetFiles,
 ):
     """One version of a dataset. Safe for use by several threads.
 
@@ -98,7 +101,7 @@ class LanceDataset(
         text = uri_text(uri)
         opened = open_log(text, storage_options, commit_lock)
         log, manifest = open_version(opened, version)
-        self._fill(line_uri(text, of=opened, to=log, branch=manifest.message.branch), log, manifest, storage_options)
+        self._fill(line_uri(text, of=opened, to=log), log, manifest, storage_options)
 
     @classmethod
     def from_manifest(
@@ -119,7 +122,7 @@ class LanceDataset(
         self._num_live_rows = totals.num_live_rows
         self._storage_options = storage_options
         self._schema = manifest.schema
-        self._fragments: tuple[Fragment, ...] | None = None
+        self._fragments = Fragments(self._manifest.message.fragments)
         self._lookup: RowIdLookup | None = None
 
     def __repr__(self) -> str:
@@ -250,7 +253,7 @@ class LanceDataset(
         if version is None:
             raise InvalidTypeError("version must be a number, a tag or (branch, number), found None")
         log, manifest = open_version(self._log, version, branch=self._manifest.message.branch)
-        uri = line_uri(self._uri, of=self._log, to=log, branch=manifest.message.branch)
+        uri = line_uri(self._uri, of=self._log, to=log)
         return LanceDataset.from_manifest(uri, log, manifest, self._storage_options)
 
     def checkout_latest(self) -> None:
@@ -392,9 +395,7 @@ class LanceDataset(
         manifest = make(log, transaction_to_core(transaction), options, known=known)
         return LanceDataset.from_manifest(uri, log, manifest, storage_options)
 
-    def _records(self) -> tuple[Fragment, ...]:
-        if self._fragments is None:
-            self._fragments = self._manifest.fragments
+    def _records(self) -> Sequence[Fragment]:
         return self._fragments
 
     def _source(self, fragment_ids: list[int] | None = None) -> ScanSource:

@@ -167,8 +167,8 @@ class _Rows:
         missing = wanted[~places.is_found]
         if len(missing):
             raise RowOutOfRangeError(
-                f"row id {int(missing[0])} and {len(missing) - 1} others of {len(wanted)} have no row: deleted, or "
-                "never given",
+                f"row id {int(missing[0])} has no row, {len(missing)} of the {len(wanted)} asked for have none: they "
+                "were deleted, or never given",
                 expected=len(wanted),
                 found=len(wanted) - len(missing),
             )

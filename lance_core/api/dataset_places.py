@@ -89,9 +89,9 @@ class DatasetPlaces(ABC):
 
         options = self.storage_options if storage_options is None else storage_options
         main = main_line(self.log, self.manifest.message.branch)
-        root_uri = recorded_root(line_uri(self.uri, of=self.log, to=main, branch=""))
+        root_uri = recorded_root(self.uri, main)
         log, manifest = self.branches.create(branch, reference, root_uri=root_uri, storage_options=options)
-        uri = line_uri(self.uri, of=self.log, to=log, branch=branch)
+        uri = line_uri(self.uri, of=self.log, to=log)
         return LanceDataset.from_manifest(uri, log, manifest, options)
 
     def shallow_clone(
@@ -143,8 +143,8 @@ class DatasetPlaces(ABC):
             AlreadyExistsError: there is a dataset.
             VersionNotFoundError: there is no such version.
             RefNotFoundError: there is no tag or branch that the reference names.
-            NotSupportedError: two files of different bases have the same name, or there are base paths and blob
-                columns.
+            NotSupportedError: two files of different bases have the same name, or values of a blob column refer to
+                files below a base path.
             NotFoundError: a file is missing.
             StorageError: the outside world failed.
         """
@@ -198,10 +198,9 @@ class DatasetPlaces(ABC):
         """Line and manifest of a reference, and the root as manifests record it."""
         branch = self.manifest.message.branch
         if reference is None:
-            return self.log, self.manifest, recorded_root(self.uri)
+            return self.log, self.manifest, recorded_root(self.uri, self.log)
         log, manifest = open_version(self.log, reference, branch=branch)
-        uri = line_uri(self.uri, of=self.log, to=log, branch=manifest.message.branch)
-        return log, manifest, recorded_root(uri)
+        return log, manifest, recorded_root(self.uri, log)
 
     def _opened(self, uri: str, storage_options: dict[str, str] | None, kwargs: dict[str, Any]) -> LanceDataset:
         from lance_core.api.dataset import LanceDataset

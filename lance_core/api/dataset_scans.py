@@ -263,12 +263,13 @@ class DatasetScans(ABC):
         """Single rows by row id, in the order asked, repetition allowed; ids of deleted rows are left out.
 
         Where row ids are stable, so are ids that were never given; else an id is an address, and one that no row has
-        is refused. ``kwargs`` have no effect, as in the reference.
+        is refused.
 
         Args:
             row_ids: which rows.
             columns: names or dotted paths, row columns too; None for every column of the table.
             ignore_deletions: take deleted rows too, where an address names them.
+            **kwargs: no effect, as in the reference.
 
         Raises:
             RowOutOfRangeError: an address that no row has.

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from lance_core.api.fragment_metadata import DataFile, DeletionFile, FragmentMetadata
 from lance_core.api.json_document import byte_string
@@ -14,6 +13,9 @@ from lance_core.proto import pb_table
 from lance_core.table.data_file import DataFile as DataFileRecord
 from lance_core.table.fragment import Fragment
 from lance_core.versions import LanceFileVersion
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 __all__ = [
     "data_file_from_record",

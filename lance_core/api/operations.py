@@ -112,7 +112,7 @@ class LanceOperation(ColumnOperations, TableOperations):
         Attributes:
             old_id: uuid of the index that is replaced.
             new_id: uuid of its successor.
-            new_details_type_url: which kind of index it is; recorded, while the table keeps what it says of the old one.
+            new_details_type_url: which kind of index it is; the table keeps what it says of the old one.
             new_details_value: its serialized parameters, likewise.
             new_index_version: version of the kind's own format, likewise.
         """
@@ -129,7 +129,7 @@ class LanceOperation(ColumnOperations, TableOperations):
 
         Attributes:
             groups: what replaces what.
-            rewritten_indices: indices that were rewritten along with them. All others do not answer for the new fragments.
+            rewritten_indices: indices that were rewritten along; no other one answers for the new fragments.
         """
 
         groups: Iterable[LanceOperation.RewriteGroup]

@@ -1,7 +1,8 @@
 """validate(): is a version what it claims to be?
 
 The manifest is checked against its own rules first, then every data file and deletion file is opened and compared
-with what the manifest records, and the sidecars of blob columns with what the data files say of them.
+with what the manifest records, the sidecars of blob columns with what the data files say of them. Stable row ids are
+compared with each other.
 """
 
 from __future__ import annotations
@@ -12,10 +13,14 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from lance_core.api.fragment_reader import FragmentReader
+from lance_core.api.hidden_columns import hidden_columns_of
 from lance_core.errors import CorruptDataError
 from lance_core.file.blob_values import replace_leaves
 from lance_core.schema.blob_fields import bytes_schema, stored_schema
 from lance_core.schema.field import Schema
+from lance_core.table.deletion_file import read_deletion_offsets
+from lance_core.table.row_ids import live_rows
+from lance_core.table.row_lineage import RowLineage
 
 if TYPE_CHECKING:
     from lance_core.schema.field import Field
@@ -47,6 +52,8 @@ def validate_version(manifest: Manifest, locator: FileLocator) -> None:
     schema = manifest.schema
     for fragment in manifest.fragments:
         validate_fragment(fragment, schema, locator)
+    if manifest.has_stable_row_ids:
+        _check_row_ids(manifest, locator)
 
 
 def validate_fragment(fragment: Fragment, schema: Schema, locator: FileLocator) -> None:
@@ -62,6 +69,27 @@ def validate_fragment(fragment: Fragment, schema: Schema, locator: FileLocator) 
     reader = FragmentReader(fragment, locator)
     reader.check()
     _check_blobs(reader, schema)
+
+
+def _check_row_ids(manifest: Manifest, locator: FileLocator) -> None:
+    """Check that no two rows that are not deleted have the same id, and that every id has been given."""
+    # Imported late: only tables with stable row ids need it.
+    from pyroaring import BitMap64
+
+    hidden = hidden_columns_of(locator)
+    seen = BitMap64()
+    for fragment in manifest.fragments:
+        live = live_rows(fragment, read_deletion_offsets(fragment, locator))
+        ids = BitMap64(RowLineage(fragment.message, hidden).row_ids().at(live))
+        if len(ids) != len(live) or not seen.isdisjoint(ids):
+            where = f"version {manifest.version}: fragment {fragment.id}"
+            repeated = f" {(seen & ids).min()}" if not seen.isdisjoint(ids) else ""
+            raise CorruptDataError(f"{where} has a row of which another one has the row id{repeated} too")
+        seen |= ids
+    if seen and seen.max() >= manifest.message.next_row_id:
+        raise CorruptDataError(
+            f"version {manifest.version}: row id {seen.max()} is in use, the next one is {manifest.message.next_row_id}"
+        )
 
 
 def _check_blobs(reader: FragmentReader, schema: Schema) -> None:

@@ -14,14 +14,17 @@
 from __future__ import annotations
 
 import os
+import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from lance_core.buffers.fork_lock import fork_lock
 from lance_core.errors import InvalidInputError, UnsupportedSchemeError
 from lance_core.io.fsspec_store import FSSPEC_SCHEMES, open_fsspec_store
 from lance_core.io.local_store import LocalStore
 from lance_core.io.memory_store import MemoryStore
+from lance_core.io.object_keys import decoded, key_of, quoted, trimmed
 from lance_core.io.s3_store import open_s3_store
 
 if TYPE_CHECKING:
@@ -29,15 +32,106 @@ if TYPE_CHECKING:
 
     from lance_core.io.object_store import ObjectStore
 
-__all__ = ["EXTERNAL_SUFFIXES", "resolve", "split_external_scheme"]
+__all__ = [
+    "EXTERNAL_SUFFIXES",
+    "Place",
+    "canonical_scheme",
+    "place_of",
+    "recorded_uri",
+    "require_no_credentials",
+    "resolve",
+    "split_external_scheme",
+]
 
 EXTERNAL_SUFFIXES: Final = ("ddb", "sql")
 """What may follow the scheme, after a ``+``, when the versions of a table are kept by an external manifest store."""
 
 _S3_SCHEMES: Final = ("s3", "s3a")
+_AZURE_SCHEMES: Final = ("abfs", "abfss")
+_CANONICAL_SCHEMES: Final = {"s3a": "s3", "gcs": "gs", "abfs": "az", "abfss": "az"}
 
 _memory_stores: dict[str, MemoryStore] = {}
 _memory_lock: Final = fork_lock()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """What a URI says.
+
+    Attributes:
+        scheme: of the objects, in lower case; empty for a local path.
+        suffix: names the external manifest store; empty where there is none.
+        authority: bucket, container, or name of a memory; empty for local files.
+        path: of the dataset, in its store.
+        query: of the external manifest store.
+    """
+
+    scheme: str
+    suffix: str
+    authority: str
+    path: str
+    query: str
+
+    def uri(self, path: str) -> str:
+        """The URI of another path of the same store, in the same spelling."""
+        if not self.scheme:
+            return path
+        scheme = f"{self.scheme}+{self.suffix}" if self.suffix else self.scheme
+        return f"{scheme}://{self._below(path)}" + (f"?{self.query}" if self.query else "")
+
+    def recorded(self, path: str) -> str:
+        """A path of the same store as manifests name it: every reader knows the scheme, and no spelling has another."""
+        if self.scheme in ("", "file"):
+            return path
+        return f"{_recorded_scheme(self.scheme, self.authority)}://{self._below(path)}"
+
+    def _below(self, path: str) -> str:
+        if self.scheme in ("", "file"):
+            return quoted(path)
+        below = path.partition("/")[2]
+        return f"{self.authority}/{quoted(below)}" if below else self.authority
+
+
+def place_of(uri: str | os.PathLike[str]) -> Place:
+    """Take a URI apart.
+
+    Args:
+        uri: as above; a local path may be relative to the working directory and begin with ``~``.
+
+    Raises:
+        InvalidInputError: the URI is empty or malformed, or holds credentials.
+        UnsupportedSchemeError: no store for this scheme.
+    """
+    text = os.fspath(uri)
+    if not text:
+        raise InvalidInputError(f"the path or URI {text!r} is empty")
+    if "\0" in unquote(text):
+        raise InvalidInputError(f"the dataset URI {text!r} has a NUL")
+    require_no_credentials(text)
+    scheme, suffix, query = split_external_scheme(text)
+    if scheme == "":
+        return Place(
+            scheme="", suffix="", authority="", path=os.path.abspath(os.path.expanduser(text)), query=""
+        )
+    authority, path = _authority_and_path(trimmed(text), scheme, suffix)
+    if scheme == "file":
+        if authority not in ("", "localhost"):
+            raise InvalidInputError(f"file URI {text!r} names a host; expected file:///path")
+        path, authority = os.path.abspath(decoded(path)), ""
+    elif scheme == "memory":
+        path = "/".join(part for part in (authority or "dataset", path.strip("/")) if part)
+    elif scheme in _S3_SCHEMES or scheme in FSSPEC_SCHEMES:
+        if not authority:
+            raise InvalidInputError(f"the URI {text!r} names no bucket")
+        # abfss://container@account…/path: the account is the store's business.
+        path = f"{authority.partition('@')[0]}/{key_of(path)}".rstrip("/")
+    else:
+        raise UnsupportedSchemeError(
+            f"no store for scheme {scheme!r} of {scheme}://…: local paths, file://, memory://, s3://, gs:// and az:// "
+            "are supported",
+            scheme=scheme,
+        )
+    return Place(scheme=scheme, suffix=suffix, authority=authority, path=path, query=query)
 
 
 def resolve(uri: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None) -> tuple[ObjectStore, str]:
@@ -48,39 +142,59 @@ def resolve(uri: str | os.PathLike[str], storage_options: Mapping[str, str] | No
         storage_options: credentials and settings of remote stores.
 
     Raises:
-        InvalidInputError: the URI is empty or malformed.
+        InvalidInputError: the URI is empty or malformed, or holds credentials.
         UnsupportedSchemeError: no store for this scheme.
     """
-    text = os.fspath(uri)
-    if not text:
-        raise InvalidInputError(f"the path or URI {text!r} is empty")
-    if "\0" in unquote(text):
-        raise InvalidInputError(f"the dataset URI {text!r} has a NUL")
-    scheme, text = _object_scheme(text)
-    if scheme == "":
-        return LocalStore(), os.path.abspath(os.path.expanduser(text))
-    parts = urlsplit(text)
-    if scheme == "file":
-        if parts.netloc not in ("", "localhost"):
-            raise InvalidInputError(f"file URI {text!r} names a host; expected file:///path")
-        return LocalStore(), os.path.abspath(unquote(parts.path))
-    if scheme == "memory":
+    place = place_of(uri)
+    if place.scheme in ("", "file"):
+        return LocalStore(), place.path
+    if place.scheme == "memory":
         with _memory_lock:
-            store = _memory_stores.setdefault(parts.netloc, MemoryStore())
-        return store, parts.path.strip("/") or "dataset"
-    if scheme in _S3_SCHEMES:
-        bucket, key = _bucket_and_key(text, scheme)
-        return open_s3_store(bucket, storage_options), f"{bucket}/{key}".rstrip("/")
-    if scheme in FSSPEC_SCHEMES:
-        container, key = _bucket_and_key(text, scheme)
-        remote = open_fsspec_store(scheme, container, storage_options)
-        # abfss://container@account…/path: the account is the store's business.
-        return remote, f"{container.partition('@')[0]}/{key}".rstrip("/")
-    raise UnsupportedSchemeError(
-        f"no store for scheme {scheme!r} of {scheme}://…: local paths, file://, memory://, s3://, gs:// and az:// are "
-        "supported",
-        scheme=scheme,
-    )
+            return _memory_stores.setdefault(place.authority, MemoryStore()), place.path
+    if place.scheme in _S3_SCHEMES:
+        return open_s3_store(place.authority, storage_options), place.path
+    return open_fsspec_store(place.scheme, place.authority, storage_options), place.path
+
+
+def recorded_uri(uri: str, path: str | None = None) -> str:
+    """A root as manifests name it: an absolute path, or the URI of the objects.
+
+    Args:
+        uri: of the root.
+        path: in the store of the URI; None for the one that the URI leads to.
+
+    Raises:
+        InvalidInputError: the URI is empty or malformed, or has a part that may be secret.
+    """
+    try:
+        place = place_of(uri)
+    except UnsupportedSchemeError:
+        # Another implementation may know it.
+        if "?" in uri or "#" in uri:
+            raise InvalidInputError(
+                f"the URI {uri.partition('?')[0].partition('#')[0]} has a query or a fragment"
+            ) from None
+        return uri.rstrip("/")
+    return place.recorded(place.path if path is None else path)
+
+
+def canonical_scheme(scheme: str) -> str:
+    """The one name of a scheme that has several."""
+    return _CANONICAL_SCHEMES.get(scheme, scheme)
+
+
+def require_no_credentials(uri: str) -> None:
+    """Refuse a URI with a user or a password before its host: URIs are shown in messages and written into manifests.
+
+    Raises:
+        InvalidInputError: it has them; they are not shown.
+    """
+    scheme, separator, rest = uri.partition("://")
+    user, has_user, _ = re.split("[/?#]", rest, maxsplit=1)[0].rpartition("@")
+    # abfss://container@account…/path names a container there.
+    is_container = scheme.lower().partition("+")[0] in _AZURE_SCHEMES and ":" not in user
+    if separator and has_user and not is_container:
+        raise InvalidInputError(f"the URI {scheme}://… holds credentials; give them by storage options")
 
 
 def split_external_scheme(uri: str) -> tuple[str, str, str]:
@@ -94,25 +208,25 @@ def split_external_scheme(uri: str) -> tuple[str, str, str]:
     return base, suffix, uri.partition("?")[2]
 
 
-def _object_scheme(text: str) -> tuple[str, str]:
-    """The scheme of the objects, and the URI without what concerns an external manifest store."""
-    scheme, suffix, _ = split_external_scheme(text)
-    if not suffix:
-        return scheme, text
-    return scheme, f"{scheme}://{text.partition('?')[0].partition('://')[2]}"
+def _recorded_scheme(scheme: str, authority: str) -> str:
+    # Only abfss:// tells the account.
+    return "abfss" if scheme in _AZURE_SCHEMES and "@" in authority else canonical_scheme(scheme)
 
 
-def _bucket_and_key(text: str, scheme: str) -> tuple[str, str]:
-    rest = text.partition("://")[2]
+def _authority_and_path(text: str, scheme: str, suffix: str) -> tuple[str, str]:
+    """What lies between the scheme and the first slash, and the rest; queries do not belong to the objects."""
+    rest = text.partition("?")[0] if suffix else text
+    rest = rest.partition(":")[2]
+    if not rest.startswith("//"):
+        authority, path = "", rest
+    else:
+        authority, slash, path = rest[2:].partition("/")
+        path = slash + path
+    if scheme in ("file", "memory"):
+        return authority, re.split("[?#]", path, maxsplit=1)[0]
     if "?" in rest or "#" in rest:
-        raise InvalidInputError(f"the URI {scheme}://{rest.partition('?')[0]} has a query or a fragment")
-    bucket, _, key = rest.partition("/")
-    if not bucket:
-        raise InvalidInputError(f"the URI {text!r} names no bucket")
-    key = unquote(key).strip("/")
-    if any(segment in ("", ".", "..") for segment in key.split("/") if key):
-        raise InvalidInputError(f"the path of the URI {text!r} has an empty or relative segment")
-    return bucket, key
+        raise InvalidInputError(f"the URI {scheme}:{rest.partition('?')[0]} has a query or a fragment")
+    return authority, path
 
 
 def _scheme(text: str) -> str:

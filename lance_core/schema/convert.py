@@ -188,6 +188,8 @@ def _from_arrow_field(column: pa.Field, where: str) -> Field:
 
 
 def _check_primary_key(node: Field, nullable: bool) -> None:
+    if node.unenforced_primary_key and node.children:
+        raise InvalidInputError(f"primary key field {node.name!r} must be a leaf, it is a {node.logical_type}")
     if node.unenforced_primary_key and nullable:
         raise InvalidInputError(f"primary key field {node.name!r} and its ancestors must not be nullable")
     for child in node.children:

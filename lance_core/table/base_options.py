@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from lance_core.errors import InvalidTypeError
+from lance_core.errors import InvalidInputError, InvalidTypeError
+from lance_core.io.uri import recorded_uri
 
 if TYPE_CHECKING:
     from typing import Any
@@ -50,14 +51,15 @@ def with_base_params(
     """
     if base_store_params is None:
         return storage_options
-    if not isinstance(base_store_params, Mapping) or not all(
-        isinstance(path, str) and isinstance(options, Mapping) for path, options in base_store_params.items()
+    given: Any = base_store_params
+    if not isinstance(given, Mapping) or not all(
+        isinstance(path, str) and isinstance(options, Mapping) for path, options in given.items()
     ):
         raise InvalidTypeError(
             "base_store_params must be a dict of base path to a dict of storage options", argument="base_store_params"
         )
     result = StorageOptions(storage_options or {})
-    result.bases = {path.rstrip("/"): dict(options) for path, options in base_store_params.items()}
+    result.bases = {_recorded(path): dict(options) for path, options in base_store_params.items()}
     return result
 
 
@@ -86,8 +88,10 @@ def options_of_base(storage_options: Mapping[str, str] | None, base_id: int, pat
         base_id: the base's id.
         path: the base's path.
     """
-    if isinstance(storage_options, StorageOptions) and path.rstrip("/") in storage_options.bases:
-        return storage_options.bases[path.rstrip("/")]
+    if isinstance(storage_options, StorageOptions):
+        for spelling in (path.rstrip("/"), _recorded(path)):
+            if spelling in storage_options.bases:
+                return storage_options.bases[spelling]
     if not storage_options:
         return storage_options
     prefix = f"base_{base_id}."
@@ -99,3 +103,11 @@ def options_of_base(storage_options: Mapping[str, str] | None, base_id: int, pat
     # The case of a name does not matter: an own value must not stand beside the table's.
     names = {name.lower() for name in own}
     return {**{name: value for name, value in storage_options.items() if name.lower() not in names}, **own}
+
+
+def _recorded(path: str) -> str:
+    """The path of a base in the spelling that manifests have, whichever the user gave."""
+    try:
+        return recorded_uri(path)
+    except InvalidInputError:
+        return path.rstrip("/")

@@ -11,17 +11,18 @@ Source: ``lance.table.DataFragment``.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, overload
 
 from lance_core.proto import pb_table
 from lance_core.table.data_file import DataFile
 from lance_core.table.deletion_file import DeletionFile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
-__all__ = ["Fragment"]
+__all__ = ["Fragment", "Fragments"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,3 +101,37 @@ class Fragment:
     def live_field_ids(self) -> set[int]:
         """Ids of the fields that have a column in some file."""
         return {field_id for file in self.message.files for field_id in file.fields if field_id >= 0}
+
+
+class Fragments(Sequence[Fragment]):
+    """The fragments of a version, each wrapped when it is looked at: most uses of a large table look at few.
+
+    Args:
+        messages: of the manifest; never changed.
+    """
+
+    __slots__ = ("_messages",)
+
+    def __init__(self, messages: Sequence[pb_table.DataFragment]) -> None:
+        """Nothing is wrapped yet."""
+        self._messages = messages
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._messages)
+
+    @overload
+    def __getitem__(self, index: int) -> Fragment: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Fragment]: ...
+
+    def __getitem__(self, index: int | slice) -> Fragment | list[Fragment]:
+        """One by position, or some."""
+        if isinstance(index, slice):
+            return [Fragment(message) for message in self._messages[index]]
+        return Fragment(self._messages[index])
+
+    def __iter__(self) -> Iterator[Fragment]:
+        """One after the other."""
+        return map(Fragment, self._messages)

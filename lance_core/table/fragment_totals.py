@@ -121,6 +121,12 @@ class FragmentTotals:
         return _is_full(self.columns.deletion_files.num_deleted_rows, self.num_deletion_files)
 
     @property
+    def may_have_empty_fragments(self) -> bool:
+        """Whether every row of a fragment may be deleted; False is certain."""
+        deleted = self.columns.deletion_files.num_deleted_rows
+        return max(deleted, default=0) >= min(self.columns.physical_rows, default=0)
+
+    @property
     def num_live_rows(self) -> int | None:
         """Rows that are not deleted; None when that has to be looked up in the files, or cannot be."""
         if not (self.counts_every_fragment and self.counts_every_deletion):

@@ -30,11 +30,14 @@ from google.protobuf.message import DecodeError
 
 from lance_core.errors import CorruptDataError
 from lance_core.proto import pb_table
+from lance_core.table.field_ids import with_relatives
 from lance_core.table.fragment_files import rewritten_fields
 from lance_core.table.index_metadata import is_system_index, read_fragment_bitmap, type_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
+
+    from lance_core.proto import pb_file
 
 __all__ = [
     "decode_index_section",
@@ -87,13 +90,16 @@ def without_fragments(section: bytes | None, fragment_ids: Collection[int], fiel
 
 
 def without_rewritten_fields(
-    section: bytes | None, pairs: Iterable[tuple[pb_table.DataFragment, pb_table.DataFragment]]
+    section: bytes | None,
+    pairs: Iterable[tuple[pb_table.DataFragment, pb_table.DataFragment]],
+    fields: Sequence[pb_file.Field] = (),
 ) -> bytes | None:
     """Take fragments out of the indices on fields that another data file holds than before.
 
     Args:
         section: the section.
         pairs: fragments as they were and as they are.
+        fields: of the schema.
     """
     if section is None:
         return None
@@ -102,7 +108,7 @@ def without_rewritten_fields(
         if before.files != after.files:
             rewritten.setdefault(rewritten_fields(before, after), []).append(after.id)
     for field_ids, fragment_ids in rewritten.items():
-        section = without_fragments(section, fragment_ids, field_ids)
+        section = without_fragments(section, fragment_ids, with_relatives(fields, field_ids))
     return section
 
 

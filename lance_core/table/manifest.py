@@ -183,8 +183,8 @@ class Manifest:
             UnsupportedFeatureFlagError: a flag that this library does not know.
             UnsupportedVersionError: the table, or a data file, is of a format version that is not read here; the
                 message names both.
-            CorruptDataError: flags that contradict each other, or a data file of another version than the table's
-                that must not be there.
+            CorruptDataError: flags that contradict each other, a fragment without row ids where rows have stable ones,
+                or a data file of another version than the table's that must not be there.
         """
         require_readable(self.message)
         own = self.file_version.require_readable()
@@ -192,6 +192,8 @@ class Manifest:
             raise CorruptDataError(f"version {self.version}: a table of format {own.value} holds files of one version")
         totals = FragmentTotals.of(self.message) if totals is None else totals
         self._check_numbers(totals)
+        if self.has_stable_row_ids:
+            self._check_row_ids()
         for pair in sorted(totals.version_pairs()):
             file = DataFile.from_proto(self._first_file_of(pair))
             found = file.file_version
@@ -209,6 +211,13 @@ class Manifest:
                     path=file.path,
                     version=found.value,
                 )
+
+    def _check_row_ids(self) -> None:
+        bare = next((each.id for each in self.message.fragments if each.WhichOneof("row_id_sequence") is None), None)
+        if bare is not None:
+            raise CorruptDataError(
+                f"version {self.version}: rows have stable ids, but fragment {bare} has none", version=self.version
+            )
 
     def _check_numbers(self, totals: FragmentTotals) -> None:
         """Row addresses have 32 bits for the fragment and 32 for the row in it."""

@@ -80,7 +80,8 @@ def place_dictionaries(message: pb_table.Manifest, dictionaries: Mapping[int, pa
     """Lay out values from position 0 of a manifest file on, and record where they are.
 
     Args:
-        message: the manifest; ``dictionary`` of its fields is set, or in a 0.1 table cleared where there are no values.
+        message: the manifest; ``dictionary`` of its fields is set. Where there are no values it is cleared in a 0.1
+            table, and empty in others, as the reference has it.
         dictionaries: field id -> values; those without a field of the manifest are left out.
 
     Returns:
@@ -94,6 +95,8 @@ def place_dictionaries(message: pb_table.Manifest, dictionaries: Mapping[int, pa
         if values is None:
             if is_legacy:
                 field.ClearField("dictionary")
+            elif field.logical_type.startswith("dict:"):
+                field.dictionary.SetInParent()
             continue
         before, data = _written(values, position)
         parts += [before, data]

@@ -217,7 +217,7 @@ class ManifestDraft(DraftContent):
         """
         message = self._message
         totals = FragmentTotals.of(message)
-        if totals.num_deletion_files:
+        if totals.may_have_empty_fragments:
             self._keep_fragments(fragment for fragment in message.fragments if not _is_empty(fragment))
         if totals.may_have_dead_fields:
             for fragment in message.fragments:
@@ -299,4 +299,4 @@ class ManifestDraft(DraftContent):
 
 def _is_empty(fragment: pb_table.DataFragment) -> bool:
     """Whether every row is deleted. Fragments of early releases do not say how many rows they have."""
-    return 0 < fragment.physical_rows <= fragment.deletion_file.num_deleted_rows
+    return 0 < fragment.physical_rows == fragment.deletion_file.num_deleted_rows

@@ -45,6 +45,9 @@ _NTH_ONE: Final = np.argsort(1 - _BITS, axis=1, kind="stable").astype(np.int64)
 
 _NUM_ONES: Final = _BITS.sum(axis=1, dtype=np.uint32)
 
+_FEW: Final = 16
+"""Fewer positions are looked up one by one."""
+
 
 class RowIdSet(Protocol):
     """Row ids in the order of rows; at least one."""
@@ -155,11 +158,20 @@ class MaskedIds:
 
     def at(self, positions: _Positions) -> _Numbers:
         """The ids at some positions."""
+        if len(positions) > _FEW and bool((positions[1:] - positions[:-1] == 1).all()):
+            return self._run(int(positions[0]), len(positions))
         places = np.searchsorted(self._stops, positions, side="right")
         octets = self._bitmap[places]
         within = positions - (self._stops[places] - _NUM_ONES[octets])
         slots: _Positions = places * 8 + _NTH_ONE[octets, within]
         return slots.astype(np.uint64) + np.uint64(self._start)
+
+    def _run(self, first: int, count: int) -> _Numbers:
+        """The ids at neighbouring positions: the bits between the first and the last of them, unpacked at once."""
+        low, high = np.searchsorted(self._stops, [first, first + count - 1], side="right").tolist()
+        slots = np.flatnonzero(np.unpackbits(self._bitmap[low : high + 1], bitorder="little"))
+        skipped = first - int(self._stops[low]) + int(_NUM_ONES[self._bitmap[low]])
+        return slots[skipped : skipped + count].astype(np.uint64) + np.uint64(self._start + low * 8)
 
     def find(self, ids: _Numbers) -> _Positions:
         """The positions of some ids."""

@@ -100,6 +100,10 @@ class VersionLog:
                 break
         return newest
 
+    def settle(self) -> None:
+        """Finish the commit of a version that has been decided elsewhere and is not listed yet."""
+        self._protocol.latest(self)
+
     def newer_than(self, version: int) -> list[ManifestName]:
         """The versions after ``version``, ascending; one listing.
 

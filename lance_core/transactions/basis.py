@@ -37,6 +37,7 @@ from lance_core.transactions.operations.update_bases import UpdateBases
 from lance_core.transactions.operations.update_config import UpdateConfig
 from lance_core.transactions.outcomes import AlreadyCommitted, Conflicted, TableExists
 from lance_core.transactions.rebase import DeleteRebase, NotMergeable
+from lance_core.transactions.reused_fields import ReusedFields
 from lance_core.transactions.touched import touched_fragments
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ class Basis:
         self._judged_version = 0
         self._manifest = settings.template
         self._shared: set[int] = set()
+        self._reused = ReusedFields(transaction.operation)
         self._rebase = (
             None
             if settings.affected_rows is None
@@ -206,6 +208,10 @@ class Basis:
         if theirs is None:
             return Conflicted(Verdict.RETRYABLE, manifest.version, "it carries no transaction to compare with")
         ours = self._transaction.operation
+        field_id = self._reused.find(manifest)
+        if field_id is not None:
+            reason = f"field id {field_id}, which the new rows have, belongs to another column since"
+            return Conflicted(Verdict.RETRYABLE, manifest.version, reason)
         verdict = judge(ours, theirs.operation)
         if verdict is Verdict.MERGEABLE and self._rebase is not None:
             self._shared |= (touched_fragments(ours) or set()) & (touched_fragments(theirs.operation) or set())

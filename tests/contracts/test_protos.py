@@ -33,6 +33,7 @@ from lance_core.proto import (
     pb20,
     pb21,
     pb23,
+    pb_columns,
     pb_file,
     pb_file2,
     pb_rowids,
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 
 ROOT_DIR = Path(__file__).resolve().parents[2]
 
-MODULES = (pb_file, pb_file2, pb20, pb21, pb23, pb_table, pb_transaction, pb_rowids)
+MODULES = (pb_file, pb_file2, pb20, pb21, pb23, pb_columns, pb_table, pb_transaction, pb_rowids)
 
 ANY_MESSAGES: dict[str, type[Message]] = {
     "/lance.encodings.ArrayEncoding": pb20.ArrayEncoding,

@@ -92,6 +92,7 @@ NAMES = {
 DATASET_MEMBERS = {
     # As the reference has them.
     "add_bases",
+    "all_files",
     "base_paths",
     "branches",
     "create_branch",
@@ -108,9 +109,12 @@ DATASET_MEMBERS = {
     "data_storage_version",
     "delete",
     "delete_config_keys",
+    "delta",
     "describe_indices",
+    "drop",
     "drop_index",
     "explain_cleanup_old_versions",
+    "fragment_ids",
     "get_fragment",
     "get_fragments",
     "get_transactions",
@@ -118,7 +122,9 @@ DATASET_MEMBERS = {
     "has_index",
     "has_stable_row_ids",
     "head",
+    "initial_storage_options",
     "lance_schema",
+    "latest_storage_options",
     "latest_version",
     "list_indices",
     "max_field_id",
@@ -139,6 +145,7 @@ DATASET_MEMBERS = {
     "take_blobs",
     "to_batches",
     "to_table",
+    "tracked_files",
     "truncate_table",
     "update_config",
     "update_field_metadata",
@@ -150,7 +157,75 @@ DATASET_MEMBERS = {
     "version_refs",
     "versions",
 }
-DATASET_EXTRAS = {"find_fragment", "from_manifest", "locator", "log", "manifest", "show", "storage_options"}
+DATASET_EXTRAS = {
+    "find_fragment",
+    "from_manifest",
+    "locator",
+    "log",
+    "manifest",
+    "recorded_rows",
+    "show",
+    "source_of",
+    "storage_options",
+}
+DATASET_ABSENT = {
+    # Indices are built, trained and read by a query engine.
+    "centroids",
+    "commit_existing_index_segments",
+    "create_index",
+    "create_index_uncommitted",
+    "create_scalar_index",
+    "get_ivf_model",
+    "index_statistics",
+    "merge_existing_index_segments",
+    "merge_index_metadata",
+    "prewarm_index",
+    "remap_row_addrs",
+    # Queries over columns: SQL, joins, samples, frames of other libraries.
+    "filter",
+    "from_pydantic_model",
+    "join",
+    "join_asof",
+    "partition_expression",
+    "replace_schema",
+    "sample",
+    "sort_by",
+    "sql",
+    "to_pandas",
+    # Verbs that compute values; their operations can be committed.
+    "add_columns",
+    "alter_columns",
+    "drop_columns",
+    "insert",
+    "merge",
+    "merge_insert",
+    "update",
+    # The write-ahead log's own machinery, sessions and figures of the reference's runtime.
+    "initialize_mem_wal",
+    "io_stats_incremental",
+    "io_stats_snapshot",
+    "mem_wal_index_details",
+    "mem_wal_writer",
+    "new_file_session",
+    "session",
+    "stats",
+    "storage_options_accessor",
+}
+"""Members of the reference's dataset that are left out on purpose."""
+FRAGMENT_ABSENT = {
+    "create",
+    "create_from_file",
+    "delete_rows",
+    "merge",
+    "merge_columns",
+    "open_session",
+    "partition_expression",
+    "physical_schema",
+    "to_pandas",
+    "update_columns",
+}
+OPERATION_EXTRAS = {"Other", "ReserveFragments", "UpdateBases", "UpdateMemWalState"}
+"""Operations that the reference's Python interface cannot show."""
 FRAGMENT_MEMBERS = {
     "count_rows",
     "data_files",
@@ -259,6 +334,30 @@ def test_members_are_these_and_the_reference_has_them(ours: type, members: set[s
     assert {name for name in dir(ours) if not name.startswith("_")} == members
     missing = {name for name in members if not hasattr(theirs, name)}
     assert missing <= DATASET_EXTRAS | FRAGMENT_EXTRAS
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "absent"),
+    [
+        (lance_core.LanceDataset, lance.LanceDataset, DATASET_ABSENT),
+        (lance_core.LanceFragment, lance.LanceFragment, FRAGMENT_ABSENT),
+        (Tags, sys.modules["lance.dataset"].Tags, set()),
+        (Branches, sys.modules["lance.dataset"].Branches, set()),
+        (lance_core.LanceOperation, lance.LanceOperation, set()),
+        (lance_core.FragmentMetadata, lance.FragmentMetadata, {"data_files"}),
+    ],
+)
+def test_what_is_absent_is_absent_on_purpose(ours: type, theirs: type, absent: set[str]) -> None:
+    public = {name for name in dir(theirs) if not name.startswith("_")}
+    assert public - set(dir(ours)) == absent
+
+
+def test_every_operation_has_its_class() -> None:
+    ours, theirs = (
+        {name for name in dir(each) if not name.startswith("_")}
+        for each in (lance_core.LanceOperation, lance.LanceOperation)
+    )
+    assert ours - theirs == OPERATION_EXTRAS
 
 
 @pytest.mark.parametrize(("name", "ours", "theirs"), SIGNATURES, ids=[name for name, _, _ in SIGNATURES])

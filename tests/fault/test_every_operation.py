@@ -72,7 +72,7 @@ def test_a_lost_answer_at_the_last_change(bucket: StoreBench, operation: str) ->
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("operation", OF_EACH_KIND)
 def test_each_request_fails_in_some_way(bucket: StoreBench, operation: str) -> None:
     """The faults take turns."""
     offset = list(OPERATIONS).index(operation)

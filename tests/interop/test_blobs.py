@@ -10,7 +10,7 @@ import pytest
 
 import lance_core
 from lance_core import Blob, blob_array, blob_field
-from lance_core.errors import CorruptDataError, InvalidInputError, NotFoundError, NotSupportedError
+from lance_core.errors import CorruptDataError, InvalidInputError, NotFoundError, NotSupportedError, RowOutOfRangeError
 
 INLINE, PACKED, DEDICATED, EXTERNAL = range(4)
 SIZES = [10, 64 * 1024, 64 * 1024 + 1, 100_000, 4 << 20, (4 << 20) + 1, 0]
@@ -410,3 +410,21 @@ def test_an_external_range_that_overflows_is_refused(tmp_path: Path, mode: str, 
     with pytest.raises(InvalidInputError, match="external blob range overflows"):
         lance_core.write_dataset(rows, str(tmp_path / "t"), **options)
     assert not list((tmp_path / "t").rglob("*.lance"))
+
+
+def test_rows_by_stable_id(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    values = [_bytes(100 + each, each) for each in range(10)]
+    lance.write_dataset(_v2(values), uri, data_storage_version="2.2", enable_stable_row_ids=True, max_rows_per_file=4)
+    lance.dataset(uri).delete("i = 1")
+    lance.dataset(uri).optimize.compact_files(target_rows_per_fragment=100)
+    theirs, ours = lance.dataset(uri), lance_core.dataset(uri)
+    ids = [7, 0, 9, 0]
+    expected = [file.read() for file in theirs.take_blobs("b", ids=ids)]
+    assert [file.read() for file in ours.take_blobs("b", ids=ids)] == expected == [values[each] for each in ids]
+    assert ours.read_blobs("b", ids=ids) == theirs.read_blobs("b", ids=ids)
+    for missing in (1, 77):
+        with pytest.raises(ValueError, match=f"ID {missing}"):
+            theirs.take_blobs("b", ids=[0, missing])
+        with pytest.raises(RowOutOfRangeError, match=rf"row id {missing} has no row, 1 of the 2"):
+            ours.take_blobs("b", ids=[0, missing])

@@ -9,7 +9,13 @@ import pyarrow as pa
 import pytest
 
 import lance_core
-from lance_core.errors import AlreadyExistsError, NotFoundError, RefNotFoundError, VersionNotFoundError
+from lance_core.errors import (
+    AlreadyExistsError,
+    NotFoundError,
+    NotSupportedError,
+    RefNotFoundError,
+    VersionNotFoundError,
+)
 from lance_core.proto import pb_table
 
 BOTH = pytest.mark.parametrize("maker", [lance, lance_core], ids=["theirs", "ours"])
@@ -214,3 +220,32 @@ def test_blobs_beside_their_files_are_copied(tmp_path: Path) -> None:
     shutil.rmtree(uri)
     blobs = lance_core.dataset(deep).take_blobs("b", indices=[0, 1])
     assert [blob.readall() for blob in blobs] == values[:2]
+
+
+def test_blobs_in_base_paths_are_copied_unless_they_refer_to_others(tmp_path: Path) -> None:
+    uri, outside = str(tmp_path / "blobs"), tmp_path / "bank"
+    outside.mkdir()
+    (outside / "value.bin").write_bytes(b"outside")
+    schema = pa.schema([lance_core.blob_field("b")])
+    bases = [
+        lance_core.DatasetBasePath(str(tmp_path / "hot"), "hot"),
+        lance_core.DatasetBasePath(str(outside), "bank"),
+    ]
+    values = [b"small", b"x" * 3_000_000, None]
+    table = pa.table({"b": lance_core.blob_array(values)}, schema=schema)
+    lance_core.write_dataset(table, uri, initial_bases=bases, target_bases=["hot"])
+    lance_core.write_dataset(table, uri, mode="append")
+    deep = str(tmp_path / "deep")
+    lance_core.dataset(uri).deep_clone(deep, 2)
+    referring = lance_core.blob_array([lance_core.Blob.from_uri((outside / "value.bin").as_uri())])
+    dataset = lance_core.write_dataset(pa.table({"b": referring}, schema=schema), uri, mode="append")
+    assert dataset.take_blobs("b", indices=[6])[0].readall() == b"outside"
+    with pytest.raises(NotSupportedError, match="column 'b' refer to files below"):
+        dataset.deep_clone(str(tmp_path / "other"), 3)
+    assert not (tmp_path / "other").exists()
+    for place in ("blobs", "hot", "bank"):
+        shutil.rmtree(tmp_path / place)
+    blobs = lance_core.dataset(deep).take_blobs("b", indices=[0, 1, 3, 4])
+    assert [blob.readall() for blob in blobs] == values[:2] * 2
+    theirs = lance.dataset(deep).take_blobs("b", indices=[0, 1, 3, 4])
+    assert [blob.readall() for blob in theirs] == values[:2] * 2

@@ -3,6 +3,7 @@
 import contextlib
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import lance
 import pyarrow as pa
@@ -47,11 +48,17 @@ def test_such_a_store_needs_a_lock(careless: S3Server) -> None:
     _refused(careless)
 
 
-def test_or_an_external_manifest_store(careless: S3Server, tmp_path_factory: pytest.TempPathFactory) -> None:
-    uri = careless.uri(scheme="s3+sql")
-    options = careless.options(sql_url=f"sqlite:///{tmp_path_factory.mktemp('sql')}/m.db")
+def _works_with_an_external_store(server: S3Server, directory: Path) -> None:
+    uri = server.uri(scheme="s3+sql")
+    options = server.options(sql_url=f"sqlite:///{directory}/m.db")
     lance_core.write_dataset(ROWS, uri, storage_options=options)
     assert lance_core.write_dataset(ROWS, uri, mode="append", storage_options=options).version == 2
+    assert lance_core.dataset(uri, storage_options=options).delete("a = 1") is not None
+    assert lance_core.dataset(uri, storage_options=options).count_rows() == 4
+
+
+def test_or_an_external_manifest_store(careless: S3Server, tmp_path: Path) -> None:
+    _works_with_an_external_store(careless, tmp_path)
 
 
 def test_both_implementations_under_one_lock(careless: S3Server) -> None:
@@ -77,3 +84,4 @@ def test_both_implementations_under_one_lock(careless: S3Server) -> None:
 def test_rclone_is_refused(tmp_path_factory: pytest.TempPathFactory) -> None:
     with rclone_server(tmp_path_factory.mktemp("rclone")) as server:
         _refused(server)
+        _works_with_an_external_store(server, tmp_path_factory.mktemp("sql"))

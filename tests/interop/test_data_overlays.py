@@ -1,6 +1,7 @@
 """Data overlays: laid over by either side, read, changed and compacted by the other."""
 
 import datetime
+import json
 import os
 import shutil
 import uuid
@@ -291,7 +292,7 @@ def test_a_rewritten_column_retires_overlays(tmp_path: Path) -> None:
         values = pa.table({"s": ["s0", "s3"], "a": pa.array([-1, -3], pa.int64())})
         metadata, fields = dataset.get_fragment(0).update_columns(values, left_on="s", right_on="s")
         if library is lance_core:
-            metadata = lance_core.FragmentMetadata.from_json(str(__import__("json").dumps(metadata.to_json())))
+            metadata = _ours(metadata)
         update = library.LanceOperation.Update(
             updated_fragments=[metadata], fields_modified=fields, update_mode="rewrite_columns"
         )
@@ -300,6 +301,32 @@ def test_a_rewritten_column_retires_overlays(tmp_path: Path) -> None:
         shutil.rmtree(path)
     assert found[0] == found[1]
     assert found[0][0][0] == (0, [-2, 1], 3)
+
+
+def test_overlays_that_are_newer_than_a_replacement_stay(tmp_path: Path) -> None:
+    """The new file was planned before the overlay, and committed after it."""
+    found = []
+    for library in (lance, lance_core):
+        path = str(tmp_path / library.__name__)
+        lance.write_dataset(numbers(*range(10)), path, data_storage_version="2.1")
+        lay_with_theirs(path, 0, numbers(70, 71), [0], [0, 1])
+        file = library.fragment.DataFile if library is lance else library.DataFile
+        new_file = file(**overlay_file(path, numbers(*range(1000, 1010)), [0]))
+        lay_with_ours(path, 0, numbers(5), [0], [1])
+        operation = library.LanceOperation
+        replacement = operation.DataReplacement([operation.DataReplacementGroup(0, new_file)])
+        library.LanceDataset.commit(path, replacement, read_version=2)
+        found.append((overlays(path), same(path)["a"].to_pylist()[:3]))
+    assert found[0] == found[1] == ([(0, [0], 3)], [1000, 5, 1002])
+
+
+def test_both_sides_read_the_other_ones_documents(tmp_path: Path) -> None:
+    path = make_table(tmp_path)
+    cover(path, lay_with_theirs)
+    theirs, ours = (library.dataset(path).get_fragment(0).metadata for library in (lance, lance_core))
+    assert ours.to_json()["overlays"] == theirs.to_json()["overlays"]
+    assert _ours(theirs) == ours
+    assert lance.FragmentMetadata.from_json(json.dumps(ours.to_json())).to_json() == theirs.to_json()
 
 
 def test_moved_rows_do_not_enter_an_index_that_does_not_know_their_overlay(tmp_path: Path) -> None:

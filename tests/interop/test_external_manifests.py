@@ -334,6 +334,62 @@ def test_branches_have_rows_of_their_own(dynamo: Table) -> None:
     assert dynamo.rows.paths() == {1: V1, 2: V2}
 
 
+def _branch_rows(table: Table, name: str) -> Any:
+    if isinstance(table.rows, SqlRows):
+        return SqlRows(table.rows.file, f"{table.rows.base}/tree/{name}")
+    return DynamoRows(table.rows.client, table.rows.table, f"{table.rows.base}/tree/{name}")
+
+
+def test_a_branch_is_deleted_with_its_rows(table: Table) -> None:
+    def opened() -> lance_core.LanceDataset:
+        return lance_core.dataset(table.uri, storage_options=table.options)
+
+    rows = pa.table({"a": pa.array([3], pa.int64())})
+    for name in ("a", "a/b"):
+        branch = opened().create_branch(name)
+        lance_core.write_dataset(rows, branch, mode="append")
+    opened().branches.delete("a")
+    assert _branch_rows(table, "a").paths() == {}
+    assert _branch_rows(table, "a/b").paths() == {2: V2, 3: V3}
+    assert table.rows.paths() == {1: V1, 2: V2}
+    assert list(opened().branches.list()) == ["a/b"]
+    # The name is free again, and what a removal that died before the rows left is removed by the next.
+    assert opened().create_branch("a").count_rows() == 2
+    table.delete("_refs/branches/a.json")
+    for key in table.manifests() + [key for key in table.server.keys(table.plain_uri) if key.startswith("tree/a/_")]:
+        if key.startswith("tree/"):
+            table.delete(key)
+    with pytest.raises(lance_core.RefAlreadyExistsError):
+        opened().create_branch("a")
+    opened().branches.delete("a")
+    assert opened().create_branch("a").count_rows() == 2
+    with pytest.raises(lance_core.RefNotFoundError):
+        opened().branches.delete("c")
+
+
+def test_a_branch_that_the_reference_deleted_leaves_its_name_after_another_removal(dynamo: Table) -> None:
+    lance.dataset(dynamo.uri, storage_options=dynamo.options).create_branch("b")
+    lance.dataset(dynamo.uri, storage_options=dynamo.options).branches.delete("b")
+    assert _branch_rows(dynamo, "b").paths() == {2: V2}
+    ours = lance_core.dataset(dynamo.uri, storage_options=dynamo.options)
+    ours.branches.delete("b")
+    assert ours.create_branch("b").count_rows() == 2
+    assert lance.dataset(dynamo.uri, storage_options=dynamo.options).checkout_version(("b", None)).count_rows() == 2
+
+
+def test_detached_versions_have_no_row(table: Table) -> None:
+    dataset = lance_core.dataset(table.uri, storage_options=table.options)
+    fragments = lance_core.write_fragments(pa.table({"a": pa.array([9], pa.int64())}), dataset)
+    append = lance_core.LanceOperation.Append(fragments)
+    made = lance_core.LanceDataset.commit(dataset, append, read_version=2, detached=True)
+    assert sorted(made.to_table()["a"].to_pylist()) == [1, 2, 9]
+    assert table.rows.paths() == {1: V1, 2: V2}
+    for library in LIBRARIES if not isinstance(table.rows, SqlRows) else ["lance_core"]:
+        assert table.values(library) == [1, 2]
+        assert table.values(library, made.version) == [1, 2, 9]
+    assert table.append(3) == 3
+
+
 @pytest.mark.parametrize(
     "query", ["", "?", "?ddbTableName=", "?ddbTableName=t&more=1", "?tableName=t"], ids=lambda query: query or "none"
 )

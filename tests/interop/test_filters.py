@@ -135,7 +135,7 @@ WE_REFUSE = [
     # Operations whose results are not reached.
     *("regexp_like(t, '^a')", "array_has(l, 1)", "now() > us", "date_part('year', us) = 2020", "round(f) = 1"),
     *("cast(us as date) = d", "try_cast(t as int) = 5", "dec * 2 = 3", "d - d = 0", "t || 1 = 'a1'", "u64 + 1 > 0"),
-    *("_rowid = 1", "_rowaddr = 1", "cast(1.5 as bigint) = i", "t > bin"),
+    *("cast(1.5 as bigint) = i", "t > bin"),
 ]
 
 
@@ -276,13 +276,12 @@ def test_columns_that_some_fragments_do_not_have(tmp_path: Path) -> None:
         assert lance_core.dataset(uri).to_table(filter=predicate).equals(expected)
 
 
-def test_row_ids_of_a_table_with_stable_ones_are_refused(tmp_path: Path) -> None:
+def test_row_ids_of_a_table_with_stable_ones(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
-    lance.write_dataset(pa.table({"a": [1, 2]}), uri, enable_stable_row_ids=True)
-    with pytest.raises(NotSupportedError, match="stable row ids"):
-        lance_core.dataset(uri).to_table(with_row_id=True)
-    expected = lance.dataset(uri).to_table(filter="a = 2", with_row_address=True)
-    assert lance_core.dataset(uri).to_table(filter="a = 2", with_row_address=True).equals(expected)
+    lance.write_dataset(pa.table({"a": [1, 2]}), uri, enable_stable_row_ids=True).update({"a": "3"}, where="a = 1")
+    for arguments in ({"with_row_id": True}, {"filter": "a = 2 or _rowid = 0", "with_row_address": True}):
+        expected = lance.dataset(uri).to_table(**arguments)
+        assert lance_core.dataset(uri).to_table(**arguments).equals(expected)
 
 
 def test_a_value_error_ends_the_scan_where_it_is_met(wide: str) -> None:

@@ -143,7 +143,7 @@ def test_deleted_rows_by_address(tmp_path: Path) -> None:
 def test_deltas(tables: dict[str, str], table: str) -> None:
     theirs, ours = lance.dataset(tables[table]), lance_core.dataset(tables[table])
     for begin in range(ours.version + 1):
-        for end in range(begin, ours.version + 2):
+        for end in sorted({begin, begin + 1, ours.version, ours.version + 1}):
             mine = ours.delta(begin_version=begin, end_version=end)
             yours = theirs.delta(begin_version=begin, end_version=end)
             assert mine.get_inserted_rows().read_all().equals(yours.get_inserted_rows().read_all())

@@ -233,6 +233,8 @@ def plan_before(
 def _plan(log: VersionLog, version: int, branch: str, policy: CleanupPolicy, now_ns: int | None) -> CleanupPlan:
     line = Line.of(log, branch)
     now_ns = time.time_ns() if now_ns is None else now_ns
+    # A version that is only reserved holds files too.
+    log.settle()
     # Files first, versions after: what is committed in between is known, and its files are no candidates.
     files = list_files(log)
     survey = survey_versions(line, policy, read_version=version, files=files, now_ns=now_ns)

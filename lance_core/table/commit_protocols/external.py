@@ -84,6 +84,22 @@ class ExternalCommit:
         self._publish(places, name, staged, data)
         return PutOutcome.CREATED
 
+    def lost_version(self, places: VersionPlaces) -> ManifestRow | None:
+        """The row of the highest version, if what its writer staged is gone and the manifest is not in its place."""
+        row = self._manifests.latest(places.root)
+        if row is None or row.path.endswith(_ENDING):
+            return None
+        if any(_exists(places, path) for path in (_path_of(places, row), places.path(_name_of(row)))):
+            return None
+        # Somebody may have finished it meanwhile.
+        return row if self._manifests.find(places.root, row.version) == row else None
+
+    def withdraw(self, places: VersionPlaces, version: int) -> None:
+        """Remove the row of a lost version."""
+        row = self.lost_version(places)
+        if row is not None and row.version == version:
+            self._manifests.withdraw(places.root, row)
+
     def knows(self, places: VersionPlaces) -> bool:
         """Whether the store has a row of the table, finished or not."""
         return self._manifests.latest(places.root) is not None
@@ -140,6 +156,14 @@ class ExternalCommit:
         with suppress(LanceError):
             self._manifests.finish(places.root, ManifestRow(name.version, _relative(places, name), len(data)))
             places.store.delete(_path_of(places, staged))
+
+
+def _exists(places: VersionPlaces, path: str) -> bool:
+    try:
+        places.store.head(path)
+    except NotFoundError:
+        return False
+    return True
 
 
 def _relative(places: VersionPlaces, name: ManifestName) -> str:

@@ -45,6 +45,10 @@ class ManifestStore(Protocol):
         """Replace the row of a version that has one."""
         ...
 
+    def withdraw(self, root: str, row: ManifestRow) -> None:
+        """Remove a row if it still names the same path."""
+        ...
+
     def forget(self, root: str) -> None:
         """Remove every row of a table that is gone. Doing it again is harmless."""
         ...

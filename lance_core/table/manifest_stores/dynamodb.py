@@ -23,7 +23,9 @@ from lance_core.buffers.fork_lock import fork_lock
 from lance_core.errors import CorruptDataError, InvalidInputError, LanceError, NotSupportedError
 from lance_core.io.s3_errors import translate
 from lance_core.io.s3_settings import S3Settings, lowered_options
+from lance_core.io.uri import require_no_credentials
 from lance_core.table.manifest_stores.api import ManifestRow
+from lance_core.table.paths import FIRST_DETACHED_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,18 +57,23 @@ class DynamoDbManifests:
         self._settings = S3Settings.of(storage_options)
         given = lowered_options(storage_options).get("dynamodb_endpoint")
         self._endpoint = given or os.environ.get("DYNAMODB_ENDPOINT") or None
+        require_no_credentials(self._endpoint or "")
 
     def __repr__(self) -> str:
         """The table."""
         return f"DynamoDbManifests(table={self._table!r})"
 
     def latest(self, root: str) -> ManifestRow | None:
-        """The row of a table's highest version."""
+        """The row of a table's highest version.
+
+        The reference adds rows of detached versions when it reads them, which then look like the newest.
+        """
         base = _base_uri(root)
         answer = self._call(
             "query",
-            KeyConditionExpression="base_uri = :base_uri",
-            ExpressionAttributeValues={":base_uri": {"S": base}},
+            KeyConditionExpression="base_uri = :base_uri AND #version < :detached",
+            ExpressionAttributeNames={"#version": "version"},
+            ExpressionAttributeValues={":base_uri": {"S": base}, ":detached": {"N": str(FIRST_DETACHED_VERSION)}},
             ScanIndexForward=False,
             Limit=1,
             ConsistentRead=True,
@@ -94,6 +101,21 @@ class DynamoDbManifests:
     def finish(self, root: str, row: ManifestRow) -> None:
         """Replace the row of a version that has one."""
         self._call("put_item", Item=_item(_base_uri(root), row), ConditionExpression=_PRESENT)
+
+    def withdraw(self, root: str, row: ManifestRow) -> None:
+        """Remove a row if it still names the same path."""
+        base = _base_uri(root)
+        try:
+            self._call(
+                "delete_item",
+                Key={"base_uri": {"S": base}, "version": {"N": str(row.version)}},
+                ConditionExpression="#path = :path",
+                ExpressionAttributeNames={"#path": "path"},
+                ExpressionAttributeValues={":path": {"S": f"{base}/{row.path}"}},
+            )
+        except LanceError as error:
+            if error.context.get("code") != _LOST:
+                raise
 
     def forget(self, root: str) -> None:
         """Remove every row of a table, a page at a time."""

@@ -19,7 +19,7 @@ from urllib.parse import parse_qsl
 
 from lance_core.errors import InvalidInputError, UnsupportedSchemeError
 from lance_core.io.s3_settings import lowered_options
-from lance_core.io.uri import split_external_scheme
+from lance_core.io.uri import canonical_scheme, split_external_scheme
 from lance_core.table.manifest_stores.dynamodb import DynamoDbManifests
 from lance_core.table.manifest_stores.sql import DEFAULT_TABLE, SqlManifests
 
@@ -53,7 +53,7 @@ def open_manifest_store(uri: str, storage_options: Mapping[str, str] | None) -> 
             raise InvalidInputError(
                 f"{scheme}+sql:// needs the database: set the storage option {_URL_OPTION!r} or {_URL_VARIABLE}"
             )
-        return SqlManifests(url, _parameter(query, "sqlTableName", DEFAULT_TABLE), scheme or "file")
+        return SqlManifests(url, _parameter(query, "sqlTableName", DEFAULT_TABLE), canonical_scheme(scheme))
     return None
 
 
@@ -63,7 +63,8 @@ def _parameter(query: str, name: str, default: str | None) -> str:
     if not found and default is not None:
         return default
     if len(found) != 1 or found[0][0] != name:
-        raise InvalidInputError(f"the URI must have exactly one query parameter, {name}; found {query!r:.100}")
+        names = sorted({each for each, _ in found})
+        raise InvalidInputError(f"the URI must have exactly one query parameter, {name}; found {names!r:.100}")
     if not found[0][1]:
         raise InvalidInputError(f"the URI's query parameter {name} is empty")
     return found[0][1]

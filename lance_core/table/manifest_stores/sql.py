@@ -1,7 +1,7 @@
 """SqlManifests: rows of versions in a table of a relational database, through SQLAlchemy.
 
 =============  ========================================================================================================
-``base_uri``    text, first part of the primary key: scheme and path of the dataset
+``base_uri``    text, first part of the primary key: scheme and path of the dataset, in one spelling (s3, gs, az, file)
 ``version``     integer, second part
 ``path``        text: of the manifest, below the dataset's root
 ``size``        integer: of the manifest
@@ -19,6 +19,7 @@ from __future__ import annotations
 import os
 import re
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
 
 from lance_core.buffers.fork_lock import fork_lock
 from lance_core.errors import AccessDeniedError, InvalidInputError, LanceError, NotSupportedError, StorageError
@@ -44,7 +45,7 @@ class SqlManifests:
     Args:
         url: SQLAlchemy's URL of the database; never shown.
         table: the table's name.
-        scheme: of the datasets' URIs.
+        scheme: of the datasets' URIs, without another name of the same.
 
     Raises:
         InvalidInputError: the name is none, or the URL cannot be understood.
@@ -98,13 +99,22 @@ class SqlManifests:
         )
         self._run("update", lambda connection: connection.execute(statement))
 
+    def withdraw(self, root: str, row: ManifestRow) -> None:
+        """Remove a row if it still names the same path."""
+        table = self._table
+        statement = self._sql.delete(table).where(
+            table.c.base_uri == self._base(root), table.c.version == row.version, table.c.path == row.path
+        )
+        self._run("delete from", lambda connection: connection.execute(statement))
+
     def forget(self, root: str) -> None:
         """Remove every row of a table."""
         statement = self._sql.delete(self._table).where(self._table.c.base_uri == self._base(root))
         self._run("delete from", lambda connection: connection.execute(statement))
 
     def _base(self, root: str) -> str:
-        return f"{self._scheme}://{root}"
+        # Two ways to one directory must not lead to two rows.
+        return f"{self._scheme}://{os.path.realpath(root) if self._scheme == 'file' else root}"
 
     def _rows(self) -> Any:
         table = self._table
@@ -127,10 +137,12 @@ class SqlManifests:
         )
 
     def _run(self, verb: str, work: Callable[[Any], Any]) -> Any:
+        begun = False
         try:
             engine = _engine(self._sql, self._url)
             self._create_table(engine)
             with engine.begin() as connection:
+                begun = True
                 return work(connection)
         except LanceError:
             raise
@@ -138,17 +150,17 @@ class SqlManifests:
             raise _LostError(f"cannot {verb} {self._place}: the version has a row") from error
         except Exception as error:  # noqa: BLE001  # drivers raise what they like
             # Not chained: the error's own text may show statement, parameters and URL.
-            raise self._failure(error, verb) from None
+            raise self._failure(error, verb, begun=begun) from None
 
-    def _failure(self, error: Exception, verb: str) -> LanceError:
+    def _failure(self, error: Exception, verb: str, *, begun: bool) -> LanceError:
         cause = getattr(error, "orig", None) or error
         text = _without_password(str(cause).strip().partition("\n")[0], self._url)
         message = f"cannot {verb} {self._place}: {type(error).__name__}: {text}"
         if "authentication failed" in text or str(getattr(cause, "sqlstate", None) or "").startswith("28"):
             return AccessDeniedError(message, path=self._place)
         database = isinstance(error, self._sql.exc.DBAPIError)
-        sent = database and getattr(error, "statement", None) is not None
-        return StorageError(message, path=self._place, retryable=database, in_flight=sent)
+        # The error of a COMMIT that was not answered names no statement: the database may still carry it out.
+        return StorageError(message, path=self._place, retryable=database, in_flight=begun)
 
     def _create_table(self, engine: Any) -> None:
         known = (self._url, self._name)
@@ -192,7 +204,7 @@ def _connect(sql: Any, text: str) -> Any:
     try:
         url = sql.make_url(text)
         sqlite = url.get_backend_name() == "sqlite"
-        if sqlite and url.database in (None, "", ":memory:"):
+        if sqlite and _in_memory(url):
             raise InvalidInputError("sql_url names a database in memory, which other processes cannot see")
         options = {"connect_args": {"timeout": _SQLITE_WAIT_SECONDS}} if sqlite else {"pool_pre_ping": True}
         return sql.create_engine(url, hide_parameters=True, **options)
@@ -203,6 +215,11 @@ def _connect(sql: Any, text: str) -> Any:
         raise InvalidInputError("sql_url is not a URL that SQLAlchemy understands") from None
     except ImportError as error:
         raise NotSupportedError(f"the database's driver is not installed: {error}") from error
+
+
+def _in_memory(url: Any) -> bool:
+    name = unquote(url.database or "").removeprefix("file:")
+    return name in ("", ":memory:") or url.query.get("mode") == "memory" or url.query.get("vfs") == "memdb"
 
 
 def _shown(text: str) -> str:

@@ -89,7 +89,10 @@ class CreateIndex:
         old = {fragment.id: fragment for fragment in before.message.fragments}
         section = pb_table.IndexSection(indices=self.new_indices).SerializeToString()
         pairs = ((old[fragment.id], fragment) for fragment in after.message.fragments if fragment.id in old)
-        return replace(self, new_indices=tuple(decode_index_section(without_rewritten_fields(section, pairs))))
+        return replace(
+            self,
+            new_indices=tuple(decode_index_section(without_rewritten_fields(section, pairs, after.message.fields))),
+        )
 
     def apply(self, current: Manifest) -> ManifestDraft:
         """The version after ``current``.

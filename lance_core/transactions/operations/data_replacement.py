@@ -17,6 +17,7 @@ from lance_core.errors import InvalidInputError, SchemaMismatchError
 from lance_core.proto import pb_table, pb_transaction
 from lance_core.table.data_file import DataFile
 from lance_core.table.feature_flags import require_writable
+from lance_core.table.field_ids import with_relatives
 from lance_core.table.fragment import Fragment
 from lance_core.table.fragment_files import field_files
 from lance_core.table.index_rules import without_empty_indices, without_fragments
@@ -114,7 +115,8 @@ class DataReplacement:
             for fragment in changed.values():
                 refresh_changed_rows(fragment, None, draft.version)
         draft.replace_fragments(changed)
-        section = without_fragments(draft.index_section, self.touched_fragments(), self.field_ids())
+        changed_fields = with_relatives(current.message.fields, self.field_ids())
+        section = without_fragments(draft.index_section, self.touched_fragments(), changed_fields)
         draft.set_index_section(without_empty_indices(section))
         return draft
 

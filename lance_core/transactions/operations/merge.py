@@ -19,23 +19,17 @@ from lance_core.proto import pb_table, pb_transaction
 from lance_core.schema.convert import fields_from_proto, fields_to_proto
 from lance_core.table.feature_flags import require_writable
 from lance_core.table.fragment import Fragment
-from lance_core.table.fragment_files import field_files, rewritten_fields
+from lance_core.table.fragment_files import field_files, new_files, rewritten_fields
 from lance_core.table.index_rules import without_dropped_fields, without_empty_indices, without_rewritten_fields
 from lance_core.table.manifest_draft import ManifestDraft
 from lance_core.table.moved_rows import refresh_changed_rows
 from lance_core.table.overlay_files import retire_overlaid_fields
 from lance_core.transactions.operations.fragment_rules import check_new_fragments, check_stored_fields
 from lance_core.transactions.operations.lineage import with_lineage_of
-from lance_core.transactions.operations.schema_rules import (
-    check_allocated,
-    check_field_ids,
-    check_field_types,
-    check_promise,
-)
+from lance_core.transactions.operations.merge_rules import check_merged_schema
+from lance_core.transactions.operations.schema_rules import check_field_ids, check_promise
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from lance_core.schema.field import Schema
     from lance_core.table.manifest import Manifest
 
@@ -47,8 +41,8 @@ class Merge:
     """Add columns.
 
     Attributes:
-        fragments: every fragment of the table as it is then. Fragments with other ids are added; id 0 stands for "give
-            it one at commit" where fragment 0 is listed already, or is gone.
+        fragments: every fragment of the table as it is then. Fragments with other ids are added and stand after them;
+            id 0 stands for "give it one at commit" where fragment 0 is listed already, or is gone.
         schema: with field ids.
         preserves_nullability: promises that no field became required, so that rows written meanwhile without the new
             columns stay right.
@@ -93,15 +87,14 @@ class Merge:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
             NotSupportedError: the table is of format 0.1 and gets a dictionary column.
             InvalidInputError: a fragment is missing or has other rows, a promise is broken, or an id is used twice.
-            SchemaMismatchError: a field would be read as another type, or a required one is not stored.
+            SchemaMismatchError: a field would be read as another one, or a required one is not stored.
         """
         require_writable(current.message)
         check_field_ids(self.schema)
-        check_allocated(current.message, self.schema)
         check_promise(current.schema, self.schema, preserves_nullability=self.preserves_nullability)
         before = {fragment.id: fragment for fragment in current.message.fragments}
         kept, added = self._split(before)
-        check_field_types(current.schema, self.schema, rewritten=_rewritten_everywhere(before, kept))
+        check_merged_schema(current, self.schema, self.fragments, kept)
         base_ids = {base.id for base in current.message.base_paths}
         for fragment in kept:
             _check_kept(before[fragment.id], fragment.message, self.schema, current.version)
@@ -111,7 +104,6 @@ class Merge:
             field_ids=set(self.schema.field_ids()),
             base_ids=base_ids,
             file_version=current.file_version,
-            carries_row_ids=None,
         )
         draft = ManifestDraft(current)
         draft.replace_schema(fields_to_proto(self.schema), self.schema.metadata)
@@ -122,7 +114,9 @@ class Merge:
         draft.append_moved_fragments(added, (), keeps_ids=True)
         draft.count_field_ids()
         section = without_rewritten_fields(
-            draft.index_section, ((before[fragment.id], fragment.message) for fragment in kept)
+            draft.index_section,
+            ((before[fragment.id], fragment.message) for fragment in kept),
+            current.message.fields,
         )
         section = without_dropped_fields(section, self.schema.field_ids())
         draft.set_index_section(without_empty_indices(section))
@@ -134,9 +128,15 @@ class Merge:
         added: list[Fragment] = []
         for fragment in self.fragments:
             if fragment.id in before and fragment.id not in kept:
+                if added:
+                    raise InvalidInputError(
+                        f"a merge lists fragment {fragment.id} of the table after a new fragment (id {added[-1].id})"
+                    )
                 kept[fragment.id] = fragment
             elif fragment.id and fragment.id in kept:
                 raise InvalidInputError(f"a merge names fragment {fragment.id} twice")
+            elif fragment.id in before and _share_a_file(before[fragment.id], fragment.message):
+                raise InvalidInputError(f"a merge lists fragment {fragment.id} twice, or after a new fragment (id 0)")
             else:
                 added.append(fragment)
         missing = sorted(before.keys() - kept.keys())
@@ -156,16 +156,8 @@ class Merge:
         return found
 
 
-def _rewritten_everywhere(before: dict[int, pb_table.DataFragment], kept: Iterable[Fragment]) -> set[int]:
-    """The fields whose values no fragment keeps where they were."""
-    stays: set[int] = set()
-    changed: set[int] = set()
-    for fragment in kept:
-        old = before[fragment.id]
-        anew = rewritten_fields(old, fragment.message)
-        changed |= anew
-        stays |= field_files(old).keys() - anew
-    return changed - stays
+def _share_a_file(one: pb_table.DataFragment, other: pb_table.DataFragment) -> bool:
+    return len(new_files(one, other)) < len(other.files)
 
 
 def _check_kept(old: pb_table.DataFragment, new: pb_table.DataFragment, schema: Schema, version: int) -> None:

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING
 from lance_core.errors import InvalidInputError, SchemaMismatchError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
-    from lance_core.proto import pb_table
     from lance_core.schema.field import Field, Schema
 
-__all__ = ["check_allocated", "check_field_ids", "check_field_types", "check_promise"]
+__all__ = ["check_field_ids", "check_field_types", "check_promise"]
 
 
 def check_field_ids(schema: Schema) -> None:
@@ -35,13 +34,12 @@ def check_field_ids(schema: Schema) -> None:
         raise InvalidInputError(f"field id {repeated} occurs twice in the new schema", field=repeated)
 
 
-def check_field_types(before: Schema, after: Schema, *, rewritten: Collection[int] = ()) -> None:
+def check_field_types(before: Schema, after: Schema) -> None:
     """Check that fields which keep their id keep their type and their parent.
 
     Args:
         before: the table's schema.
         after: the new one.
-        rewritten: fields whose values are stored anew in every fragment; they may change.
 
     Raises:
         SchemaMismatchError: a field became another; the message names it.
@@ -50,7 +48,7 @@ def check_field_types(before: Schema, after: Schema, *, rewritten: Collection[in
     old_parents, new_parents = _parents(before), _parents(after)
     for field in after.walk():
         was = old.get(field.id)
-        if was is None or field.id in rewritten:
+        if was is None:
             continue
         if field.logical_type != was.logical_type or old_parents[field.id] != new_parents[field.id]:
             raise SchemaMismatchError(
@@ -92,20 +90,3 @@ def _parents(schema: Schema) -> Mapping[int, int | None]:
 
     note(schema.fields, None)
     return found
-
-
-def check_allocated(before: pb_table.Manifest, after: Schema) -> None:
-    """Check the ids of new fields where the table never gives an id twice.
-
-    Raises:
-        InvalidInputError: a new field has an id that was given before.
-    """
-    if not before.HasField("max_allocated_field_id"):
-        return
-    known = {field.id for field in before.fields}
-    reused = [each for each in after.field_ids() if each not in known and each <= before.max_allocated_field_id]
-    if reused:
-        raise InvalidInputError(
-            f"new field id {reused[0]} was given before; the table continues after {before.max_allocated_field_id}",
-            field=reused[0],
-        )

@@ -25,6 +25,7 @@ import numpy as np
 from lance_core.errors import CorruptDataError, InvalidInputError, SchemaMismatchError
 from lance_core.proto import pb_table, pb_transaction
 from lance_core.table.feature_flags import require_writable
+from lance_core.table.field_ids import with_relatives
 from lance_core.table.fragment import Fragment
 from lance_core.table.fragment_files import drop_dead_files, field_files, rewritten_fields
 from lance_core.table.index_rules import with_moved_fragments, without_empty_indices, without_fragments
@@ -210,8 +211,11 @@ class Update:
     def _index_section(
         self, draft: ManifestDraft, new_ids: list[int], current: Manifest, hidden: HiddenColumns
     ) -> bytes | None:
+        fields = current.message.fields
         section = without_fragments(
-            draft.index_section, [fragment.id for fragment in self.updated_fragments], self.fields_modified
+            draft.index_section,
+            [fragment.id for fragment in self.updated_fragments],
+            with_relatives(fields, self.fields_modified),
         )
         if current.has_stable_row_ids and self.mode is UpdateMode.ROWS:
             moved_only = [
@@ -226,7 +230,7 @@ class Update:
                 section,
                 new_ids=moved_only,
                 source_ids=touched,
-                field_ids=frozenset(self.fields_for_preserving).union(*overlaid),
+                field_ids=with_relatives(fields, frozenset(self.fields_for_preserving).union(*overlaid)),
             )
         return with_absorbed_tables(without_empty_indices(section), self.absorbed_tables, version=draft.version)
 

@@ -9,7 +9,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import lance_core
-from lance_core.errors import NotSupportedError
 from tests.support.replay.columns import sql
 from tests.support.replay.table import ReplayedTable, Snapshot
 from tests.support.replay.turn import by_key, keys_of
@@ -19,6 +18,7 @@ __all__ = ["Files", "check_every_version", "check_latest", "check_lineage", "lis
 Files = dict[str, tuple[int, int, int]]
 """Inode, size and time of change by path."""
 
+_LINEAGE: Final = ("_row_created_at_version", "_row_last_updated_at_version")
 _MUTABLE: Final = ("latest_version_hint.json", "/_refs/")
 
 
@@ -31,6 +31,8 @@ def observe(table: ReplayedTable, before: pa.Table, *, cleaned: bool) -> None:
     listed = [each["version"] for each in theirs.versions()]
     assert listed == [each["version"] for each in ours.version_refs()], "versions listed"
     assert theirs.version == ours.version == listed[-1], "latest versions"
+    lost = table.lost.get(table.line, set())
+    listed = [version for version in listed if version not in lost]
     history = table.history[table.line]
     gone = sorted(set(history) - set(listed))
     assert cleaned or not gone, f"versions {gone} are gone"
@@ -76,9 +78,8 @@ def check_lineage(table: ReplayedTable, before: pa.Table | None, *, changes_rows
         changes_rows: whether the operation may have changed values of rows.
         again: whether an older version's content is the latest again.
     """
-    theirs = table.open("theirs", None, table.line)
-    names = ["k", "_row_created_at_version", "_row_last_updated_at_version"]
-    found = theirs.to_table(columns=names)
+    latest = max(table.history[table.line])
+    found = table.history[table.line][latest].rows.select(["k", *_LINEAGE])
     columns = (each.to_pylist() for each in found)
     lineage = {key: (created, changed) for key, created, changed in zip(*columns, strict=True)}
     known = table.lineage.get(table.line, {})
@@ -91,7 +92,7 @@ def check_lineage(table: ReplayedTable, before: pa.Table | None, *, changes_rows
     if not changes_rows:
         assert not moved, f"rows {sorted(moved)[:9]} have not been changed"
         return
-    assert all(lineage[key][1] == theirs.version for key in moved), "changed by another version"
+    assert all(lineage[key][1] == latest for key in moved), "changed by another version"
     after = table.rows[table.line]
     if before.schema != after.schema:
         return
@@ -131,14 +132,11 @@ def _read(table: ReplayedTable, line: str | None, version: int, schema: pa.Schem
     assert ours.config() == theirs.config(), f"{where}: config"
     assert ours.metadata == theirs.metadata, f"{where}: metadata"
     options: dict[str, Any] = {"blob_handling": "all_binary"} if table.kind.blob else {}
+    if table.kind.stable:
+        options["columns"] = [*theirs.schema.names, *_LINEAGE]
     expected = theirs.to_table(with_row_id=True, with_row_address=True, **options)
-    try:
-        found = ours.to_table(with_row_id=True, with_row_address=True, **options)
-    except NotSupportedError:
-        found = ours.to_table(with_row_address=True, **options)
-        assert found.equals(expected.drop_columns(["_rowid"])), f"{where}: rows"
-    else:
-        assert found.equals(expected), f"{where}: rows"
+    found = ours.to_table(with_row_id=True, with_row_address=True, **options)
+    assert found.equals(expected), f"{where}: rows"
     return Snapshot(expected, schema, theirs.config(), theirs.metadata)
 
 

@@ -49,6 +49,7 @@ class ReplayedTable:
         line: the branch that is being changed; None for main.
         rows: by line, the rows that its latest version must have, ascending by key.
         history: by line, what its versions hold.
+        lost: by line, the versions that the reference's cleanup made unreadable.
         next_key: of the next new row.
         row_ids: the stable id that each key got, where ids are stable.
         lineage: by line, which versions created and last changed the row of each key of its latest version, where ids
@@ -62,6 +63,7 @@ class ReplayedTable:
     line: str | None = None
     rows: dict[str | None, pa.Table] = field(default_factory=dict)
     history: dict[str | None, dict[int, Snapshot]] = field(default_factory=dict)
+    lost: dict[str | None, set[int]] = field(default_factory=dict)
     next_key: int = 0
     row_ids: dict[int, int] = field(default_factory=dict)
     lineage: dict[str | None, dict[int, tuple[int, int]]] = field(default_factory=dict)

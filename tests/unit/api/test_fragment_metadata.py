@@ -98,10 +98,21 @@ def test_values_out_of_range_are_refused(changes: dict[str, object]) -> None:
 def test_what_cannot_be_carried_is_refused() -> None:
     with pytest.raises(InvalidInputError, match="overlays"):
         FragmentMetadata.from_json({**_metadata().to_json(), "overlays": [{"offsets": ["x"]}]})
-    with pytest.raises(NotSupportedError, match="not kept inline"):
-        fragment_to_record(_metadata(row_id_meta="Column"))
+    with pytest.raises(NotSupportedError, match="neither inline nor in a column"):
+        fragment_to_record(_metadata(row_id_meta="Elsewhere"))
     with pytest.raises(UnsupportedVersionError):
         fragment_to_record(_metadata(file_major_version=3))
+
+
+def test_sequences_in_hidden_columns_are_carried() -> None:
+    """As the reference spells them."""
+    versions = {"column": {}}
+    spilled = _metadata(row_id_meta="Column", created_at_version_meta=versions, last_updated_at_version_meta=versions)
+    record = fragment_to_record(FragmentMetadata.from_json(json.dumps(spilled.to_json())))
+    assert record.message.HasField("column_row_ids")
+    assert record.message.HasField("column_created_at_versions")
+    assert record.message.HasField("column_last_updated_at_versions")
+    assert fragment_from_record(record) == spilled
 
 
 def test_a_list_of_row_ids_is_never_a_size() -> None:

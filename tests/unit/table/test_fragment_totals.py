@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -60,9 +62,11 @@ def test_totals_are_what_each_fragment_adds(drawn: list[pb_table.DataFragment]) 
     assert totals.counts_every_deletion == all(each.num_deleted_rows for each in deletion)
     assert totals.num_overlays == sum(len(fragment.overlays) for fragment in drawn)
     assert totals.has_spilled_lineage == any(fragment.HasField("column_row_ids") for fragment in drawn)
+    if any(0 < each.physical_rows == each.deletion_file.num_deleted_rows for each in drawn):
+        assert totals.may_have_empty_fragments
     if any(-2 in file.fields for file in held):
         assert totals.may_have_dead_fields
-    ascends = all(left < right for left, right in zip(ids, ids[1:], strict=False))
+    ascends = all(left < right for left, right in pairwise(ids))
     assert (totals.ascending_ids is not None) == ascends
     assert totals.ascending_ids is None or list(totals.ascending_ids) == ids
 

@@ -73,7 +73,7 @@ VALID = serialize_manifest_file(
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (b"", "0 bytes"),
+        (b"", "is empty"),
         (b"LANC", "4 bytes"),
         (VALID[:-1] + b"X", "expected b'LANC'"),
         (VALID[:-16] + struct.pack("<qHH4s", -5, 0, 2, b"LANC"), "position -5"),

@@ -9,7 +9,7 @@ from lance_core.schema.field import Field
 from lance_core.table.base_paths import BasePath, FileLocator
 from lance_core.table.data_file import DataFile, stored_fields
 from lance_core.table.deletion_file import DeletionFile, DeletionFileType
-from lance_core.table.fragment import Fragment
+from lance_core.table.fragment import Fragment, Fragments
 from lance_core.table.index_metadata import parse_index_section
 from lance_core.table.manifest import Manifest
 from lance_core.table.manifest_file import serialize_manifest_file
@@ -102,6 +102,18 @@ def test_fragments_carry_what_is_not_interpreted() -> None:
     assert fragment.message == message
     assert Fragment(pb_table.DataFragment(column_row_ids={})).has_row_ids
     assert not Fragment(pb_table.DataFragment()).has_row_ids
+
+
+def test_fragments_of_a_version_are_wrapped_when_they_are_looked_at() -> None:
+    message = pb_table.Manifest(fragments=[{"id": number} for number in range(5)])
+    fragments = Fragments(message.fragments)
+    assert len(fragments) == 5
+    assert (fragments[0].id, fragments[-1].id) == (0, 4)
+    assert [fragment.id for fragment in fragments] == [0, 1, 2, 3, 4]
+    assert [fragment.id for fragment in fragments[1:4:2]] == [1, 3]
+    assert [fragment.id for fragment in reversed(fragments)] == [4, 3, 2, 1, 0]
+    with pytest.raises(IndexError):
+        fragments[5]
 
 
 def test_files_are_found_below_their_base() -> None:

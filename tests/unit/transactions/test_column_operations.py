@@ -160,7 +160,18 @@ def test_t49_a_merge_drops_no_fragment() -> None:
         (Merge(fragments=(part(0, 9), part(1)), schema=SCHEMA), InvalidInputError, "10 rows in version 3, not 9"),
         (Merge(fragments=(part(0, deleted=1), part(1)), schema=SCHEMA), InvalidInputError, "other deleted rows"),
         (Merge(fragments=(part(0), part(1), part(1)), schema=SCHEMA), InvalidInputError, "fragment 1 twice"),
-        (Merge(fragments=(part(0), part(1), part(0), part(0)), schema=SCHEMA), None, ""),
+        (
+            Merge(fragments=(part(0), part(1), part(0, path="x"), part(0, path="y")), schema=SCHEMA),
+            None,
+            "",
+        ),
+        (Merge(fragments=(part(0), part(1), part(0)), schema=SCHEMA), InvalidInputError, "fragment 0 twice, or after"),
+        (Merge(fragments=(part(0, path="x"), part(0), part(1)), schema=SCHEMA), InvalidInputError, "0 twice, or after"),
+        (
+            Merge(fragments=(part(0), part(7, path="x"), part(1)), schema=SCHEMA),
+            InvalidInputError,
+            "fragment 1 of the table after a new fragment .id 7.",
+        ),
         (
             Merge(fragments=(part(0), part(1)), schema=_schema(REQUIRED), preserves_nullability=True),
             InvalidInputError,
@@ -216,7 +227,7 @@ def test_a_type_may_change_where_every_value_is_stored_anew() -> None:
 
 def test_t46_counted_field_ids_are_not_given_again() -> None:
     current = table(part(0), max_allocated_field_id=6)
-    with pytest.raises(InvalidInputError, match="continues after 6"):
+    with pytest.raises(InvalidInputError, match="continues with 7"):
         Merge(fragments=(part(0),), schema=_schema(C)).apply(current)
     result = made(Merge(fragments=(part(0),), schema=_schema(replace(C, id=7))).apply(current))
     assert result.message.max_allocated_field_id == 7

@@ -177,7 +177,7 @@ def test_constants(condition: str, constant: bool | None) -> None:
         ("i.x = 1", InvalidInputError, "'i.x' does not exist"),
         ("`UPPER` = 1", InvalidInputError, "'UPPER' does not exist; known"),
         ("Twin = 1", InvalidInputError, "may mean any of"),
-        ("_rowid = 1", NotSupportedError, "'_rowid' cannot be used"),
+        ("_rowoffset = 1", NotSupportedError, "'_rowoffset' cannot be used"),
         ("i", InvalidInputError, "of type int64, expected a condition"),
         ("i + 1", InvalidInputError, "expected a condition"),
         ("null", InvalidInputError, "expected a condition"),

@@ -1,0 +1,111 @@
+"""The verbs of a dataset that concern its files and stores as such: listing files, removing them all."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
+
+from lance_core.api.arguments import whole_number
+from lance_core.api.dataset_removal import drop_dataset
+from lance_core.api.file_listings import all_files, tracked_files
+from lance_core.api.location import uri_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    import pyarrow as pa
+    from pyroaring import BitMap
+
+    from lance_core.table.manifest import Manifest
+    from lance_core.table.version_log import VersionLog
+
+__all__ = ["DatasetFiles"]
+
+
+class DatasetFiles(ABC):
+    """What is stored of a dataset."""
+
+    @property
+    @abstractmethod
+    def uri(self) -> str:
+        """Where the dataset is."""
+
+    @property
+    @abstractmethod
+    def log(self) -> VersionLog:
+        """The dataset's versions."""
+
+    @property
+    @abstractmethod
+    def storage_options(self) -> dict[str, str] | None:
+        """As given when the dataset was opened."""
+
+    @property
+    @abstractmethod
+    def manifest(self) -> Manifest:
+        """The manifest of the version that the handle shows."""
+
+    @property
+    def initial_storage_options(self) -> dict[str, str] | None:
+        """The options that the dataset was opened with."""
+        return self.storage_options
+
+    def latest_storage_options(self) -> dict[str, str] | None:
+        """The options that are in use: those that the dataset was opened with, as nothing renews them."""
+        return self.storage_options
+
+    def fragment_ids(self) -> BitMap:
+        """The ids of all fragments of the version shown."""
+        # Imported late, as everywhere.
+        from pyroaring import BitMap
+
+        return BitMap(fragment.id for fragment in self.manifest.message.fragments)
+
+    def all_files(self) -> pa.RecordBatchReader:
+        """Every file below the root of this line, whether or not a version refers to it; base paths are left out.
+
+        Returns:
+            base_uri, path below it, size_bytes, last_modified.
+
+        Raises:
+            StorageError: the outside world failed.
+        """
+        return all_files(self.log, self.uri)
+
+    def tracked_files(
+        self, *, min_version: int | None = None, progress: Callable[..., Any] | None = None
+    ) -> pa.RecordBatchReader:
+        """Every file that a version of this line refers to, wherever it lies, once for each version.
+
+        Args:
+            min_version: leave older versions out.
+            progress: called after each manifest with how many have been read and how many there are.
+
+        Returns:
+            version, base_uri, path below it, type: "manifest", "data file", "deletion file", "transaction file" or
+            "index file".
+
+        Raises:
+            CorruptDataError: a manifest is damaged.
+            StorageError: the outside world failed.
+        """
+        lowest = None if min_version is None else whole_number("min_version", min_version)
+        return tracked_files(self.log, self.uri, self.storage_options, min_version=lowest, progress=progress)
+
+    @staticmethod
+    def drop(
+        base_uri: str | Path, storage_options: dict[str, str] | None = None, ignore_not_found: bool | None = None
+    ) -> None:
+        """Remove a dataset and everything below its root, files that are not the dataset's too.
+
+        Args:
+            base_uri: the root; something with a version that can be read must be there.
+            storage_options: credentials and settings of the store.
+            ignore_not_found: whether it is no error when there is nothing.
+
+        Raises:
+            DatasetNotFoundError: there is no dataset.
+            StorageError: the outside world failed; what is left is no dataset any more, or can be dropped again.
+        """
+        drop_dataset(uri_text(base_uri), storage_options, ignore_not_found=bool(ignore_not_found))

@@ -1,0 +1,14 @@
+"""The doctor: finds what killed writers left in a table, also in one that cannot be opened, and mends it on request.
+
+========================  ============================================================================================
+``findings``               what can be found, as records
+``diagnosis``              looks at the names, ages and rows of a table; changes nothing
+``remedies``               one for each kind of finding
+========================  ============================================================================================
+"""
+
+from lance_core.api.doctor.diagnosis import DEFAULT_MIN_AGE, diagnose
+from lance_core.api.doctor.findings import Ailment, Finding
+from lance_core.api.doctor.remedies import mend
+
+__all__ = ["DEFAULT_MIN_AGE", "Ailment", "Finding", "diagnose", "mend"]

@@ -1,0 +1,132 @@
+"""Which fields a merge may change, and which new ones it may bring.
+
+Data files refer to fields by id, so that an id stands for one column as long as a file may hold it:
+
+=========================  ==========================================================================================
+a field of the merge …     must fulfil
+=========================  ==========================================================================================
+has an id of the table     it stays part of the same field; a new name is not that of another field of the table; its
+                           type and nullability stay, unless every fragment stores it anew
+has a new id               the id is above those of the schema and of all data files, dropped columns included, and
+                           above those that a table counts as given
+has a new id and the       every fragment stores it: the values would be lost otherwise
+name of a field
+=========================  ==========================================================================================
+
+A schema whose ids were counted through from 0 again breaks these rules, unless no column was dropped or moved.
+
+Source: what pylance 14.0.2 refuses, and the words of its messages.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lance_core.errors import InvalidInputError, SchemaMismatchError
+from lance_core.table.field_ids import next_field_id
+from lance_core.table.fragment_files import field_files
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+    from lance_core.proto import pb_table
+    from lance_core.schema.field import Field, Schema
+    from lance_core.table.fragment import Fragment
+    from lance_core.table.manifest import Manifest
+
+__all__ = ["check_merged_schema"]
+
+
+def check_merged_schema(
+    current: Manifest, schema: Schema, fragments: Sequence[Fragment], kept: Sequence[Fragment]
+) -> None:
+    """Check the fields of a merge; see the module.
+
+    Args:
+        current: the version to build on.
+        schema: as it is to become.
+        fragments: every fragment that there is to be.
+        kept: those of them that the table has already.
+
+    Raises:
+        SchemaMismatchError: a field takes the place of another, changes, or would lose its values.
+        InvalidInputError: a new field has an id that has been in use.
+    """
+    known = {field.id: (path, parent, field) for path, parent, field in _places(current.schema.fields)}
+    id_of = {path: field_id for field_id, (path, _, _) in known.items()}
+    before = {fragment.id: fragment for fragment in current.message.fragments}
+    anew = _stored_anew(before, kept)
+    first_new = next_field_id(current.message)
+    for path, parent, field in _places(schema.fields):
+        if field.id in known:
+            old_path, old_parent, was = known[field.id]
+            if parent != old_parent or id_of.get(path, field.id) != field.id:
+                raise SchemaMismatchError(
+                    f"field id {field.id} is {'.'.join(old_path)!r} in version {current.version} and cannot become "
+                    f"{'.'.join(path)!r}: the values of one would be read as those of the other",
+                    field=field.id,
+                )
+            if before and field.id not in anew:
+                _check_unchanged(was, field)
+        elif field.id < first_new:
+            raise InvalidInputError(
+                f"new field {'.'.join(path)!r} has id {field.id}, which was given before; the table continues with "
+                f"{first_new}",
+                field=field.id,
+                expected=first_new,
+                found=field.id,
+            )
+        elif path in id_of:
+            _check_stored(field, id_of[path], path, fragments)
+
+
+def _stored_anew(before: Mapping[int, pb_table.DataFragment], kept: Iterable[Fragment]) -> Collection[int]:
+    """The fields that every fragment stores, and in another file than before."""
+    found: set[int] | None = None
+    for fragment in kept:
+        old = field_files(before[fragment.id])
+        anew = {field_id for field_id, place in field_files(fragment.message).items() if old.get(field_id) != place}
+        found = anew if found is None else found & anew
+    return found or ()
+
+
+def _places(
+    fields: Sequence[Field], above: tuple[str, ...] = (), parent: int | None = None
+) -> Iterator[tuple[tuple[str, ...], int | None, Field]]:
+    """Every field with its names from the top and the id of the field that it is part of."""
+    for field in fields:
+        path = (*above, field.name)
+        yield path, parent, field
+        yield from _places(field.children, path, field.id)
+
+
+def _check_unchanged(was: Field, field: Field) -> None:
+    if field.logical_type != was.logical_type:
+        raise SchemaMismatchError(
+            f"field {field.id} is {was.name!r} of type {was.logical_type!r}; without storing its values anew in every "
+            f"fragment it cannot become {field.name!r} of type {field.logical_type!r}",
+            field=field.id,
+            expected=was.logical_type,
+            found=field.logical_type,
+        )
+    if field.nullable != was.nullable:
+        old, new = ("nullable" if each.nullable else "not nullable" for each in (was, field))
+        raise SchemaMismatchError(
+            f"field {field.id} ({was.name!r}) is {old}; without storing its values anew in every fragment a merge does "
+            f"not make it {new}",
+            field=field.id,
+            expected=old,
+            found=new,
+        )
+
+
+def _check_stored(field: Field, old_id: int, path: tuple[str, ...], fragments: Sequence[Fragment]) -> None:
+    wanted = {field.id, *(leaf.id for leaf in field.leaves())}
+    for fragment in fragments:
+        if wanted.isdisjoint(field_files(fragment.message)):
+            raise SchemaMismatchError(
+                f"field {'.'.join(path)!r} has id {old_id} and would get id {field.id}, under which fragment "
+                f"{fragment.id} stores no values",
+                field=field.id,
+                fragment=fragment.id,
+            )

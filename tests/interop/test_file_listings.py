@@ -1,0 +1,80 @@
+"""What is listed of a dataset's files, and what is left after it is dropped: as the reference has it."""
+
+import os
+from pathlib import Path
+from types import ModuleType
+
+import lance
+import pyarrow as pa
+import pytest
+
+import lance_core
+from lance_core.errors import DatasetNotFoundError, InvalidInputError
+
+
+def _rows(start: int, stop: int) -> pa.Table:
+    return pa.table({"x": list(range(start, stop))})
+
+
+@pytest.fixture
+def uri(tmp_path: Path) -> str:
+    """Versions of both sides, an index, deletions, and a base of each kind."""
+    uri = str(tmp_path / "t")
+    bases = [
+        lance.DatasetBasePath(str(tmp_path / "hot"), "hot"),
+        lance.DatasetBasePath(str(tmp_path / "cold"), "cold", is_dataset_root=True),
+    ]
+    lance.write_dataset(_rows(0, 20), uri, max_rows_per_file=10, initial_bases=bases)
+    lance.dataset(uri).create_scalar_index("x", "BTREE")
+    lance_core.dataset(uri).delete("x = 3")
+    lance_core.write_dataset(_rows(20, 24), uri, mode="append", target_bases=["hot", "cold"], max_rows_per_file=2)
+    lance.dataset(uri).create_branch("b")
+    return uri
+
+
+def _listed(reader: pa.RecordBatchReader) -> tuple[pa.Schema, list[tuple[object, ...]]]:
+    return reader.schema, sorted(tuple(row.values()) for row in reader.read_all().to_pylist())
+
+
+@pytest.mark.parametrize("place", ["", "/tree/b"])
+def test_tracked_files(uri: str, place: str) -> None:
+    ours, theirs = lance_core.dataset(uri + place), lance.dataset(uri + place)
+    for arguments in ({}, {"min_version": 3}):
+        schema, found = _listed(ours.tracked_files(**arguments))
+        assert (schema, found) == _listed(theirs.tracked_files(**arguments)) or place
+        # The reference leaves out the indices that a branch shares with its root.
+        found = [row for row in found if not place or row[3] != "index file"]
+        assert found == _listed(theirs.tracked_files(**arguments))[1]
+    seen: list[tuple[int, int | None]] = []
+    ours.tracked_files(progress=lambda *counts: seen.append(counts)).read_all()
+    assert seen == [(count + 1, len(seen)) for count in range(len(seen))]
+
+
+def test_all_files(uri: str) -> None:
+    (Path(uri) / "data" / "left.lance").write_bytes(b"12345")
+    schema, found = _listed(lance_core.dataset(uri).all_files())
+    expected_schema, expected = _listed(lance.dataset(uri).all_files())
+    assert schema == expected_schema
+    assert [row[:3] for row in found] == [row[:3] for row in expected]
+    assert all(abs((one[3] - other[3]).total_seconds()) < 0.01 for one, other in zip(found, expected, strict=True))
+    assert (uri, "data/left.lance", 5) in [row[:3] for row in found]
+
+
+@pytest.mark.parametrize("library", [lance, lance_core])
+def test_a_dropped_dataset_leaves_nothing(uri: str, library: ModuleType) -> None:
+    (Path(uri) / "notes.txt").write_text("x")
+    library.LanceDataset.drop(uri)
+    assert not os.path.exists(uri)
+    library.LanceDataset.drop(uri, ignore_not_found=True)
+    with pytest.raises(OSError if library is lance else DatasetNotFoundError):
+        library.LanceDataset.drop(uri)
+
+
+def test_what_is_no_dataset_is_not_dropped(uri: str, tmp_path: Path) -> None:
+    with pytest.raises(DatasetNotFoundError, match="nothing was removed"):
+        lance_core.LanceDataset.drop(tmp_path)
+    with pytest.raises(DatasetNotFoundError, match="nothing was removed"):
+        lance_core.LanceDataset.drop(tmp_path / "hot", ignore_not_found=True)
+    with pytest.raises(InvalidInputError, match="branch 'b'"):
+        lance_core.LanceDataset.drop(f"{uri}/tree/b")
+    assert lance_core.dataset(uri).count_rows() == 23

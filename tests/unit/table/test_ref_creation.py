@@ -1,0 +1,82 @@
+"""Creating the file of a tag or branch: who did it knows it, whatever answers are lost."""
+
+import pytest
+
+from lance_core.errors import CommitOutcomeUnknownError, StorageError
+from lance_core.io.memory_store import MemoryStore
+from lance_core.io.object_store import PutOutcome
+from lance_core.table.ref_creation import create_ref, known_to_exist
+from tests.support.faulty_store import Call, FaultyStore, When
+
+PATH, OURS, THEIRS = "t/_refs/tags/x.json", b"ours", b"theirs"
+
+
+def _store(*faults: When | None, method: str = "put_if_absent", retryable: bool = False) -> FaultyStore:
+    """A store whose calls of one method meet these faults in turn."""
+    left = list(faults)
+
+    def fault(call: Call) -> When | None:
+        return left.pop(0) if call.method == method and left else None
+
+    return FaultyStore(MemoryStore(), fault, retryable)
+
+
+def test_one_of_two_creates_it() -> None:
+    store = MemoryStore()
+    assert create_ref(store, PATH, OURS) is PutOutcome.CREATED
+    assert create_ref(store, PATH, THEIRS) is PutOutcome.EXISTS
+    assert bytes(store.get(PATH)) == OURS
+
+
+def test_a_lost_answer_is_found_out() -> None:
+    store = _store(When.AFTER)
+    assert create_ref(store, PATH, OURS) is PutOutcome.CREATED
+    assert [call.method for call in store.calls] == ["put_if_absent", "get"]
+
+
+def test_a_request_that_was_not_carried_out_is_repeated_if_that_can_help() -> None:
+    assert create_ref(_store(When.BEFORE, When.BEFORE, retryable=True), PATH, OURS) is PutOutcome.CREATED
+    store = _store(When.BEFORE)
+    with pytest.raises(StorageError, match="injected"):
+        create_ref(store, PATH, OURS)
+    assert len(store.calls) == 2
+    with pytest.raises(StorageError, match="injected"):
+        create_ref(_store(*[When.BEFORE] * 3, retryable=True), PATH, OURS)
+
+
+def test_a_refusal_without_a_winner_is_no_winner() -> None:
+    class Refusing(MemoryStore):
+        refusals = 2
+
+        def put_if_absent(self, path: str, data: bytes) -> PutOutcome:
+            self.refusals -= 1
+            return PutOutcome.EXISTS if self.refusals >= 0 else super().put_if_absent(path, data)
+
+    store = Refusing()
+    assert create_ref(store, PATH, OURS) is PutOutcome.CREATED
+    store.delete(PATH)
+    store.refusals = 9
+    with pytest.raises(StorageError, match="refused 3 times"):
+        create_ref(store, PATH, OURS)
+
+
+def test_what_cannot_be_read_back_is_unknown() -> None:
+    def fault(call: Call) -> When | None:
+        return {"put_if_absent": When.AFTER, "get": When.BEFORE}.get(call.method)
+
+    with pytest.raises(CommitOutcomeUnknownError, match="could not be found out"):
+        create_ref(FaultyStore(MemoryStore(), fault), PATH, OURS)
+
+
+def test_what_may_still_arrive_is_unknown() -> None:
+    class Silent(MemoryStore):
+        def put_if_absent(self, path: str, data: bytes) -> PutOutcome:
+            raise StorageError("no answer", retryable=True, in_flight=True)
+
+    with pytest.raises(CommitOutcomeUnknownError, match="may still be created"):
+        create_ref(Silent(), PATH, OURS)
+
+
+def test_a_failure_after_the_create_is_not_that_of_the_create() -> None:
+    with pytest.raises(CommitOutcomeUnknownError, match="tag 'x' was made"), known_to_exist("tag 'x'"):
+        raise StorageError("the network is gone")
