@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from lance_core.api.dataset_base_path import base_path_to_proto
 from lance_core.api.dataset_uris import recorded_root
 from lance_core.errors import InvalidInputError, InvalidTypeError
+from lance_core.transactions.operations.overwrite import Overwrite
+from lance_core.transactions.operations.update_bases import UpdateBases
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,8 +19,9 @@ if TYPE_CHECKING:
     from lance_core.api.dataset_base_path import DatasetBasePath
     from lance_core.proto import pb_table
     from lance_core.table.base_paths import BasePath, DataPlace, FileLocator
+    from lance_core.transactions.registry import Operation
 
-__all__ = ["data_places", "new_bases", "numbered_bases"]
+__all__ = ["data_places", "declared_bases", "new_bases", "numbered_bases"]
 
 
 def new_bases(bases: Sequence[DatasetBasePath]) -> tuple[pb_table.BasePath, ...]:
@@ -34,6 +37,13 @@ def new_bases(bases: Sequence[DatasetBasePath]) -> tuple[pb_table.BasePath, ...]
     for message in messages:
         message.path = recorded_root(message.path)
     return tuple(messages)
+
+
+def declared_bases(operation: Operation) -> list[str]:
+    """The paths of the bases that an operation adds to a table."""
+    if isinstance(operation, Overwrite):
+        return [base.path for base in operation.initial_bases]
+    return [base.path for base in operation.new_bases] if isinstance(operation, UpdateBases) else []
 
 
 def numbered_bases(bases: Sequence[DatasetBasePath]) -> tuple[pb_table.BasePath, ...]:

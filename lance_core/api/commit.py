@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from lance_core.api.arguments import whole_number
+from lance_core.api.bases import declared_bases
 from lance_core.api.brought_files import added_files, brought_fragments, changed_deletions
 from lance_core.api.cleanup.automatic import clean_up_after
 from lance_core.api.commit_checks import (
@@ -19,6 +20,7 @@ from lance_core.api.hidden_columns import hidden_columns_of
 from lance_core.api.legacy_dictionaries import DictionaryAmendment
 from lance_core.api.location import open_log
 from lance_core.api.overlay_checks import check_overlays
+from lance_core.api.restoring import check_restore
 from lance_core.api.rewritten_index_files import with_index_files
 from lance_core.errors import (
     AlreadyExistsError,
@@ -33,6 +35,7 @@ from lance_core.errors import (
     VersionNotFoundError,
 )
 from lance_core.table.base_paths import BasePath, FileLocator
+from lance_core.table.inner_bases import refuse_inner_bases
 from lance_core.table.manifest import Manifest
 from lance_core.table.paths import ManifestNaming, is_detached_version
 from lance_core.transactions.commit import commit_transaction
@@ -128,6 +131,7 @@ def commit(
             "another detached version",
             version=transaction.read_version,
         )
+    refuse_inner_bases(log.root, declared_bases(transaction.operation))
     transaction = with_index_files(log, transaction)
     settings = commit_settings(log, transaction, options, known=known)
     try:
@@ -211,6 +215,7 @@ def _checker(log: VersionLog, transaction: Transaction, options: CommitOptions) 
 
     def check(current: Manifest) -> None:
         operation = transaction.operation
+        check_restore(log, operation, options.storage_options)
         bases = current.base_paths
         if isinstance(operation, Overwrite):
             bases += tuple(map(BasePath.from_proto, operation.initial_bases))

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-from lance_core.api.arguments import refuse_unsupported, whole_number
+from lance_core.api.arguments import refuse_unsupported
 from lance_core.api.commit import DEFAULT_COMMIT_TIMEOUT, CommitOptions, commit
 from lance_core.api.dataset_batches import DatasetBatches
 from lance_core.api.dataset_blobs import DatasetBlobs
 from lance_core.api.dataset_changes import DatasetChanges
 from lance_core.api.dataset_files import DatasetFiles
+from lance_core.api.dataset_history import DatasetHistory
 from lance_core.api.dataset_indices import DatasetIndices
 from lance_core.api.dataset_maintenance import DatasetMaintenance
 from lance_core.api.dataset_places import DatasetPlaces
@@ -26,14 +27,13 @@ from lance_core.api.detached_commit import commit_outside_lineage
 from lance_core.api.early_fragments import with_row_counts
 from lance_core.api.fragment import LanceFragment
 from lance_core.api.location import locked, open_log, uri_text
-from lance_core.api.operation_conversion import transaction_from_core, transaction_to_core
-from lance_core.api.operations import LanceOperation, Transaction
+from lance_core.api.operation_conversion import transaction_to_core
 from lance_core.api.output_schema import OutputSchema
 from lance_core.api.references import open_version, read_manifest
+from lance_core.api.requested_transaction import requested_transaction
 from lance_core.api.row_id_lookup import RowIdLookup
 from lance_core.api.scanner import ScanSource
 from lance_core.api.validation import validate_version
-from lance_core.api.version_info import Version, version_info
 from lance_core.errors import DatasetNotFoundError, InvalidInputError, InvalidTypeError
 from lance_core.schema.json_columns import shown_json_schema
 from lance_core.table.base_options import inherited_options, with_base_params
@@ -42,9 +42,7 @@ from lance_core.table.fragment import Fragments
 from lance_core.table.fragment_totals import FragmentTotals
 from lance_core.table.index_metadata import parse_index_section
 from lance_core.table.paths import ManifestNaming
-from lance_core.transactions.history import read_transaction
 from lance_core.transactions.settings import DEFAULT_MAX_RETRIES
-from lance_core.transactions.transaction import COMMIT_MESSAGE_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,6 +52,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lance_core.api.location import CommitLock
+    from lance_core.api.operations import LanceOperation, Transaction
     from lance_core.schema.field import Schema
     from lance_core.table.fragment import Fragment
     from lance_core.table.manifest import Manifest
@@ -66,6 +65,7 @@ class LanceDataset(
     DatasetScans,
     DatasetBlobs,
     DatasetChanges,
+    DatasetHistory,
     DatasetSettings,
     DatasetMaintenance,
     DatasetIndices,
@@ -226,18 +226,6 @@ class LanceDataset(
         """Rows that are not deleted, if the manifest says so of every fragment; None when files have to be read."""
         return self._num_live_rows
 
-    def versions(self) -> list[Version]:
-        """All versions, oldest first; reads every manifest."""
-        return [version_info(self._log.read(name)) for name in self._log.newer_than(0)]
-
-    def version_refs(self) -> list[dict[str, int]]:
-        """The numbers of all versions, oldest first; reads no manifest."""
-        return [{"version": name.version} for name in self._log.newer_than(0)]
-
-    def get_version(self) -> Version:
-        """What :meth:`versions` tells about this version; nothing is read."""
-        return version_info(self._manifest)
-
     def checkout_version(self, version: int | str | tuple[str | None, int | None]) -> LanceDataset:
         """A handle for another version.
 
@@ -278,11 +266,6 @@ class LanceDataset(
         """The record of a fragment; None when there is none."""
         return next((fragment for fragment in self._records() if fragment.id == fragment_id), None)
 
-    def read_transaction(self, version: int) -> Transaction | None:
-        """The transaction that made a version; None when it is not recorded any more."""
-        transaction = read_transaction(self._log, self._log.read_version(version))
-        return None if transaction is None else transaction_from_core(transaction)
-
     def delta(
         self,
         compared_against: int | None = None,
@@ -301,12 +284,6 @@ class LanceDataset(
             InvalidInputError: no two versions are named, or one is negative.
         """
         return DatasetDelta.between(self, compared_against, begin_version, end_version)
-
-    def get_transactions(self, recent_transactions: int = 10) -> list[Transaction | None]:
-        """The transactions of this version and those before it, newest first."""
-        stop = max(self.version - recent_transactions, 0)
-        names = [name for name in self._log.newer_than(stop) if name.version <= self.version]
-        return [self.read_transaction(name.version) for name in reversed(names)]
 
     def validate(self) -> None:
         """Compare every file with what the manifest records.
@@ -375,7 +352,7 @@ class LanceDataset(
             table_id=table_id,
             namespace_client_managed_versioning=namespace_client_managed_versioning,
         )
-        transaction = _transaction(operation, read_version, commit_message)
+        transaction = requested_transaction(operation, read_version, commit_message)
         known = None
         if isinstance(base_uri, LanceDataset):
             uri, log, known = base_uri.uri, locked(base_uri.log, commit_lock), base_uri.manifest
@@ -416,26 +393,6 @@ class LanceDataset(
         if self._lookup is None:
             self._lookup = RowIdLookup(self._records(), self._locator)
         return self._lookup
-
-
-def _transaction(
-    operation: LanceOperation.BaseOperation | Transaction, read_version: int | None, commit_message: str | None
-) -> Transaction:
-    if isinstance(operation, Transaction):
-        if commit_message is not None:
-            raise InvalidInputError(
-                f"commit_message cannot be given with a Transaction; set its property {COMMIT_MESSAGE_KEY!r}"
-            )
-        return operation
-    if not isinstance(operation, LanceOperation.BaseOperation):
-        raise InvalidTypeError(
-            f"operation must be a LanceOperation.BaseOperation or Transaction, got {type(operation)}"
-        )
-    if read_version is None and not isinstance(operation, (LanceOperation.Overwrite, LanceOperation.Restore)):
-        raise InvalidInputError("read_version is required for all operations except Overwrite and Restore")
-    properties = {} if commit_message is None else {COMMIT_MESSAGE_KEY: commit_message}
-    planned_on = 0 if read_version is None else whole_number("read_version", read_version)
-    return Transaction(planned_on, operation, transaction_properties=properties)
 
 
 def _reopen(uri: str, version: int, storage_options: dict[str, str] | None) -> LanceDataset:

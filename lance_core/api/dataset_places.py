@@ -14,6 +14,7 @@ from lance_core.api.dataset_uris import line_uri, recorded_root
 from lance_core.api.location import open_log, uri_text
 from lance_core.api.references import main_line, open_version
 from lance_core.table.migration import migrate_to_v2_names
+from lance_core.table.ref_creation import known_to_exist
 from lance_core.transactions.operations.update_bases import UpdateBases
 from lance_core.transactions.transaction import Transaction
 
@@ -205,4 +206,5 @@ class DatasetPlaces(ABC):
     def _opened(self, uri: str, storage_options: dict[str, str] | None, kwargs: dict[str, Any]) -> LanceDataset:
         from lance_core.api.dataset import LanceDataset
 
-        return LanceDataset(uri, storage_options=storage_options, **kwargs)
+        with known_to_exist(f"the clone at {uri}"):
+            return LanceDataset(uri, storage_options=storage_options, **kwargs)

@@ -65,6 +65,7 @@ class DatasetSettings(ABC):
 
         Raises:
             IncompatibleTransactionError: the metadata of the schema or a field was changed at the same moment.
+            NotFoundError: a file of the version is missing, so that nobody could read it.
             TooMuchWriteContentionError: every attempt lost its race.
         """
         latest = self.log.latest()

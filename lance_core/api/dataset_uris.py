@@ -46,4 +46,4 @@ def recorded_root(uri: str, line: VersionLog | None = None) -> str:
 
 def branch_uri(root: str, branch: str) -> str:
     """The root of a branch as manifests record it, from that of the main line."""
-    return f"{root if root.endswith('://') else root.rstrip('/')}/{BRANCH_ROOTS_DIRECTORY}/{branch}"
+    return f"{root.rstrip('/')}/{BRANCH_ROOTS_DIRECTORY}/{branch}"

@@ -143,7 +143,7 @@ class FragmentReader:
         wanted, table = stored_schema(wanted), stored_schema(table)
         parts: _Parts = {}
         for file, here in self._plan(wanted, table):
-            rows_here = self._reader(file).take(here.fields, rows, column_indices=_columns(file))
+            rows_here = self._reader(file).take(here.fields, rows, column_indices=file.all_columns())
             _collect(parts, here, (_one_array(column) for column in rows_here.columns))
         return OutputSchema(wanted).batch(self._assemble(wanted, parts, rows), len(rows))
 
@@ -154,7 +154,7 @@ class FragmentReader:
             CorruptDataError: no file holds it, or it is damaged.
         """
         [(file, here)] = self._hidden_files([Field(id=field_id, name=f"field {field_id}", logical_type="uint64")])
-        table = self._reader(file).read_table(here.fields, column_indices=_columns(file))
+        table = self._reader(file).read_table(here.fields, column_indices=file.all_columns())
         return np.asarray(self._without_nulls(_one_array(table.column(0))))
 
     def check(self) -> None:
@@ -175,7 +175,7 @@ class FragmentReader:
                     raise CorruptDataError(f"data file {reader.path} has no field {unknown[0]}", path=reader.path)
                 continue
             num_columns = reader.metadata.footer.num_columns
-            outside = [column for column in _columns(file).values() if column >= num_columns]
+            outside = [column for column in file.all_columns().values() if column >= num_columns]
             if outside:
                 raise CorruptDataError(f"data file {reader.path} has no column {outside[0]}", path=reader.path)
 
@@ -198,7 +198,7 @@ class FragmentReader:
             return
         streams = [
             self._reader(file).read_batches(
-                here.fields, column_indices=_columns(file), row_range=(start, stop), batch_rows=batch_rows
+                here.fields, column_indices=file.all_columns(), row_range=(start, stop), batch_rows=batch_rows
             )
             for file, here in sources
         ]
@@ -275,11 +275,6 @@ class FragmentReader:
                 )
             self._open[file.path] = reader
         return self._open[file.path]
-
-
-def _columns(file: DataFile) -> dict[int, int]:
-    """Field id -> column, hidden ones included."""
-    return {**file.columns(), **file.hidden_columns()}
 
 
 def _collect(parts: _Parts, here: Schema, arrays: Iterable[pa.Array]) -> None:

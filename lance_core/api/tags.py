@@ -25,7 +25,6 @@ from lance_core.errors import (
 )
 from lance_core.io.object_store import PutOutcome
 from lance_core.table.branches import branch_at
-from lance_core.table.paths import ManifestName, ManifestNaming
 from lance_core.table.ref_creation import create_ref, known_to_exist
 from lance_core.table.refs import TagRecord, check_tag_name, list_tags, tag_path
 
@@ -181,7 +180,7 @@ class Tags:
     def _confirm(self, tag: str, record: TagRecord, *, before: TagRecord | None) -> None:
         """Take a tag back when a cleanup that had not seen it yet has removed its version."""
         try:
-            _manifest_size(line_of(self._log, record.branch), record.version)
+            line_of(self._log, record.branch).manifest_bytes(record.version)
         except VersionNotFoundError:
             with suppress(RefNotFoundError):
                 # Whoever has moved it meanwhile means it.
@@ -205,7 +204,7 @@ class Tags:
         else:
             line, named = locate(self._line, reference, branch=self._branch)
             version = _latest_version(line) if named is None else named
-        return branch_at(line.store, self._log.root, line.root) or None, version, _manifest_size(line, version)
+        return branch_at(line.store, self._log.root, line.root) or None, version, line.manifest_bytes(version)
 
 
 def _latest_version(log: VersionLog) -> int:
@@ -213,16 +212,6 @@ def _latest_version(log: VersionLog) -> int:
     if latest is None:
         raise VersionNotFoundError(f"{log.root} has no version")
     return latest.version
-
-
-def _manifest_size(log: VersionLog, version: int) -> int:
-    if 0 < version < 2**63:
-        for naming in (ManifestNaming.V2, ManifestNaming.V1):
-            try:
-                return log.store.head(log.path(ManifestName(version, naming))).num_bytes
-            except NotFoundError:
-                continue
-    raise VersionNotFoundError(f"{log.root} has no version {version}", version=version)
 
 
 def _texts(metadata: Mapping[Any, Any]) -> dict[str, str]:

@@ -18,6 +18,7 @@ from lance_core.errors import AlreadyExistsError, InvalidInputError, RetryableCo
 from lance_core.schema.convert import schema_to_arrow
 from lance_core.schema.projection import check_compatible, has_same_columns
 from lance_core.table.base_paths import BasePath, FileLocator
+from lance_core.table.inner_bases import refuse_inner_bases
 from lance_core.transactions.operations.append import Append
 from lance_core.transactions.operations.overwrite import Overwrite
 from lance_core.transactions.transaction import Transaction
@@ -83,6 +84,7 @@ def stage_rows(
     if options.initial_bases and manifest is not None:
         raise InvalidInputError("initial_bases can only be given when the table is created")
     bases = numbered_bases(options.initial_bases or ())
+    refuse_inner_bases(log.root, (base.path for base in bases))
     known = tuple(map(BasePath.from_proto, bases)) if manifest is None else manifest.base_paths
     locator = FileLocator(log.store, log.root, known, storage_options)
     fragments = write_data_files(

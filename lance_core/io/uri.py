@@ -48,6 +48,7 @@ EXTERNAL_SUFFIXES: Final = ("ddb", "sql")
 
 _S3_SCHEMES: Final = ("s3", "s3a")
 _AZURE_SCHEMES: Final = ("abfs", "abfss")
+_MEMORY_ROOT: Final = "dataset"
 _CANONICAL_SCHEMES: Final = {"s3a": "s3", "gcs": "gs", "abfs": "az", "abfss": "az"}
 
 _memory_stores: dict[str, MemoryStore] = {}
@@ -88,6 +89,8 @@ class Place:
     def _below(self, path: str) -> str:
         if self.scheme in ("", "file"):
             return quoted(path)
+        if self.scheme == "memory":
+            return f"{self.authority}/{path}"
         below = path.partition("/")[2]
         return f"{self.authority}/{quoted(below)}" if below else self.authority
 
@@ -110,16 +113,14 @@ def place_of(uri: str | os.PathLike[str]) -> Place:
     require_no_credentials(text)
     scheme, suffix, query = split_external_scheme(text)
     if scheme == "":
-        return Place(
-            scheme="", suffix="", authority="", path=os.path.abspath(os.path.expanduser(text)), query=""
-        )
+        return Place(scheme="", suffix="", authority="", path=os.path.abspath(os.path.expanduser(text)), query="")
     authority, path = _authority_and_path(trimmed(text), scheme, suffix)
     if scheme == "file":
         if authority not in ("", "localhost"):
             raise InvalidInputError(f"file URI {text!r} names a host; expected file:///path")
         path, authority = os.path.abspath(decoded(path)), ""
     elif scheme == "memory":
-        path = "/".join(part for part in (authority or "dataset", path.strip("/")) if part)
+        path = path.strip("/") or _MEMORY_ROOT
     elif scheme in _S3_SCHEMES or scheme in FSSPEC_SCHEMES:
         if not authority:
             raise InvalidInputError(f"the URI {text!r} names no bucket")

@@ -104,6 +104,10 @@ class DataFile:
         pairs = zip(self.field_ids, self.column_indices, strict=False)
         return {field_id: column for field_id, column in pairs if field_id in HIDDEN_FIELD_IDS and column >= 0}
 
+    def all_columns(self) -> Mapping[int, int]:
+        """Field id -> column of the file, live fields and hidden columns."""
+        return {**self.columns(), **self.hidden_columns()}
+
     def _page_table_rows(self) -> Mapping[int, int]:
         live = self.live_field_ids
         rows = {field_id: field_id - self.field_ids[0] for field_id in live}

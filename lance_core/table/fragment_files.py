@@ -27,9 +27,9 @@ def field_files(fragment: pb_table.DataFragment) -> Mapping[int, tuple[int | Non
 
 
 def rewritten_fields(before: pb_table.DataFragment, after: pb_table.DataFragment) -> frozenset[int]:
-    """The fields that another file holds than before."""
+    """The fields that another file holds than before, or a file where none did, or none where a file did."""
     old, new = field_files(before), field_files(after)
-    return frozenset(field_id for field_id, place in old.items() if field_id in new and new[field_id] != place)
+    return frozenset(field_id for field_id, _ in old.items() ^ new.items())
 
 
 def new_files(before: pb_table.DataFragment | None, after: pb_table.DataFragment) -> list[pb_table.DataFile]:

@@ -13,8 +13,8 @@ moves rows that keep their id   may gain the new fragment: where the index holds
                                 fragments that the rows came from, and is on none of the changed fields
 ==============================  ====================================================================
 
-An index that has lost its last fragment is kept as a name and a set of parameters, once for each name; vector indices,
-which cannot be empty, go. System indices are left alone.
+An index that has lost its last fragment, or never had one, is kept as a name and a set of parameters, once for each
+name. System indices are left alone.
 
 Every function takes and returns a serialized ``IndexSection``, None for "no index", and returns its argument where
 nothing changes.
@@ -59,8 +59,6 @@ _HOLD_ROW_IDS: Final = frozenset(
     }
 )
 """Kinds that find rows by their stable id. The others hold row addresses, which a move changes."""
-
-_VECTOR: Final = "VectorIndexDetails"
 
 
 def decode_index_section(section: bytes | None) -> list[pb_table.IndexMetadata]:
@@ -152,7 +150,7 @@ def without_dropped_fields(section: bytes | None, field_ids: Collection[int]) ->
 
 
 def without_empty_indices(section: bytes | None) -> bytes | None:
-    """Drop the indices that answer for no fragment, but for one that keeps the name of a scalar index."""
+    """Drop the indices that answer for no fragment, but for one that keeps the name."""
     indices = decode_index_section(section)
     kept = [
         index for index in indices if is_system_index(index.name) or index in _segments_to_keep(indices, index.name)
@@ -172,13 +170,10 @@ def with_indices(
 
 
 def _segments_to_keep(indices: Iterable[pb_table.IndexMetadata], name: str) -> list[pb_table.IndexMetadata]:
-    """Of the indices of one name: those that answer for fragments; else the oldest, unless it is a vector index."""
+    """Of the indices of one name: those that answer for fragments; else the oldest."""
     segments = [index for index in indices if index.name == name]
     filled = [index for index in segments if not _is_empty(index)]
-    if filled:
-        return filled
-    oldest = min(segments, key=lambda index: index.dataset_version)
-    return [] if type_name(oldest) == _VECTOR else [oldest]
+    return filled or [min(segments, key=lambda index: index.dataset_version)]
 
 
 def _is_empty(index: pb_table.IndexMetadata) -> bool:

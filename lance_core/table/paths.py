@@ -63,6 +63,7 @@ __all__ = [
     "manifest_name",
     "new_file_token",
     "newest_manifest_names",
+    "parse_detached_name",
     "parse_manifest_name",
     "transaction_file_name",
 ]
@@ -141,6 +142,12 @@ def parse_manifest_name(name: str) -> ManifestName | None:
         return ManifestName(int(digits), ManifestNaming.V1)
     version = _MAX_U64 - int(digits)
     return ManifestName(version, ManifestNaming.V2) if version > 0 else None
+
+
+def parse_detached_name(name: str) -> ManifestName | None:
+    """The version of a manifest outside the lineage, from its name below ``_versions/``; None for any other file."""
+    version = int(name[1 : -len(".manifest")]) if is_detached_manifest_name(name) else 0
+    return ManifestName(version, ManifestNaming.V2) if is_detached_version(version) else None
 
 
 def newest_manifest_names(names: Iterable[str]) -> list[ManifestName]:

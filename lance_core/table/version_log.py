@@ -12,6 +12,7 @@ Source: version discovery of pylance 14.0.2.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from lance_core.errors import CorruptDataError, NotFoundError, VersionNotFoundError
@@ -150,6 +151,21 @@ class VersionLog:
                 return self.read(ManifestName(version, naming))
             except VersionNotFoundError:
                 continue
+        raise VersionNotFoundError(f"{self._root} has no version {version}", version=version)
+
+    def manifest_bytes(self, version: int) -> int:
+        """The size of the manifest of an explicit version, which is finished first if its commit was not.
+
+        Raises:
+            VersionNotFoundError: there is no such version.
+        """
+        if 0 < version < 2**64:
+            for naming in _NAMINGS[:1] if is_detached_version(version) else _NAMINGS:
+                name = ManifestName(version, naming)
+                with suppress(NotFoundError):
+                    return self._store.head(self.path(name)).num_bytes
+                if self._protocol.recover(self, name):
+                    return self._store.head(self.path(name)).num_bytes
         raise VersionNotFoundError(f"{self._root} has no version {version}", version=version)
 
     def create(self, name: ManifestName, data: bytes) -> PutOutcome:

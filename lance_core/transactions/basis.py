@@ -136,7 +136,8 @@ class Basis:
 
     def _start(self) -> list[ManifestName] | Refusal:
         """Choose where to start; returns the versions that are still to be judged."""
-        if self._settings.create_only or self._transaction.read_version == 0:
+        starts_table = self._settings.create_only or isinstance(self._transaction.operation, Clone)
+        if starts_table or self._transaction.read_version == 0:
             return self._start_without_read_version()
         return self._start_from_read_version()
 
@@ -162,7 +163,7 @@ class Basis:
         self._judged_version = latest.version
         return []
 
-    def _start_from_read_version(self) -> list[ManifestName]:
+    def _start_from_read_version(self) -> list[ManifestName] | Refusal:
         read_version = self._transaction.read_version
         self._judged_version = read_version
         if self._known is not None:
@@ -174,7 +175,17 @@ class Basis:
                 f"{self._log.root} has no version {read_version}, on which the change was planned", version=read_version
             )
         newer = [name for name in names if name.version > read_version]
-        if not newer or (isinstance(self._transaction.operation, CreateIndex) and len(newer) < len(names)):
+        is_index = isinstance(self._transaction.operation, CreateIndex)
+        if is_index and len(newer) == len(names):
+            landed = self._find_own(newer)
+            if landed is not None:
+                return landed
+            raise VersionNotFoundError(
+                f"{self._log.root} has no version {read_version} any more, whose values the index holds; which of them "
+                "have changed since cannot be found out",
+                version=read_version,
+            )
+        if is_index or not newer:
             self._manifest = self._log.read(names[0])
         return newer
 
@@ -210,7 +221,7 @@ class Basis:
         ours = self._transaction.operation
         field_id = self._reused.find(manifest)
         if field_id is not None:
-            reason = f"field id {field_id}, which the new rows have, belongs to another column since"
+            reason = f"field id {field_id}, which the new rows or indices have, belongs to another column since"
             return Conflicted(Verdict.RETRYABLE, manifest.version, reason)
         verdict = judge(ours, theirs.operation)
         if verdict is Verdict.MERGEABLE and self._rebase is not None:

@@ -1,17 +1,19 @@
-"""Field ids that got another meaning while rows were written for them.
+"""Field ids that got another meaning while rows were written, or an index was built, for them.
 
 Ids of columns are given out anew once no data file has them: after a column was dropped, the next one may get its id.
 Rows that were written before would be read as values of the new column, or not at all. No single transaction tells
 this; the schemas of the versions in between do: the id is missing in one of them, and is there again later.
 
-Source: ids given out by pylance 14.0.2, whose own appends do not look at this.
+Source: ids given out by pylance 14.0.2, whose own appends and indices do not look at this.
 """
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from lance_core.transactions.operations.append import Append
+from lance_core.transactions.operations.create_index import CreateIndex
 
 if TYPE_CHECKING:
     from lance_core.table.manifest import Manifest
@@ -24,26 +26,21 @@ class ReusedFields:
     """Watches the versions that a change is placed on top of.
 
     Args:
-        operation: the change; only appended rows go with versions that drop and add columns.
+        operation: the change; only appended rows and new indices go with versions that drop and add columns.
     """
 
     def __init__(self, operation: Operation) -> None:
         """No version is seen yet."""
-        fragments = operation.fragments if isinstance(operation, Append) else ()
-        self._ids = {
-            field_id
-            for fragment in fragments
-            for file in fragment.message.files
-            for field_id in file.fields
-            if field_id >= 0
-        }
+        self._ids = set(operation.field_ids()) if isinstance(operation, CreateIndex) else set()
+        if isinstance(operation, Append):
+            self._ids.update(chain.from_iterable(fragment.live_field_ids() for fragment in operation.fragments))
         self._gone: set[int] = set()
 
     def find(self, manifest: Manifest) -> int | None:
         """See the next version.
 
         Returns:
-            A field id of the change's rows that has another meaning there; None when there is none.
+            A field id of the change's rows or indices that has another meaning there; None when there is none.
         """
         if not self._ids:
             return None

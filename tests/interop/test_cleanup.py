@@ -277,7 +277,7 @@ def test_what_branches_use_is_left(tmp_path: Path, name: str, policy: dict[str, 
     # The reference keeps the manifest of a version that a branch was made from, and of its files those that the branch
     # uses; here such a version stays whole.
     whole = [version for version, reason in plan.kept_versions.items() if reason is KeepReason.BRANCH]
-    owners = {owner for version in whole for owner in owners_of(dataset.log.read_version(version))}
+    owners = {owner for version in whole for owner in owners_of(dataset.log.read_version(version), dataset.log.root)}
     assert their_left <= left
     assert left - their_left <= owners
     plan.execute()

@@ -2,7 +2,8 @@
 
 The root of a branch lies below ``tree/`` and has manifests of its own; they name files of the roots that it goes back
 to as long as the branch has not rewritten them. Every manifest below ``tree/`` counts, also one of a branch that has no
-record yet, or none any more: a branch is made manifest first, record second.
+record yet, or none any more: a branch is made manifest first, record second. Detached versions count when a tag names
+them, or when the branch has no others: it was made from one.
 """
 
 from __future__ import annotations
@@ -15,7 +16,15 @@ from lance_core.api.references import main_line
 from lance_core.errors import NotSupportedError, VersionNotFoundError
 from lance_core.table.branches import branch_root, list_branches
 from lance_core.table.feature_flags import require_writable
-from lance_core.table.paths import BRANCH_ROOTS_DIRECTORY, VERSIONS_DIRECTORY, ManifestName, parse_manifest_name
+from lance_core.table.paths import (
+    BRANCH_ROOTS_DIRECTORY,
+    VERSIONS_DIRECTORY,
+    ManifestName,
+    is_detached_version,
+    parse_detached_name,
+    parse_manifest_name,
+)
+from lance_core.table.refs import list_tags
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -84,7 +93,7 @@ def branch_manifests(paths: Iterable[str]) -> set[BranchManifest]:
         root, middle, file_name = path.rpartition(f"/{VERSIONS_DIRECTORY}/")
         if not middle or not root.startswith(f"{BRANCH_ROOTS_DIRECTORY}/"):
             continue
-        name = parse_manifest_name(file_name)
+        name = parse_manifest_name(file_name) or parse_detached_name(file_name)
         if name is not None:
             found.add(BranchManifest(root.partition("/")[2], name))
     return found
@@ -117,8 +126,11 @@ def read_branches(line: Line, manifests: Iterable[BranchManifest]) -> list[Branc
         return []
     records = list_branches(line.main.store, line.main.root)
     own = _own_forks(line, records)
+    if any(is_detached_version(name.version) for names in by_branch.values() for name in names):
+        tags = {(tag.branch, tag.version) for tag in list_tags(line.main.store, line.main.root).values()}
+        by_branch = {branch: _that_count(branch, names, tags) for branch, names in by_branch.items()}
     return [
-        _read_branch(line.main, branch, names, records.get(branch), len(own))
+        _read_branch(line, branch, names, records.get(branch), len(own))
         for branch, names in sorted(by_branch.items())
         if _may_go_back(records.get(branch), own)
     ]
@@ -143,10 +155,16 @@ def _may_go_back(record: BranchRecord | None, own: tuple[Fork, ...]) -> bool:
     return len(record.forks) > len(own) and record.forks[: len(own)] == own
 
 
+def _that_count(branch: str, names: list[ManifestName], tags: set[tuple[str | None, int]]) -> list[ManifestName]:
+    """The versions of a branch without its detached ones, unless a tag names them or there are no others."""
+    found = [name for name in names if not is_detached_version(name.version) or (branch, name.version) in tags]
+    return found or names
+
+
 def _read_branch(
-    log: VersionLog, branch: str, names: list[ManifestName], record: BranchRecord | None, depth: int
+    line: Line, branch: str, names: list[ManifestName], record: BranchRecord | None, depth: int
 ) -> BranchRoot:
-    branch_log = log.at(branch_root(log.store, log.root, branch))
+    branch_log = line.main.at(branch_root(line.main.store, line.main.root, branch))
     held: set[str] = set()
     for name in names:
         try:
@@ -155,7 +173,7 @@ def _read_branch(
             # Removed since it was listed, by a cleanup of the branch or with the branch.
             continue
         require_writable(manifest.message)
-        held |= borrowed_owners(manifest)
+        held |= borrowed_owners(manifest, line.log.root)
     forked_from = None if record is None else record.forked_at(depth)
     if forked_from is None:
         # The first version of a branch has the number of the version that it was made from.

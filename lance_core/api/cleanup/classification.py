@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from lance_core.api.cleanup.ownership import owner_of
+from lance_core.api.cleanup.ownership import held_directories, owner_of
 from lance_core.api.cleanup.places import STRANGER, PathState, Settled, rule_for
 from lance_core.api.cleanup.records import FileKind
 from lance_core.table.paths import (
@@ -99,6 +99,7 @@ class Classifier:
         self._abandoned = abandoned
         self._nested_roots = nested_roots
         self._survey = survey
+        self._held_directories = held_directories(survey.referenced)
         self._delete_unverified = delete_unverified
         self._young_from = now - UNVERIFIED_AGE.total_seconds()
         self._removed = {name.version for name in survey.removed}
@@ -141,6 +142,8 @@ class Classifier:
 
     def _candidate(self, file: StoredFile, directory: str, kind: FileKind) -> ClassifiedPath:
         owner = owner_of(file.path)
+        if file.path.startswith(self._held_directories):
+            return _classified(file, PathState.KEPT, "below a base path of a version", kind)
         if owner in self._survey.referenced:
             return _classified(file, PathState.KEPT, "named by a version that stays", kind)
         last = self._survey.verified.get(owner)

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 
 from lance_core.api.cleanup.branches import manifests_of_others, read_branches
 from lance_core.api.cleanup.ownership import owner_of, owners_of
-from lance_core.api.cleanup.reachability import tagged_versions
+from lance_core.api.cleanup.reachability import detached_owners, tagged_versions
 from lance_core.errors import VersionNotFoundError
+from lance_core.table.paths import is_detached_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -57,6 +58,7 @@ class Guard:
         self._gone_owners: set[str] = set()
         self._gone_versions: set[int] = set()
         self._asked_for: set[int] = set()
+        self._detached: set[int] = set()
         self.spared_owners: set[str] = set()
         """Owners whose files stay."""
         self.spared_versions: set[int] = set()
@@ -85,12 +87,22 @@ class Guard:
         """
         for tag, version in tagged_versions(self._line).items():
             self._ask_for(version, f"tag {tag!r}")
+            self._look_at_detached(version, f"tag {tag!r}")
         self._look_at_branches()
         # Last: what a restored version names is in the new manifest, whatever was spared or removed before.
         for name in self._log.newer_than(0):
             if name.version not in self._known:
                 self._known.add(name.version)
                 self._look_at_version(name)
+
+    def _look_at_detached(self, version: int, what: str) -> None:
+        if version in self._detached or not is_detached_version(version):
+            return
+        self._detached.add(version)
+        owners = detached_owners(self._log, version)
+        self.spared_owners |= owners
+        if not owners.isdisjoint(self._gone_owners):
+            self._report_damage(version, what)
 
     def _look_at_branches(self) -> None:
         new = manifests_of_others(self._line) - self._branch_manifests
@@ -142,7 +154,7 @@ class Guard:
     def _spare_owners_of(self, name: ManifestName) -> set[str] | None:
         """Spare what a version names; None when somebody else has removed the version."""
         try:
-            owners = owners_of(self._log.read(name))
+            owners = owners_of(self._log.read(name), self._log.root)
         except VersionNotFoundError:
             return None
         self.spared_owners |= owners

@@ -12,7 +12,8 @@ any other               the file's own path
 ======================  ===========================================
 
 Names are taken as if they lay below this root even when the manifest places them in another base path: that holds at
-most a file too many, and never one too few.
+most a file too many. A base path may also lie inside ``data/`` or another directory of this root: then the directory
+itself is an owner, with a slash at its end, and holds every file below it. So there is never a file too few.
 
 Source: ``lance.table.Manifest``; cleanup of pylance 14.0.2.
 """
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING, Final
 
 from lance_core.table.deletion_file import DeletionFile
 from lance_core.table.index_directories import index_directories
+from lance_core.table.inner_bases import inner_directories
 from lance_core.table.paths import (
     DATA_DIRECTORY,
     DELETIONS_DIRECTORY,
@@ -32,9 +34,11 @@ from lance_core.table.paths import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from lance_core.table.manifest import Manifest
 
-__all__ = ["borrowed_owners", "owner_of", "owners_of"]
+__all__ = ["borrowed_owners", "held_directories", "owner_of", "owners_of"]
 
 _BLOB: Final = ".blob"
 _SIDECAR_DEPTH: Final = 3
@@ -50,28 +54,41 @@ def owner_of(path: str) -> str:
     return path
 
 
-def owners_of(manifest: Manifest) -> set[str]:
-    """The owners that a version names: data, deletion and index files, and its transaction.
+def held_directories(owners: Iterable[str]) -> tuple[str, ...]:
+    """Those of some owners that hold every file below them."""
+    return tuple(owner for owner in owners if owner.endswith("/"))
+
+
+def owners_of(manifest: Manifest, root: str) -> set[str]:
+    """The owners that a version names: data, deletion and index files, its transaction, and base paths in the root.
+
+    Args:
+        manifest: of the version.
+        root: the table's path in its store.
 
     Raises:
         CorruptDataError: a deletion file or an index cannot be interpreted.
     """
-    owners = _owners(manifest, borrowed_only=False)
+    owners = _owners(manifest, root, borrowed_only=False)
     if manifest.message.transaction_file:
         owners.add(_below(TRANSACTIONS_DIRECTORY, manifest.message.transaction_file))
     return owners
 
 
-def borrowed_owners(manifest: Manifest) -> set[str]:
+def borrowed_owners(manifest: Manifest, root: str) -> set[str]:
     """The owners of those files that a version keeps in a base path: a branch's files in the root it was made from.
+
+    Args:
+        manifest: of the version.
+        root: path of the root that it borrows from.
 
     Raises:
         CorruptDataError: a deletion file or an index cannot be interpreted.
     """
-    return _owners(manifest, borrowed_only=True)
+    return _owners(manifest, root, borrowed_only=True)
 
 
-def _owners(manifest: Manifest, *, borrowed_only: bool) -> set[str]:
+def _owners(manifest: Manifest, root: str, *, borrowed_only: bool) -> set[str]:
     owners = {
         f"{INDICES_DIRECTORY}/{directory}"
         for directory, base_id in index_directories(manifest.index_section).items()
@@ -84,7 +101,7 @@ def _owners(manifest: Manifest, *, borrowed_only: bool) -> set[str]:
         if fragment.HasField("deletion_file") and (not borrowed_only or fragment.deletion_file.HasField("base_id")):
             name = DeletionFile.from_proto(fragment.deletion_file).name(fragment.id)
             owners.add(f"{DELETIONS_DIRECTORY}/{name}")
-    return owners
+    return owners | inner_directories(root, (base.path for base in manifest.message.base_paths))
 
 
 def _below(directory: str, name: str) -> str:

@@ -20,9 +20,10 @@ from lance_core.api.cleanup.branches import (
     manifests_of_others,
     read_branches,
 )
-from lance_core.api.cleanup.ownership import owner_of, owners_of
+from lance_core.api.cleanup.ownership import held_directories, owner_of, owners_of
 from lance_core.errors import DatasetNotFoundError, InvalidCleanupError, VersionNotFoundError
 from lance_core.table.feature_flags import require_writable
+from lance_core.table.paths import is_detached_version
 from lance_core.table.refs import list_tags
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from lance_core.table.paths import ManifestName
     from lance_core.table.version_log import VersionLog
 
-__all__ = ["KeepReason", "Survey", "survey_versions", "tagged_versions"]
+__all__ = ["KeepReason", "Survey", "detached_owners", "survey_versions", "tagged_versions"]
 
 
 class KeepReason(StrEnum):
@@ -106,6 +107,8 @@ def survey_versions(
     )
     for name in names:
         reader.read(log, name)
+    for version in tags.values():
+        reader.hold(detached_owners(log, version))
     if policy.error_if_tagged_old_versions:
         reader.refuse_tagged(tags)
     return reader.survey(branches, frozenset(found))
@@ -121,6 +124,18 @@ def tagged_versions(line: Line) -> dict[str, int]:
     return {
         name: tag.version for name, tag in tags.items() if ("" if tag.is_on_main_line else tag.branch) == line.branch
     }
+
+
+def detached_owners(log: VersionLog, version: int) -> set[str]:
+    """What a tagged version names if it is detached: nothing lists those, and only the tag holds their files."""
+    if not is_detached_version(version):
+        return set()
+    try:
+        manifest = log.read_version(version)
+    except VersionNotFoundError:
+        return set()
+    require_writable(manifest.message)
+    return owners_of(manifest, log.root)
 
 
 class _VersionReader:
@@ -154,15 +169,20 @@ class _VersionReader:
         if reason is None:
             self._removed.append(name)
             # Versions come in ascending order: the last one stays.
-            self._verified.update(dict.fromkeys(owners_of(manifest), name.version))
+            owners = owners_of(manifest, log.root)
+            self._verified.update(dict.fromkeys(owners, name.version))
+            self._referenced.update(held_directories(owners))
         else:
             self._kept[name.version] = reason
-            self._referenced |= owners_of(manifest)
+            self._referenced |= owners_of(manifest, log.root)
         # The reference bounds its search before it looks at branches.
         if reason is None or reason is KeepReason.BRANCH:
             self._newest_removed_ns = max(self._newest_removed_ns, manifest.timestamp_ns)
         elif self._oldest_kept_ns is None or manifest.timestamp_ns < self._oldest_kept_ns:
             self._oldest_kept_ns = manifest.timestamp_ns
+
+    def hold(self, owners: set[str]) -> None:
+        self._referenced |= owners
 
     def refuse_tagged(self, tags: Mapping[str, int]) -> None:
         in_the_way = {tag: version for tag, version in tags.items() if self._kept.get(version) is KeepReason.TAGGED}

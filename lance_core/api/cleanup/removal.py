@@ -15,12 +15,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from lance_core.api.cleanup.ownership import owner_of
+from lance_core.api.cleanup.ownership import held_directories, owner_of
 from lance_core.api.cleanup.pacing import Pace, Stride
 from lance_core.api.cleanup.policy import MAX_CONCURRENCY
 from lance_core.api.cleanup.records import CleanupStats, FileKind
 from lance_core.errors import LanceError, NotFoundError
-from lance_core.table.paths import DATA_DIRECTORY, INDICES_DIRECTORY
+from lance_core.table.paths import DATA_DIRECTORY, INDICES_DIRECTORY, parse_manifest_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -109,7 +109,14 @@ class Removal:
     def _remove_batch(self, executor: ThreadPoolExecutor, batch: Sequence[ClassifiedPath]) -> None:
         spared = self._guard.spared_owners
         self._stride.start()
-        files = [file for file in batch if file.kind is not FileKind.MANIFEST and owner_of(file.path) not in spared]
+        directories = held_directories(spared)
+        files = [
+            file
+            for file in batch
+            if file.kind is not FileKind.MANIFEST
+            and owner_of(file.path) not in spared
+            and not file.path.startswith(directories)
+        ]
         gone = self._remove(executor, files)
         for file in gone:
             self._guard.record_gone(file.path)
@@ -138,6 +145,10 @@ class Removal:
         self._pace.wait()
         path = self._log.store.join(self._log.root, *file.path.split("/"))
         try:
+            name = parse_manifest_name(file.path.rpartition("/")[2]) if file.kind is FileKind.MANIFEST else None
+            if name is not None:
+                # A row of an external manifest store that is still pending would bring the manifest back.
+                self._log.protocol.recover(self._log, name)
             self._log.store.delete(path)
         except LanceError:
             # One file must not end the removal of millions: it is counted, and the next cleanup finds it again.

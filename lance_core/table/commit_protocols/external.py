@@ -143,6 +143,13 @@ class ExternalCommit:
         again = self._manifests.find(places.root, row.version)
         if again is not None and again.path.endswith(_ENDING):
             return _name_of(again)
+        if _exists(places, places.path(_name_of(row))):
+            # A cleanup of another implementation has removed what was staged; S3 had been done.
+            name = _name_of(row)
+            num_bytes = places.store.head(places.path(name)).num_bytes
+            with suppress(LanceError):
+                self._manifests.finish(places.root, ManifestRow(name.version, _relative(places, name), num_bytes))
+            return name
         raise CorruptDataError(
             f"{places.root}: version {row.version} is reserved in the manifest store, but what its writer staged, "
             f"{row.path}, is gone; delete the row to go on with the version before it",

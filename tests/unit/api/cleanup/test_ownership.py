@@ -54,11 +54,11 @@ BORROWED = {"data/c.lance", "_deletions/4-7-8.bin", f"_indices/{TWO}"}
 
 def test_a_manifest_holds_all_its_files() -> None:
     own = {"data/a.lance", "data/sub/b.lance", "_deletions/3-5-6.arrow", f"_indices/{ONE}", "_transactions/1-x.txn"}
-    assert owners_of(_manifest()) == own | BORROWED
+    assert owners_of(_manifest(), "/t") == own | BORROWED
 
 
 def test_a_branch_holds_what_it_has_borrowed() -> None:
-    assert borrowed_owners(_manifest()) == BORROWED
+    assert borrowed_owners(_manifest(), "/t") == BORROWED
 
 
 def test_a_damaged_index_section_is_refused() -> None:
