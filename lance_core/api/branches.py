@@ -135,6 +135,7 @@ class Branches:
         records = self._records()
         if branch in records:
             raise RefAlreadyExistsError(f"branch {branch!r} already exists", branch=branch)
+        self._main.require_commits()
         source_line, source = self._source(reference)
         parent = branch_at(source_line.store, self._main.root, source_line.root)
         target = self._main.at(branch_root(self._main.store, self._main.root, branch))
@@ -163,7 +164,8 @@ class Branches:
             created_at=int(time.time()),
             manifest_size=_manifest_size(target, manifest),
         )
-        if create_ref(self._main.store, self._path(branch), record.to_json()) is PutOutcome.EXISTS:
+        path = self._path(branch)
+        if create_ref(self._main.store, path, record.to_json(), self._main.create_file) is PutOutcome.EXISTS:
             raise RefAlreadyExistsError(f"branch {branch!r} already exists", branch=branch)
         with known_to_exist(f"branch {branch!r}"):
             self._confirm(target, manifest, branch)

@@ -48,6 +48,7 @@ def clone_version(
         raise NotSupportedError(
             f"version {source.version} is detached: a clone would have no version of a lineage", version=source.version
         )
+    target.require_commits()
     options = CommitOptions(create_only=True, storage_options=storage_options, checks_files=False)
     manifest = commit(target, Transaction(read_version=clone.ref_version, operation=clone), options, known=source)
     # Clones of different versions do not take the same name: of those that see each other none stays.

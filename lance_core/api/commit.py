@@ -22,6 +22,7 @@ from lance_core.api.location import open_log
 from lance_core.api.overlay_checks import check_overlays
 from lance_core.api.restoring import check_restore
 from lance_core.api.rewritten_index_files import with_index_files
+from lance_core.api.row_id_checks import check_rewritten_row_ids
 from lance_core.errors import (
     AlreadyExistsError,
     CommitOutcomeUnknownError,
@@ -44,6 +45,7 @@ from lance_core.transactions.operations.clone import Clone
 from lance_core.transactions.operations.data_overlay import DataOverlay
 from lance_core.transactions.operations.merge import Merge
 from lance_core.transactions.operations.overwrite import Overwrite
+from lance_core.transactions.operations.rewrite import Rewrite
 from lance_core.transactions.outcomes import (
     AlreadyCommitted,
     CommitOutcome,
@@ -233,6 +235,8 @@ def _checker(log: VersionLog, transaction: Transaction, options: CommitOptions) 
             return
         if isinstance(operation, DataOverlay):
             check_overlays(operation, current.schema, locator)
+        if isinstance(operation, Rewrite):
+            check_rewritten_row_ids(operation, current, locator)
         added = added_files(operation, current)
         if isinstance(operation, Merge):
             check_data_files(added, locator, [operation.schema])

@@ -126,7 +126,7 @@ class Tags:
         now = time.time_ns()
         branch, version, size = self._target(reference)
         record = TagRecord(branch=branch, version=version, manifest_size=size, created_at_ns=now, updated_at_ns=now)
-        if create_ref(self._log.store, self._path(tag), record.to_json()) is PutOutcome.EXISTS:
+        if create_ref(self._log.store, self._path(tag), record.to_json(), self._log.create_file) is PutOutcome.EXISTS:
             raise RefAlreadyExistsError(f"tag {tag!r} already exists", tag=tag)
         with known_to_exist(f"tag {tag!r}"):
             self._confirm(tag, record, before=None)

@@ -157,6 +157,7 @@ def write_rows(
             f"a dataset exists at {log.root}, at version {manifest.version}; choose mode 'append' or 'overwrite'",
             path=log.root,
         )
+    log.require_commits()
     transaction = stage_rows(log, manifest, data, schema, options, properties, commit_options.storage_options)
     creates = isinstance(transaction.operation, Overwrite) and mode is not Mode.OVERWRITE
     asked = options.data_storage_version

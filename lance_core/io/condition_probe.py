@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import secrets
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 from lance_core.errors import LanceError, NotSupportedError, StorageError, UnsafeStoreError
 from lance_core.io.object_store import PutOutcome
@@ -23,7 +23,7 @@ from lance_core.io.object_store import PutOutcome
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["ConditionalPuts", "require_condition"]
+__all__ = ["ConditionalPuts", "ProbedStore", "require_condition"]
 
 _NOT_IMPLEMENTED: Final = (400, 405, 501)
 _ADVICE: Final = (
@@ -45,6 +45,15 @@ class ConditionalPuts(Protocol):
 
     def delete(self, path: str) -> None:
         """Remove one object."""
+        ...
+
+
+@runtime_checkable
+class ProbedStore(Protocol):
+    """A store that tries its condition before it relies on it."""
+
+    def require_condition(self, path: str) -> None:
+        """Try it now, beside an object. Raises as :func:`require_condition`."""
         ...
 
 

@@ -136,8 +136,12 @@ class FsspecStore:
             self._files().pipe_file(path, bytes(memoryview(data).cast("B")))
 
     def put_if_absent(self, path: str, data: pa.Buffer | bytes) -> PutOutcome:
-        require_condition(self, (self._place, ""), path)
+        self.require_condition(path)
         return self.put_if_none_match(path, data)
+
+    def require_condition(self, path: str) -> None:
+        """Refuse the container if it passes the condition over."""
+        require_condition(self, (self._place, ""), path)
 
     def put_if_none_match(self, path: str, data: pa.Buffer | bytes) -> PutOutcome:
         """One exclusive create, whether or not the store keeps the condition."""

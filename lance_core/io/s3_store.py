@@ -116,8 +116,12 @@ class S3Store:
         self._client.call("put_object", _shown(path), **self._new_object(path), Body=bytes(memoryview(data).cast("B")))
 
     def put_if_absent(self, path: str, data: pa.Buffer | bytes) -> PutOutcome:
-        require_condition(self, (self._client.settings.endpoint or "AWS", self._bucket), path)
+        self.require_condition(path)
         return self.put_if_none_match(path, data)
+
+    def require_condition(self, path: str) -> None:
+        """Refuse the bucket if it passes the condition over."""
+        require_condition(self, (self._client.settings.endpoint or "AWS", self._bucket), path)
 
     def put_if_none_match(self, path: str, data: pa.Buffer | bytes) -> PutOutcome:
         """One conditional request, whether or not the store keeps the condition."""

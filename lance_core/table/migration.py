@@ -56,7 +56,7 @@ def _migrate(log: VersionLog, old: ManifestName) -> None:
     except NotFoundError:
         # Another migration has been here.
         return
-    if log.store.put_if_absent(target, data) is PutOutcome.EXISTS and not log.store.get(target).equals(data):
+    if log.create_file(target, data) is PutOutcome.EXISTS and not log.store.get(target).equals(data):
         raise CorruptDataError(
             f"{log.root}: version {old.version} has two manifests that differ, {source} and {target}", path=source
         )

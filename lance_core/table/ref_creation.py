@@ -13,7 +13,7 @@ from lance_core.errors import CommitOutcomeUnknownError, LanceError, NotFoundErr
 from lance_core.io.object_store import PutOutcome
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from lance_core.io.object_store import ObjectStore
 
@@ -22,25 +22,29 @@ __all__ = ["create_ref", "known_to_exist"]
 _ATTEMPTS: Final = 3
 
 
-def create_ref(store: ObjectStore, path: str, data: bytes) -> PutOutcome:
+def create_ref(
+    store: ObjectStore, path: str, data: bytes, create: Callable[[str, bytes], PutOutcome] | None = None
+) -> PutOutcome:
     """Create a file unless another writer has.
 
     Args:
         store: the store of the dataset.
         path: of the file.
         data: that no other writer makes.
+        create: makes a file that is not there; None for the store's own way.
 
     Raises:
         UnsafeStoreError: the store cannot create a file for one of several writers.
         StorageError: the outside world failed, and the file is not there.
         CommitOutcomeUnknownError: it could not be found out whether the file is there, or may still come.
     """
+    create = store.put_if_absent if create is None else create
     in_flight: StorageError | None = None
     cause: StorageError | None = None
     for _ in range(_ATTEMPTS):
         cause = None
         try:
-            if store.put_if_absent(path, data) is PutOutcome.CREATED:
+            if create(path, data) is PutOutcome.CREATED:
                 return PutOutcome.CREATED
         except StorageError as error:
             cause = error

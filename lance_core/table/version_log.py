@@ -177,6 +177,19 @@ class VersionLog:
         """
         return self._protocol.create(self, name, data)
 
+    def require_commits(self) -> None:
+        """Find out before anything is written whether versions can be made; remembered for the store.
+
+        Raises:
+            UnsafeStoreError: two writers could both win.
+            StorageError: it could not be found out.
+        """
+        self._protocol.require(self)
+
+    def create_file(self, path: str, data: bytes) -> PutOutcome:
+        """Create a file that is no version, such as a tag, unless it exists; raises as :meth:`create`."""
+        return self._protocol.create_file(self, path, data)
+
     def _get(self, name: ManifestName) -> pa.Buffer:
         try:
             return self._store.get(self.path(name))

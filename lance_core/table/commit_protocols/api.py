@@ -44,6 +44,19 @@ class CommitProtocol(Protocol):
         """Whether nobody will publish what was staged for a version, by its path below the root; False in doubt."""
         ...
 
+    def require(self, places: VersionPlaces) -> None:
+        """Find out before anything is written whether versions can be made.
+
+        Raises:
+            UnsafeStoreError: the store cannot create a file atomically, so that two writers could both win.
+            StorageError: it could not be found out.
+        """
+        ...
+
+    def create_file(self, places: VersionPlaces, path: str, data: bytes) -> PutOutcome:
+        """Create a file that is no version unless it exists; raises as :meth:`create`."""
+        ...
+
     def create(self, places: VersionPlaces, name: ManifestName, data: bytes) -> PutOutcome:
         """Make a version unless it exists. One of several concurrent callers gets ``CREATED``.
 

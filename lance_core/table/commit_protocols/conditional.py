@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lance_core.errors import UnsafeStoreError
+from lance_core.io.condition_probe import ProbedStore
+from lance_core.table.paths import ManifestName, ManifestNaming
 
 if TYPE_CHECKING:
     from lance_core.io.object_store import PutOutcome
     from lance_core.table.commit_protocols.api import VersionPlaces
-    from lance_core.table.paths import ManifestName
 
 __all__ = ["ConditionalCreate"]
 
@@ -29,10 +30,24 @@ class ConditionalCreate:
         """A manifest store that is not known here may have a row of it."""
         return False
 
+    def require(self, places: VersionPlaces) -> None:
+        """Try the condition, once for each bucket and process."""
+        _require_atomic(places)
+        if isinstance(places.store, ProbedStore):
+            places.store.require_condition(places.path(ManifestName(1, ManifestNaming.V2)))
+
+    def create_file(self, places: VersionPlaces, path: str, data: bytes) -> PutOutcome:
+        """Create the file unless it exists."""
+        return places.store.put_if_absent(path, data)
+
     def create(self, places: VersionPlaces, name: ManifestName, data: bytes) -> PutOutcome:
         """Create the manifest unless one of that name exists."""
-        if not places.store.capabilities.atomic_create:
-            raise UnsafeStoreError(
-                f"{places.root}: the store cannot create files atomically; commits are not safe", path=places.root
-            )
+        _require_atomic(places)
         return places.store.put_if_absent(places.path(name), data)
+
+
+def _require_atomic(places: VersionPlaces) -> None:
+    if not places.store.capabilities.atomic_create:
+        raise UnsafeStoreError(
+            f"{places.root}: the store cannot create files atomically; commits are not safe", path=places.root
+        )

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Final
 
 from lance_core.errors import CorruptDataError, LanceError, NotFoundError
 from lance_core.io.object_store import PutOutcome
+from lance_core.table.commit_protocols.other_files import create_other_file
 from lance_core.table.manifest_stores.api import ManifestRow
 from lance_core.table.paths import VERSIONS_DIRECTORY, ManifestName, parse_manifest_name
 
@@ -71,6 +72,13 @@ class ExternalCommit:
         """Whether the row of the version names something else, or there is none."""
         row = self._manifests.find(places.root, name.version)
         return row is None or row.path != path
+
+    def require(self, places: VersionPlaces) -> None:
+        """The manifest store decides; nothing is asked of the objects' store."""
+
+    def create_file(self, places: VersionPlaces, path: str, data: bytes) -> PutOutcome:
+        """Create the file unless it exists, as safely as the objects' store can."""
+        return create_other_file(places.store, path, data)
 
     def create(self, places: VersionPlaces, name: ManifestName, data: bytes) -> PutOutcome:
         """The four steps."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from lance_core.errors import CommitConflictError, InvalidTypeError, LanceError, NotFoundError, StorageError
 from lance_core.io.object_store import PutOutcome
+from lance_core.table.commit_protocols.other_files import create_other_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,6 +54,13 @@ class LockedCreate:
     def has_abandoned(self, places: VersionPlaces, name: ManifestName, path: str) -> bool:
         """A manifest store that is not known here may have a row of it."""
         return False
+
+    def require(self, places: VersionPlaces) -> None:
+        """The lock decides; nothing is asked of the objects' store."""
+
+    def create_file(self, places: VersionPlaces, path: str, data: bytes) -> PutOutcome:
+        """Create the file unless it exists, as safely as the objects' store can."""
+        return create_other_file(places.store, path, data)
 
     def create(self, places: VersionPlaces, name: ManifestName, data: bytes) -> PutOutcome:
         """Take the lock, look, and write."""

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 import lance_core
-from lance_core.errors import StorageError, VersionNotFoundError
+from lance_core.errors import CommitOutcomeUnknownError, VersionNotFoundError
 from lance_core.table.paths import manifest_name
 from tests.support.counting_store import CountingStore
 from tests.support.faulty_store import Call, When
@@ -79,6 +79,6 @@ def test_a_tag_stays_when_it_cannot_be_told(dataset: lance_core.LanceDataset, st
         return When.BEFORE if call.method == "head" and len(heads) == 2 else None
 
     store.fault = fault
-    with pytest.raises(StorageError, match="injected"):
+    with pytest.raises(CommitOutcomeUnknownError, match="tag 'x' was made.*injected"):
         dataset.tags.create("x", 2)
     assert dataset.tags.get_version("x") == 2

@@ -1,0 +1,81 @@
+"""A rewrite brings the row ids of the rows that it replaces; pylance takes any, and calls the table corrupt then."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import lance
+import pyarrow as pa
+import pytest
+from lance.fragment import LanceFragment, RowIdSequence
+
+import lance_core
+from lance_core import LanceOperation
+from lance_core.errors import CorruptDataError, InvalidInputError
+
+
+@pytest.fixture
+def uri(tmp_path: Path) -> str:
+    uri = str(tmp_path / "t")
+    lance.write_dataset(pa.table({"a": [1, 2, 3, 4, 5, 6]}), uri, max_rows_per_file=3, enable_stable_row_ids=True)
+    lance.dataset(uri).delete("a = 2")
+    return uri
+
+
+def _new(uri: str, row_ids: list[int], values: list[int]) -> Any:
+    fragment = LanceFragment.create(uri, pa.table({"a": values}))
+    fragment.row_id_meta = RowIdSequence(row_ids).to_inline_metadata()
+    return fragment
+
+
+def _ours(fragment: Any) -> lance_core.FragmentMetadata:
+    return lance_core.FragmentMetadata.from_json(json.dumps(fragment.to_json()))
+
+
+def _rewrite(uri: str, row_ids: list[int]) -> None:
+    old = lance_core.dataset(uri).get_fragments()[0].metadata
+    group = LanceOperation.RewriteGroup([old], [_ours(_new(uri, row_ids, [1, 3]))])
+    lance_core.LanceDataset.commit(uri, LanceOperation.Rewrite([group], []), read_version=2)
+
+
+@pytest.mark.parametrize(
+    ("row_ids", "detail"),
+    [
+        ([0, 3], "row id 2 is on one side only"),
+        ([0, 1], "row id 1 is on one side only"),
+        ([100, 101], "row id 0 is on one side only"),
+        ([0], "have 1 row ids.*of the 2 rows"),
+        ([0, 0, 2], "have 3 row ids.*a row id occurs twice"),
+    ],
+    ids=["of another fragment", "of a deleted row", "never given", "too few", "twice"],
+)
+def test_other_row_ids_are_refused(uri: str, row_ids: list[int], detail: str) -> None:
+    with pytest.raises(InvalidInputError, match=detail):
+        _rewrite(uri, row_ids)
+    assert lance.dataset(uri).version == 2
+
+
+def test_the_same_row_ids_in_another_order_are_taken(uri: str) -> None:
+    _rewrite(uri, [2, 0])
+    for library in (lance, lance_core):
+        dataset = library.dataset(uri)
+        dataset.validate()
+        table = dataset.to_table(with_row_id=True)
+        assert dict(zip(table["_rowid"].to_pylist(), table["a"].to_pylist(), strict=True)) == {
+            2: 1,
+            0: 3,
+            3: 4,
+            4: 5,
+            5: 6,
+        }
+
+
+@pytest.mark.parametrize("row_ids", [[0, 3], [100, 101], [0]], ids=["live twice", "never given", "too few"])
+def test_both_call_a_table_with_wrong_row_ids_corrupt(uri: str, row_ids: list[int]) -> None:
+    old = lance.dataset(uri).get_fragments()[0].metadata
+    group = lance.LanceOperation.RewriteGroup([old], [_new(uri, row_ids, [1, 3])])
+    lance.LanceDataset.commit(uri, lance.LanceOperation.Rewrite([group], []), read_version=2)
+    with pytest.raises(OSError, match="corrupt"):
+        lance.dataset(uri).validate()
+    with pytest.raises(CorruptDataError):
+        lance_core.dataset(uri).validate()
