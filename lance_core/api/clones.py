@@ -77,6 +77,7 @@ def deep_clone(
             "them, which a deep clone does not copy",
             field=field.name,
         )
+    target.require_commits()
     copy_files(source, locator, target)
     return clone_version(target, _clone(source, source_uri, is_shallow=False), source, storage_options)
 

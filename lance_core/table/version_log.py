@@ -186,7 +186,7 @@ class VersionLog:
         """
         self._protocol.require(self)
 
-    def create_file(self, path: str, data: bytes) -> PutOutcome:
+    def create_file(self, path: str, data: pa.Buffer | bytes) -> PutOutcome:
         """Create a file that is no version, such as a tag, unless it exists; raises as :meth:`create`."""
         return self._protocol.create_file(self, path, data)
 

@@ -67,7 +67,7 @@ def commit_detached(
     sealed = draft.seal(transaction=serialized, transaction_file=transaction.file_name, timestamp_ns=time.time_ns())
     path = log.path(ManifestName(version, ManifestNaming.V2))
     try:
-        if log.store.put_if_absent(path, sealed.data) is PutOutcome.CREATED:
+        if log.create_file(path, sealed.data) is PutOutcome.CREATED:
             return Committed(sealed.manifest)
         cause = None
     except StorageError as error:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from lance_core.io.object_store import ObjectStore, PutOutcome
     from lance_core.table.paths import ManifestName
 
@@ -53,7 +55,7 @@ class CommitProtocol(Protocol):
         """
         ...
 
-    def create_file(self, places: VersionPlaces, path: str, data: bytes) -> PutOutcome:
+    def create_file(self, places: VersionPlaces, path: str, data: pa.Buffer | bytes) -> PutOutcome:
         """Create a file that is no version unless it exists; raises as :meth:`create`."""
         ...
 

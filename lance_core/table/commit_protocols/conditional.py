@@ -9,6 +9,8 @@ from lance_core.io.condition_probe import ProbedStore
 from lance_core.table.paths import ManifestName, ManifestNaming
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from lance_core.io.object_store import PutOutcome
     from lance_core.table.commit_protocols.api import VersionPlaces
 
@@ -36,7 +38,7 @@ class ConditionalCreate:
         if isinstance(places.store, ProbedStore):
             places.store.require_condition(places.path(ManifestName(1, ManifestNaming.V2)))
 
-    def create_file(self, places: VersionPlaces, path: str, data: bytes) -> PutOutcome:
+    def create_file(self, places: VersionPlaces, path: str, data: pa.Buffer | bytes) -> PutOutcome:
         """Create the file unless it exists."""
         return places.store.put_if_absent(path, data)
 

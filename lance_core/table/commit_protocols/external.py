@@ -35,6 +35,8 @@ from lance_core.table.manifest_stores.api import ManifestRow
 from lance_core.table.paths import VERSIONS_DIRECTORY, ManifestName, parse_manifest_name
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from lance_core.table.commit_protocols.api import VersionPlaces
     from lance_core.table.manifest_stores.api import ManifestStore
 
@@ -76,7 +78,7 @@ class ExternalCommit:
     def require(self, places: VersionPlaces) -> None:
         """The manifest store decides; nothing is asked of the objects' store."""
 
-    def create_file(self, places: VersionPlaces, path: str, data: bytes) -> PutOutcome:
+    def create_file(self, places: VersionPlaces, path: str, data: pa.Buffer | bytes) -> PutOutcome:
         """Create the file unless it exists, as safely as the objects' store can."""
         return create_other_file(places.store, path, data)
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
+    import pyarrow as pa
+
     from lance_core.table.commit_protocols.api import VersionPlaces
     from lance_core.table.paths import ManifestName
 
@@ -58,7 +60,7 @@ class LockedCreate:
     def require(self, places: VersionPlaces) -> None:
         """The lock decides; nothing is asked of the objects' store."""
 
-    def create_file(self, places: VersionPlaces, path: str, data: bytes) -> PutOutcome:
+    def create_file(self, places: VersionPlaces, path: str, data: pa.Buffer | bytes) -> PutOutcome:
         """Create the file unless it exists, as safely as the objects' store can."""
         return create_other_file(places.store, path, data)
 

@@ -13,12 +13,14 @@ from lance_core.errors import NotFoundError, UnsafeStoreError
 from lance_core.io.object_store import PutOutcome
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from lance_core.io.object_store import ObjectStore
 
 __all__ = ["create_other_file"]
 
 
-def create_other_file(store: ObjectStore, path: str, data: bytes) -> PutOutcome:
+def create_other_file(store: ObjectStore, path: str, data: pa.Buffer | bytes) -> PutOutcome:
     """Create a file unless it is there.
 
     Raises:
@@ -32,5 +34,5 @@ def create_other_file(store: ObjectStore, path: str, data: bytes) -> PutOutcome:
         store.head(path)
     except NotFoundError:
         store.put(path, data)
-        return PutOutcome.CREATED if bytes(store.get(path)) == data else PutOutcome.EXISTS
+        return PutOutcome.CREATED if bytes(store.get(path)) == bytes(data) else PutOutcome.EXISTS
     return PutOutcome.EXISTS
