@@ -8,44 +8,33 @@ from typing import TYPE_CHECKING
 
 from lance_core.api.arguments import whole_number
 from lance_core.api.bases import declared_bases
-from lance_core.api.brought_files import added_files, brought_fragments, changed_deletions
+from lance_core.api.brought_files import brought_fragments
 from lance_core.api.cleanup.automatic import clean_up_after
-from lance_core.api.commit_checks import (
-    check_data_files,
-    check_deletion_files,
-    check_fields,
-    check_not_part_of,
-)
 from lance_core.api.hidden_columns import hidden_columns_of
 from lance_core.api.legacy_dictionaries import DictionaryAmendment
 from lance_core.api.location import open_log
-from lance_core.api.overlay_checks import check_overlays
-from lance_core.api.restoring import check_restore
 from lance_core.api.rewritten_index_files import with_index_files
-from lance_core.api.row_id_checks import check_rewritten_row_ids
+from lance_core.api.storage_checks import storage_checks
 from lance_core.errors import (
     AlreadyExistsError,
     CommitOutcomeUnknownError,
     DatasetNotFoundError,
     IncompatibleTransactionError,
     InvalidInputError,
+    InvalidTypeError,
     NotSupportedError,
     RetryableCommitConflictError,
-    SchemaMismatchError,
     TooMuchWriteContentionError,
     VersionNotFoundError,
 )
-from lance_core.table.base_paths import BasePath, FileLocator
+from lance_core.table.base_paths import FileLocator
 from lance_core.table.inner_bases import refuse_inner_bases
 from lance_core.table.manifest import Manifest
 from lance_core.table.paths import ManifestNaming, is_detached_version
 from lance_core.transactions.commit import commit_transaction
 from lance_core.transactions.conflicts import Verdict
 from lance_core.transactions.operations.clone import Clone
-from lance_core.transactions.operations.data_overlay import DataOverlay
-from lance_core.transactions.operations.merge import Merge
 from lance_core.transactions.operations.overwrite import Overwrite
-from lance_core.transactions.operations.rewrite import Rewrite
 from lance_core.transactions.outcomes import (
     AlreadyCommitted,
     CommitOutcome,
@@ -60,12 +49,10 @@ from lance_core.transactions.settings import DEFAULT_MAX_RETRIES, CommitSettings
 from lance_core.versions import DEFAULT_VERSION, LanceFileVersion
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from pyroaring import BitMap
 
-    from lance_core.schema.field import Schema
-    from lance_core.table.fragment import Fragment
     from lance_core.table.manifest_draft import ManifestDraft
     from lance_core.table.version_log import VersionLog
     from lance_core.transactions.transaction import Transaction
@@ -160,6 +147,8 @@ def commit_settings(
     """
     if whole_number("max_retries", options.max_retries) < 0:
         raise InvalidInputError(f"max_retries is {options.max_retries}, expected 0 or more")
+    if options.timeout is not None and not isinstance(options.timeout, timedelta):
+        raise InvalidTypeError(f"commit_timeout must be a timedelta, found {options.timeout!r}")
     if options.timeout is not None and options.timeout <= timedelta(0):
         raise InvalidInputError(f"commit_timeout is {options.timeout}, expected a positive duration")
     return CommitSettings(
@@ -169,7 +158,7 @@ def commit_settings(
         template=_template(transaction, options, known),
         affected_rows=options.affected_rows,
         storage_options=options.storage_options,
-        check=_checker(log, transaction, options),
+        check=storage_checks(log, transaction, options),
         amend=_amendment(log, transaction, options),
         hidden_columns=lambda current: hidden_columns_of(
             FileLocator(log.store, log.root, current.base_paths, options.storage_options)
@@ -210,73 +199,6 @@ def _amendment(log: VersionLog, transaction: Transaction, options: CommitOptions
         dictionaries(draft)
 
     return amend
-
-
-def _checker(log: VersionLog, transaction: Transaction, options: CommitOptions) -> Callable[[Manifest], None]:
-    """The checks that need storage, or the version to build on."""
-
-    def check(current: Manifest) -> None:
-        operation = transaction.operation
-        check_restore(log, operation, options.storage_options)
-        bases = current.base_paths
-        if isinstance(operation, Overwrite):
-            bases += tuple(map(BasePath.from_proto, operation.initial_bases))
-        locator = FileLocator(log.store, log.root, bases, options.storage_options)
-        new = brought_fragments(operation)
-        if isinstance(operation, Overwrite):
-            _check_fragments(new, [operation.schema], locator, options)
-        elif new:
-            if options.checks_files:
-                check_not_part_of(new, current)
-            _check_with_older_schema(
-                current, log, transaction, lambda schemas: _check_fragments(new, schemas, locator, options)
-            )
-        if not options.checks_files:
-            return
-        if isinstance(operation, DataOverlay):
-            check_overlays(operation, current.schema, locator)
-        if isinstance(operation, Rewrite):
-            check_rewritten_row_ids(operation, current, locator)
-        added = added_files(operation, current)
-        if isinstance(operation, Merge):
-            check_data_files(added, locator, [operation.schema])
-        elif added:
-            _check_with_older_schema(
-                current, log, transaction, lambda schemas: check_data_files(added, locator, schemas)
-            )
-        if options.affected_rows is None:
-            check_deletion_files(changed_deletions(operation), current, locator)
-
-    return check
-
-
-def _check_with_older_schema(
-    current: Manifest, log: VersionLog, transaction: Transaction, check: Callable[[Sequence[Schema]], None]
-) -> None:
-    """Check new files; the schema may have changed since they were written: a column dropped, or renamed."""
-    try:
-        check([current.schema])
-    except SchemaMismatchError:
-        older = _schema_of(log, transaction.read_version)
-        if older is None or transaction.read_version == current.version:
-            raise
-        check([current.schema, older])
-
-
-def _check_fragments(
-    fragments: Sequence[Fragment], schemas: Sequence[Schema], locator: FileLocator, options: CommitOptions
-) -> None:
-    check_fields(fragments, schemas)
-    if options.checks_files:
-        check_data_files(fragments, locator, schemas)
-
-
-def _schema_of(log: VersionLog, version: int) -> Schema | None:
-    """The schema of an older version; None when it is not there any more."""
-    try:
-        return log.read_version(version).schema
-    except VersionNotFoundError:
-        return None
 
 
 def manifest_of(outcome: CommitOutcome, root: str) -> Manifest:

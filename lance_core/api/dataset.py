@@ -27,6 +27,7 @@ from lance_core.api.detached_commit import commit_outside_lineage
 from lance_core.api.early_fragments import with_row_counts
 from lance_core.api.fragment import LanceFragment
 from lance_core.api.location import locked, open_log, uri_text
+from lance_core.api.merge_schemas import with_known_field_ids
 from lance_core.api.operation_conversion import transaction_to_core
 from lance_core.api.output_schema import OutputSchema
 from lance_core.api.references import open_version, read_manifest
@@ -183,7 +184,9 @@ class LanceDataset(
 
     @property
     def max_field_id(self) -> int:
-        """The highest field id in the schema or in a data file."""
+        """The highest field id in the schema or in a data file; where the table counts them, the highest ever given."""
+        if self._manifest.message.HasField("max_allocated_field_id"):
+            return self._manifest.message.max_allocated_field_id
         stored = {
             field_id
             for fragment in self._manifest.message.fragments
@@ -368,6 +371,7 @@ class LanceDataset(
             stable_row_ids=bool(enable_stable_row_ids),
             storage_options=storage_options,
         )
+        transaction = with_known_field_ids(transaction, log, known)
         make = commit_outside_lineage if detached else commit
         manifest = make(log, transaction_to_core(transaction), options, known=known)
         return LanceDataset.from_manifest(uri, log, manifest, storage_options)

@@ -12,6 +12,7 @@ import uuid as uuid_module
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from lance_core.api.commit import DEFAULT_COMMIT_TIMEOUT
+from lance_core.api.operation_values import checked_properties
 from lance_core.api.operations import LanceOperation, Transaction
 from lance_core.errors import InvalidInputError, InvalidTypeError, NotSupportedError
 from lance_core.transactions.settings import DEFAULT_MAX_RETRIES
@@ -65,7 +66,7 @@ def merge_appends(transactions: Sequence[Transaction]) -> Transaction:
             name = type(transaction.operation).__name__
             raise NotSupportedError(f"only appends can be committed as a batch, found {name}", operation=name)
         fragments.extend(transaction.operation.fragments)
-        properties.update(transaction.transaction_properties or {})
+        properties.update(checked_properties(transaction.transaction_properties))
     return Transaction(
         min(transaction.read_version for transaction in transactions),
         LanceOperation.Append(fragments),

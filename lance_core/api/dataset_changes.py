@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from lance_core.api.delete import DEFAULT_CONFLICT_RETRIES, DEFAULT_RETRY_TIMEOUT, RetryPolicy, delete_rows
+from lance_core.api.operation_values import checked_properties
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -75,7 +76,7 @@ class DatasetChanges(ABC):
             predicate,
             RetryPolicy(conflict_retries, retry_timeout),
             storage_options=self.storage_options,
-            properties=transaction_properties,
+            properties=checked_properties(transaction_properties),
         )
         self.show(deleted.manifest)
         return {"num_deleted_rows": deleted.plan.rows_deleted}

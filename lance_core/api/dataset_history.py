@@ -5,8 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
+from lance_core.api.arguments import whole_number
 from lance_core.api.operation_conversion import transaction_from_core
 from lance_core.api.version_info import Version, version_info
+from lance_core.errors import InvalidInputError
+from lance_core.table.paths import is_detached_version
 from lance_core.transactions.history import read_transaction
 
 if TYPE_CHECKING:
@@ -44,11 +47,25 @@ class DatasetHistory(ABC):
 
     def read_transaction(self, version: int) -> Transaction | None:
         """The transaction that made a version; None when it is not recorded any more."""
-        transaction = read_transaction(self.log, self.log.read_version(version))
+        transaction = read_transaction(self.log, self.log.read_version(whole_number("version", version)))
         return None if transaction is None else transaction_from_core(transaction)
 
     def get_transactions(self, recent_transactions: int = 10) -> list[Transaction | None]:
-        """The transactions of this version and those before it, newest first."""
-        stop = max(self.manifest.version - recent_transactions, 0)
+        """The transactions of this version and those before it, newest first.
+
+        Args:
+            recent_transactions: how many at most; this version's is always among them. A detached version is of no
+                lineage: it has its own only.
+
+        Raises:
+            InvalidTypeError: it is no whole number.
+            InvalidInputError: it is negative.
+        """
+        wanted = whole_number("recent_transactions", recent_transactions)
+        if wanted < 0:
+            raise InvalidInputError(f"recent_transactions is {wanted}, expected 0 or more")
+        if is_detached_version(self.manifest.version):
+            return [self.read_transaction(self.manifest.version)]
+        stop = max(self.manifest.version - max(wanted, 1), 0)
         names = [name for name in self.log.newer_than(stop) if name.version <= self.manifest.version]
         return [self.read_transaction(name.version) for name in reversed(names)]

@@ -12,6 +12,7 @@ from lance_core.api.commit import CommitOptions, commit
 from lance_core.api.dataset_base_path import base_path_from_proto
 from lance_core.api.dataset_uris import line_uri, recorded_root
 from lance_core.api.location import open_log, uri_text
+from lance_core.api.operation_values import checked_properties
 from lance_core.api.references import main_line, open_version
 from lance_core.table.migration import migrate_to_v2_names
 from lance_core.table.ref_creation import known_to_exist
@@ -174,9 +175,8 @@ class DatasetPlaces(ABC):
             RetryableCommitConflictError: another writer added one of the same id, name or path.
         """
         operation = UpdateBases(new_bases=as_messages(new_bases))
-        transaction = Transaction(
-            read_version=self.manifest.version, operation=operation, properties=dict(transaction_properties or {})
-        )
+        properties = checked_properties(transaction_properties)
+        transaction = Transaction(read_version=self.manifest.version, operation=operation, properties=properties)
         options = CommitOptions(storage_options=self.storage_options)
         self.show(commit(self.log, transaction, options, known=self.manifest))
         return self

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from lance_core.api.commit import CommitOptions, commit
 from lance_core.api.operation_conversion import map_update
+from lance_core.api.operation_values import checked_text
 from lance_core.errors import DatasetNotFoundError, InvalidTypeError, SchemaMismatchError
 from lance_core.transactions.operations.restore import Restore
 from lance_core.transactions.operations.update_config import UpdateConfig
@@ -92,7 +94,10 @@ class DatasetSettings(ABC):
 
     def delete_config_keys(self, keys: list[str]) -> None:
         """Remove keys from the table config; those that are not there are passed over. Raises as the above."""
-        self.update_config(dict.fromkeys(keys))
+        given: object = keys
+        if isinstance(given, str) or not isinstance(given, Sequence):
+            raise InvalidTypeError(f"keys must be a list of texts, found {given!r:.80}", argument="keys")
+        self.update_config({checked_text("a key", key): None for key in keys})
 
     def update_metadata(self, values: dict[str, str | None], *, replace: bool = False) -> dict[str, str]:
         """Change the table metadata; arguments, result and errors as for :meth:`update_config`."""
@@ -119,7 +124,7 @@ class DatasetSettings(ABC):
 
         Raises:
             SchemaMismatchError: there is no such field.
-            NotSupportedError: a key that is decided when a field is created.
+            InvalidSchemaError: a key that is declared already, or by no valid value, or on a column that cannot be one.
             RetryableCommitConflictError: another writer changed the schema since the version shown.
             IncompatibleTransactionError: another writer changed metadata of one of the fields, or replaced the content.
         """

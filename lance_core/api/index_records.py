@@ -259,4 +259,10 @@ def _uuid(message: pb_table.IndexMetadata) -> str:
 
 
 def _created_at(message: pb_table.IndexMetadata) -> datetime | None:
-    return datetime.fromtimestamp(message.created_at / _MILLISECONDS, UTC) if message.HasField("created_at") else None
+    if not message.HasField("created_at"):
+        return None
+    try:
+        return datetime.fromtimestamp(message.created_at / _MILLISECONDS, UTC)
+    except (ValueError, OverflowError, OSError):
+        # No calendar has such a time.
+        return None

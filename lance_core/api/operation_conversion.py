@@ -6,6 +6,7 @@ Source: names and fields of pylance 14.0.2.
 from __future__ import annotations
 
 import uuid as uuid_module
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,6 +15,7 @@ from lance_core.api.column_operation_conversion import COLUMNS_FROM_CORE, COLUMN
 from lance_core.api.dataset_base_path import base_path_from_proto
 from lance_core.api.operation_values import (
     checked_number,
+    checked_properties,
     checked_text,
     fragment_metadata,
     fragment_records,
@@ -21,7 +23,7 @@ from lance_core.api.operation_values import (
 )
 from lance_core.api.operations import LanceOperation, Transaction
 from lance_core.api.table_operation_conversion import TABLES_FROM_CORE, TABLES_TO_CORE
-from lance_core.errors import CorruptDataError, InvalidInputError, InvalidTypeError, NotSupportedError
+from lance_core.errors import CorruptDataError, InvalidInputError, InvalidTypeError, LanceError, NotSupportedError
 from lance_core.proto import pb_table, pb_transaction
 from lance_core.transactions.operations.append import Append
 from lance_core.transactions.operations.delete import Delete
@@ -33,7 +35,7 @@ from lance_core.transactions.operations.update_config import MapUpdate, UpdateCo
 from lance_core.transactions.transaction import Transaction as CoreTransaction
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from lance_core.transactions.registry import ExecutableOperation, Operation
 
@@ -47,6 +49,7 @@ def transaction_to_core(transaction: Transaction) -> CoreTransaction:
 
     Raises:
         InvalidInputError: a value is malformed.
+        InvalidTypeError: a value is of a wrong type.
         NotSupportedError: the operation cannot be committed.
     """
     read_version = checked_number("read_version", transaction.read_version, 0, 2**64)
@@ -55,12 +58,14 @@ def transaction_to_core(transaction: Transaction) -> CoreTransaction:
     if convert is None:
         name = operation.name if isinstance(operation, LanceOperation.Other) else type(operation).__name__
         raise NotSupportedError(f"committing the operation {name!r} is not supported", operation=name)
-    return CoreTransaction(
-        read_version=read_version,
-        operation=convert(operation),
-        uuid=transaction.uuid,
-        properties=dict(transaction.transaction_properties or {}),
-    )
+    properties = checked_properties(transaction.transaction_properties)
+    try:
+        record = convert(operation)
+    except (TypeError, AttributeError) as error:
+        if isinstance(error, LanceError):
+            raise
+        raise InvalidTypeError(f"an attribute of {type(operation).__qualname__} is of a wrong type: {error}") from error
+    return CoreTransaction(read_version=read_version, operation=record, uuid=transaction.uuid, properties=properties)
 
 
 def transaction_from_core(transaction: CoreTransaction) -> Transaction:
@@ -87,16 +92,14 @@ def map_update(what: str, values: Mapping[Any, Any], *, replace: bool) -> MapUpd
         InvalidTypeError: a key is no text, or a value neither text nor None.
         InvalidInputError: a text has half a surrogate pair.
     """
-    try:
-        entries = dict(values)
-    except (TypeError, ValueError) as error:
-        raise InvalidTypeError(f"{what} must map text to text or None, found {values!r:.80}") from error
+    if not isinstance(values, Mapping):
+        raise InvalidTypeError(f"{what} must map text to text or None, found {values!r:.80}", argument=what)
     return MapUpdate(
         entries={
             checked_text(f"a key of {what}", key): None
             if value is None
             else checked_text(f"{what}[{key!r:.40}]", value)
-            for key, value in entries.items()
+            for key, value in values.items()
         },
         replace=bool(replace),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ from lance_core.api.fragment_conversion import fragment_from_record, fragment_to
 from lance_core.errors import InvalidInputError, InvalidTypeError
 from lance_core.schema.convert import check_names, schema_from_arrow
 from lance_core.schema.field import Schema
+from lance_core.transactions.transaction import COMMIT_MESSAGE_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,7 +20,14 @@ if TYPE_CHECKING:
     from lance_core.api.fragment_metadata import FragmentMetadata
     from lance_core.table.fragment import Fragment
 
-__all__ = ["checked_number", "checked_text", "fragment_metadata", "fragment_records", "schema_with_ids"]
+__all__ = [
+    "checked_number",
+    "checked_properties",
+    "checked_text",
+    "fragment_metadata",
+    "fragment_records",
+    "schema_with_ids",
+]
 
 
 def checked_number(name: str, value: object, start: int, stop: int) -> int:
@@ -48,6 +57,29 @@ def checked_text(name: str, value: object) -> str:
     except UnicodeEncodeError as error:
         raise InvalidInputError(f"{name} cannot be encoded: {error}", argument=name) from error
     return value
+
+
+def checked_properties(properties: object, commit_message: object = None) -> dict[str, str]:
+    """The properties of a transaction, its commit message among them.
+
+    Raises:
+        InvalidTypeError: they map something else than text to text, or the message is no text.
+        InvalidInputError: a text has half a surrogate pair.
+    """
+    if properties is None:
+        properties = {}
+    if not isinstance(properties, Mapping):
+        raise InvalidTypeError(
+            f"transaction_properties must map text to text, found {properties!r:.80}", argument="transaction_properties"
+        )
+    name = "transaction_properties"
+    checked = {
+        checked_text(f"a key of {name}", key): checked_text(f"{name}[{key!r:.40}]", value)
+        for key, value in properties.items()
+    }
+    if commit_message is not None:
+        checked[COMMIT_MESSAGE_KEY] = checked_text("commit_message", commit_message)
+    return checked
 
 
 def fragment_records(fragments: Iterable[FragmentMetadata]) -> tuple[Fragment, ...]:

@@ -24,6 +24,7 @@ from lance_core.errors import (
     VersionNotFoundError,
 )
 from lance_core.table.branches import branch_root, check_branch_name, main_root
+from lance_core.table.paths import ManifestName
 from lance_core.table.refs import MAIN_BRANCH, TagRecord, check_tag_name, tag_path
 
 if TYPE_CHECKING:
@@ -130,10 +131,13 @@ def to_moment(asof: datetime | str) -> datetime:
 def _find_manifest(log: VersionLog, version: int | None, *, is_other_line: bool) -> Manifest:
     if version is not None:
         try:
-            return log.read_version(version)
+            manifest = log.read_version(version)
         except VersionNotFoundError:
             if log.latest() is not None:
                 raise
+        else:
+            log.adopt(ManifestName(version, manifest.naming))
+            return manifest
     else:
         latest = log.latest()
         if latest is not None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, TypedDict
 
-from lance_core.errors import CorruptDataError
 from lance_core.table.fragment_totals import FragmentTotals
 
 if TYPE_CHECKING:
@@ -34,18 +33,12 @@ class Version(TypedDict):
 
 
 def version_info(manifest: Manifest) -> Version:
-    """Describe a version from its manifest alone.
-
-    Raises:
-        CorruptDataError: the commit time is none that a calendar has.
-    """
+    """Describe a version from its manifest alone; a commit time that no calendar has is shown as 1970."""
     seconds, nanoseconds = divmod(manifest.timestamp_ns, _NANOSECONDS)
     try:
         timestamp = datetime.fromtimestamp(seconds) + timedelta(microseconds=nanoseconds // 1000)
-    except (ValueError, OverflowError, OSError) as error:
-        raise CorruptDataError(
-            f"version {manifest.version}: the commit time, {seconds} seconds since 1970, is in no calendar: {error}"
-        ) from error
+    except (ValueError, OverflowError, OSError):
+        timestamp = datetime.fromtimestamp(0)
     totals = FragmentTotals.of(manifest.message)
     counts = {
         "total_data_file_rows": totals.physical_rows,

@@ -14,11 +14,11 @@ from lance_core.api.fragment_conversion import fragment_from_record
 from lance_core.api.fragment_writer import DEFAULT_MAX_BYTES_PER_FILE, DEFAULT_MAX_ROWS_PER_FILE
 from lance_core.api.location import locked, open_log, uri_text
 from lance_core.api.operation_conversion import transaction_from_core
+from lance_core.api.operation_values import checked_properties
 from lance_core.api.write import WriteOptions, stage_rows, write_rows
 from lance_core.errors import InvalidInputError
 from lance_core.table.base_options import inherited_options, with_base_params
 from lance_core.table.paths import ManifestNaming
-from lance_core.transactions.transaction import COMMIT_MESSAGE_KEY
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -123,10 +123,8 @@ def write_dataset(  # noqa: D417  # the reference's signature; arguments without
         table_id=table_id,
         session=session,
     )
+    properties = checked_properties(transaction_properties, commit_message)
     text, log, manifest, storage_options = _destination(uri, storage_options, base_store_params, commit_lock)
-    properties = dict(transaction_properties or {})
-    if commit_message is not None:
-        properties[COMMIT_MESSAGE_KEY] = commit_message
     options = WriteOptions(
         mode=mode,
         max_rows_per_file=max_rows_per_file,

@@ -207,7 +207,7 @@ class FsspecStore:
             return self._connect()
         except (TypeError, ValueError) as error:
             text = redacted(str(error), self._secrets)
-            raise InvalidInputError(f"{self._place}: the storage options do not suffice: {text}") from error
+            raise InvalidInputError(f"{self._place}: the storage options do not suffice: {text}") from None
 
     @contextmanager
     def _translated(self, verb: str, path: str) -> Iterator[None]:
@@ -215,8 +215,9 @@ class FsspecStore:
             yield
         except LanceError:
             raise
-        except Exception as error:
-            raise translate_fsspec(error, verb, path, self._secrets) from error
+        except Exception as error:  # noqa: BLE001  # packages raise what they like
+            # Not chained: the error's own text may show what is secret.
+            raise translate_fsspec(error, verb, path, self._secrets) from None
 
 
 def _check_length(path: str, extent: ByteRange, found: int) -> None:

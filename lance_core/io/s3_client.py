@@ -138,9 +138,9 @@ class S3Client:
                 return await send()
             except Exception as error:  # noqa: BLE001  # whatever the client raises becomes one of ours
                 failure = translate(error, verb=verb, place=place, secrets=self._settings.secrets)
-                cause = error
             if once or not self._may_repeat(failure, attempt, started):
-                raise failure from cause
+                # Not chained: the error's own text may show a URL with a password.
+                raise failure
             await asyncio.sleep(min(_FIRST_PAUSE_SECONDS * 2**attempt, _LONGEST_PAUSE_SECONDS) * random.uniform(0.5, 1))
             attempt += 1
 

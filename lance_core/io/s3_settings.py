@@ -45,7 +45,10 @@ _TIMEOUT: Final = ("timeout", "request_timeout")
 _CONNECT_TIMEOUT: Final = ("connect_timeout",)
 _MAX_RETRIES: Final = ("client_max_retries", "object_store_client_max_retries")
 _RETRY_TIMEOUT: Final = ("client_retry_timeout", "object_store_client_retry_timeout")
+_CHECKSUM_ALGORITHM: Final = ("aws_checksum_algorithm", "checksum_algorithm")
 _ENVIRONMENT_PREFIXES: Final = ("AWS_", "OBJECT_STORE_")
+_ENVIRONMENT_NAMES: Final = ("ALLOW_HTTP",)
+"""Others are passed over: ``TOKEN`` or ``REGION`` may mean anything."""
 
 _DEFAULT_TIMEOUT: Final = 30.0
 _DEFAULT_CONNECT_TIMEOUT: Final = 5.0
@@ -53,12 +56,20 @@ _DEFAULT_RETRIES: Final = 3
 _DEFAULT_RETRY_TIMEOUT: Final = 180.0
 _TRUE: Final = frozenset({"1", "true", "on", "yes", "y"})
 _FALSE: Final = frozenset({"0", "false", "off", "no", "n", ""})
-_DURATION: Final = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-z]*)")
+_CHECKSUM: Final = "sha256"
+_COUNT_DIGITS: Final = 18
+_DURATION: Final = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-zA-Zµ]+)")
 _UNIT_SECONDS: Final = {
+    **dict.fromkeys(("ns", "nsec"), 1e-9),
+    **dict.fromkeys(("us", "usec", "µs"), 1e-6),
     **dict.fromkeys(("ms", "msec", "millis", "millisecond", "milliseconds"), 0.001),
-    **dict.fromkeys(("", "s", "sec", "secs", "second", "seconds"), 1.0),
+    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1.0),
     **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), 60.0),
-    **dict.fromkeys(("h", "hr", "hour", "hours"), 3600.0),
+    **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), 3600.0),
+    **dict.fromkeys(("d", "day", "days"), 86_400.0),
+    **dict.fromkeys(("w", "wk", "wks", "week", "weeks"), 604_800.0),
+    **dict.fromkeys(("M", "month", "months"), 2_630_016.0),
+    **dict.fromkeys(("y", "yr", "yrs", "year", "years"), 31_557_600.0),
 }
 _SSE: Final = {
     "aes256": "AES256",
@@ -127,6 +138,7 @@ class S3Settings:
                 neither https nor allowed to be http.
         """
         found = _Options(lowered_options(options), _of_environment(os.environ if environment is None else environment))
+        _check_checksum(found.text(_CHECKSUM_ALGORITHM))
         key, secret, token = found.credentials()
         kms_key = found.text(_KMS_KEY)
         payer = found.text(_PAYER)
@@ -148,13 +160,21 @@ class S3Settings:
             timeout_seconds=found.seconds(_TIMEOUT, _DEFAULT_TIMEOUT),
             connect_timeout_seconds=found.seconds(_CONNECT_TIMEOUT, _DEFAULT_CONNECT_TIMEOUT),
             max_retries=found.count(_MAX_RETRIES, _DEFAULT_RETRIES),
-            retry_timeout_seconds=found.seconds(_RETRY_TIMEOUT, _DEFAULT_RETRY_TIMEOUT),
+            retry_timeout_seconds=found.whole_seconds(_RETRY_TIMEOUT, _DEFAULT_RETRY_TIMEOUT),
         )
 
     @property
     def secrets(self) -> tuple[str, ...]:
         """Values that no message may show."""
-        values = (self.access_key_id, self.secret_access_key, self.session_token, self.proxy_url)
+        user = (self.proxy_url or "").partition("://")[2].rpartition("@")[0]
+        values = (
+            self.access_key_id,
+            self.secret_access_key,
+            self.session_token,
+            self.proxy_url,
+            user,
+            user.partition(":")[2],
+        )
         return tuple(value for value in values if value)
 
 
@@ -177,8 +197,8 @@ def lowered_options(options: Mapping[str, str] | None) -> dict[str, str]:
 
 
 def duration_seconds(text: str) -> float | None:
-    """Seconds of a text such as ``30s``, ``500ms`` or ``1m 30s``; a bare number is seconds. None for any other."""
-    rest, total = text.strip().lower(), 0.0
+    """Seconds of a text such as ``30s``, ``500ms`` or ``1m 30s``; None for any other, such as a bare number."""
+    rest, total = text.strip(), 0.0
     if not rest:
         return None
     while rest:
@@ -194,7 +214,7 @@ def _of_environment(environment: Mapping[str, str]) -> dict[str, str]:
     return {
         name.lower(): value
         for name, value in environment.items()
-        if name.startswith(_ENVIRONMENT_PREFIXES) and value != ""
+        if (name.startswith(_ENVIRONMENT_PREFIXES) or name in _ENVIRONMENT_NAMES) and value != ""
     }
 
 
@@ -226,29 +246,41 @@ class _Options:
         value = "" if text is None else text.strip().lower()
         if value in _TRUE or value in _FALSE:
             return value in _TRUE
-        raise InvalidInputError(f"storage option {names[-1]!r} is {text!r}, expected true or false")
+        # Values are not shown: a secret may have been given by the wrong name.
+        raise InvalidInputError(f"storage option {names[-1]!r} is neither true nor false")
 
     def seconds(self, names: tuple[str, ...], default: float) -> float:
         text = self.text(names)
         seconds = default if text is None else duration_seconds(text)
         if seconds is None or seconds <= 0:
-            raise InvalidInputError(f"storage option {names[0]!r} is {text!r}, expected a duration such as 30s")
+            raise InvalidInputError(f"storage option {names[0]!r} is not a duration such as 30s")
         return seconds
 
+    def whole_seconds(self, names: tuple[str, ...], default: float) -> float:
+        """Seconds without a unit, or a duration; the default for what is neither."""
+        text = self.text(names) or ""
+        return float(text) if _is_count(text) else duration_seconds(text) or default
+
     def count(self, names: tuple[str, ...], default: int) -> int:
-        text = self.text(names)
-        if text is None:
-            return default
-        if not text.strip().isdecimal():
-            raise InvalidInputError(f"storage option {names[0]!r} is {text!r}, expected a whole number")
-        return int(text)
+        """A whole number; the default for what is none."""
+        text = self.text(names) or ""
+        return int(text) if _is_count(text) else default
+
+
+def _is_count(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= _COUNT_DIGITS
+
+
+def _check_checksum(text: str | None) -> None:
+    if text is not None and text.lower() != _CHECKSUM:
+        raise InvalidInputError(f"storage option {_CHECKSUM_ALGORITHM[0]!r} is not {_CHECKSUM!r}")
 
 
 def _encryption(text: str | None) -> str | None:
     if text is None:
         return None
     if text.lower() not in _SSE:
-        raise InvalidInputError(f"storage option {_ENCRYPTION[0]!r} is {text!r}, expected one of {sorted(_SSE)}")
+        raise InvalidInputError(f"storage option {_ENCRYPTION[0]!r} is none of {sorted(_SSE)}")
     return _SSE[text.lower()]
 
 

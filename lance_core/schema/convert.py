@@ -22,10 +22,16 @@ from lance_core.schema.field import (
     UNASSIGNED_ID,
     Field,
     Schema,
-    is_true,
 )
 from lance_core.schema.item_types import bfloat16_list_name, check_items
 from lance_core.schema.json_columns import LANCE_JSON, is_json_text, json_field
+from lance_core.schema.keys import (
+    CLUSTERING_POSITION,
+    PRIMARY_POSITION,
+    check_primary_keys,
+    is_primary_key,
+    position,
+)
 from lance_core.schema.logical_types import arrow_field, logical_type_of, plain_type
 
 if TYPE_CHECKING:
@@ -52,9 +58,6 @@ _TOP_LEVEL: Final = -1
 MAX_DEPTH: Final = 64
 """Fields in fields that a schema may have."""
 
-_PRIMARY_KEY: Final = "lance-schema:unenforced-primary-key"
-_CLUSTERING_KEY: Final = "lance-schema:unenforced-clustering-key"
-
 _VAR_BINARY: Final = frozenset({"string", "large_string", "binary", "large_binary", "json"})
 _NO_ENCODING: Final = frozenset({"struct", "null"})
 
@@ -63,14 +66,12 @@ def schema_from_arrow(arrow: pa.Schema, *, first_field_id: int = 0) -> Schema:
     """The Lance schema of an Arrow schema, ids given depth first from ``first_field_id``.
 
     Raises:
-        InvalidSchemaError: a name that :func:`check_names` refuses.
-        InvalidInputError: a primary key that is nullable.
+        InvalidSchemaError: a name that :func:`check_names` refuses, or a column that cannot be a primary key.
         NotSupportedError: a type that the format cannot hold.
     """
     check_names(arrow.names)
     tops = tuple(_from_arrow_field(column, column.name) for column in arrow)
-    for top in tops:
-        _check_primary_key(top, top.nullable)
+    check_primary_keys(tops)
     return Schema(fields=tops, metadata=_text_keys(arrow.metadata)).with_ids(first_field_id)
 
 
@@ -173,7 +174,6 @@ def _from_arrow_field(column: pa.Field, where: str) -> Field:
     dtype = plain_type(column.type)
     check_items(dtype, where)
     is_json = extension_name == LANCE_JSON.encode() and pa.types.is_large_binary(dtype)
-    key_position = _position(metadata, f"{_PRIMARY_KEY}:position", where)
     return Field(
         name=column.name,
         logical_type="json" if is_json else bfloat16_list_name(dtype) or logical_type_of(dtype, where),
@@ -181,19 +181,10 @@ def _from_arrow_field(column: pa.Field, where: str) -> Field:
         children=tuple(_from_arrow_field(child, f"{where}.{child.name}") for child in _arrow_children(dtype)),
         metadata=metadata,
         extension_name=_text(extension_name, where),
-        unenforced_primary_key=is_true(metadata.get(_PRIMARY_KEY)) or key_position > 0,
-        unenforced_primary_key_position=key_position,
-        unenforced_clustering_key_position=_position(metadata, f"{_CLUSTERING_KEY}:position", where),
+        unenforced_primary_key=is_primary_key(metadata),
+        unenforced_primary_key_position=position(metadata, PRIMARY_POSITION) or 0,
+        unenforced_clustering_key_position=position(metadata, CLUSTERING_POSITION) or 0,
     )
-
-
-def _check_primary_key(node: Field, nullable: bool) -> None:
-    if node.unenforced_primary_key and node.children:
-        raise InvalidInputError(f"primary key field {node.name!r} must be a leaf, it is a {node.logical_type}")
-    if node.unenforced_primary_key and nullable:
-        raise InvalidInputError(f"primary key field {node.name!r} and its ancestors must not be nullable")
-    for child in node.children:
-        _check_primary_key(child, nullable or child.nullable)
 
 
 def _arrow_children(dtype: pa.DataType) -> Sequence[pa.Field]:
@@ -206,13 +197,6 @@ def _arrow_children(dtype: pa.DataType) -> Sequence[pa.Field]:
     if pa.types.is_fixed_size_list(dtype) and pa.types.is_struct(plain_type(dtype.value_type)):
         return [dtype.value_field]
     return ()
-
-
-def _position(metadata: Mapping[str, bytes], key: str, where: str) -> int:
-    text = metadata.get(key, b"0")
-    if not (text.isdigit() and len(text) <= 9):
-        raise InvalidInputError(f"column {where!r}: metadata {key!r} is {text!r}, expected a position", column=where)
-    return int(text)
 
 
 def _append_messages(messages: list[pb_file.Field], node: Field, parent_id: int) -> None:

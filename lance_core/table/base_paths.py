@@ -12,6 +12,7 @@ Source: ``lance.table.BasePath``; behaviour of pylance 14.0.2.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
@@ -161,7 +162,9 @@ class FileLocator:
         return Location(store, store.join(root, path))
 
     def _store_of(self, base: BasePath) -> tuple[ObjectStore, str]:
-        return resolve(base.path, options_of_base(self._storage_options, base.id, base.path))
+        # Only what a user gives means a home directory: a manifest may name a directory "~".
+        path = os.path.join(os.curdir, base.path) if base.path.startswith("~") else base.path
+        return resolve(path, options_of_base(self._storage_options, base.id, base.path))
 
     def _base(self, base_id: int, what: str) -> BasePath:
         base = self._bases.get(base_id)

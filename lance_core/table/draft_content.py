@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from lance_core.errors import SchemaMismatchError
 from lance_core.proto import pb_table
+from lance_core.schema.keys import CLUSTERING_POSITION, PRIMARY_POSITION, is_primary_key, position
 from lance_core.table.manifest import FILE_FORMAT
 from lance_core.versions import LanceFileVersion
 
@@ -135,6 +136,14 @@ class DraftContent:
         field = self._field(field_id)
         field.metadata.clear()
         field.metadata.update(values)
+
+    def derive_keys(self, field_id: int) -> None:
+        """Set whether a field is part of a key to what its metadata says; raises as :meth:`field_metadata`."""
+        field = self._field(field_id)
+        metadata = dict(field.metadata)
+        field.unenforced_primary_key = is_primary_key(metadata)
+        field.unenforced_primary_key_position = position(metadata, PRIMARY_POSITION) or 0
+        field.unenforced_clustering_key_position = position(metadata, CLUSTERING_POSITION) or 0
 
     def add_base_paths(self, base_paths: Iterable[pb_table.BasePath]) -> None:
         """Add base paths as they are."""

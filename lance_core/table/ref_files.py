@@ -30,6 +30,8 @@ _MAX_U64: Final = 2**64 - 1
 _NANOSECONDS: Final = 1_000_000_000
 _NANOSECOND_DIGITS: Final = 9
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST_SECOND: Final = (datetime(1, 1, 1, tzinfo=UTC) - _EPOCH) // timedelta(seconds=1)
+_LAST_SECOND: Final = (datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC) - _EPOCH) // timedelta(seconds=1)
 
 
 def ref_json(document: Mapping[str, object], what: str) -> bytes:
@@ -109,8 +111,12 @@ class RefDocument:
             whole = datetime.fromisoformat(f"{match[1]}T{match[2]}{match[4].upper()}")
         except ValueError as error:
             raise self._unexpected(key, "an RFC 3339 time", value) from error
+        seconds = (whole - _EPOCH) // timedelta(seconds=1)
+        if not _FIRST_SECOND <= seconds <= _LAST_SECOND:
+            # Its time zone leads out of the years 1 to 9999.
+            raise self._unexpected(key, "an RFC 3339 time", value)
         fraction = (match[3] or ".")[1 : 1 + _NANOSECOND_DIGITS].ljust(_NANOSECOND_DIGITS, "0")
-        return (whole - _EPOCH) // timedelta(seconds=1) * _NANOSECONDS + int(fraction)
+        return seconds * _NANOSECONDS + int(fraction)
 
     def _unexpected(self, key: str, expected: str, found: object) -> CorruptDataError:
         return CorruptDataError(
@@ -123,7 +129,7 @@ def moment_text(nanoseconds: int | None) -> str | None:
     if nanoseconds is None:
         return None
     seconds, fraction = divmod(nanoseconds, _NANOSECONDS)
-    text = (_EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
+    text = (_EPOCH + timedelta(seconds=seconds)).replace(tzinfo=None).isoformat()
     digits = f"{fraction:09d}"
     while digits.endswith("000"):
         digits = digits[:-3]

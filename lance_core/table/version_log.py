@@ -85,9 +85,15 @@ class VersionLog:
         Raises:
             CorruptDataError: manifests of both namings occur.
         """
-        newest = self._protocol.latest(self)
-        if newest is not None:
-            return newest
+        return self._protocol.latest(self) or self._newest_listed()
+
+    def adopt(self, name: ManifestName) -> None:
+        """Let an external manifest store know of a version that was opened by its number and exists."""
+        if not is_detached_version(name.version):
+            self._protocol.adopt(self, name, self._newest_listed)
+
+    def _newest_listed(self) -> ManifestName | None:
+        newest: ManifestName | None = None
         if not self._store.capabilities.lexical_listing:
             for name in newest_manifest_names(self._file_names()):
                 self._check_naming(newest, name)

@@ -59,6 +59,7 @@ def commit_detached(
         )
     current = _numbered(read, version - 1)
     draft = draft_of(transaction, current, log, settings)
+    _check_schema(current.message, draft.message)
     settings.check(current)
     settings.amend(draft)
     serialized = transaction.serialize()
@@ -85,6 +86,14 @@ def commit_detached(
     except LanceError as error:
         return Unknown(version, cause or error)
     return Unknown(version, cause or StorageError(f"{path} exists and is not this commit's", path=path))
+
+
+def _check_schema(before: pb_table.Manifest, after: pb_table.Manifest) -> None:
+    """Where field ids are never given twice, the lineage counts them; it would not know of those given here."""
+    if before.HasField("max_allocated_field_id") and list(before.fields) != list(after.fields):
+        raise NotSupportedError(
+            "the table never uses a field id again; a detached version of it cannot have another schema"
+        )
 
 
 def _numbered(manifest: Manifest, version: int) -> Manifest:

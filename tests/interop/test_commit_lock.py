@@ -35,17 +35,43 @@ def _refused(server: S3Server) -> None:
     uri, options = server.uri(), server.options()
     with pytest.raises(lance_core.UnsafeStoreError, match="commit_lock"):
         lance_core.write_dataset(ROWS, uri, storage_options=options)
-    assert [key for key in server.keys(uri) if key.startswith("_versions/")] == []
+    assert server.keys(uri) == []
     lance_core.write_dataset(ROWS, uri, storage_options=options, commit_lock=lock)
     with pytest.raises(lance_core.UnsafeStoreError):
         lance_core.dataset(uri, storage_options=options).delete("a = 1")
+    before = server.keys(uri)
+    unlocked = lance_core.dataset(uri, storage_options=options)
+    for refused in (
+        lambda: unlocked.create_branch("b"),
+        lambda: unlocked.tags.create("t"),
+        lambda: unlocked.shallow_clone(server.uri("clone"), None),
+        lambda: unlocked.deep_clone(server.uri("clone"), None),
+    ):
+        with pytest.raises(lance_core.UnsafeStoreError):
+            refused()
+    assert (server.keys(uri), server.keys(server.uri("clone"))) == (before, [])
     locked = lance_core.dataset(uri, storage_options=options, commit_lock=lock)
     locked.delete("a = 1")
+    _tags_and_branches_work(locked, uri, options)
     assert lance_core.dataset(uri, storage_options=options).to_table()["a"].to_pylist() == [2, 3]
 
 
 def test_such_a_store_needs_a_lock(careless: S3Server) -> None:
     _refused(careless)
+
+
+def _tags_and_branches_work(dataset: lance_core.LanceDataset, uri: str, options: dict[str, str]) -> None:
+    dataset.tags.create("t", 1)
+    with pytest.raises(lance_core.RefAlreadyExistsError):
+        dataset.tags.create("t", 1)
+    branch = dataset.create_branch("b/c", 1)
+    with pytest.raises(lance_core.RefAlreadyExistsError):
+        dataset.create_branch("b/c", 1)
+    assert branch.count_rows() == lance_core.dataset(uri, "t", storage_options=options).count_rows() == 3
+    plain = "s3://" + uri.partition("://")[2]
+    theirs = lance.dataset(plain, storage_options=options)
+    assert theirs.checkout_version(("b/c", None)).to_table().num_rows == 3
+    dataset.branches.delete("b/c")
 
 
 def _works_with_an_external_store(server: S3Server, directory: Path) -> None:
@@ -54,7 +80,9 @@ def _works_with_an_external_store(server: S3Server, directory: Path) -> None:
     lance_core.write_dataset(ROWS, uri, storage_options=options)
     assert lance_core.write_dataset(ROWS, uri, mode="append", storage_options=options).version == 2
     assert lance_core.dataset(uri, storage_options=options).delete("a = 1") is not None
-    assert lance_core.dataset(uri, storage_options=options).count_rows() == 4
+    dataset = lance_core.dataset(uri, storage_options=options)
+    assert dataset.count_rows() == 4
+    _tags_and_branches_work(dataset, uri, options)
 
 
 def test_or_an_external_manifest_store(careless: S3Server, tmp_path: Path) -> None:

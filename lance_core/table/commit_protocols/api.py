@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import pyarrow as pa
 
     from lance_core.io.object_store import ObjectStore, PutOutcome
@@ -44,6 +46,16 @@ class CommitProtocol(Protocol):
 
     def has_abandoned(self, places: VersionPlaces, name: ManifestName, path: str) -> bool:
         """Whether nobody will publish what was staged for a version, by its path below the root; False in doubt."""
+        ...
+
+    def adopt(self, places: VersionPlaces, name: ManifestName, newest: Callable[[], ManifestName | None]) -> None:
+        """Take note of a version that was made in another way.
+
+        Args:
+            places: of the table.
+            name: of the version, which exists.
+            newest: the newest version that is listed.
+        """
         ...
 
     def require(self, places: VersionPlaces) -> None:

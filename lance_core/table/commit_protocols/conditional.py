@@ -9,6 +9,8 @@ from lance_core.io.condition_probe import ProbedStore
 from lance_core.table.paths import ManifestName, ManifestNaming
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import pyarrow as pa
 
     from lance_core.io.object_store import PutOutcome
@@ -31,6 +33,9 @@ class ConditionalCreate:
     def has_abandoned(self, places: VersionPlaces, name: ManifestName, path: str) -> bool:
         """A manifest store that is not known here may have a row of it."""
         return False
+
+    def adopt(self, places: VersionPlaces, name: ManifestName, newest: Callable[[], ManifestName | None]) -> None:
+        """A version that is listed is known."""
 
     def require(self, places: VersionPlaces) -> None:
         """Try the condition, once for each bucket and process."""

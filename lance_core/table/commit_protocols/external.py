@@ -15,7 +15,8 @@ commit, so that it can be read and compared. S3 to S5 may be done by anybody, an
 bytes. The staged object is removed only when the row no longer refers to it. Where S2 did not answer, nothing is
 removed: reading the version back finds the row, finishes it, and tells whose it is.
 
-A table without a row is listed like any other: it was made without the store.
+A table without a row is listed like any other: it was made without the store. Opening a version of it by its number
+inserts its row.
 
 Source: commit protocol of pylance 14.0.2 with an external manifest store; it copies the staged object in S3, we put
 the same bytes.
@@ -35,6 +36,8 @@ from lance_core.table.manifest_stores.api import ManifestRow
 from lance_core.table.paths import VERSIONS_DIRECTORY, ManifestName, parse_manifest_name
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import pyarrow as pa
 
     from lance_core.table.commit_protocols.api import VersionPlaces
@@ -74,6 +77,21 @@ class ExternalCommit:
         """Whether the row of the version names something else, or there is none."""
         row = self._manifests.find(places.root, name.version)
         return row is None or row.path != path
+
+    def adopt(self, places: VersionPlaces, name: ManifestName, newest: Callable[[], ManifestName | None]) -> None:
+        """Insert the row of a version that was made without the store, as the reference does when it opens one.
+
+        The newest version gets its row first: the highest row is taken for the latest version, and the reference, which
+        inserts the one only, lets a table look older than it is. That it cannot be inserted is nobody's loss.
+        """
+        with suppress(LanceError):
+            if self._manifests.find(places.root, name.version) is not None:
+                return
+            highest = self._manifests.latest(places.root)
+            listed = newest() if highest is None or highest.version < name.version else None
+            for each in (listed, name) if listed is not None and listed != name else (name,):
+                num_bytes = places.store.head(places.path(each)).num_bytes
+                self._manifests.reserve(places.root, ManifestRow(each.version, _relative(places, each), num_bytes))
 
     def require(self, places: VersionPlaces) -> None:
         """The manifest store decides; nothing is asked of the objects' store."""

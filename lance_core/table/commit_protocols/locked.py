@@ -57,6 +57,9 @@ class LockedCreate:
         """A manifest store that is not known here may have a row of it."""
         return False
 
+    def adopt(self, places: VersionPlaces, name: ManifestName, newest: Callable[[], ManifestName | None]) -> None:
+        """A version that is listed is known."""
+
     def require(self, places: VersionPlaces) -> None:
         """The lock decides; nothing is asked of the objects' store."""
 

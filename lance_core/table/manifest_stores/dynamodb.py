@@ -140,9 +140,10 @@ class DynamoDbManifests:
     def _send(self, operation: str, **parameters: Any) -> dict[str, Any]:
         try:
             answer: dict[str, Any] = getattr(self._client(), operation)(TableName=self._table, **parameters)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  # the client raises what it likes
             verb, place = operation.replace("_", " "), f"DynamoDB table {self._table}"
-            raise translate(error, verb=verb, place=place, secrets=self._settings.secrets) from error
+            # Not chained: the error's own text may show a URL with a password.
+            raise translate(error, verb=verb, place=place, secrets=self._settings.secrets) from None
         return answer
 
     def _check(self) -> None:

@@ -22,7 +22,14 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 from lance_core.buffers.fork_lock import fork_lock
-from lance_core.errors import AccessDeniedError, InvalidInputError, LanceError, NotSupportedError, StorageError
+from lance_core.errors import (
+    AccessDeniedError,
+    CorruptDataError,
+    InvalidInputError,
+    LanceError,
+    NotSupportedError,
+    StorageError,
+)
 from lance_core.table.manifest_stores.api import ManifestRow
 
 if TYPE_CHECKING:
@@ -122,7 +129,10 @@ class SqlManifests:
 
     def _one(self, query: Any) -> ManifestRow | None:
         found = self._run("read", lambda connection: connection.execute(query).first())
-        return None if found is None else ManifestRow(int(found[0]), str(found[1]), int(found[2] or 0))
+        try:
+            return None if found is None else ManifestRow(int(found[0]), str(found[1]), int(found[2] or 0))
+        except ValueError as error:
+            raise CorruptDataError(f"a row of {self._place} has no number where one belongs: {error}") from error
 
     def _define(self) -> Any:
         sql = self._sql

@@ -1,9 +1,11 @@
 """DataReplacement: exchange data files of fragments for others that hold the same fields of the same rows.
 
-A new file takes the place of the one with exactly its list of fields and its format version. Where no file of a
-fragment holds any of the fields, so that they read as null, it is added. The fragments leave the indices on these
-fields, and older overlays on them are dead. Schema, deletions and row ids stay; where ids are stable, all rows of the
-fragment count as updated.
+A new file takes the place of the one with exactly its list of fields and its format version. Otherwise it is added:
+where the fragment stores all of its fields, they are dead in the files that held them, and a file without a live field
+goes; where it stores none of them, they read as null before. A file may hold dropped columns, if the fragment does.
+
+The fragments leave the indices on these fields, and older overlays on them are dead. Schema, deletions and row ids
+stay; where ids are stable, all rows of the fragment count as updated.
 
 Source: ``lance.table.Transaction.DataReplacement``; behaviour of pylance 14.0.2.
 """
@@ -19,7 +21,7 @@ from lance_core.table.data_file import DataFile
 from lance_core.table.feature_flags import require_writable
 from lance_core.table.field_ids import with_relatives
 from lance_core.table.fragment import Fragment
-from lance_core.table.fragment_files import field_files
+from lance_core.table.fragment_files import drop_dead_files, field_files, with_dead_fields
 from lance_core.table.index_rules import without_empty_indices, without_fragments
 from lance_core.table.manifest_draft import ManifestDraft
 from lance_core.table.moved_rows import refresh_changed_rows
@@ -96,9 +98,9 @@ class DataReplacement:
 
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
-            InvalidInputError: a fragment is not in the table or named twice, a file takes no other's place, or the
-                files hold different fields.
-            SchemaMismatchError: a field is not in the table.
+            InvalidInputError: a fragment is not in the table or named twice, it stores some of the fields of its file
+                and others not, or the files hold different fields.
+            SchemaMismatchError: a field is neither in the table nor in the fragment.
         """
         require_writable(current.message)
         self._check(current)
@@ -109,7 +111,7 @@ class DataReplacement:
                 raise InvalidInputError(
                     f"fragment {each.fragment_id}, which is to get a new file, is not in version {current.version}"
                 )
-            changed[each.fragment_id] = _replaced(present[each.fragment_id], each.new_file, read_version)
+            changed[each.fragment_id] = _replaced(present[each.fragment_id], each.new_file, current, read_version)
         draft = ManifestDraft(current)
         if current.has_stable_row_ids:
             for fragment in changed.values():
@@ -126,12 +128,6 @@ class DataReplacement:
         if len({each.new_file.field_ids for each in self.replacements}) > 1:
             raise InvalidInputError("all files of a data replacement must hold the same fields")
         known = {field.id for field in current.message.fields}
-        unknown = self.field_ids() - known
-        if unknown:
-            raise SchemaMismatchError(
-                f"version {current.version} has no field {min(unknown)}, whose data is to be replaced",
-                field=min(unknown),
-            )
         for each in self.replacements:
             check_file(
                 each.new_file,
@@ -142,27 +138,43 @@ class DataReplacement:
             )
 
 
-def _replaced(fragment: pb_table.DataFragment, file: DataFile, read_version: int | None) -> pb_table.DataFragment:
+def _replaced(
+    fragment: pb_table.DataFragment, file: DataFile, current: Manifest, read_version: int | None
+) -> pb_table.DataFragment:
     message = file.to_proto()
     result = pb_table.DataFragment()
     result.CopyFrom(fragment)
+    retire_overlaid_fields(result, file.live_field_ids, read_version)
     for position, old in enumerate(Fragment(fragment).files):
         if old.field_ids == file.field_ids and old.file_version is file.file_version:
             result.files[position].path = message.path
             result.files[position].file_size_bytes = message.file_size_bytes
             result.files[position].column_indices[:] = message.column_indices
-            retire_overlaid_fields(result, file.live_field_ids, read_version)
             result.files[position].ClearField("base_id")
             if message.HasField("base_id"):
                 result.files[position].base_id = message.base_id
             return result
+    field_ids = {field.id for field in current.message.fields}
+    _check_fits(fragment, file, field_ids)
+    for old_file in result.files:
+        old_file.CopyFrom(with_dead_fields(old_file, file.live_field_ids))
+    result.files.add().CopyFrom(message)
+    drop_dead_files(result, field_ids)
+    return result
+
+
+def _check_fits(fragment: pb_table.DataFragment, file: DataFile, field_ids: set[int]) -> None:
+    """A file that takes the place of no other holds fields that are stored all elsewhere, or nowhere."""
     held = field_files(fragment).keys() & set(file.live_field_ids)
-    if held:
+    unknown = set(file.live_field_ids) - field_ids - held
+    if unknown:
+        raise SchemaMismatchError(
+            f"neither the table nor fragment {fragment.id} has field {min(unknown)}, whose data is to be replaced",
+            field=min(unknown),
+        )
+    if held and (file.file_version.is_legacy or len(held) < len(file.live_field_ids)):
         raise InvalidInputError(
             f"fragment {fragment.id} has no data file of format {file.file_version.value} with exactly the fields "
             f"{list(file.field_ids)}, but holds field {min(held)} in another",
             fragment=fragment.id,
         )
-    result.files.add().CopyFrom(message)
-    retire_overlaid_fields(result, file.live_field_ids, read_version)
-    return result

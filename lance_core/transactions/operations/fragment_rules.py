@@ -48,8 +48,13 @@ def check_new_fragments(
     if carries_row_ids is not False:
         # Rows that have ids already may bring them along in a hidden column, which may have a file of its own.
         field_ids = field_ids | HIDDEN_FIELD_IDS
+    places: set[tuple[int | None, str]] = set()
     for index, fragment in enumerate(fragments):
         where = f"new fragment {index}"
+        here = {(file.base_id, file.path) for file in fragment.files}
+        if not places.isdisjoint(here):
+            raise InvalidInputError(f"{where} has a data file of another new fragment; its rows would be there twice")
+        places |= here
         _check_is_new(fragment, where, carries_row_ids=carries_row_ids)
         seen: set[int] = set()
         for file in fragment.files:

@@ -3,14 +3,18 @@
 Replaced are the fragments, the schema with its metadata, and (by nothing) the indices. Config, table metadata, base
 paths, and the counters of fragment and row ids stay. The data format becomes that of the new files.
 
+A table that never uses a field id again gives the new fields ids of its own, also in the records of the new files.
+
 Source: ``lance.table.Transaction.Overwrite``; behaviour of pylance 14.0.2, whose ``commit`` keeps the data format and
 marks the table as mixed instead.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Self
+
+import numpy as np
 
 from lance_core.errors import InvalidInputError, NotSupportedError
 from lance_core.proto import pb_table, pb_transaction
@@ -18,10 +22,11 @@ from lance_core.schema.convert import fields_from_proto, fields_to_proto
 from lance_core.table.feature_flags import require_writable
 from lance_core.table.fragment import Fragment
 from lance_core.table.manifest_draft import ManifestDraft
+from lance_core.table.row_lineage import RowLineage
 from lance_core.transactions.operations.fragment_rules import check_new_fragments
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from lance_core.schema.field import Schema
     from lance_core.table.manifest import Manifest
@@ -76,12 +81,15 @@ class Overwrite:
 
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
-            NotSupportedError: the table never uses a field id again and the schema does, or the files are of format 0.1
-                and it has held files of several versions.
+            NotSupportedError: the files are of format 0.1, and the table has held files of several versions or never
+                uses a field id again.
             InvalidInputError: a fragment does not fit, or base paths are given for a table that exists.
         """
         require_writable(current.message)
-        self._check_field_ids(current)
+        renumbered = self._with_new_ids(current)
+        return self._apply(current) if renumbered is None else renumbered._apply(current)
+
+    def _apply(self, current: Manifest) -> ManifestDraft:
         if self.initial_bases and current.version > 0:
             raise InvalidInputError("initial_bases can only be given when the table is created")
         draft = ManifestDraft(current)
@@ -100,21 +108,46 @@ class Overwrite:
             field_ids=set(self.schema.field_ids()),
             base_ids={base.id for base in draft.message.base_paths},
             file_version=draft.file_version,
+            carries_row_ids=None if current.has_stable_row_ids else False,
         )
         draft.drop_fragments()
         draft.drop_indices()
         draft.replace_schema(fields_to_proto(self.schema), self.schema.metadata)
         draft.count_field_ids()
         draft.update_config(self.config_upserts)
-        draft.append_fragments(self.fragments)
+        _check_row_ids([fragment for fragment in self.fragments if fragment.has_row_ids])
+        for fragment in self.fragments:
+            if fragment.has_row_ids:
+                # Rows that were in the table keep their ids; as everything is replaced, they count as created anew.
+                draft.append_moved_fragments([fragment], ())
+            else:
+                draft.append_fragments([fragment])
         return draft
 
-    def _check_field_ids(self, current: Manifest) -> None:
-        """Every field is a new one where ids are never used again."""
+    def _with_new_ids(self, current: Manifest) -> Overwrite | None:
+        """The operation with ids that the table has not given yet; None where its own will do."""
         if not current.message.HasField("max_allocated_field_id"):
-            return
+            return None
         highest = current.message.max_allocated_field_id
-        if min(self.schema.field_ids(), default=highest + 1) <= highest:
-            raise NotSupportedError(
-                f"the table never uses a field id again; overwriting it needs a schema whose ids are above {highest}"
-            )
+        if min(self.schema.field_ids(), default=highest + 1) > highest:
+            return None
+        if any(file.file_version.is_legacy for fragment in self.fragments for file in fragment.files):
+            raise NotSupportedError("data files of format 0.1 cannot get other field ids, which this table asks for")
+        schema = self.schema.with_ids(highest + 1)
+        new_ids = dict(zip(self.schema.field_ids(), schema.field_ids(), strict=True))
+        return replace(self, schema=schema, fragments=tuple(_renumbered(each, new_ids) for each in self.fragments))
+
+
+def _check_row_ids(carrying: Sequence[Fragment]) -> None:
+    """Check that fragments which bring row ids along do not share one; within each, it is checked when it is added."""
+    ids = [RowLineage(fragment.message).given_row_ids().numbers() for fragment in carrying]
+    if len(ids) > 1 and len(np.unique(np.concatenate(ids))) != sum(map(len, ids)):
+        raise InvalidInputError("two new fragments carry one row id")
+
+
+def _renumbered(fragment: Fragment, new_ids: Mapping[int, int]) -> Fragment:
+    message = pb_table.DataFragment()
+    message.CopyFrom(fragment.message)
+    for file in message.files:
+        file.fields[:] = [new_ids.get(field_id, field_id) for field_id in file.fields]
+    return Fragment(message)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Self
 
+from lance_core.errors import InvalidInputError
 from lance_core.proto import pb_transaction
 from lance_core.table.feature_flags import require_writable
 from lance_core.table.manifest_draft import ManifestDraft
@@ -51,7 +52,15 @@ class Restore:
 
         Raises:
             UnsupportedFeatureFlagError: either version needs a feature that this library cannot write.
+            InvalidInputError: the table counts the field ids that it gives, and has begun to after that version.
         """
         require_writable(current.message)
         require_writable(source.message)
+        counter = "max_allocated_field_id"
+        if current.message.HasField(counter) and not source.message.HasField(counter):
+            raise InvalidInputError(
+                f"version {self.version} cannot be restored: the table never uses a field id again, which was switched "
+                "on after that version",
+                version=self.version,
+            )
         return ManifestDraft(current, content=source)

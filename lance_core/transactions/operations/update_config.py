@@ -10,22 +10,19 @@ Source: ``lance.table.Transaction.UpdateConfig``; behaviour of pylance 14.0.2.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Final, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
-from lance_core.errors import NotSupportedError
 from lance_core.proto import pb_transaction
 from lance_core.table.feature_flags import require_writable
 from lance_core.table.manifest_draft import ManifestDraft
+from lance_core.transactions.operations.key_rules import declare_keys
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from lance_core.table.manifest import Manifest
 
 __all__ = ["MapUpdate", "UpdateConfig"]
-
-_FIXED_FIELD_KEYS: Final = ("lance-schema:unenforced-primary-key", "lance-schema:unenforced-clustering-key")
-"""Beginnings of the keys of field metadata that are decided when a field is created."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +119,8 @@ class UpdateConfig:
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
             SchemaMismatchError: a field is not in the schema.
-            NotSupportedError: a field would become a key, or no longer be one.
+            InvalidSchemaError: a key would change that is declared already, or be declared by no valid value or on a
+                column that cannot be one.
         """
         require_writable(current.message)
         draft = ManifestDraft(current)
@@ -133,10 +131,8 @@ class UpdateConfig:
         if self.schema_metadata is not None:
             draft.set_schema_metadata(_applied_to_bytes(self.schema_metadata, draft.message.schema_metadata))
         for field_id, update in self.field_metadata.items():
-            before = draft.field_metadata(field_id)
-            after = _applied_to_bytes(update, before)
-            _check_fixed_keys(field_id, before, after)
-            draft.set_field_metadata(field_id, after)
+            draft.set_field_metadata(field_id, _applied_to_bytes(update, draft.field_metadata(field_id)))
+        declare_keys(current, draft, self.field_metadata)
         return draft
 
 
@@ -144,14 +140,6 @@ def _applied_to_bytes(update: MapUpdate, values: Mapping[str, bytes]) -> dict[st
     """As :meth:`MapUpdate.applied_to`; values that do not change keep their bytes, whether text or not."""
     kept = {} if update.replace else {key: value for key, value in values.items() if key not in update.entries}
     return {**kept, **{key: value.encode() for key, value in update.entries.items() if value is not None}}
-
-
-def _check_fixed_keys(field_id: int, before: Mapping[str, bytes], after: Mapping[str, bytes]) -> None:
-    def fixed(values: Iterable[tuple[str, bytes]]) -> dict[str, bytes]:
-        return {key: value for key, value in values if key.startswith(_FIXED_FIELD_KEYS)}
-
-    if fixed(before.items()) != fixed(after.items()):
-        raise NotSupportedError(f"field {field_id}: keys are decided when a field is created", field=field_id)
 
 
 def _optional(message: pb_transaction.Transaction.UpdateConfig, name: str) -> MapUpdate | None:

@@ -31,6 +31,7 @@ def test_nothing_given_is_aws_with_its_own_search() -> None:
         (["allow_invalid_certificates"], "verifies_certificates", "true", False),
         (["request_payer", "aws_request_payer"], "requester_pays", "requester", True),
         (["timeout", "request_timeout"], "timeout_seconds", "1m 30s", 90.0),
+        (["timeout"], "timeout_seconds", "500000us", 0.5),
         (["connect_timeout"], "connect_timeout_seconds", "500ms", 0.5),
         (["client_max_retries"], "max_retries", "7", 7),
         (["client_retry_timeout"], "retry_timeout_seconds", "20", 20.0),
@@ -74,17 +75,36 @@ def test_half_of_the_credentials_is_refused(name: str) -> None:
         ({"aws_endpoint": "http://localhost:9000"}, "allow_http"),
         ({"aws_endpoint": "ftp://localhost"}, "URL"),
         ({"aws_endpoint": "http://user:hidden@localhost", "allow_http": "true"}, "credentials"),
-        ({"skip_signature": "perhaps"}, "true or false"),
+        ({"skip_signature": "perhaps"}, "true nor false"),
         ({"timeout": "3 fortnights"}, "duration"),
         ({"timeout": "0s"}, "duration"),
-        ({"client_max_retries": "-1"}, "whole number"),
-        ({"aws_server_side_encryption": "rot13"}, "one of"),
+        ({"timeout": "30"}, "duration"),
+        ({"allow_http": "wJalr-hidden"}, "true nor false"),
+        ({"timeout": "hidden"}, "duration"),
+        ({"aws_server_side_encryption": "hidden"}, "none of"),
+        ({"aws_checksum_algorithm": "md5"}, "sha256"),
+        ({"checksum_algorithm": "hidden"}, "sha256"),
+        ({"aws_server_side_encryption": "rot13"}, "none of"),
     ],
 )
 def test_values_that_mean_nothing_are_refused(options: dict[str, str], message: str) -> None:
     with pytest.raises(InvalidInputError, match=message) as raised:
         S3Settings.of(options, {})
     assert "hidden" not in str(raised.value)
+
+
+@pytest.mark.parametrize("text", ["abc", "-1", "1.5", "", "9" * 30])
+def test_retries_that_are_no_number_are_the_default(text: str) -> None:
+    """As the reference does, which passes them over."""
+    found = S3Settings.of({"client_max_retries": text, "client_retry_timeout": text}, {})
+    assert (found.max_retries, found.retry_timeout_seconds) == (3, 180.0)
+
+
+def test_http_may_be_allowed_by_the_environment() -> None:
+    options = {"aws_endpoint": "http://localhost:9000"}
+    assert S3Settings.of(options, {"ALLOW_HTTP": "true"}).endpoint == "http://localhost:9000"
+    with pytest.raises(InvalidInputError, match="allow_http"):
+        S3Settings.of(options, {"TOKEN": "x"})
 
 
 def test_values_must_be_text() -> None:
@@ -104,13 +124,26 @@ def test_nothing_secret_is_shown() -> None:
     found = S3Settings.of(given, {})
     shown = f"{found!r} {found}"
     assert not [value for value in given.values() if value in shown]
-    assert set(found.secrets) == {*KEYS.values(), "the-token", "http://u:pw-of-proxy@p"}
+    proxy = {"http://u:pw-of-proxy@p", "u:pw-of-proxy", "pw-of-proxy"}
+    assert set(found.secrets) == {*KEYS.values(), "the-token", *proxy}
     assert found.encryption == "aws:kms"
 
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("30", 30.0), ("30s", 30.0), ("1h30m", 5400.0), ("2 minutes", 120.0), ("", None), ("x", None), ("5 years", None)],
+    [
+        ("30", None),
+        ("30s", 30.0),
+        ("30S", None),
+        ("1h30m", 5400.0),
+        ("2 minutes", 120.0),
+        ("1M", 2_630_016.0),
+        ("1d", 86_400.0),
+        ("250us", 0.00025),
+        ("", None),
+        ("x", None),
+        ("5 lustres", None),
+    ],
 )
 def test_durations(text: str, seconds: float | None) -> None:
     assert duration_seconds(text) == seconds

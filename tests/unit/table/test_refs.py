@@ -59,6 +59,20 @@ def test_deep_nesting_is_refused() -> None:
         _tag("[" * 100_000)
 
 
+@pytest.mark.parametrize("time", ["9999-12-31T23:59:59-23:59", "0001-01-01T00:00:00+23:59"])
+def test_a_time_zone_must_not_lead_out_of_the_calendar(time: str) -> None:
+    data = f'{{"version":1,"manifestSize":2,"createdAt":"{time}"}}'.encode()
+    with pytest.raises(CorruptDataError, match="createdAt must be an RFC 3339 time"):
+        TagRecord.parse(data, "x")
+
+
+@pytest.mark.parametrize("time", ["9999-12-31T23:59:59Z", "0001-01-01T00:00:00Z"])
+def test_first_and_last_moment_of_the_calendar(time: str) -> None:
+    data = f'{{"version":1,"manifestSize":2,"createdAt":"{time}"}}'.encode()
+    record = TagRecord.parse(data, "x")
+    assert TagRecord.parse(record.to_json(), "x") == record
+
+
 @pytest.mark.parametrize("name", ["a", "A.b-c_9", "a.b.c", "-", "lock", "1"])
 def test_names(name: str) -> None:
     check_tag_name(name)

@@ -2,7 +2,13 @@
 
 import pytest
 
-from lance_core.errors import InvalidInputError, NotSupportedError, SchemaMismatchError, UnsupportedFeatureFlagError
+from lance_core.errors import (
+    InvalidInputError,
+    InvalidSchemaError,
+    NotSupportedError,
+    SchemaMismatchError,
+    UnsupportedFeatureFlagError,
+)
 from lance_core.proto import pb_table, pb_transaction
 from lance_core.schema.convert import fields_to_proto
 from lance_core.table.fragment import Fragment
@@ -233,7 +239,7 @@ def test_metadata_of_no_field_and_keys_are_refused() -> None:
         (0, MapUpdate(entries={"lance-schema:unenforced-primary-key": None})),
         (1, MapUpdate(entries={"lance-schema:unenforced-primary-key:position": "1"})),
     ):
-        with pytest.raises(NotSupportedError, match="decided when a field is created"):
+        with pytest.raises(InvalidSchemaError, match="primary key is declared already"):
             UpdateConfig(field_metadata={field_id: update}).apply(current)
     UpdateConfig(field_metadata={0: MapUpdate(entries={"other": "1"})}).apply(current)
 

@@ -123,8 +123,10 @@ def test_base_paths_belong_to_new_tables() -> None:
 def test_t46_tables_that_never_reuse_field_ids_are_overwritten_with_new_ones() -> None:
     current = _table(max_allocated_field_id=5, writer_feature_flags=32768)
     assert _commit(Append(fragments=()), current).message.max_allocated_field_id == 5
-    with pytest.raises(NotSupportedError, match="never uses a field id again"):
-        Overwrite(schema=SCHEMA, fragments=()).apply(current)
+    result = _commit(Overwrite(schema=SCHEMA, fragments=(fragment(),)), current)
+    assert [field.id for field in result.schema.fields] == [6, 7]
+    assert list(result.message.fragments[0].files[0].fields) == [6, 7]
+    assert result.message.max_allocated_field_id == 7
     renewed = Overwrite(schema=SCHEMA.with_ids(6), fragments=(fragment(field_ids=(6, 7)),))
     assert _commit(renewed, current).message.max_allocated_field_id == 7
 

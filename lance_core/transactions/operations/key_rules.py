@@ -1,0 +1,85 @@
+"""How keys are declared on columns that are there.
+
+Each kind of key is declared once, by one change of settings, on as many columns as it has; from then on its entries in
+the metadata of fields stay as they are. Other entries of the same fields are free.
+
+Source: behaviour of pylance 14.0.2, which refuses even the same value again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from lance_core.errors import InvalidSchemaError
+from lance_core.schema.convert import fields_from_proto
+from lance_core.schema.keys import (
+    CLUSTERING_POSITION,
+    PRIMARY_KEY,
+    PRIMARY_POSITION,
+    check_primary_keys,
+    is_primary_key,
+    position,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lance_core.proto import pb_file
+    from lance_core.table.manifest import Manifest
+    from lance_core.table.manifest_draft import ManifestDraft
+    from lance_core.transactions.operations.update_config import MapUpdate
+
+__all__ = ["declare_keys"]
+
+_PRIMARY: Final = frozenset({PRIMARY_KEY, PRIMARY_POSITION})
+_CLUSTERING: Final = frozenset({CLUSTERING_POSITION})
+
+
+def declare_keys(current: Manifest, draft: ManifestDraft, updates: Mapping[int, MapUpdate]) -> None:
+    """Check what a change of field metadata says of keys, and set it.
+
+    Args:
+        current: the version to build on.
+        draft: the next one, its metadata changed.
+        updates: the change, by field id.
+
+    Raises:
+        InvalidSchemaError: a key is declared already, or is not declared by what is set.
+    """
+    before = current.message.fields
+    primary = {field_id for field_id, update in updates.items() if _touches(current, field_id, update, _PRIMARY)}
+    clustering = {field_id for field_id, update in updates.items() if _touches(current, field_id, update, _CLUSTERING)}
+    metadata = [dict(field.metadata) for field in draft.message.fields] if primary | clustering else []
+    if primary:
+        _check("primary", any(_is_in_primary_key(field) for field in before), any(map(is_primary_key, metadata)))
+    if clustering:
+        _check(
+            "clustering",
+            any(field.unenforced_clustering_key_position for field in before),
+            any(position(each, CLUSTERING_POSITION) is not None for each in metadata),
+        )
+    for field_id in primary | clustering:
+        draft.derive_keys(field_id)
+    if primary:
+        check_primary_keys(fields_from_proto(draft.message.fields).fields)
+
+
+def _is_in_primary_key(field: pb_file.Field) -> bool:
+    return field.unenforced_primary_key or is_primary_key(dict(field.metadata))
+
+
+def _touches(current: Manifest, field_id: int, update: MapUpdate, keys: frozenset[str]) -> bool:
+    """Whether entries of a key are set or removed, or replaced by others."""
+    if not keys.isdisjoint(update.entries):
+        return True
+    field = next(each for each in current.message.fields if each.id == field_id)
+    return update.replace and not keys.isdisjoint(field.metadata)
+
+
+def _check(kind: str, is_declared: bool, is_valid: bool) -> None:
+    if is_declared:
+        raise InvalidSchemaError(f"the {kind} key is declared already and cannot be changed")
+    if not is_valid:
+        raise InvalidSchemaError(
+            f"no column would be part of the {kind} key: its entry of field metadata has no valid value"
+        )

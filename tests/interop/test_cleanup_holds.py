@@ -1,0 +1,153 @@
+"""Files that a cleanup must leave alone although they look as if no version named them."""
+
+import os
+from datetime import timedelta
+from pathlib import Path
+
+import lance
+import pyarrow as pa
+import pytest
+
+import lance_core
+from lance_core.api.cleanup.branches import Line
+from lance_core.api.cleanup.guard import Guard
+from lance_core.table.inner_bases import inner_directories
+
+NOW = {"older_than": timedelta(0), "error_if_tagged_old_versions": False}
+
+
+def _rows(num_rows: int) -> pa.Table:
+    return pa.table({"a": pa.array(range(num_rows), pa.int64())})
+
+
+def _age(root: Path) -> None:
+    """Make every file old enough to be removed when no version names it."""
+    for directory, _, names in os.walk(root):
+        for name in names:
+            os.utime(os.path.join(directory, name), (1e9, 1e9))
+
+
+@pytest.mark.parametrize("directory", ["data/hot", "_indices/hot", "_fri/hot", "_blobs", "data", "_deletions/x"])
+@pytest.mark.parametrize("is_root", [False, True])
+def test_files_of_a_base_inside_the_table_stay(tmp_path: Path, directory: str, is_root: bool) -> None:
+    """The reference takes such a base, and its own cleanup removes the files."""
+    root = tmp_path / "t"
+    base = lance.DatasetBasePath(str(root / directory), "h", is_dataset_root=is_root)
+    lance.write_dataset(_rows(5), str(root), initial_bases=[base], target_bases=["h"])
+    lance.write_dataset(_rows(3), str(root), mode="append", target_bases=["h"])
+    lance_core.dataset(root).delete("a = 0")
+    _age(root)
+    assert lance_core.dataset(root).cleanup_old_versions(timedelta(0), 1).old_versions == 2
+    for library in (lance_core, lance):
+        assert library.dataset(str(root)).to_table().num_rows == 6
+
+
+@pytest.mark.parametrize("directory", ["data/hot", "data", "_indices/x", "_fri", "_refs/x", "_versions"])
+def test_such_a_base_is_refused_when_it_is_declared(tmp_path: Path, directory: str) -> None:
+    root = tmp_path / "t"
+    bases = [lance_core.DatasetBasePath(str(root / directory), "h")]
+    with pytest.raises(lance_core.InvalidInputError, match=r"table at .* itself"):
+        lance_core.write_dataset(_rows(5), root, initial_bases=bases, target_bases=["h"])
+    assert not root.exists()
+    dataset = lance_core.write_dataset(_rows(5), root)
+    with pytest.raises(lance_core.InvalidInputError, match=r"table at .* itself"):
+        dataset.add_bases(bases)
+    dataset.add_bases([lance_core.DatasetBasePath(str(root / "of my own"), "h")])
+
+
+def test_a_base_behind_a_link_is_inside_too(tmp_path: Path) -> None:
+    (tmp_path / "disk" / "hot").mkdir(parents=True)
+    (tmp_path / "t").mkdir()
+    (tmp_path / "t" / "data").symlink_to(tmp_path / "disk")
+    root = str(tmp_path / "t")
+    assert inner_directories(root, [str(tmp_path / "disk" / "hot"), str(tmp_path / "else")]) == {"data/hot/"}
+    assert inner_directories("bucket/t", ["s3a://bucket/t/data/x", "s3://other/t/data", "hdfs://x"]) == {"data/x/"}
+
+
+@pytest.fixture
+def detached(tmp_path: Path) -> tuple[Path, int]:
+    """Two versions, and one of 8 rows outside the lineage; all files are old."""
+    root = str(tmp_path / "t")
+    lance.write_dataset(_rows(3), root)
+    lance.write_dataset(_rows(3), root, mode="append")
+    append = lance.LanceOperation.Append(lance.fragment.write_fragments(_rows(2), root))
+    made = lance.LanceDataset.commit(root, append, read_version=2, detached=True)
+    return tmp_path / "t", made.version
+
+
+def test_a_tag_holds_a_detached_version(detached: tuple[Path, int]) -> None:
+    root, version = detached
+    lance_core.dataset(root).tags.create("ours", version)
+    assert lance.dataset(str(root)).tags.list()["ours"]["version"] == version
+    _age(root)
+    lance_core.dataset(root).cleanup_old_versions(**NOW)
+    for library in (lance_core, lance):
+        assert library.dataset(str(root), version="ours").to_table().num_rows == 8
+    lance_core.dataset(root).tags.delete("ours")
+    assert lance_core.dataset(root).cleanup_old_versions(**NOW).data_files_removed == 1
+
+
+def test_a_branch_made_from_a_detached_version_holds_its_files(detached: tuple[Path, int]) -> None:
+    root, version = detached
+    lance.dataset(str(root), version=version).create_branch("db")
+    _age(root)
+    lance_core.dataset(root).cleanup_old_versions(**NOW)
+    for library in (lance_core, lance):
+        assert library.dataset(str(root)).checkout_version(("db", version)).to_table().num_rows == 8
+
+
+def test_a_tag_on_a_detached_version_of_a_branch_holds_files_of_the_main_line(tmp_path: Path) -> None:
+    root = str(tmp_path / "t")
+    lance.write_dataset(_rows(3), root).create_branch("b")
+    branch = f"{root}/tree/b"
+    append = lance.LanceOperation.Append(lance.fragment.write_fragments(_rows(2), branch))
+    version = lance.LanceDataset.commit(branch, append, read_version=1, detached=True).version
+    lance.dataset(root).tags.create("dt", ("b", version))
+    # The line of the branch goes on without the file of the main line, and forgets what came before.
+    lance.write_dataset(_rows(1), branch, mode="overwrite")
+    lance.dataset(branch).cleanup_old_versions(older_than=timedelta(0), error_if_tagged_old_versions=False)
+    lance.write_dataset(_rows(4), root, mode="overwrite")
+    _age(tmp_path / "t")
+    lance_core.dataset(root).cleanup_old_versions(**NOW)
+    assert lance_core.dataset(root, version="dt").to_table().num_rows == 5
+
+
+def test_a_tag_that_comes_during_the_cleanup_holds_its_detached_version(detached: tuple[Path, int]) -> None:
+    root, version = detached
+    dataset = lance_core.dataset(root)
+    guard = Guard(Line.of(dataset.log, ""), known={1, 2}, removed=(), branch_manifests=())
+    guard.look()
+    assert guard.spared_owners == set()
+    dataset.tags.create("late", version)
+    guard.look()
+    files = dataset.checkout_version(version).manifest.message.fragments[-1].files
+    assert f"data/{files[0].path}" in guard.spared_owners
+    assert guard.damaged_versions == set()
+
+
+def test_a_tag_that_comes_too_late_is_told_of(detached: tuple[Path, int]) -> None:
+    root, version = detached
+    dataset = lance_core.dataset(root)
+    files = dataset.checkout_version(version).manifest.message.fragments[-1].files
+    guard = Guard(Line.of(dataset.log, ""), known={1, 2}, removed=(), branch_manifests=())
+    guard.record_gone(f"data/{files[0].path}")
+    dataset.tags.create("late", version)
+    guard.look()
+    assert guard.damaged_versions == {version}
+
+
+def test_a_version_whose_files_are_gone_is_not_restored(tmp_path: Path) -> None:
+    root = tmp_path / "t"
+    first = lance_core.write_dataset(_rows(3), root)
+    lance_core.dataset(root).delete("a = 1")
+    deleted = lance_core.dataset(root)
+    lance_core.write_dataset(_rows(4), root, mode="overwrite")
+    first.restore()
+    next((root / "_deletions").iterdir()).unlink()
+    with pytest.raises(lance_core.NotFoundError, match="version 2 cannot be restored"):
+        deleted.restore()
+    data = first.get_fragment(0).data_files()[0].path
+    (root / "data" / data).unlink()
+    with pytest.raises(lance_core.NotFoundError, match="version 1 cannot be restored"):
+        lance_core.dataset(root, version=1).restore()
+    assert lance_core.dataset(root).version == 4

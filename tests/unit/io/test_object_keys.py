@@ -1,0 +1,98 @@
+"""Keys of objects: from the path of a URI, and back."""
+
+import pytest
+
+from lance_core.errors import InvalidInputError
+from lance_core.io.object_keys import key_of, quoted
+from lance_core.io.uri import place_of, recorded_uri
+
+
+@pytest.mark.parametrize(
+    ("path", "key"),
+    [
+        ("", ""),
+        ("/", ""),
+        ("/a/", "a"),
+        ("/a/./b", "a/b"),
+        ("/./a", "a"),
+        ("/a/.", "a"),
+        ("/a/../b", "b"),
+        ("/../b", "b"),
+        ("/a/..", ""),
+        ("/%2E%2E/b", "b"),
+        ("/%2e/b", "b"),
+        ("/a%2Fb", "a/b"),
+        ("/a%25b", "a%b"),
+        ("/a%b", "a%b"),
+        ("/%C3%A9", "é"),
+        ("/x%20", "x "),
+        ("/a...", "a..."),
+    ],
+)
+def test_keys(path: str, key: str) -> None:
+    assert key_of(path) == key
+    assert key_of(f"/{quoted(key)}") == key
+
+
+@pytest.mark.parametrize("path", ["/p//", "//v", "/a//b", "/%2F", "/a%2F..%2Fb", "/%ff", "/a%0Ab", "/a\x01b", "/a%7Fb"])
+def test_paths_that_mean_no_key(path: str) -> None:
+    with pytest.raises(InvalidInputError):
+        key_of(path)
+
+
+@pytest.mark.parametrize(
+    ("uri", "recorded"),
+    [
+        ("s3a://b/t", "s3://b/t"),
+        ("S3://b/t/", "s3://b/t"),
+        ("s3+ddb://b/t?ddbTableName=x", "s3://b/t"),
+        ("s3a+sql://b/./t", "s3://b/t"),
+        ("s3://b/a%2520b", "s3://b/a%2520b"),
+        ("s3://b/a b", "s3://b/a%20b"),
+        ("s3://b", "s3://b"),
+        ("gcs://b/t", "gs://b/t"),
+        ("abfs://c/t", "az://c/t"),
+        ("abfss://c@account.dfs.core.windows.net/t", "abfss://c@account.dfs.core.windows.net/t"),
+        ("abfs://c@account.dfs.core.windows.net/t", "abfss://c@account.dfs.core.windows.net/t"),
+        ("file:///a//b/./c%20d", "/a/b/c d"),
+        ("file+sql:///a/b?sqlTableName=x", "/a/b"),
+        ("memory://n", "memory://n/dataset"),
+        ("oss://b/t/", "oss://b/t"),
+    ],
+)
+def test_what_manifests_record(uri: str, recorded: str) -> None:
+    assert recorded_uri(uri) == recorded
+
+
+@pytest.mark.parametrize("uri", ["s3://b/t ", "s3://b/t\n", "s3://b/\tt"])
+def test_blanks_at_the_end_and_line_ends_are_no_part_of_a_uri(uri: str) -> None:
+    assert place_of(uri).path == "b/t"
+
+
+@pytest.mark.parametrize("uri", ["file://[x", "file://[::1/x"])
+def test_no_host_makes_the_url_parser_fail(uri: str) -> None:
+    with pytest.raises(InvalidInputError, match="host"):
+        place_of(uri)
+
+
+@pytest.mark.parametrize("uri", ["s3://[::1/x", "memory://[/x", "gs://[::1/x"])
+def test_a_bracket_is_a_letter_like_any_other(uri: str) -> None:
+    assert place_of(uri).path.endswith("x")
+
+
+@pytest.mark.parametrize(
+    ("uri", "other"),
+    [
+        ("/a/t", "/a/t/tree/b"),
+        ("file:///a/t", "file:///a/t/tree/b"),
+        ("s3+ddb://k/t/?ddbTableName=x", "s3+ddb://k/t/tree/b?ddbTableName=x"),
+        ("s3a://k/./t", "s3a://k/t/tree/b"),
+        ("memory://n/t", "memory://n/t/tree/b"),
+        ("memory://n", "memory://n/dataset/tree/b"),
+        ("memory://", "memory:///dataset/tree/b"),
+    ],
+)
+def test_another_place_of_the_same_store(uri: str, other: str) -> None:
+    place = place_of(uri)
+    assert place.uri(f"{place.path}/tree/b") == other
+    assert place_of(other).path == f"{place.path}/tree/b"
