@@ -1,6 +1,11 @@
-"""What is checked of the row ids that a rewrite brings along: they are those of the rows that it replaces.
+"""What is checked of the row ids that a change brings along: they are those of the rows that it moves.
 
 An id that gets lost, occurs twice or was never given makes a table that indices and take cannot be used on.
+
+=========  ==================================================================================
+rewrite    the ids of the rows that it replaces, each once
+update     ids of rows of the fragments that it touches, of which it leaves none where they were
+=========  ==================================================================================
 """
 
 from __future__ import annotations
@@ -15,6 +20,8 @@ from lance_core.table.deletion_file import read_deletion_offsets
 from lance_core.table.fragment import Fragment
 from lance_core.table.row_ids import live_rows
 from lance_core.table.row_lineage import RowLineage
+from lance_core.transactions.operations.rewrite import Rewrite
+from lance_core.transactions.operations.update import Update
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,25 +30,33 @@ if TYPE_CHECKING:
 
     from lance_core.table.base_paths import FileLocator
     from lance_core.table.manifest import Manifest
-    from lance_core.transactions.operations.rewrite import Rewrite
+    from lance_core.transactions.registry import Operation
 
-__all__ = ["check_rewritten_row_ids"]
+__all__ = ["check_row_ids"]
 
 
-def check_rewritten_row_ids(operation: Rewrite, current: Manifest, locator: FileLocator) -> None:
-    """Check that the new fragments of every group have the row ids of the live rows of the old ones, in any order.
+def check_row_ids(operation: Operation, current: Manifest, locator: FileLocator) -> None:
+    """Check the row ids that a rewrite or an update brings along; see the module.
 
     Args:
-        operation: the rewrite.
+        operation: the change; others bring none that have to be looked up.
         current: the version to build on.
         locator: finds the files of both.
 
     Raises:
-        InvalidInputError: they have others.
+        InvalidInputError: they are not those of the rows that are moved.
         CorruptDataError: row ids of the table are damaged.
     """
     if not current.has_stable_row_ids:
         return
+    if isinstance(operation, Rewrite):
+        _check_rewritten(operation, current, locator)
+    if isinstance(operation, Update) and any(fragment.has_row_ids for fragment in operation.new_fragments):
+        _check_moved(operation, current, locator)
+
+
+def _check_rewritten(operation: Rewrite, current: Manifest, locator: FileLocator) -> None:
+    """The new fragments of every group have the row ids of the live rows of the old ones, in any order."""
     hidden = hidden_columns_of(locator)
     present = {message.id: message for message in current.message.fragments}
     for index, group in enumerate(operation.groups):
@@ -60,6 +75,35 @@ def check_rewritten_row_ids(operation: Rewrite, current: Manifest, locator: File
                 expected=len(expected),
                 found=len(found),
             )
+
+
+def _check_moved(operation: Update, current: Manifest, locator: FileLocator) -> None:
+    """The row ids in the new fragments are of rows that the update takes from where they were."""
+    hidden = hidden_columns_of(locator)
+    moved = np.concatenate(
+        [RowLineage(new.message, hidden).given_row_ids().numbers() for new in operation.new_fragments]
+    )
+    changed = {fragment.id: fragment for fragment in operation.updated_fragments}
+    found = np.zeros(len(moved), bool)
+    for message in current.message.fragments:
+        if message.id not in operation.touched_fragments():
+            continue
+        positions = RowLineage(message, hidden).row_ids().find(moved)
+        found |= positions >= 0
+        after = changed.get(message.id)
+        if after is None:
+            continue
+        stays = np.isin(positions, live_rows(after, read_deletion_offsets(after, locator)))
+        if stays.any():
+            raise InvalidInputError(
+                f"a new fragment carries row id {int(moved[stays][0])}, whose row stays in fragment {message.id}"
+            )
+    if not found.all():
+        raise InvalidInputError(
+            f"a new fragment carries row id {int(moved[~found][0])}, which no row of an updated or removed fragment has"
+        )
+    if len(np.unique(moved)) != len(moved):
+        raise InvalidInputError("two rows of new fragments carry one row id")
 
 
 def _sorted(parts: Iterable[npt.NDArray[np.uint64]]) -> npt.NDArray[np.uint64]:

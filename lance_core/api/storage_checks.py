@@ -17,13 +17,12 @@ from lance_core.api.commit_checks import (
 )
 from lance_core.api.overlay_checks import check_overlays
 from lance_core.api.restoring import check_restore
-from lance_core.api.row_id_checks import check_rewritten_row_ids
+from lance_core.api.row_id_checks import check_row_ids
 from lance_core.errors import SchemaMismatchError, VersionNotFoundError
 from lance_core.table.base_paths import BasePath, FileLocator
 from lance_core.transactions.operations.data_overlay import DataOverlay
 from lance_core.transactions.operations.merge import Merge
 from lance_core.transactions.operations.overwrite import Overwrite
-from lance_core.transactions.operations.rewrite import Rewrite
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -67,8 +66,7 @@ def storage_checks(log: VersionLog, transaction: Transaction, options: CommitOpt
             return
         if isinstance(operation, DataOverlay):
             check_overlays(operation, current.schema, locator)
-        if isinstance(operation, Rewrite):
-            check_rewritten_row_ids(operation, current, locator)
+        check_row_ids(operation, current, locator)
         added = added_files(operation, current)
         if isinstance(operation, Merge):
             check_data_files(added, locator, [operation.schema])

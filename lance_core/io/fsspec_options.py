@@ -118,7 +118,11 @@ def _azure(options: Mapping[str, str], container: str) -> tuple[dict[str, Any], 
         arguments["account_name"] = host.partition(".")[0]
     endpoint = _pick(found, "azure_storage_endpoint", "azure_endpoint", "endpoint")
     if endpoint is not None:
-        arguments["account_host"] = urlsplit(endpoint).netloc
+        try:
+            arguments["account_host"] = urlsplit(endpoint).netloc
+        except ValueError:
+            # A bracket that is not closed.
+            raise InvalidInputError("storage option 'azure_storage_endpoint' is not a URL") from None
     if (_pick(found, "azure_skip_signature", "skip_signature") or "").lower() in _TRUE:
         arguments["anon"] = True
     return arguments, tuple(str(arguments[name]) for name in _AZURE_SECRETS if name in arguments)

@@ -14,17 +14,17 @@ Source: storage options and environment variables of pylance 14.0.2 on S3.
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Self
 from urllib.parse import urlsplit
 
 from lance_core.errors import InvalidInputError, InvalidTypeError
+from lance_core.io.durations import duration_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["S3Settings", "duration_seconds", "lowered_options"]
+__all__ = ["S3Settings", "lowered_options"]
 
 _ACCESS_KEY: Final = ("aws_access_key_id", "access_key_id")
 _SECRET_KEY: Final = ("aws_secret_access_key", "secret_access_key")
@@ -41,7 +41,8 @@ _ENCRYPTION: Final = ("aws_server_side_encryption",)
 _KMS_KEY: Final = ("aws_sse_kms_key_id",)
 _BUCKET_KEY: Final = ("aws_sse_bucket_key_enabled",)
 _PROXY: Final = ("proxy_url",)
-_TIMEOUT: Final = ("timeout", "request_timeout")
+_TIMEOUT: Final = ("timeout",)
+_REQUEST_TIMEOUT: Final = ("request_timeout",)
 _CONNECT_TIMEOUT: Final = ("connect_timeout",)
 _MAX_RETRIES: Final = ("client_max_retries", "object_store_client_max_retries")
 _RETRY_TIMEOUT: Final = ("client_retry_timeout", "object_store_client_retry_timeout")
@@ -58,19 +59,6 @@ _TRUE: Final = frozenset({"1", "true", "on", "yes", "y"})
 _FALSE: Final = frozenset({"0", "false", "off", "no", "n", ""})
 _CHECKSUM: Final = "sha256"
 _COUNT_DIGITS: Final = 18
-_DURATION: Final = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-zA-Zµ]+)")
-_UNIT_SECONDS: Final = {
-    **dict.fromkeys(("ns", "nsec"), 1e-9),
-    **dict.fromkeys(("us", "usec", "µs"), 1e-6),
-    **dict.fromkeys(("ms", "msec", "millis", "millisecond", "milliseconds"), 0.001),
-    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1.0),
-    **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), 60.0),
-    **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), 3600.0),
-    **dict.fromkeys(("d", "day", "days"), 86_400.0),
-    **dict.fromkeys(("w", "wk", "wks", "week", "weeks"), 604_800.0),
-    **dict.fromkeys(("M", "month", "months"), 2_630_016.0),
-    **dict.fromkeys(("y", "yr", "yrs", "year", "years"), 31_557_600.0),
-}
 _SSE: Final = {
     "aes256": "AES256",
     "sse-s3": "AES256",
@@ -157,7 +145,8 @@ class S3Settings:
             kms_key_id=kms_key,
             bucket_key=None if found.text(_BUCKET_KEY) is None else found.flag(_BUCKET_KEY),
             proxy_url=found.text(_PROXY),
-            timeout_seconds=found.seconds(_TIMEOUT, _DEFAULT_TIMEOUT),
+            # The reference passes the second name over, whatever its value.
+            timeout_seconds=found.seconds(_TIMEOUT, found.whole_seconds(_REQUEST_TIMEOUT, _DEFAULT_TIMEOUT)),
             connect_timeout_seconds=found.seconds(_CONNECT_TIMEOUT, _DEFAULT_CONNECT_TIMEOUT),
             max_retries=found.count(_MAX_RETRIES, _DEFAULT_RETRIES),
             retry_timeout_seconds=found.whole_seconds(_RETRY_TIMEOUT, _DEFAULT_RETRY_TIMEOUT),
@@ -194,20 +183,6 @@ def lowered_options(options: Mapping[str, str] | None) -> dict[str, str]:
             )
         found[name.lower()] = value
     return found
-
-
-def duration_seconds(text: str) -> float | None:
-    """Seconds of a text such as ``30s``, ``500ms`` or ``1m 30s``; None for any other, such as a bare number."""
-    rest, total = text.strip(), 0.0
-    if not rest:
-        return None
-    while rest:
-        match = _DURATION.match(rest)
-        if match is None or match[2] not in _UNIT_SECONDS:
-            return None
-        total += float(match[1]) * _UNIT_SECONDS[match[2]]
-        rest = rest[match.end() :].strip()
-    return total
 
 
 def _of_environment(environment: Mapping[str, str]) -> dict[str, str]:
@@ -288,7 +263,11 @@ def _endpoint(text: str | None, *, allows_http: bool) -> str | None:
     if text is None or not text.strip():
         return None
     endpoint = text.strip().rstrip("/")
-    parts = urlsplit(endpoint)
+    try:
+        parts = urlsplit(endpoint)
+    except ValueError:
+        # A bracket that is not closed.
+        raise InvalidInputError("storage option 'aws_endpoint' is not an http(s) URL") from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise InvalidInputError("storage option 'aws_endpoint' is not an http(s) URL")
     if parts.username or parts.password:

@@ -32,6 +32,7 @@ from lance_core.errors import CorruptDataError
 from lance_core.proto import pb_table
 from lance_core.table.field_ids import with_relatives
 from lance_core.table.fragment_files import rewritten_fields
+from lance_core.table.fragment_reuse import FragmentReuse
 from lance_core.table.index_metadata import is_system_index, read_fragment_bitmap, type_name
 
 if TYPE_CHECKING:
@@ -76,14 +77,19 @@ def decode_index_section(section: bytes | None) -> list[pb_table.IndexMetadata]:
 
 
 def without_fragments(section: bytes | None, fragment_ids: Collection[int], field_ids: Collection[int]) -> bytes | None:
-    """Take fragments, of which some fields have new values, out of the indices on one of these fields."""
+    """Take fragments, of which some fields have new values, out of the indices on one of these fields.
+
+    An index that a compaction did not remap is asked about the new fragments although it names the old ones: its
+    bitmap gets the new ones first. Where it is unknown which these are, the index loses every fragment.
+    """
     if section is None or not fragment_ids or not field_ids:
         return section
     changed = False
     indices = decode_index_section(section)
+    reuse = FragmentReuse.of(indices)
     for index in indices:
         if not set(field_ids).isdisjoint((*index.fields, *index.covering_fields)):
-            changed |= _set_bitmap(index, remove=fragment_ids)
+            changed |= _take_out(index, fragment_ids, reuse)
     return _encode(indices) if changed else section
 
 
@@ -180,6 +186,17 @@ def _is_empty(index: pb_table.IndexMetadata) -> bool:
     """Whether it is known to answer for nothing."""
     covered = read_fragment_bitmap(index)
     return covered is not None and not covered
+
+
+def _take_out(index: pb_table.IndexMetadata, fragment_ids: Collection[int], reuse: FragmentReuse) -> bool:
+    """Let an index answer for fragments no more; False when it does not anyway."""
+    covered = read_fragment_bitmap(index)
+    if covered is None:
+        return False
+    present = reuse.present_fragments(covered)
+    if reuse.is_known and not any(fragment_id in present for fragment_id in fragment_ids):
+        return False
+    return _set_bitmap(index, add=present, remove={*(covered - present), *fragment_ids})
 
 
 def _set_bitmap(index: pb_table.IndexMetadata, *, add: Iterable[int] = (), remove: Iterable[int] = ()) -> bool:

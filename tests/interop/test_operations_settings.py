@@ -12,8 +12,8 @@ import pytest
 import lance_core
 from lance_core.errors import (
     IncompatibleTransactionError,
+    InvalidSchemaError,
     InvalidTypeError,
-    NotSupportedError,
     SchemaMismatchError,
     VersionNotFoundError,
 )
@@ -125,8 +125,8 @@ def test_mistakes_are_named(uris: tuple[str, str]) -> None:
         (InvalidTypeError, "values", lambda each: each.update_schema_metadata(3)),
         (InvalidTypeError, "field_updates", lambda each: each.update_field_metadata([])),
         (
-            NotSupportedError,
-            "decided when a field is created",
+            InvalidSchemaError,
+            "must not be nullable",
             lambda each: each.update_field_metadata({"a": {"lance-schema:unenforced-primary-key": "true"}}),
         ),
     ]

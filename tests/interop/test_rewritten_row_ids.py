@@ -78,3 +78,26 @@ def test_both_call_a_table_with_wrong_row_ids_corrupt(uri: str, row_ids: list[in
         lance.dataset(uri).validate()
     with pytest.raises(CorruptDataError):
         lance_core.dataset(uri).validate()
+
+
+def _update(uri: str, row_ids: list[int], *, deletes: str) -> None:
+    """Move one row of the first fragment, as it says, into a new one."""
+    changed = lance.dataset(uri).get_fragments()[0].delete(deletes)
+    operation = LanceOperation.Update(
+        updated_fragments=[_ours(changed)], new_fragments=[_ours(_new(uri, row_ids, [9]))], update_mode="rewrite_rows"
+    )
+    lance_core.LanceDataset.commit(uri, operation, read_version=2)
+
+
+@pytest.mark.parametrize(
+    ("row_id", "detail"),
+    [(0, "row id 0, whose row stays in fragment 0"), (3, "row id 3, which no row of an updated or removed fragment")],
+)
+def test_an_update_moves_rows_from_where_they_were(uri: str, row_id: int, detail: str) -> None:
+    with pytest.raises(InvalidInputError, match=detail):
+        _update(uri, [row_id], deletes="a = 3")
+    assert lance.dataset(uri).version == 2
+    _update(uri, [2], deletes="a = 3")
+    for library in (lance, lance_core):
+        library.dataset(uri).validate()
+        assert library.dataset(uri).to_table(with_row_id=True)["_rowid"].to_pylist() == [0, 3, 4, 5, 2]

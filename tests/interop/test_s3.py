@@ -178,7 +178,7 @@ def test_a_manifest_of_many_fragments_is_one_request(server: S3Server, proxy: Fa
         added.id = number
     message.max_fragment_id = 9_999
     data = serialize_manifest_file(message, index_section=None, transaction=first.manifest.transaction)
-    assert len(data) > 1_000_000
+    assert len(data) > 800_000
     first.log.create(ManifestName(2, ManifestNaming.V2), data)
     proxy.reset()
     dataset = lance_core.dataset(uri, storage_options=server.options(aws_endpoint=proxy.endpoint))

@@ -16,7 +16,10 @@ import pytest
 
 import lance_core
 from lance_core import LanceOperation
+from lance_core.api.location import open_log
 from lance_core.errors import RetryableCommitConflictError, VersionNotFoundError
+from lance_core.proto import pb_table, pb_transaction
+from lance_core.table.manifest_file import serialize_manifest_file
 
 LIBRARIES = pytest.mark.parametrize("library", [lance, lance_core])
 I64 = pa.int64()
@@ -182,3 +185,33 @@ def test_a_clone_is_only_ever_the_first_version(tmp_path: Path, library: ModuleT
     assert lance.dataset(uri).to_table().to_pydict() == {"a": [1, 2, 3]}
     if library is lance_core:
         assert set(os.listdir(f"{uri}/_transactions")) == before
+
+
+@pytest.mark.parametrize("milliseconds", [2**53, 2**63, 2**64 - 1])
+def test_an_index_that_was_built_in_no_year_is_listed(tmp_path: Path, milliseconds: int) -> None:
+    """The reference panics on some of these times."""
+    uri = str(tmp_path / "t")
+    lance.write_dataset(pa.table({"a": [1, 2, 3]}), uri)
+    lance.dataset(uri).create_scalar_index("a", "BTREE")
+    log = open_log(uri, None)
+    name = log.latest()
+    assert name is not None
+    manifest = log.read(name)
+    section = pb_table.IndexSection.FromString(manifest.index_section or b"")
+    transaction = pb_transaction.Transaction.FromString(manifest.transaction or b"")
+    for index in (*section.indices, *transaction.create_index.new_indices):
+        index.created_at = milliseconds
+    data = serialize_manifest_file(
+        manifest.message,
+        index_section=section.SerializeToString(),
+        transaction=transaction.SerializeToString(),
+        dictionaries={},
+    )
+    Path(log.path(name)).write_bytes(data)
+    dataset = lance_core.dataset(uri)
+    assert [each["name"] for each in dataset.list_indices()] == ["a_idx"]
+    assert len(dataset.describe_indices()) == 1
+    assert dataset.read_transaction(2).operation.new_indices[0].created_at is None
+    assert len(dataset.get_transactions()) == 2
+    dataset.delete("a = 1")
+    assert lance_core.dataset(uri).to_table()["a"].to_pylist() == [2, 3]

@@ -3,6 +3,7 @@
 import pytest
 
 from lance_core.errors import InvalidInputError
+from lance_core.io.fsspec_options import BACKENDS
 from lance_core.io.object_keys import key_of, quoted
 from lance_core.io.uri import place_of, recorded_uri
 
@@ -96,3 +97,8 @@ def test_another_place_of_the_same_store(uri: str, other: str) -> None:
     place = place_of(uri)
     assert place.uri(f"{place.path}/tree/b") == other
     assert place_of(other).path == f"{place.path}/tree/b"
+
+
+def test_an_endpoint_with_an_open_bracket_is_refused() -> None:
+    with pytest.raises(InvalidInputError, match="not a URL"):
+        BACKENDS["az"].arguments({"azure_storage_endpoint": "http://[x"}, "c")

@@ -3,7 +3,8 @@
 import pytest
 
 from lance_core.errors import InvalidInputError, InvalidTypeError
-from lance_core.io.s3_settings import S3Settings, duration_seconds
+from lance_core.io.durations import duration_seconds
+from lance_core.io.s3_settings import S3Settings
 
 KEYS = {"aws_access_key_id": "AKIA-of-options", "aws_secret_access_key": "secret-of-options"}
 ENVIRONMENT = {
@@ -32,6 +33,7 @@ def test_nothing_given_is_aws_with_its_own_search() -> None:
         (["request_payer", "aws_request_payer"], "requester_pays", "requester", True),
         (["timeout", "request_timeout"], "timeout_seconds", "1m 30s", 90.0),
         (["timeout"], "timeout_seconds", "500000us", 0.5),
+        (["request_timeout"], "timeout_seconds", "20", 20.0),
         (["connect_timeout"], "connect_timeout_seconds", "500ms", 0.5),
         (["client_max_retries"], "max_retries", "7", 7),
         (["client_retry_timeout"], "retry_timeout_seconds", "20", 20.0),
@@ -74,6 +76,7 @@ def test_half_of_the_credentials_is_refused(name: str) -> None:
     [
         ({"aws_endpoint": "http://localhost:9000"}, "allow_http"),
         ({"aws_endpoint": "ftp://localhost"}, "URL"),
+        ({"aws_endpoint": "http://[hidden"}, "URL"),
         ({"aws_endpoint": "http://user:hidden@localhost", "allow_http": "true"}, "credentials"),
         ({"skip_signature": "perhaps"}, "true nor false"),
         ({"timeout": "3 fortnights"}, "duration"),

@@ -1,0 +1,92 @@
+"""The system index ``__lance_frag_reuse``: which fragments took the place of which, for indices that lag behind.
+
+A compaction that defers the remapping of indices leaves them as they are, so that their bitmaps still name the old
+fragments. Such an index answers for the new fragments all the same: who asks it puts the new fragments of a group in
+the place of the old ones, compaction by compaction, where the index covers all of the old ones. ::
+
+    index on b       {0, 1, 2}
+    compaction       0, 1, 2  ->  3
+    answers for      {3}
+
+So a fragment id can only be taken out of a bitmap that was brought up to date. Records in a file of their own, or of
+the tagged form, are not read here; what an index on such a table covers is unknown.
+
+Source: ``lance.table.FragmentReuseIndexDetails``; behaviour of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from google.protobuf.message import DecodeError
+
+from lance_core.proto import pb_table
+from lance_core.table.index_metadata import FRAGMENT_REUSE_INDEX
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pyroaring import BitMap
+
+__all__ = ["FragmentReuse"]
+
+
+@dataclass(frozen=True, slots=True)
+class FragmentReuse:
+    """Which fragments took the place of which.
+
+    Attributes:
+        groups: old and new fragments of each rewrite group, oldest first.
+        is_known: False where the records cannot be read here.
+    """
+
+    groups: tuple[tuple[frozenset[int], frozenset[int]], ...] = ()
+    is_known: bool = True
+
+    @classmethod
+    def of(cls, indices: Iterable[pb_table.IndexMetadata]) -> FragmentReuse:
+        """What the indices of a table record; nothing where no compaction deferred the remapping."""
+        groups: list[tuple[frozenset[int], frozenset[int]]] = []
+        for index in indices:
+            if index.name == FRAGMENT_REUSE_INDEX:
+                content = _inline_content(index)
+                if content is None:
+                    return cls(is_known=False)
+                groups += (
+                    (
+                        frozenset(each.id for each in group.old_fragments),
+                        frozenset(each.id for each in group.new_fragments),
+                    )
+                    for version in content.legacy_versions
+                    for group in version.groups
+                )
+        return cls(tuple(groups))
+
+    def present_fragments(self, covered: BitMap) -> BitMap:
+        """The fragments that an index with some bitmap answers for; none where that is unknown.
+
+        Old fragments of a group that the index covers in part are gone and stand for nothing.
+        """
+        # Imported late: few tables have an index.
+        from pyroaring import BitMap
+
+        if not self.is_known:
+            return BitMap()
+        found = BitMap(covered)
+        for old, new in self.groups:
+            is_covered = bool(old) and all(fragment_id in found for fragment_id in old)
+            found -= BitMap(old)
+            if is_covered:
+                found |= BitMap(new)
+        return found
+
+
+def _inline_content(index: pb_table.IndexMetadata) -> pb_table.FragmentReuseIndexDetails.InlineContent | None:
+    try:
+        details = pb_table.FragmentReuseIndexDetails.FromString(index.index_details.value)
+    except DecodeError:
+        return None
+    if details.WhichOneof("content") != "inline" or details.inline.transitions:
+        return None
+    return details.inline
