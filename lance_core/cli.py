@@ -115,10 +115,12 @@ def _doctor_lines(uri: str, min_age: str, *, applies: bool) -> Iterator[str]:
     for finding in findings:
         age = "" if finding.age_seconds is None else f", {finding.age_seconds / 86_400:.1f} days old"
         outcome = finding.advice if finding.is_ripe else f"not to be touched yet ({finding.advice})"
+        if finding.reason:
+            outcome = f"not to be touched: {finding.reason}"
         if applies and finding.is_ripe:
-            mend(log, finding)
-            outcome = "mended"
-        yield f"{finding.ailment} {finding.place}{age}: {outcome}"
+            outcome = "mended" if mend(log, finding) else "has changed since; left alone"
+        line = f" of branch {finding.branch}" if finding.branch else ""
+        yield f"{finding.ailment} {finding.place}{line}{age}: {outcome}"
 
 
 def _described(uri: str) -> Iterator[str]:

@@ -10,12 +10,12 @@ from __future__ import annotations
 import posixpath
 from typing import TYPE_CHECKING, Final
 
-from lance_core.table.branches import branch_root
+from lance_core.table.branches import branch_names, branch_of_file, branch_root
 from lance_core.table.commit_protocols.external import ExternalCommit
 from lance_core.table.paths import VERSIONS_DIRECTORY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from lance_core.table.version_log import VersionLog
 
@@ -30,11 +30,18 @@ def nested_roots(paths: Iterable[str]) -> tuple[str, ...]:
 
 
 def own_files(main: VersionLog, branch: str) -> list[str]:
-    """The paths below the root of a branch that belong to no branch below it; arguments as below."""
+    """The paths below the root of a branch that belong to no branch below or above it; arguments as below."""
     root = branch_root(main.store, main.root, branch)
     paths = [info.path[len(root) :].lstrip("/") for info in main.store.list_recursive(root)]
-    others = nested_roots(paths)
-    return [path for path in paths if not path.startswith(others)]
+    known = branch_names(main.store, main.root) | {branch}
+    below = tuple(f"{name}/" for name in known if name.startswith(f"{branch}/"))
+    return [path for path in paths if _is_own(branch, f"{branch}/{path}", known, below)]
+
+
+def _is_own(branch: str, path: str, known: frozenset[str], below: tuple[str, ...]) -> bool:
+    owner = branch_of_file(path, known)
+    # What lies in no directory of a root goes with the branch around it.
+    return owner == branch or (owner is None and not path.startswith(below))
 
 
 def has_rows(main: VersionLog, branch: str) -> bool:
@@ -43,19 +50,20 @@ def has_rows(main: VersionLog, branch: str) -> bool:
     return isinstance(protocol, ExternalCommit) and protocol.knows(main.at(branch_root(main.store, main.root, branch)))
 
 
-def remove_branch_root(main: VersionLog, branch: str) -> None:
+def remove_branch_root(main: VersionLog, branch: str, *, only: Callable[[str], bool] | None = None) -> None:
     """Remove the files of a branch.
 
     Args:
         main: the versions of the main line.
         branch: its name.
+        only: told the path of a file below its root, says whether it goes; None for all.
 
     Raises:
         StorageError: the outside world failed; calling it again goes on.
     """
     store = main.store
     root = branch_root(store, main.root, branch)
-    own = own_files(main, branch)
+    own = [path for path in own_files(main, branch) if only is None or only(path)]
     for path in sorted(own, key=lambda path: (not path.startswith(f"{VERSIONS_DIRECTORY}/"), path)):
         store.delete(store.join(root, *path.split("/")))
     directories = {parent for path in own for parent in _parents(path)}

@@ -17,6 +17,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from lance_core.api.branch_removal import has_rows, own_files, remove_branch_root
+from lance_core.api.branch_uses import refuse_when_used
 from lance_core.api.cloning import clone_version
 from lance_core.api.dataset_uris import branch_uri
 from lance_core.api.references import main_line, open_version
@@ -26,7 +27,6 @@ from lance_core.errors import (
     InvalidTypeError,
     NotFoundError,
     RefAlreadyExistsError,
-    RefConflictError,
     RefNotFoundError,
     VersionNotFoundError,
 )
@@ -38,10 +38,10 @@ from lance_core.table.branches import (
     branch_path,
     branch_root,
     check_branch_name,
+    check_new_branch_name,
     list_branches,
 )
 from lance_core.table.ref_creation import create_ref, known_to_exist
-from lance_core.table.refs import list_tags
 from lance_core.transactions.history import read_transaction
 from lance_core.transactions.operations.clone import Clone
 
@@ -131,7 +131,7 @@ class Branches:
         Returns:
             The new line and its first version.
         """
-        check_branch_name(branch)
+        check_new_branch_name(branch)
         records = self._records()
         if branch in records:
             raise RefAlreadyExistsError(f"branch {branch!r} already exists", branch=branch)
@@ -180,10 +180,11 @@ class Branches:
             InvalidRefError: no branch may have that name.
             RefNotFoundError: there is no such branch, and nothing is left of one.
             RefConflictError: a tag names a version of it, or another branch was made from it.
+            CorruptDataError: a record is damaged; or it has none, and the manifest of another branch is damaged.
         """
         check_branch_name(branch)
         records = self._records()
-        self._refuse_when_used(branch, records)
+        refuse_when_used(self._main, branch, records)
         if branch in records:
             self._main.store.delete(self._path(branch))
         elif not own_files(self._main, branch) and not has_rows(self._main, branch):
@@ -243,20 +244,6 @@ class Branches:
     def _confirm_source(self, line: VersionLog, source: Manifest) -> None:
         """Find out whether a cleanup that did not see the branch yet has removed the version it was made from."""
         line.read_version(source.version)
-
-    def _refuse_when_used(self, branch: str, records: Mapping[str, BranchRecord]) -> None:
-        tags = [name for name, tag in list_tags(self._main.store, self._main.root).items() if tag.branch == branch]
-        own = records[branch].forks if branch in records else ()
-        children = [
-            name
-            for name, record in records.items()
-            if record.parent == branch or (own and len(record.forks) > len(own) and record.forks[: len(own)] == own)
-        ]
-        if tags or children:
-            raise RefConflictError(
-                f"branch {branch!r} is used by tags {sorted(tags)} and branches {sorted(children)}; delete these first",
-                branch=branch,
-            )
 
 
 def _manifest_size(log: VersionLog, manifest: Manifest) -> int:

@@ -39,6 +39,7 @@ from lance_core.errors import DatasetNotFoundError, InvalidInputError, InvalidTy
 from lance_core.schema.json_columns import shown_json_schema
 from lance_core.table.base_options import inherited_options, with_base_params
 from lance_core.table.base_paths import FileLocator
+from lance_core.table.field_ids import highest_field_id
 from lance_core.table.fragment import Fragments
 from lance_core.table.fragment_totals import FragmentTotals
 from lance_core.table.index_metadata import parse_index_section
@@ -184,16 +185,11 @@ class LanceDataset(
 
     @property
     def max_field_id(self) -> int:
-        """The highest field id in the schema or in a data file; where the table counts them, the highest ever given."""
-        if self._manifest.message.HasField("max_allocated_field_id"):
-            return self._manifest.message.max_allocated_field_id
-        stored = {
-            field_id
-            for fragment in self._manifest.message.fragments
-            for file in fragment.files
-            for field_id in file.fields
-        }
-        return max(stored | {self._schema.max_field_id()})
+        """The highest field id that the schema, a data file or a data overlay has.
+
+        Where the table counts them, the highest ever given.
+        """
+        return highest_field_id(self._manifest.message)
 
     @property
     def data_storage_version(self) -> str:

@@ -19,14 +19,15 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Self
+from urllib.parse import quote, unquote
 
 from lance_core.errors import InvalidRefError, InvalidTypeError
-from lance_core.table.paths import BRANCH_ROOTS_DIRECTORY, BRANCHES_DIRECTORY
+from lance_core.table.paths import BRANCH_ROOTS_DIRECTORY, BRANCHES_DIRECTORY, ROOT_DIRECTORIES
 from lance_core.table.ref_files import REF_SUFFIX, RefDocument, ref_files, ref_json
 from lance_core.table.refs import MAIN_BRANCH
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Container, Mapping
 
     import pyarrow as pa
 
@@ -36,14 +37,18 @@ __all__ = [
     "BranchRecord",
     "Fork",
     "branch_at",
+    "branch_names",
+    "branch_of_file",
     "branch_path",
     "branch_root",
     "check_branch_name",
+    "check_new_branch_name",
     "list_branches",
     "main_root",
 ]
 
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
+_READ_NAME: Final = re.compile(r"[\w.-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,13 +133,33 @@ class BranchRecord:
         return ref_json(document, "branch")
 
 
-def check_branch_name(name: str) -> None:
-    """Check the name of a branch.
+def check_new_branch_name(name: str) -> None:
+    """Check the name of a branch that is to be made.
 
     Raises:
         InvalidTypeError: it is no text.
-        InvalidRefError: it is reserved, has a letter that is not ASCII or another character that no name may have, or
-            has dots or slashes in places where they would lead astray.
+        InvalidRefError: as for :func:`check_branch_name`; or it has a letter that is not ASCII; or its root would lie
+            in a directory of the root of another branch: ``tree/a/data`` has the data files of a branch ``a``.
+    """
+    check_branch_name(name)
+    segments = name.split("/")
+    reserved = sorted(ROOT_DIRECTORIES.intersection(segments[1:]))
+    if not all(map(_NAME.fullmatch, segments)):
+        rule = "may have only the letters a-z and A-Z, digits, '.', '-', '_', and '/' between segments"
+    elif reserved:
+        rule = f"must not have a segment {reserved[0]!r} after the first: it is a directory of every branch"
+    else:
+        return
+    raise InvalidRefError(f"the name of a branch {rule}, found {name!r}", branch=name)
+
+
+def check_branch_name(name: str) -> None:
+    """Check the name of a branch that is there, whoever made it.
+
+    Raises:
+        InvalidTypeError: it is no text.
+        InvalidRefError: it is reserved, has a character that no name may have, or has dots or slashes in places where
+            they would lead astray.
     """
     if not isinstance(name, str):
         raise InvalidTypeError(f"the name of a branch must be a text, found {name!r}")
@@ -147,8 +172,8 @@ def check_branch_name(name: str) -> None:
         rule = "must not begin or end with a slash or have two in a row"
     elif ".." in name or "." in segments:
         rule = "must not have two dots in a row or a segment that is a dot"
-    elif not all(map(_NAME.fullmatch, segments)):
-        rule = "may have only the letters a-z and A-Z, digits, '.', '-', '_', and '/' between segments"
+    elif not all(map(_READ_NAME.fullmatch, segments)):
+        rule = "may have only letters, digits, '.', '-', '_', and '/' between segments"
     elif name.endswith(".lock"):
         rule = "must not end with .lock"
     else:
@@ -158,7 +183,7 @@ def check_branch_name(name: str) -> None:
 
 def branch_path(store: ObjectStore, root: str, name: str) -> str:
     """The file of a branch, below the main root."""
-    return store.join(root, BRANCHES_DIRECTORY, f"{name.replace('/', '%2F')}{REF_SUFFIX}")
+    return store.join(root, BRANCHES_DIRECTORY, f"{quote(name, safe='')}{REF_SUFFIX}")
 
 
 def branch_root(store: ObjectStore, root: str, name: str) -> str:
@@ -183,6 +208,31 @@ def branch_at(store: ObjectStore, main: str, root: str) -> str:
     """The branch whose root a path is; empty for the main root and for any other place."""
     prefix = f"{store.join(main, BRANCH_ROOTS_DIRECTORY)}/"
     return root.removeprefix(prefix) if root.startswith(prefix) else ""
+
+
+def branch_names(store: ObjectStore, root: str) -> frozenset[str]:
+    """The names of all branches that have a record, readable or not, below the main root."""
+    directory = store.join(root, BRANCHES_DIRECTORY)
+    return frozenset(
+        unquote(file_name.removesuffix(REF_SUFFIX))
+        for file_name in store.list_names(directory)
+        if file_name.endswith(REF_SUFFIX)
+    )
+
+
+def branch_of_file(path: str, known: Container[str]) -> str | None:
+    """The branch whose root a file belongs to; None when it lies in no directory of a root.
+
+    Below the directories of a root there may be whole roots of other things, which are no branches.
+
+    Args:
+        path: of the file, below ``tree/``.
+        known: names of branches; another one is told by the first segment that is the name of a root's directory.
+    """
+    segments = path.split("/")
+    depths = [depth for depth in range(1, len(segments) - 1) if segments[depth] in ROOT_DIRECTORIES]
+    names = ["/".join(segments[:depth]) for depth in depths]
+    return next((name for name in reversed(names) if name in known), names[0] if names else None)
 
 
 def list_branches(store: ObjectStore, root: str) -> dict[str, BranchRecord]:

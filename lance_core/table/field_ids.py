@@ -1,14 +1,15 @@
 """Field ids: which are in use, and which is the next.
 
-An id is in use while the schema or a data file names it, so that the id of a dropped column comes back once its last
-file has vanished. A table whose manifest counts the ids it has given (``max_allocated_field_id``) never gives one
-twice.
+An id is in use while the schema, a data file or a data overlay names it, so that the id of a dropped column comes back
+once its last file has vanished. A table whose manifest counts the ids it has given (``max_allocated_field_id``) never
+gives one twice.
 
 Source: behaviour of pylance 14.0.2.
 """
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,16 +17,23 @@ if TYPE_CHECKING:
 
     from lance_core.proto import pb_file, pb_table
 
-__all__ = ["next_field_id", "with_relatives"]
+__all__ = ["highest_field_id", "next_field_id", "with_relatives"]
 
 
 def next_field_id(message: pb_table.Manifest) -> int:
     """The id that the next new field of a table gets."""
+    return highest_field_id(message) + 1
+
+
+def highest_field_id(message: pb_table.Manifest) -> int:
+    """The highest id in use; where the table counts them, the highest ever given. -1 when there is none."""
     if message.HasField("max_allocated_field_id"):
-        return message.max_allocated_field_id + 1
-    named = {field.id for field in message.fields}
-    stored = {field_id for fragment in message.fragments for file in fragment.files for field_id in file.fields}
-    return max(named | stored, default=-1) + 1
+        return message.max_allocated_field_id
+    highest = max((field.id for field in message.fields), default=-1)
+    for fragment in message.fragments:
+        for file in chain(fragment.files, (overlay.data_file for overlay in fragment.overlays)):
+            highest = max(highest, max(file.fields, default=-1))
+    return highest
 
 
 def with_relatives(fields: Iterable[pb_file.Field], field_ids: Collection[int]) -> frozenset[int]:

@@ -16,6 +16,7 @@
       tree/          {branch}/…                       a whole root for each branch
       _blobs/        {id}.blob                        values that several data files share
       _fri/          {map id}/…                       where compactions moved rows
+      _mem_wal/      {shard}/…                        rows on their way, and whole roots of small tables of them
 
 V2 names sort with the newest version first, so that a store that lists in lexical order shows it at once. A table
 keeps the naming that it was created with; both in one directory is an interrupted migration.
@@ -46,8 +47,10 @@ __all__ = [
     "DELETIONS_DIRECTORY",
     "FIRST_DETACHED_VERSION",
     "INDICES_DIRECTORY",
+    "MEM_WAL_DIRECTORY",
     "REFS_DIRECTORY",
     "REUSE_MAPS_DIRECTORY",
+    "ROOT_DIRECTORIES",
     "TAGS_DIRECTORY",
     "TRANSACTIONS_DIRECTORY",
     "VERSIONS_DIRECTORY",
@@ -79,6 +82,23 @@ BRANCHES_DIRECTORY: Final = f"{REFS_DIRECTORY}/branches"
 BRANCH_ROOTS_DIRECTORY: Final = "tree"
 BLOBS_DIRECTORY: Final = "_blobs"
 REUSE_MAPS_DIRECTORY: Final = "_fri"
+MEM_WAL_DIRECTORY: Final = "_mem_wal"
+ROOT_DIRECTORIES: Final = frozenset(
+    {
+        VERSIONS_DIRECTORY,
+        TRANSACTIONS_DIRECTORY,
+        DATA_DIRECTORY,
+        DELETIONS_DIRECTORY,
+        INDICES_DIRECTORY,
+        REFS_DIRECTORY,
+        BRANCH_ROOTS_DIRECTORY,
+        BLOBS_DIRECTORY,
+        REUSE_MAPS_DIRECTORY,
+        MEM_WAL_DIRECTORY,
+    }
+)
+"""All directories that a root may have; what lies below one of them is no root of a branch."""
+
 VERSION_HINT_NAME: Final = "latest_version_hint.json"
 
 FIRST_DETACHED_VERSION: Final = 2**63

@@ -21,10 +21,11 @@ if TYPE_CHECKING:
 
     from lance_core.io.object_store import ObjectStore
 
-__all__ = ["REF_SUFFIX", "RefDocument", "moment_text", "ref_files", "ref_json"]
+__all__ = ["REF_SUFFIX", "RefDocument", "is_unfinished_ref", "moment_text", "ref_files", "ref_json"]
 
 REF_SUFFIX: Final = ".json"
 
+_UNFINISHED: Final = re.compile(r"\.tmp[0-9a-f]{16}-.+\.json#|\.tmp[A-Za-z0-9]{6}|.+\.json#[0-9]+")
 _TIME: Final = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt ]([0-9:]{8})(\.[0-9]+)?([Zz]|[+-][0-9]{2}:[0-9]{2})")
 _MAX_U64: Final = 2**64 - 1
 _NANOSECONDS: Final = 1_000_000_000
@@ -44,6 +45,11 @@ def ref_json(document: Mapping[str, object], what: str) -> bytes:
         return json.dumps(document, indent=2, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
         raise InvalidInputError(f"the metadata of a {what} has a text that is not Unicode: {error}") from error
+
+
+def is_unfinished_ref(file_name: str) -> bool:
+    """Whether a file among the refs was being written; a name that ends as refs do is a ref, however it begins."""
+    return not file_name.endswith(REF_SUFFIX) and _UNFINISHED.fullmatch(file_name) is not None
 
 
 def ref_files(store: ObjectStore, root: str, directory: str) -> Iterator[tuple[str, str, pa.Buffer]]:

@@ -20,9 +20,8 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize(
-    "ingests", [pytest.param(10, marks=pytest.mark.slow), pytest.param(20, marks=pytest.mark.soak)]
-)
+@pytest.mark.soak
+@pytest.mark.parametrize("ingests", [10, 20])
 def test_the_story_holds(tmp_path, ingests) -> None:
     """Many small ingests, five deletes, then only the sensors act; afterwards everything is as it must be."""
     place = tmp_path / "demo"

@@ -20,7 +20,7 @@ from lance_pipelines.dead_runs import PROCESS_TAG
 from lance_pipelines.jobs import request_config
 from tests.support.local_rewriting import ids, write_fragments
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = pytest.mark.spark
 
 DEADLINE_SECONDS = 600
 FRAGMENTS = 12
@@ -101,6 +101,7 @@ def kill_when(process: subprocess.Popen[str], condition: Callable[[], bool]) -> 
     kill(process)
 
 
+@pytest.mark.slow
 def test_a_compaction_killed_while_it_writes_and_one_killed_while_it_commits(lake) -> None:
     uri, options = lake.uri, {"target_rows_per_fragment": 30}
     before = len(list(uri.glob("data/*.lance")))
@@ -120,6 +121,7 @@ def test_a_compaction_killed_while_it_writes_and_one_killed_while_it_commits(lak
     lake.assert_dead_runs_are_marked()
 
 
+@pytest.mark.slow
 def test_a_cleanup_killed_on_its_way_is_finished_by_the_next(lake) -> None:
     lake.finish("compact", target_rows_per_fragment=30)
     terms = {"retain_versions": 1, "older_than": "0"}
@@ -132,6 +134,7 @@ def test_a_cleanup_killed_on_its_way_is_finished_by_the_next(lake) -> None:
     lake.assert_dead_runs_are_marked()
 
 
+@pytest.mark.slow
 def test_a_delete_killed_while_it_commits(lake) -> None:
     before = len(list(lake.uri.glob("_transactions/*.txn")))
     process = lake.start("delete_rows", predicate="id < 15")
@@ -143,6 +146,7 @@ def test_a_delete_killed_while_it_commits(lake) -> None:
     lake.assert_dead_runs_are_marked()
 
 
+@pytest.mark.soak
 def test_compactions_killed_at_random_moments(lake) -> None:
     seed = random.SystemRandom().randrange(10**6)
     print(f"seed {seed}")

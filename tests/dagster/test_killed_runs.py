@@ -94,7 +94,7 @@ def test_a_run_killed_while_it_writes_and_one_killed_while_it_commits(
     assert_dead_runs_are_marked(home)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_runs_killed_at_ten_random_moments(command_line, run_config, ten_rows, tmp_path) -> None:
     seed = random.SystemRandom().randrange(10**6)
     print(f"seed {seed}")

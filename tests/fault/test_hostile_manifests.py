@@ -86,7 +86,7 @@ def test_damaged_manifests_sampled(table: SmallTable) -> None:
     assert set(sweep(table, cut(data, sampled(range(len(data)), 20)))) == {"corrupt"}
 
 
-@pytest.mark.exhaustive
+@pytest.mark.soak
 def test_every_bit_of_a_manifest(table: SmallTable) -> None:
     data = table.manifest_bytes
     outcomes = sweep(table, flipped(data, range(len(data) * 8)))

@@ -211,10 +211,12 @@ def test_a_branch_in_use_stays(uri: str, maker: ModuleType) -> None:
 
 def test_deleting_spares_the_branches_below(uri: str) -> None:
     for name in ("a", "a/data", "a/b/c"):
-        lance_core.dataset(uri).create_branch(name)
+        # Ours makes no branch in a directory of another.
+        lance.dataset(uri).create_branch(name)
         lance_core.write_dataset(_rows(0, 1), f"{uri}/tree/{name}", mode="append")
     lance_core.dataset(uri).branches.delete("a")
     assert sorted(path.name for path in (Path(uri) / "tree/a").iterdir()) == ["b", "data"]
+    assert sorted(path.name for path in (Path(uri) / "tree/a/data").iterdir()) == ["_transactions", "_versions", "data"]
     for reader in EACH:
         assert sorted(reader.dataset(uri).branches.list()) == ["a/b/c", "a/data"]
         assert reader.dataset(f"{uri}/tree/a/data").count_rows() == 20

@@ -1,5 +1,6 @@
 """Data overlays: laid over by either side, read, changed and compacted by the other."""
 
+import dataclasses
 import datetime
 import json
 import os
@@ -18,6 +19,7 @@ from lance.optimize import Compaction as TheirCompaction
 import lance_core
 from lance_core.errors import CorruptDataError, InvalidInputError, SchemaMismatchError, UnsupportedFeatureFlagError
 from lance_core.optimize import Compaction
+from lance_core.schema.convert import schema_from_arrow
 from lance_core.table.overlay_files import OVERLAYS_VARIABLE
 
 FLAG = 64
@@ -444,3 +446,26 @@ def test_offsets_beyond_the_rows_cover_nothing(tmp_path: Path) -> None:
     lay_with_theirs(path, 0, numbers(50, 51), [0], [3, 4_000_000_000])
     assert np.array_equal(same(path)["a"].to_pylist()[:5], [0, 1, 2, 50, 4])
     lance_core.dataset(path).validate()
+
+
+def test_the_id_of_a_dropped_column_is_taken_while_an_overlay_lists_it(tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    lance.write_dataset(pa.table({"a": range(6), "b": range(6)}), path)
+    lance.dataset(path).add_columns({"c": "a * 10"})
+    lay_with_ours(path, 0, pa.table({"b": [55, 66], "c": [1001, 1002]}), [1, 2], [1, 4])
+    dataset = lance_core.dataset(path)
+    narrow = dataclasses.replace(dataset.lance_schema, fields=dataset.lance_schema.fields[:2])
+    operation = lance_core.LanceOperation
+    dataset = lance_core.LanceDataset.commit(path, operation.Project(narrow, True), read_version=dataset.version)
+    assert dataset.max_field_id == lance.dataset(path).max_field_id == 2
+    fragments = [fragment.metadata for fragment in dataset.get_fragments()]
+
+    def with_field(field_id: int) -> object:
+        new = schema_from_arrow(pa.schema([("z", pa.int64())])).with_ids(field_id).fields[0]
+        wide = dataclasses.replace(dataset.lance_schema, fields=(*dataset.lance_schema.fields, new))
+        return operation.Merge(fragments, wide, True)
+
+    with pytest.raises(InvalidInputError, match=r"has id 2.* continues with 3"):
+        lance_core.LanceDataset.commit(path, with_field(2), read_version=dataset.version)
+    lance_core.LanceDataset.commit(path, with_field(3), read_version=dataset.version)
+    assert same(path)["z"].to_pylist() == [None] * 6

@@ -246,3 +246,52 @@ def test_queries_stay_right_after_two_changes(first: str, second: str, uri: str)
         lance.dataset(place).optimize.optimize_indices()
         # Values far from those that a quantizer was trained on cannot be told apart by it.
         check(place, ["v0"])
+
+
+def _merge_anew(uri: str, fragment_id: int) -> None:
+    dataset = lance.dataset(uri)
+    changed = _rows(1085, 1088).set_column(0, "a", pa.array([85, 90, 95])).drop_columns(["l", *VECTOR])
+    updated, _ = dataset.get_fragment(fragment_id).update_columns(changed, left_on="a", right_on="a")
+    fragments = [
+        lance_core.FragmentMetadata.from_json((updated if each.fragment_id == fragment_id else each.metadata).to_json())
+        for each in dataset.get_fragments()
+    ]
+    merge = LanceOperation.Merge(fragments, lance_core.dataset(uri).lance_schema, True)
+    lance_core.LanceDataset.commit(uri, merge, read_version=dataset.version)
+
+
+def _update_anew(uri: str, fragment_id: int) -> None:
+    dataset = lance.dataset(uri)
+    changed = _rows(1085, 1088).set_column(0, "a", pa.array([85, 90, 95])).drop_columns(["l", *VECTOR])
+    updated, fields = dataset.get_fragment(fragment_id).update_columns(changed, left_on="a", right_on="a")
+    update = LanceOperation.Update(
+        updated_fragments=[lance_core.FragmentMetadata.from_json(updated.to_json())],
+        fields_modified=fields,
+        update_mode="rewrite_columns",
+    )
+    lance_core.LanceDataset.commit(uri, update, read_version=dataset.version)
+
+
+def _replace_anew(uri: str, fragment_id: int) -> None:
+    dataset = lance_core.dataset(uri)
+    rows = next(each for each in dataset.get_fragments() if each.fragment_id == fragment_id).count_rows()
+    [new] = lance_core.write_fragments(_rows(2000, 2000 + rows), dataset)
+    operation = LanceOperation.DataReplacement([LanceOperation.DataReplacementGroup(fragment_id, new.files[0])])
+    lance_core.LanceDataset.commit(uri, operation, read_version=dataset.version)
+
+
+@pytest.mark.parametrize(
+    ("base", "change"),
+    [
+        pytest.param("addresses", change, marks=() if change is _update_anew else pytest.mark.slow)
+        for change in (_update_anew, _merge_anew, _replace_anew)
+    ],
+    indirect=["base"],
+)
+def test_queries_stay_right_where_indices_were_not_remapped(change: Callable[[str, int], None], uri: str) -> None:
+    """The bitmaps still name the fragments that a compaction of the reference replaced; never with stable row ids."""
+    lance.dataset(uri).optimize.compact_files(target_rows_per_fragment=2 * FRAGMENT, defer_index_remap=True)
+    [first, *_] = lance.dataset(uri).get_fragments()
+    assert "__lance_frag_reuse" in {each.name for each in lance.dataset(uri).describe_indices()}
+    change(uri, first.fragment_id)
+    check(uri)

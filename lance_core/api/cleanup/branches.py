@@ -18,6 +18,7 @@ from lance_core.table.branches import branch_root, list_branches
 from lance_core.table.feature_flags import require_writable
 from lance_core.table.paths import (
     BRANCH_ROOTS_DIRECTORY,
+    MEM_WAL_DIRECTORY,
     VERSIONS_DIRECTORY,
     ManifestName,
     is_detached_version,
@@ -91,7 +92,7 @@ def branch_manifests(paths: Iterable[str]) -> set[BranchManifest]:
     found: set[BranchManifest] = set()
     for path in paths:
         root, middle, file_name = path.rpartition(f"/{VERSIONS_DIRECTORY}/")
-        if not middle or not root.startswith(f"{BRANCH_ROOTS_DIRECTORY}/"):
+        if not middle or not root.startswith(f"{BRANCH_ROOTS_DIRECTORY}/") or f"/{MEM_WAL_DIRECTORY}/" in root:
             continue
         name = parse_manifest_name(file_name) or parse_detached_name(file_name)
         if name is not None:

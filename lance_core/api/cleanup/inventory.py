@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Final
 from lance_core.table.paths import (
     BLOBS_DIRECTORY,
     BRANCH_ROOTS_DIRECTORY,
+    BRANCHES_DIRECTORY,
     DATA_DIRECTORY,
     DELETIONS_DIRECTORY,
     INDICES_DIRECTORY,
     REUSE_MAPS_DIRECTORY,
+    TAGS_DIRECTORY,
     TRANSACTIONS_DIRECTORY,
     VERSIONS_DIRECTORY,
 )
@@ -28,11 +30,13 @@ __all__ = ["StoredFile", "list_files", "relative_path"]
 _DIRECTORIES: Final = frozenset(
     {
         BLOBS_DIRECTORY,
+        BRANCHES_DIRECTORY,
         BRANCH_ROOTS_DIRECTORY,
         DATA_DIRECTORY,
         DELETIONS_DIRECTORY,
         INDICES_DIRECTORY,
         REUSE_MAPS_DIRECTORY,
+        TAGS_DIRECTORY,
         TRANSACTIONS_DIRECTORY,
         VERSIONS_DIRECTORY,
     }
@@ -62,7 +66,8 @@ def relative_path(root: str, path: str) -> str:
 def list_files(log: VersionLog) -> list[StoredFile]:
     """All files below the root, ordered by path."""
     found = _list(log, log.root)
-    missing = _DIRECTORIES.difference(file.path.partition("/")[0] for file in found)
+    seen = {file.path.partition("/")[0] for file in found} | {file.path.rpartition("/")[0] for file in found}
+    missing = _DIRECTORIES - seen
     for directory in sorted(missing):
         found += _list(log, log.store.join(log.root, directory))
     return sorted(found)

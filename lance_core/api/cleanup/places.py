@@ -41,6 +41,7 @@ from lance_core.table.paths import (
     is_detached_manifest_name,
     is_staged_manifest_name,
 )
+from lance_core.table.ref_files import is_unfinished_ref
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -109,7 +110,7 @@ def _in_refs(rest: str) -> FileKind | Settled:
     directory, _, name = f"{REFS_DIRECTORY}/{rest}".rpartition("/")
     if directory not in (TAGS_DIRECTORY, BRANCHES_DIRECTORY):
         return STRANGER
-    if name.startswith(_TEMPORARY) or "#" in name:
+    if is_unfinished_ref(name):
         return FileKind.RESIDUE
     if not name.endswith(".json"):
         return STRANGER

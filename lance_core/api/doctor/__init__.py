@@ -3,6 +3,7 @@
 ========================  ============================================================================================
 ``findings``               what can be found, as records
 ``diagnosis``              looks at the names, ages and rows of a table; changes nothing
+``unrecorded``            branches that have no record
 ``remedies``               one for each kind of finding
 ========================  ============================================================================================
 """

@@ -1,7 +1,8 @@
 """Diagnosis: what killed writers left, by the names and ages of files and by the rows of a manifest store.
 
-No manifest is read, so a table that cannot be opened is looked at like any other. Whoever is writing leaves the same
-traces for a moment: only what is old enough is ripe.
+Manifests are read only to find out whether another branch needs one that has no record, so a table that cannot be
+opened is looked at like any other, with all its branches. Whoever is writing leaves the same traces for a moment: only
+what is old enough is ripe.
 
 Source: the crash table of the format's reference; what pylance 14.0.2 leaves for ever.
 """
@@ -11,26 +12,26 @@ from __future__ import annotations
 import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
-from urllib.parse import unquote
 
+from lance_core.api.branch_uses import refuse_when_used
 from lance_core.api.cleanup.inventory import list_files
 from lance_core.api.doctor.findings import Ailment, Finding
+from lance_core.api.doctor.unrecorded import unrecorded_branches
+from lance_core.errors import DatasetNotFoundError, InvalidRefError, LanceError
+from lance_core.table.branches import branch_names, branch_root, check_branch_name, list_branches
 from lance_core.table.commit_protocols.external import ExternalCommit
 from lance_core.table.paths import (
-    BLOBS_DIRECTORY,
-    BRANCH_ROOTS_DIRECTORY,
     BRANCHES_DIRECTORY,
-    DATA_DIRECTORY,
     DELETIONS_DIRECTORY,
-    INDICES_DIRECTORY,
     TAGS_DIRECTORY,
     TRANSACTIONS_DIRECTORY,
     VERSIONS_DIRECTORY,
     ManifestNaming,
+    is_detached_manifest_name,
     is_staged_manifest_name,
     parse_manifest_name,
 )
-from lance_core.table.ref_files import REF_SUFFIX
+from lance_core.table.ref_files import is_unfinished_ref
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -44,21 +45,8 @@ DEFAULT_MIN_AGE: Final = timedelta(days=7)
 """As old as an orphan must be for a cleanup."""
 
 _TEMPORARY: Final = ".tmp"
-_WITH_TEMPORARIES: Final = (
-    VERSIONS_DIRECTORY,
-    TRANSACTIONS_DIRECTORY,
-    DELETIONS_DIRECTORY,
-    TAGS_DIRECTORY,
-    BRANCHES_DIRECTORY,
-)
-_BELOW_A_ROOT: Final = (
-    VERSIONS_DIRECTORY,
-    TRANSACTIONS_DIRECTORY,
-    DATA_DIRECTORY,
-    DELETIONS_DIRECTORY,
-    INDICES_DIRECTORY,
-    BLOBS_DIRECTORY,
-)
+_WITH_TEMPORARIES: Final = (VERSIONS_DIRECTORY, TRANSACTIONS_DIRECTORY, DELETIONS_DIRECTORY)
+_WITH_REFS: Final = (TAGS_DIRECTORY, BRANCHES_DIRECTORY)
 
 
 def diagnose(log: VersionLog, *, min_age: timedelta = DEFAULT_MIN_AGE, now: float | None = None) -> list[Finding]:
@@ -70,41 +58,77 @@ def diagnose(log: VersionLog, *, min_age: timedelta = DEFAULT_MIN_AGE, now: floa
         now: seconds since the epoch; None for the clock's.
 
     Raises:
+        DatasetNotFoundError: there is no table: neither a manifest nor a row of the manifest store.
         StorageError: the outside world failed.
     """
-    examination = _Examination(log, list_files(log), time.time() if now is None else now, min_age.total_seconds())
-    return sorted(examination.findings(), key=lambda each: (each.ailment, each.place))
+    files = list_files(log)
+    _require_table(log, files)
+    ages = _Ages(time.time() if now is None else now, min_age.total_seconds())
+    recorded = branch_names(log.store, log.root)
+    findings = [*_Line("", log, files, ages).findings(), *_unrecorded(log, files, recorded, ages)]
+    for branch in filter(_is_name, recorded):
+        line = log.at(branch_root(log.store, log.root, branch))
+        findings += _Line(branch, line, list_files(line), ages).findings()
+    return sorted(findings, key=lambda each: (each.branch, each.ailment, each.place))
 
 
-class _Examination:
-    """One look at the files of a table."""
+def _require_table(log: VersionLog, files: Sequence[StoredFile]) -> None:
+    prefix = f"{VERSIONS_DIRECTORY}/"
+    names = [file.path.removeprefix(prefix) for file in files if file.path.startswith(prefix)]
+    if any(parse_manifest_name(name) is not None or is_detached_manifest_name(name) for name in names):
+        return
+    if isinstance(log.protocol, ExternalCommit) and log.protocol.knows(log):
+        return
+    raise DatasetNotFoundError(
+        f"there is no dataset at {log.root}: no manifest was found below {VERSIONS_DIRECTORY}/", path=log.root
+    )
 
-    def __init__(self, log: VersionLog, files: Sequence[StoredFile], now: float, min_seconds: float) -> None:
-        self._log = log
-        self._files = files
+
+class _Ages:
+    """What is old enough."""
+
+    def __init__(self, now: float, min_seconds: float) -> None:
         self._now = now
         self._min_seconds = min_seconds
+
+    def found(
+        self, ailment: Ailment, branch: str, place: str, traces: Sequence[StoredFile], reason: str = ""
+    ) -> Finding:
+        """What the files tell; as young as the youngest of them, and not ripe if there is a reason."""
+        age = max(0.0, self._now - max(file.modified_at for file in traces))
+        is_ripe = not reason and age >= self._min_seconds
+        return Finding(ailment, branch, place, age, is_ripe, reason, tuple(traces))
+
+
+class _Line:
+    """One look at the files of the main line or of a branch."""
+
+    def __init__(self, branch: str, log: VersionLog, files: Sequence[StoredFile], ages: _Ages) -> None:
+        self._branch = branch
+        self._log = log
+        self._files = files
+        self._ages = ages
         self._external = log.protocol if isinstance(log.protocol, ExternalCommit) else None
 
     def findings(self) -> Iterator[Finding]:
         """All of them."""
         for file in self._files:
             directory, _, name = file.path.rpartition("/")
-            if directory in _WITH_TEMPORARIES and (name.startswith(_TEMPORARY) or _is_staged_ref(directory, name)):
-                yield self._found(Ailment.TEMPORARY_FILE, file.path, file.modified_at)
+            is_temporary = directory in _WITH_TEMPORARIES and name.startswith(_TEMPORARY)
+            if is_temporary or (directory in _WITH_REFS and is_unfinished_ref(name)):
+                yield self._found(Ailment.TEMPORARY_FILE, file)
             elif directory == VERSIONS_DIRECTORY and is_staged_manifest_name(name):
                 yield from self._staged(file, name)
         yield from self._manifests()
-        yield from self._branches()
         yield from self._rows()
 
     def _staged(self, file: StoredFile, name: str) -> Iterator[Finding]:
         if "#" in name:
-            yield self._found(Ailment.STAGED_MANIFEST, file.path, file.modified_at)
+            yield self._found(Ailment.STAGED_MANIFEST, file)
             return
         parsed = parse_manifest_name(f"{name.partition('.manifest-')[0]}.manifest")
         if parsed is not None and self._log.protocol.has_abandoned(self._log, parsed, file.path):
-            yield self._found(Ailment.ABANDONED_MANIFEST, file.path, file.modified_at)
+            yield self._found(Ailment.ABANDONED_MANIFEST, file)
 
     def _manifests(self) -> Iterator[Finding]:
         """Half a migration, and a newest manifest that is empty."""
@@ -116,53 +140,60 @@ class _Examination:
         ]
         if not named:
             return
+        # Without an older one the versions would have a gap; a row of a manifest store may name it.
+        external = "" if self._external is None else "a row of the manifest store may name it"
         if len({parsed.naming for parsed, _ in named}) > 1:
-            written_at = max(file.modified_at for _, file in named)
             old = sum(parsed.naming is ManifestNaming.V1 for parsed, _ in named)
-            yield self._found(
-                Ailment.MIXED_NAMES, f"{old} of {len(named)} manifests", written_at, safe=self._external is None
+            files = [file for _, file in named]
+            yield self._ages.found(
+                Ailment.MIXED_NAMES,
+                self._branch,
+                f"{old} of {len(named)} manifests",
+                files,
+                external or self._changing(files),
             )
         latest = max(parsed.version for parsed, _ in named)
         for parsed, file in named:
             if file.num_bytes == 0:
-                # Without an older one the versions would have a gap; a row of a manifest store may name it.
-                safe = parsed.version == latest and self._external is None
-                yield self._found(Ailment.EMPTY_MANIFEST, file.path, file.modified_at, safe=safe)
+                newer = "" if parsed.version == latest else "newer versions follow it"
+                yield self._found(Ailment.EMPTY_MANIFEST, file, external or newer)
 
-    def _branches(self) -> Iterator[Finding]:
-        recorded = {
-            unquote(file.path.rpartition("/")[2].removesuffix(REF_SUFFIX))
-            for file in self._files
-            if file.path.startswith(f"{BRANCHES_DIRECTORY}/") and file.path.endswith(REF_SUFFIX)
-        }
-        written: dict[str, float] = {}
-        for file in self._files:
-            branch = _branch_of(file.path)
-            if branch is not None and branch not in recorded:
-                written[branch] = max(file.modified_at, written.get(branch, 0.0))
-        for branch, written_at in written.items():
-            yield self._found(Ailment.UNRECORDED_BRANCH, branch, written_at)
+    def _changing(self, files: Sequence[StoredFile]) -> str:
+        """Why the names may be those of a migration at work; renames leave the age of a file as it was."""
+        names = self._log.store.list_names(self._log.store.join(self._log.root, VERSIONS_DIRECTORY))
+        found = {name for name in names if parse_manifest_name(name) is not None}
+        same = found == {file.path.partition("/")[2] for file in files}
+        return "" if same else "the names change: a migration is at work"
 
     def _rows(self) -> Iterator[Finding]:
         lost = None if self._external is None else self._external.lost_version(self._log)
         if lost is not None:
             # What was staged comes before its row: nobody is about to write it.
-            yield Finding(Ailment.LOST_VERSION, str(lost.version), None, is_ripe=True)
+            yield Finding(Ailment.LOST_VERSION, self._branch, str(lost.version), None, is_ripe=True)
 
-    def _found(self, ailment: Ailment, place: str, written_at: float, *, safe: bool = True) -> Finding:
-        age = max(0.0, self._now - written_at)
-        return Finding(ailment, place, age, is_ripe=safe and age >= self._min_seconds)
-
-
-def _is_staged_ref(directory: str, name: str) -> bool:
-    return directory in (TAGS_DIRECTORY, BRANCHES_DIRECTORY) and f"{REF_SUFFIX}#" in name
+    def _found(self, ailment: Ailment, file: StoredFile, reason: str = "") -> Finding:
+        return self._ages.found(ailment, self._branch, file.path, [file], reason)
 
 
-def _branch_of(path: str) -> str | None:
-    """The branch that a file belongs to, by its path below the main root."""
-    segments = path.split("/")
-    if segments[0] != BRANCH_ROOTS_DIRECTORY:
-        return None
-    # The innermost root: below "tree/a" may lie "tree/a/b".
-    depth = max((number for number, each in enumerate(segments) if each in _BELOW_A_ROOT and number > 1), default=0)
-    return "/".join(segments[1:depth]) or None
+def _unrecorded(
+    log: VersionLog, files: Sequence[StoredFile], recorded: frozenset[str], ages: _Ages
+) -> Iterator[Finding]:
+    for branch, own in unrecorded_branches(files, recorded).items():
+        yield ages.found(Ailment.UNRECORDED_BRANCH, "", branch, own, _why_used(log, branch))
+
+
+def _why_used(log: VersionLog, branch: str) -> str:
+    """Why a branch without a record must stay; also where it cannot be found out."""
+    try:
+        refuse_when_used(log, branch, list_branches(log.store, log.root))
+    except LanceError as error:
+        return str(error)
+    return ""
+
+
+def _is_name(branch: str) -> bool:
+    try:
+        check_branch_name(branch)
+    except InvalidRefError:
+        return False
+    return True

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from lance_core.api.cleanup.inventory import StoredFile
 
 __all__ = ["ADVICE", "Ailment", "Finding"]
 
@@ -45,17 +47,32 @@ class Finding:
 
     Attributes:
         ailment: what it is.
-        place: a path below the root, the name of a branch, or the number of a version.
+        branch: whose line it was found in; empty for the main line.
+        place: a path below the root of the line, the name of a branch, or the number of a version.
         age_seconds: since anything of it was written; None when nobody knows.
         is_ripe: whether it may be mended: it is old enough, and it is safe.
+        reason: why it is not safe; empty when it is.
+        traces: the files that it was told by, as they were.
     """
 
     ailment: Ailment
+    branch: str
     place: str
-    age_seconds: float | None
+    age_seconds: float | None = field(compare=False)
     is_ripe: bool
+    reason: str = ""
+    traces: tuple[StoredFile, ...] = field(default=(), repr=False, compare=False)
 
     @property
     def advice(self) -> str:
         """What mends it."""
         return ADVICE[self.ailment]
+
+    def is_same(self, other: Finding) -> bool:
+        """Whether another look has found the same, and nothing about it has changed."""
+        return (self.ailment, self.branch, self.place, self.reason) == (
+            other.ailment,
+            other.branch,
+            other.place,
+            other.reason,
+        ) and self.traces == other.traces

@@ -6,8 +6,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from lance_core.api.branch_removal import remove_branch_root
+from lance_core.api.doctor.diagnosis import diagnose
 from lance_core.api.doctor.findings import Ailment, Finding
+from lance_core.api.doctor.unrecorded import is_known_file
 from lance_core.errors import InvalidInputError
+from lance_core.table.branches import branch_root
 from lance_core.table.commit_protocols.external import ExternalCommit
 from lance_core.table.migration import migrate_to_v2_names
 
@@ -19,12 +22,15 @@ if TYPE_CHECKING:
 __all__ = ["mend"]
 
 
-def mend(log: VersionLog, finding: Finding) -> None:
-    """Mend what was found.
+def mend(log: VersionLog, finding: Finding) -> bool:
+    """Mend what was found, after another look at it.
 
     Args:
         log: the versions of the main line of the table.
         finding: as the diagnosis told it; it must be ripe.
+
+    Returns:
+        Whether it was mended; False when it is not there any more, or not as it was: a writer has gone on with it.
 
     Raises:
         InvalidInputError: it is not ripe.
@@ -32,8 +38,13 @@ def mend(log: VersionLog, finding: Finding) -> None:
         StorageError: the outside world failed; mending it again goes on.
     """
     if not finding.is_ripe:
-        raise InvalidInputError(f"{finding.ailment} {finding.place} is too young to be mended, or not safely")
-    _REMEDIES[finding.ailment](log, finding)
+        why = finding.reason or "it is too young"
+        raise InvalidInputError(f"{finding.ailment} {finding.place} must not be mended: {why}")
+    if not any(map(finding.is_same, diagnose(log))):
+        return False
+    line = log.at(branch_root(log.store, log.root, finding.branch)) if finding.branch else log
+    _REMEDIES[finding.ailment](line, finding)
+    return True
 
 
 def _remove_file(log: VersionLog, finding: Finding) -> None:
@@ -41,7 +52,7 @@ def _remove_file(log: VersionLog, finding: Finding) -> None:
 
 
 def _remove_branch(log: VersionLog, finding: Finding) -> None:
-    remove_branch_root(log, finding.place)
+    remove_branch_root(log, finding.place, only=is_known_file)
 
 
 def _finish_migration(log: VersionLog, finding: Finding) -> None:

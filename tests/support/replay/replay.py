@@ -38,7 +38,10 @@ _CHANGE_ROWS: Final = (
     "add column of values",
     "cast column",
 )
-_STALE: Final = 0.2
+_STALE: Final = 0.25
+_RACED: Final = 0.6
+"""How often a change of rows is followed by one that was planned before it and is aimed at the same fragment."""
+_HIDE_ROWS: Final = ("delete", "update", "merge_insert")
 _CONFLICT: Final = ("conflict", "concurrent", "preempted")
 
 
@@ -79,8 +82,7 @@ def _step(table: ReplayedTable, done: list[str]) -> None:
     """One operation that has something to work on."""
     files = list_files(table)
     while True:
-        turn = _draw(table)
-        name = table.rng.choices(_NAMES, _WEIGHTS)[0]
+        turn, name = _draw(table)
         line, before = table.line, turn.rows
         done.append(f"{name} by {turn.side}")
         try:
@@ -97,6 +99,7 @@ def _step(table: ReplayedTable, done: list[str]) -> None:
         else:
             done[-1] = _described(name, turn)
         break
+    table.hid_rows = (line, turn.version) if name in _HIDE_ROWS and turn.aimed is None else None
     if table.line == line or table.history[table.line]:
         table.rows[table.line] = rows
     observe(table, before, cleaned=name == "clean up")
@@ -109,12 +112,19 @@ def _step(table: ReplayedTable, done: list[str]) -> None:
     _check_files(files, list_files(table), cleaned=name == "clean up")
 
 
-def _draw(table: ReplayedTable) -> Turn:
+def _draw(table: ReplayedTable) -> tuple[Turn, str]:
+    raced, table.hid_rows = table.hid_rows, None
+    if raced is not None and raced[0] == table.line and table.rng.random() < _RACED:
+        is_late = raced[1] != max(table.history[table.line])
+        turn = Turn(table, table.rng.choice(("ours", "ours", "theirs")), raced[1], is_late)
+        if is_late and turn.aim():
+            return turn, table.rng.choice(("delete", "delete", "update"))
     versions = sorted(table.history[table.line])
     version = versions[-1]
     if len(versions) > 1 and table.rng.random() < _STALE:
         version = table.rng.choice(versions[-4:-1])
-    return Turn(table, table.rng.choice(sorted(SIDES)), version, version != versions[-1])
+    turn = Turn(table, table.rng.choice(sorted(SIDES)), version, version != versions[-1])
+    return turn, table.rng.choices(_NAMES, _WEIGHTS)[0]
 
 
 def _described(name: str, turn: Turn) -> str:

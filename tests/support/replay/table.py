@@ -54,6 +54,7 @@ class ReplayedTable:
         row_ids: the stable id that each key got, where ids are stable.
         lineage: by line, which versions created and last changed the row of each key of its latest version, where ids
             are stable.
+        hid_rows: the line and the version that the last operation was planned on, where it hid rows; else None.
         names: how many columns, tags, branches have been named.
     """
 
@@ -67,6 +68,7 @@ class ReplayedTable:
     next_key: int = 0
     row_ids: dict[int, int] = field(default_factory=dict)
     lineage: dict[str | None, dict[int, tuple[int, int]]] = field(default_factory=dict)
+    hid_rows: tuple[str | None, int] | None = None
     names: int = 0
 
     @property

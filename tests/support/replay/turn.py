@@ -43,6 +43,7 @@ class Turn:
         side: who changes it: "theirs" or "ours".
         version: the version that the change is planned on.
         stale: whether there are later versions.
+        aimed: the rows that are to be changed; None to draw some.
         notes: what is done, for the list of operations.
     """
 
@@ -50,6 +51,7 @@ class Turn:
     side: str
     version: int
     stale: bool
+    aimed: Condition | None = None
     notes: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -128,6 +130,8 @@ class Turn:
 
     def condition(self) -> Condition:
         """Some rows that the planned version and the latest have, by their keys."""
+        if self.aimed is not None:
+            return self.aimed
         known = np.intersect1d(keys_of(self.seen), keys_of(self.rows))
         if not len(known):
             raise Skipped
@@ -147,6 +151,29 @@ class Turn:
         position = int(np.searchsorted(known, low))
         high = int(known[min(position + max(1, int(len(known) * self.rng.random() * share)), len(known) - 1)])
         return Condition(f"k >= {low} AND k < {high}", known[(known >= low) & (known < high)])
+
+    def aim(self) -> bool:
+        """Aim at a fragment of which later versions hid rows: at some of those too, or at others only.
+
+        Returns:
+            False when there is no such fragment.
+        """
+        before, after = (
+            dict(zip(keys_of(rows).tolist(), rows["_rowaddr"].to_pylist(), strict=True))
+            for rows in (self.seen, self.table.history[self.table.line][max(self.table.history[self.table.line])].rows)
+        )
+        hidden = [key for key, address in before.items() if after.get(key) != address]
+        if not hidden:
+            return False
+        fragment = before[self.rng.choice(hidden)] >> 32
+        here = [key for key, address in before.items() if address >> 32 == fragment]
+        gone = [key for key in here if after.get(key) != before[key]]
+        left = [key for key in here if after.get(key) == before[key]]
+        chosen = self.rng.sample(left, min(len(left), 2))
+        if not chosen or self.rng.random() < 0.5:
+            chosen += self.rng.sample(gone, min(len(gone), 2))
+        self.aimed = Condition(f"k IN ({', '.join(map(str, sorted(chosen)))})", np.array(sorted(chosen)))
+        return True
 
     def _by_value(self) -> Condition | None:
         """By the values of another column of the latest version."""

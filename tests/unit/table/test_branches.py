@@ -7,9 +7,11 @@ from lance_core.io.memory_store import MemoryStore
 from lance_core.table.branches import (
     BranchRecord,
     Fork,
+    branch_of_file,
     branch_path,
     branch_root,
     check_branch_name,
+    check_new_branch_name,
     list_branches,
     main_root,
 )
@@ -63,11 +65,37 @@ def test_t23_the_keys_of_a_branch() -> None:
 @pytest.mark.parametrize("name", ["a", "a/b", ".a", "a.", "a/.b", "-x", "main/x", "x/main", "HEAD", "a.lock/b"])
 def test_names(name: str) -> None:
     check_branch_name(name)
+    check_new_branch_name(name)
+
+
+@pytest.mark.parametrize("name", ["é", "名/前", "a/data", "a/b/_versions", "a/_mem_wal/b", "a/tree"])
+def test_names_that_only_others_give(name: str) -> None:
+    check_branch_name(name)
+    with pytest.raises(InvalidRefError):
+        check_new_branch_name(name)
+
+
+@pytest.mark.parametrize(
+    ("path", "known", "branch"),
+    [
+        ("a/data/x.lance", (), "a"),
+        ("a/data/data/x.lance", (), "a"),
+        ("a/data/data/x.lance", ("a", "a/data"), "a/data"),
+        ("a/data/x.lance", ("a", "a/data"), "a"),
+        ("a/b/_versions/1.manifest", ("a",), "a/b"),
+        ("x/_mem_wal/s/g_gen_1/_versions/1.manifest", ("x",), "x"),
+        ("data/data/x.lance", (), "data"),
+        ("data/x.lance", (), None),
+        ("a/x.lance", ("a",), None),
+    ],
+)
+def test_the_branch_of_a_file(path: str, known: tuple[str, ...], branch: str | None) -> None:
+    assert branch_of_file(path, known) == branch
 
 
 @pytest.mark.parametrize(
     "name",
-    ["", "main", "/a", "a/", "a//b", "a/../b", "..", "a..b", "a/./b", ".", "a b", "a\\b", "a.lock", "é", "a\0", "a\n"],
+    ["", "main", "/a", "a/", "a//b", "a/../b", "..", "a..b", "a/./b", ".", "a b", "a\\b", "a.lock", "a\0", "a\n"],
 )
 def test_names_that_no_branch_has(name: str) -> None:
     with pytest.raises(InvalidRefError):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from lance_core.proto import pb_file
-from lance_core.table.field_ids import with_relatives
+from lance_core.proto import pb_file, pb_table
+from lance_core.table.field_ids import highest_field_id, next_field_id, with_relatives
 
 # a | l: list of struct {x, y} | b
 FIELDS = [
@@ -17,3 +17,21 @@ FIELDS = [
 )
 def test_parents_and_children_but_no_siblings(field_ids: set[int], expected: set[int]) -> None:
     assert with_relatives(FIELDS, field_ids) == expected
+
+
+@pytest.mark.parametrize(
+    ("fields", "stored", "overlaid", "highest"),
+    [([], [], [], -1), ([0, 1], [0, 1], [], 1), ([0], [0, 3], [2], 3), ([0], [0, -2], [2, -2], 2), ([], [-2], [], -1)],
+)
+def test_an_id_is_in_use_while_a_file_or_an_overlay_lists_it(
+    fields: list[int], stored: list[int], overlaid: list[int], highest: int
+) -> None:
+    fragment = pb_table.DataFragment(
+        files=[pb_table.DataFile(fields=stored)],
+        overlays=[pb_table.DataOverlayFile(data_file=pb_table.DataFile(fields=overlaid))],
+    )
+    manifest = pb_table.Manifest(fields=[pb_file.Field(id=each) for each in fields], fragments=[fragment])
+    assert highest_field_id(manifest) == highest
+    assert next_field_id(manifest) == highest + 1
+    manifest.max_allocated_field_id = 9
+    assert highest_field_id(manifest) == 9

@@ -15,12 +15,68 @@ from lance_core.table.index_rules import (
 )
 from tests.support.manifests import column_file, coverage, index, part, section, with_files
 
-BOTH = section(index("a", (0,), {0, 1, 9}), index("b", (1,), {0, 1}), index("__lance_frag_reuse", (), {5}))
+
+def reuse(*groups: tuple[list[int], list[int]], external: bool = False, tagged: bool = False) -> object:
+    """The entry of compactions that did not remap indices, one for each group of old and new fragments."""
+    details = pb_table.FragmentReuseIndexDetails
+    digest = details.FragmentDigest
+    versions = [
+        details.Version(
+            dataset_version=number,
+            groups=[
+                details.Group(
+                    old_fragments=[digest(id=each) for each in old], new_fragments=[digest(id=each) for each in new]
+                )
+            ],
+        )
+        for number, (old, new) in enumerate(groups)
+    ]
+    message = index("__lance_frag_reuse", (), {5}, "FragmentReuse")
+    message.index_details.value = details(
+        inline=None
+        if external
+        else details.InlineContent(legacy_versions=versions, transitions=[b"entry"] if tagged else []),
+        external=pb_table.ExternalFile(path="details.binpb", size=1) if external else None,
+    ).SerializeToString()
+    return message
+
+
+BOTH = section(index("a", (0,), {0, 1, 9}), index("b", (1,), {0, 1}), reuse())
 
 
 def test_values_that_change_in_place_leave_the_indices_on_their_fields() -> None:
     assert coverage(without_fragments(BOTH, [1], [0])) == {"a": [0, 9], "b": [0, 1], "__lance_frag_reuse": [5]}
     assert coverage(without_fragments(BOTH, [0, 1], [0, 1])) == {"a": [9], "b": [], "__lance_frag_reuse": [5]}
+
+
+@pytest.mark.parametrize(
+    ("groups", "left"),
+    [
+        ([([0, 1], [3])], []),
+        ([([0, 1], [4])], [0, 1]),
+        ([([0, 1], [3, 4])], [4]),
+        # One after the other, the second of what the first brought.
+        ([([0], [2]), ([1, 2], [3, 6])], [6]),
+        # A group that is covered in part: its new fragment is scanned as it is.
+        ([([0, 8], [3])], [0, 1]),
+    ],
+)
+def test_an_index_that_was_not_remapped_is_brought_up_to_date_first(
+    groups: list[tuple[list[int], list[int]]], left: list[int]
+) -> None:
+    before = section(index("a", (0,), {0, 1}), index("b", (1,), {0, 1}), reuse(*groups))
+    after = without_fragments(before, [3], [0])
+    assert coverage(after) == {"a": left, "b": [0, 1], "__lance_frag_reuse": [5]}
+    assert (after is before) == (left == [0, 1])
+
+
+@pytest.mark.parametrize("kind", ["external", "tagged", "damaged"])
+def test_an_index_answers_for_nothing_when_it_is_unknown_where_rows_went(kind: str) -> None:
+    entry = reuse(([0, 1], [3]), external=kind == "external", tagged=kind == "tagged")
+    if kind == "damaged":
+        entry.index_details.value = b"\x0a\xff"
+    before = section(index("a", (0,), {0, 1}), index("b", (1,), {0, 1}), entry)
+    assert coverage(without_fragments(before, [3], [0])) == {"a": [], "b": [0, 1], "__lance_frag_reuse": [5]}
 
 
 @pytest.mark.parametrize(("fragment_ids", "field_ids"), [([7], [0]), ([], [0]), ([0], []), ([0], [5])])
