@@ -11,7 +11,7 @@ from lance_core.api.blob_files import DEFAULT_BLOB_BUFFER_SIZE, BlobFile, checke
 from lance_core.api.fragment_reader import FragmentReader
 from lance_core.api.take import find_rows_at
 from lance_core.errors import InvalidInputError, NotSupportedError, RowOutOfRangeError
-from lance_core.file.row_numbers import row_positions
+from lance_core.file.row_numbers import row_ids, row_positions
 from lance_core.schema.blob_fields import stored_schema
 from lance_core.schema.projection import project
 
@@ -156,12 +156,12 @@ class _Rows:
             places = find_rows_at(source, row_positions(indices))
             return cls(source, readers, places.owners, places.positions)
         if ids is not None and lookup.is_stable:
-            return cls._by_stable_id(source, readers, lookup, row_positions(ids))
+            return cls._by_stable_id(source, readers, lookup, row_ids(ids))
         return cls._by_address(source, readers, row_positions(addresses if ids is None else ids))
 
     @classmethod
     def _by_stable_id(
-        cls, source: ScanSource, readers: list[FragmentReader], lookup: RowIdLookup, wanted: npt.NDArray[np.int64]
+        cls, source: ScanSource, readers: list[FragmentReader], lookup: RowIdLookup, wanted: npt.NDArray[np.uint64]
     ) -> _Rows:
         places = lookup.find(wanted)
         missing = wanted[~places.is_found]

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
 __all__ = ["RowIdLookup"]
 
-_ADDRESS_SHIFT: Final = 32
-_OFFSET_MASK: Final = (1 << _ADDRESS_SHIFT) - 1
+_ADDRESS_SHIFT: Final = np.uint64(32)
+_OFFSET_MASK: Final = np.uint64((1 << 32) - 1)
 
 
 class RowIdLookup:
@@ -58,7 +58,7 @@ class RowIdLookup:
         """Whether rows have stable ids."""
         return any(fragment.has_row_ids for fragment in self._fragments)
 
-    def find(self, ids: npt.NDArray[np.int64], *, ignores_deletions: bool = False) -> RowPlaces:
+    def find(self, ids: npt.NDArray[np.uint64], *, ignores_deletions: bool = False) -> RowPlaces:
         """Where rows stand.
 
         Args:
@@ -69,11 +69,8 @@ class RowIdLookup:
             RowOutOfRangeError: an address that no row has, deleted or not.
             CorruptDataError: two rows have the same stable id, or a sequence of ids is damaged.
         """
-        negative = ids[ids < 0]
-        if len(negative):
-            raise RowOutOfRangeError(f"row id {int(negative[0])} is negative")
         if self.is_stable:
-            return self._index.find(ids.astype(np.uint64), self._deleted)
+            return self._index.find(ids, self._deleted)
         return self._at_addresses(ids, ignores_deletions=ignores_deletions)
 
     @cached_property
@@ -85,8 +82,8 @@ class RowIdLookup:
     def _by_id(self) -> dict[int, int]:
         return {fragment.id: index for index, fragment in enumerate(self._fragments)}
 
-    def _at_addresses(self, addresses: npt.NDArray[np.int64], *, ignores_deletions: bool) -> RowPlaces:
-        fragment_ids, positions = addresses >> _ADDRESS_SHIFT, addresses & _OFFSET_MASK
+    def _at_addresses(self, addresses: npt.NDArray[np.uint64], *, ignores_deletions: bool) -> RowPlaces:
+        fragment_ids, positions = addresses >> _ADDRESS_SHIFT, (addresses & _OFFSET_MASK).astype(np.int64)
         owners = np.full(len(addresses), -1, np.int64)
         for fragment_id in np.unique(fragment_ids).tolist():
             here = np.flatnonzero(fragment_ids == fragment_id)

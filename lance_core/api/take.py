@@ -12,6 +12,7 @@ from lance_core.api.row_columns import wants_offsets, with_row_columns
 from lance_core.api.scan_plan import live_to_physical
 from lance_core.api.shown_columns import BlobHandling, ShownColumns
 from lance_core.errors import InvalidInputError, RowOutOfRangeError
+from lance_core.file.row_numbers import row_ids as checked_row_ids
 from lance_core.file.row_numbers import row_positions
 from lance_core.table.row_id_index import RowPlaces
 
@@ -69,7 +70,7 @@ def take_rows_by_id(
         CorruptDataError: two rows have the same id.
     """
     taking = _Taking(source, columns)
-    places = lookup.find(row_positions(row_ids), ignores_deletions=ignores_deletions)
+    places = lookup.find(checked_row_ids(row_ids), ignores_deletions=ignores_deletions)
     found = places.is_found
     return taking.table(RowPlaces(places.owners[found], places.positions[found]))
 

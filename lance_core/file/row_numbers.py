@@ -1,4 +1,4 @@
-"""Numbers of rows as callers give them, checked."""
+"""Numbers and ids of rows as callers give them, checked."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["row_number", "row_positions"]
+__all__ = ["row_ids", "row_number", "row_positions"]
 
 
 def row_positions(indices: Sequence[int] | NDArray[Any] | pa.Array) -> NDArray[np.int64]:
@@ -26,12 +26,7 @@ def row_positions(indices: Sequence[int] | NDArray[Any] | pa.Array) -> NDArray[n
         RowOutOfRangeError: larger than any number of a row.
         InvalidInputError: not a flat list.
     """
-    try:
-        plain = indices.to_numpy(zero_copy_only=False) if isinstance(indices, pa.Array) else np.asarray(indices)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidInputError(f"row numbers must be a flat list of whole numbers: {error}") from error
-    if plain.ndim != 1:
-        raise InvalidInputError(f"row numbers must be a flat list, found {plain.ndim} dimensions")
+    plain = _flat(indices)
     if not plain.size:
         return np.empty(0, np.int64)
     if plain.dtype == object:
@@ -41,6 +36,28 @@ def row_positions(indices: Sequence[int] | NDArray[Any] | pa.Array) -> NDArray[n
     if plain.dtype == np.uint64 and int(plain.max()) > np.iinfo(np.int64).max:
         raise RowOutOfRangeError(f"row {int(plain.max())} is larger than the number of any row")
     return plain.astype(np.int64, copy=False)
+
+
+def row_ids(ids: Sequence[int] | NDArray[Any] | pa.Array) -> NDArray[np.uint64]:
+    """Ids of rows, which have 64 bits, shape (num_rows,).
+
+    Raises:
+        InvalidTypeError: not whole numbers.
+        RowOutOfRangeError: negative, or of more than 64 bits.
+        InvalidInputError: not a flat list.
+    """
+    plain = _flat(ids)
+    if plain.dtype.kind == "f" and isinstance(ids, (list, tuple)):
+        # numpy makes floats of small and big numbers side by side.
+        plain = np.array(ids, object)
+    if plain.dtype == np.uint64:
+        return plain
+    if plain.dtype != object:
+        plain = row_positions(plain)
+        if plain.size and int(plain.min()) < 0:
+            raise RowOutOfRangeError(f"row id {int(plain.min())} is negative")
+        return plain.astype(np.uint64)
+    return np.array([_row_id(value) for value in plain.tolist()], np.uint64)
 
 
 def row_number(name: str, value: Any) -> int:
@@ -56,4 +73,24 @@ def row_number(name: str, value: Any) -> int:
         raise InvalidTypeError(f"{name} must be a whole number, found {value!r}", argument=name) from error
     if not np.iinfo(np.int64).min <= number <= np.iinfo(np.int64).max:
         raise RowOutOfRangeError(f"{name}: {number} is larger than the number of any row")
+    return number
+
+
+def _flat(numbers: Sequence[int] | NDArray[Any] | pa.Array) -> NDArray[Any]:
+    try:
+        plain = numbers.to_numpy(zero_copy_only=False) if isinstance(numbers, pa.Array) else np.asarray(numbers)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidInputError(f"row numbers must be a flat list of whole numbers: {error}") from error
+    if plain.ndim != 1:
+        raise InvalidInputError(f"row numbers must be a flat list, found {plain.ndim} dimensions")
+    return plain
+
+
+def _row_id(value: Any) -> int:
+    try:
+        number = index(value)
+    except TypeError as error:
+        raise InvalidTypeError(f"a row id must be a whole number, found {value!r}") from error
+    if not 0 <= number <= np.iinfo(np.uint64).max:
+        raise RowOutOfRangeError(f"row id {number} is {'negative' if number < 0 else 'larger than any'}")
     return number

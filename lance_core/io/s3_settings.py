@@ -14,15 +14,13 @@ Source: storage options and environment variables of pylance 14.0.2 on S3.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 from urllib.parse import urlsplit
 
 from lance_core.errors import InvalidInputError, InvalidTypeError
 from lance_core.io.durations import duration_seconds
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 __all__ = ["S3Settings", "lowered_options"]
 
@@ -171,8 +169,12 @@ def lowered_options(options: Mapping[str, str] | None) -> dict[str, str]:
     """Options by lower-case name.
 
     Raises:
-        InvalidTypeError: a name or a value is no text; the value is not shown.
+        InvalidTypeError: they are no mapping, or a name or a value is no text; the value is not shown.
     """
+    if options is not None and not isinstance(options, Mapping):
+        raise InvalidTypeError(
+            f"storage_options must map str to str, found {type(options).__name__}", argument="storage_options"
+        )
     found: dict[str, str] = {}
     for name, value in (options or {}).items():
         if not isinstance(name, str):

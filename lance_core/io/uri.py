@@ -25,6 +25,7 @@ from lance_core.io.fsspec_store import FSSPEC_SCHEMES, open_fsspec_store
 from lance_core.io.local_store import LocalStore
 from lance_core.io.memory_store import MemoryStore
 from lance_core.io.object_keys import decoded, key_of, quoted, trimmed
+from lance_core.io.s3_settings import lowered_options
 from lance_core.io.s3_store import open_s3_store
 
 if TYPE_CHECKING:
@@ -144,8 +145,11 @@ def resolve(uri: str | os.PathLike[str], storage_options: Mapping[str, str] | No
 
     Raises:
         InvalidInputError: the URI is empty or malformed, or holds credentials.
+        InvalidTypeError: the settings are no mapping of text to text.
         UnsupportedSchemeError: no store for this scheme.
     """
+    # Stores that need no settings are given the same ones in another deployment.
+    lowered_options(storage_options)
     place = place_of(uri)
     if place.scheme in ("", "file"):
         return LocalStore(), place.path

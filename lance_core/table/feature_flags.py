@@ -16,12 +16,13 @@ value    meaning                                 reader  writer  here
 128      an index stores extra columns           x       x       carried
 256      data files of several versions          x       x       sticky; both words or neither
 512      unknown purpose                                         refused
-1024     fragment reuse maps in files            x       x       refused; both words or neither
+1024     fragment reuse maps in files            x       x       read; writing refused; both words or neither
 2048     row lineage in hidden columns           x       x       read (columns skipped) and kept
 4096     unassigned                                              refused
 8192     clustering                                              refused
 16384    managed blobs                           x       x       read; writing refused
 32768    field ids are never used again                  x       kept; goes with ``max_allocated_field_id``
+65536    seeds of zone writes                    x       x       refused; both words or neither
 others   unknown                                                 refused
 =======  ======================================  ======  ======  ==============================================
 
@@ -62,6 +63,7 @@ class FeatureFlag(IntFlag):
     CLUSTERING = 8192
     MANAGED_BLOBS = 16384
     UNIQUE_FIELD_IDS = 32768
+    ZONE_WRITE_SEED = 65536
 
 
 _KNOWN: Final = (
@@ -76,11 +78,11 @@ _KNOWN: Final = (
     | FeatureFlag.SPILLED_ROW_LINEAGE
 )
 # Plain numbers: the complement of an IntFlag leaves out every bit that has no name.
-_READABLE: Final = int(_KNOWN | FeatureFlag.MANAGED_BLOBS)
+_READABLE: Final = int(_KNOWN | FeatureFlag.FRAGMENT_REUSE_FILES | FeatureFlag.MANAGED_BLOBS)
 _WRITABLE: Final = int(_KNOWN | FeatureFlag.UNIQUE_FIELD_IDS)
 
-_IN_BOTH_WORDS: Final = FeatureFlag.MIXED_FILE_VERSIONS | FeatureFlag.FRAGMENT_REUSE_FILES | FeatureFlag.MANAGED_BLOBS
-_STICKY: Final = _IN_BOTH_WORDS
+_STICKY: Final = FeatureFlag.MIXED_FILE_VERSIONS | FeatureFlag.FRAGMENT_REUSE_FILES | FeatureFlag.MANAGED_BLOBS
+_IN_BOTH_WORDS: Final = _STICKY | FeatureFlag.ZONE_WRITE_SEED
 
 
 def require_readable(message: pb_table.Manifest) -> None:

@@ -25,7 +25,7 @@ __all__ = ["REF_SUFFIX", "RefDocument", "is_unfinished_ref", "moment_text", "ref
 
 REF_SUFFIX: Final = ".json"
 
-_UNFINISHED: Final = re.compile(r"\.tmp[0-9a-f]{16}-.+\.json#|\.tmp[A-Za-z0-9]{6}|.+\.json#[0-9]+")
+_UNFINISHED: Final = re.compile(r"\.tmp.+|.+\.json#[0-9]+")
 _TIME: Final = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt ]([0-9:]{8})(\.[0-9]+)?([Zz]|[+-][0-9]{2}:[0-9]{2})")
 _MAX_U64: Final = 2**64 - 1
 _NANOSECONDS: Final = 1_000_000_000

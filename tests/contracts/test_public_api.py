@@ -1,8 +1,10 @@
 """The public surface: which names there are, and that their signatures are the reference's."""
 
 import inspect
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import lance
 import lance.fragment
@@ -350,6 +352,14 @@ def test_members_are_these_and_the_reference_has_them(ours: type, members: set[s
 def test_what_is_absent_is_absent_on_purpose(ours: type, theirs: type, absent: set[str]) -> None:
     public = {name for name in dir(theirs) if not name.startswith("_")}
     assert public - set(dir(ours)) == absent
+
+
+def test_the_guide_lists_what_is_absent() -> None:
+    guide = Path(__file__).parents[2] / "docs/guides/from-pylance.md"
+    rows = [line for line in guide.read_text().splitlines() if line.startswith("| `Lance")]
+    for name, absent in (("LanceDataset", DATASET_ABSENT), ("LanceFragment", FRAGMENT_ABSENT)):
+        cells = " ".join(row.split("|")[2] for row in rows if f"`{name}`" in row.split("|")[1])
+        assert set(re.findall(r"`([a-z_]+)`", cells)) == absent
 
 
 def test_every_operation_has_its_class() -> None:

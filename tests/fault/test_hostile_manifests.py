@@ -122,8 +122,8 @@ def _with_flags(reader: int, writer: int) -> Callable[[pb_table.Manifest], None]
     return change
 
 
-HALF_SET_IS_CORRUPT = {8, 10, 14}
-REFUSED_TO_READERS = {6, 9, 10, 12, 13, *range(16, 64)}
+HALF_SET_IS_CORRUPT = {8, 10, 14, 16}
+REFUSED_TO_READERS = {6, 9, 12, 13, *range(16, 64)}
 DENIED_BY_THE_CONTENT = {1}
 """Stable row ids that the fragments do not have."""
 UNIQUE_FIELD_IDS = 15

@@ -152,6 +152,15 @@ def test_kills_at_every_step(operation: str, tmp_path: Path) -> None:
     _run(operation, tmp_path, stride=1)
 
 
+def test_an_automatic_cleanup_has_something_to_remove(tmp_path: Path) -> None:
+    """Else killing it would show nothing."""
+    table = Table(tmp_path, OPERATIONS["auto cleanup"])
+    assert [each["version"] for each in lance_core.dataset(table.uri).versions()] == [1, 2, 3, 4]
+    unlinked = [step.path for step in steps_of(table.directory, table.act) if step.call == "unlink"]
+    assert sum(path.endswith(".manifest") for path in unlinked) == 3
+    assert [each["version"] for each in lance_core.dataset(table.uri).versions()] == [4, 5]
+
+
 def test_the_process_is_still_itself() -> None:
     """The steps are watched in children and dry runs only."""
     assert os.open.__module__ in ("posix", "nt")

@@ -295,3 +295,28 @@ def test_queries_stay_right_where_indices_were_not_remapped(change: Callable[[st
     assert "__lance_frag_reuse" in {each.name for each in lance.dataset(uri).describe_indices()}
     change(uri, first.fragment_id)
     check(uri)
+
+
+@pytest.mark.slow
+def test_queries_stay_right_where_the_moved_rows_are_recorded_in_a_file(tmp_path: Path) -> None:
+    """So many scattered rows moved that the record does not fit into the manifest: the index answers for nothing."""
+    uri, count = str(tmp_path / "t"), 2_000_000
+    lance.write_dataset(pa.table({"a": np.arange(count)}), uri, max_rows_per_file=count // 2)
+    lance.dataset(uri).add_columns({"b": "a * 2"})
+    lance.dataset(uri).create_scalar_index("b", "BTREE")
+    lance.dataset(uri).delete("(a * 7919) % 10007 < 5000")
+    lance.dataset(uri).optimize.compact_files(target_rows_per_fragment=count, defer_index_remap=True)
+    assert list(Path(uri, "_indices").glob("*/details.binpb"))
+    dataset = lance.dataset(uri)
+    [fragment] = dataset.get_fragments()
+    changed = pa.table({"a": [1, 2], "b": [-1, -2]})
+    assert dataset.to_table(filter="a in (1, 2)")["b"].to_pylist() == [2, 4]
+    updated, fields = fragment.update_columns(changed, left_on="a", right_on="a")
+    update = LanceOperation.Update(
+        updated_fragments=[lance_core.FragmentMetadata.from_json(updated.to_json())],
+        fields_modified=fields,
+        update_mode="rewrite_columns",
+    )
+    lance_core.LanceDataset.commit(uri, update, read_version=dataset.version)
+    for value, found in {-1: [1], -2: [2], 2: [], 4: []}.items():
+        assert lance.dataset(uri).to_table(filter=f"b = {value}")["a"].to_pylist() == found

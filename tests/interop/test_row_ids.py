@@ -4,10 +4,14 @@ import shutil
 from pathlib import Path
 
 import lance
+import numpy as np
 import pytest
+from lance.fragment import RowIdSequence
 
 import lance_core
+from lance_core.api.row_id_lookup import RowIdLookup
 from lance_core.errors import InvalidInputError, RowOutOfRangeError, VersionNotFoundError
+from lance_core.table.fragment import Fragment
 from tests.support.row_lineage import ROW_COLUMNS, assert_same_lineage, make, rows
 
 TABLES = pytest.mark.parametrize("table", ["plain", "stable", "spilled"])
@@ -188,3 +192,34 @@ def test_deletes_by_row_columns(tables: dict[str, str], table: str, tmp_path: Pa
             library.dataset(uri).delete(predicate)
             found.append(assert_same_lineage(uri))
         assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("ids", [[2**63], [2**64 - 1], [5, 2**63 + 1, 15], np.array([2**63, 6], np.uint64)], ids=str)
+def test_ids_have_64_bits(tables: dict[str, str], ids: object) -> None:
+    """Ids that were never given, in the upper half of what a row id may be."""
+    given = ids if isinstance(ids, list) else ids.tolist()
+    theirs, ours = lance.dataset(tables["stable"]), lance_core.dataset(tables["stable"])
+    assert ours._take_rows(ids, ["a", "_rowid"]).equals(theirs._take_rows(given, ["a", "_rowid"]))
+    with pytest.raises(RowOutOfRangeError, match="does not exist"):
+        lance_core.dataset(tables["plain"])._take_rows(ids)
+
+
+@TABLES
+@pytest.mark.parametrize("wrong", [-1, 2**64])
+def test_ids_of_fewer_or_more_bits_are_refused(tables: dict[str, str], table: str, wrong: int) -> None:
+    with pytest.raises(OverflowError):
+        lance.dataset(tables[table])._take_rows([wrong])
+    for ids in ([wrong], [3, wrong]):
+        with pytest.raises(RowOutOfRangeError, match=f"row id {wrong}"):
+            lance_core.dataset(tables[table])._take_rows(ids)
+
+
+def test_a_row_with_an_id_in_the_upper_half_is_found(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    lance_core.write_dataset(rows(0, 3), uri, enable_stable_row_ids=True)
+    message = lance_core.dataset(uri).manifest.message.fragments[0]
+    ids = np.array([7, 2**63 + 9, 2**64 - 2], np.uint64)
+    message.inline_row_ids = bytes(RowIdSequence(ids.tolist()).to_inline_metadata().asdict()["Inline"])
+    lookup = RowIdLookup([Fragment(message)], lance_core.dataset(uri)._locator)
+    places = lookup.find(np.array([2**64 - 2, 7, 2**63 + 9, 2**63], np.uint64))
+    assert places.positions[places.is_found].tolist() == [2, 0, 1]

@@ -7,7 +7,9 @@ their bytes: so no version that was compared before can have changed either. Rea
 what that stands in for, is done at intervals and at the end; ``test_every_version_after_every_operation`` does it after
 each operation.
 
-An operation that is planned on an older version may fail with a conflict; then nothing may have changed.
+An operation that is planned on an older version may fail with a conflict; then nothing may have changed. A change that
+hid rows is often followed by one of either side that was planned before it, and is aimed at the same fragment: at other
+rows, or at the same ones too.
 """
 
 from pathlib import Path

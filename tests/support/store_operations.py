@@ -245,6 +245,8 @@ def _migrate(uri: str, options: Options) -> None:
 
 _versions = _steps(_table, _append, _on(lambda dataset: dataset.delete("a = 1")))
 
+_VERSION_5_CLEANS_UP = {"lance.auto_cleanup.interval": "5", "lance.auto_cleanup.older_than": "0s"}
+
 OPERATIONS: dict[str, StoreOperation] = {
     "create": StoreOperation(_write(NEW, "create"), _nothing),
     "append": StoreOperation(_append, _table),
@@ -309,7 +311,8 @@ OPERATIONS: dict[str, StoreOperation] = {
     "cleanup": StoreOperation(_on(_cleanup), _versions, is_atomic=False, needs_listing=True),
     "auto cleanup": StoreOperation(
         _append,
-        _write(OLD, "create", auto_cleanup_options={"interval": 0, "older_than_seconds": 0}),
+        # Four versions, of which the append that makes the fifth leaves one.
+        _steps(_table, _append, _append, _on(lambda dataset: dataset.update_config(_VERSION_5_CLEANS_UP))),
     ),
     "migrate": StoreOperation(
         _migrate,

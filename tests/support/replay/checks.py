@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 from typing import Any, Final
 
 import pyarrow as pa
@@ -162,28 +163,43 @@ def _difference(snapshot: Snapshot, expected: pa.Table) -> str | None:
 
 
 def _check_indices(table: ReplayedTable, theirs: Any, ours: lance_core.LanceDataset) -> None:
-    """A query that an index answers finds what a scan finds. We scan in any case: asking once is enough."""
+    """A query that an index answers finds what a scan finds: a value that is there, and one that a version had.
+
+    We scan in any case: asking once is enough.
+    """
     described = {each.name: each for each in theirs.describe_indices() if not each.name.startswith("__")}
     assert sorted(described) == sorted({each.name for each in ours.describe_indices()}), "indices"
     rows = table.rows[table.line]
     asked = table.rng.choice(sorted(described)) if described else None
     for name, index in described.items():
         column = index.field_names[0]
-        values = rows[column].drop_null() if column in rows.column_names else []
-        if not len(values):
+        if column not in rows.column_names:
             continue
-        value = values[table.rng.randrange(len(values))].as_py()
-        if isinstance(value, list):
-            if not value:
+        older = table.history[table.line][table.rng.choice(sorted(table.history[table.line])[-6:])].rows
+        for values in (rows, older):
+            if column not in values.column_names or values.schema.field(column).type != rows.schema.field(column).type:
                 continue
-            text = f"array_has({column}, {value[0]})"
-            mask = pa.array([each is not None and value[0] in each for each in rows[column].to_pylist()])
-        else:
-            text = f"{column} = {sql(value)}"
-            mask = pc.equal(rows[column], pa.scalar(value, rows[column].type)).combine_chunks()
-        expected = sorted(keys_of(rows.filter(mask)).tolist())
-        for who, dataset in (("theirs", theirs), ("ours", ours)):
-            if who == "ours" and (isinstance(value, list) or name != asked):
+            query = _query(table.rng, column, values[column], rows[column])
+            if query is None:
                 continue
-            found = sorted(dataset.to_table(columns=["k"], filter=text)["k"].to_pylist())
-            assert found == expected, f"{who}: {text} by index {name} finds {found}, expected {expected}"
+            text, mask = query
+            expected = sorted(keys_of(rows.filter(mask)).tolist())
+            for who, dataset in (("theirs", theirs), ("ours", ours)):
+                if who == "ours" and (text.startswith("array_has") or name != asked or values is older):
+                    continue
+                found = sorted(dataset.to_table(columns=["k"], filter=text)["k"].to_pylist())
+                assert found == expected, f"{who}: {text} by index {name} finds {found}, expected {expected}"
+
+
+def _query(
+    rng: random.Random, name: str, values: pa.ChunkedArray, present: pa.ChunkedArray
+) -> tuple[str, pa.Array] | None:
+    """A question for one of the values, and the rows that it is right for."""
+    known = values.drop_null()
+    value = known[rng.randrange(len(known))].as_py() if len(known) else []
+    if isinstance(value, list):
+        if not value:
+            return None
+        mask = pa.array([each is not None and value[0] in each for each in present.to_pylist()], pa.bool_())
+        return f"array_has({name}, {value[0]})", mask
+    return f"{name} = {sql(value)}", pc.equal(present, pa.scalar(value, present.type)).combine_chunks()

@@ -19,6 +19,7 @@ class Kind:
     Attributes:
         data_version: of its data files.
         stable: whether rows have stable ids.
+        spilled: whether row ids and versions of rows go to hidden columns.
         v2_names: whether manifests are named by the newer scheme.
         bases: whether it may keep files in places outside the root.
         many_rows: whether one fragment has so many rows that deletion files become bitmaps.
@@ -28,6 +29,7 @@ class Kind:
 
     data_version: str
     stable: bool
+    spilled: bool
     v2_names: bool
     bases: bool
     many_rows: bool
@@ -47,6 +49,7 @@ def draw_kind(rng: random.Random, seed: int) -> Kind:
     return Kind(
         data_version=data_version,
         stable=not legacy and (seed // 2) % 2 == 1,
+        spilled=not legacy and seed % 4 == 3,
         v2_names=seed % 3 != 0,
         bases=not blob and seed % 4 == 1,
         many_rows=seed % 10 == 6,

@@ -15,6 +15,7 @@ import pyarrow as pa
 import lance_core
 from tests.support.replay.columns import random_rows
 from tests.support.replay.kinds import Kind
+from tests.support.row_lineage import SPILL
 
 __all__ = ["SIDES", "ReplayedTable", "Snapshot"]
 
@@ -109,5 +110,7 @@ class ReplayedTable:
             enable_v2_manifest_paths=self.kind.v2_names,
             **options,
         )
+        if self.kind.spilled:
+            lance.dataset(self.uri).update_config(SPILL)
         self.rows[None] = rows
         self.history[None] = {}

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from lance_core.errors import InvalidInputError, NotSupportedError
+from lance_core.errors import InvalidInputError, InvalidTypeError, NotSupportedError
 from lance_core.io.local_store import LocalStore
 from lance_core.io.uri import resolve
 
@@ -37,6 +37,14 @@ def test_memory_uris_of_one_name_share_a_store() -> None:
 def test_malformed_uris_are_refused(uri: str) -> None:
     with pytest.raises(InvalidInputError):
         resolve(uri)
+
+
+@pytest.mark.parametrize("uri", ["/a/t", "memory://x/t", "s3://b/t", "gs://b/t", "s3+ddb://b/t?ddbTableName=n"])
+@pytest.mark.parametrize("options", ["x", [("a", "b")], 1, [], {"a": None}, {1: "x"}])
+def test_settings_that_are_no_mapping_of_text_are_refused_everywhere(uri: str, options: object) -> None:
+    with pytest.raises(InvalidTypeError, match=r"storage.option") as refused:
+        resolve(uri, options)  # type: ignore[arg-type]  # that is the point
+    assert isinstance(refused.value, TypeError)
 
 
 def test_an_unknown_scheme_is_named() -> None:
