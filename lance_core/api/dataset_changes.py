@@ -2,42 +2,21 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
+from lance_core.api.dataset_handle import DatasetHandle
 from lance_core.api.delete import DEFAULT_CONFLICT_RETRIES, DEFAULT_RETRY_TIMEOUT, RetryPolicy, delete_rows
 from lance_core.api.operation_values import checked_properties
 
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from lance_core.table.manifest import Manifest
-    from lance_core.table.version_log import VersionLog
 
 __all__ = ["DatasetChanges"]
 
 
-class DatasetChanges(ABC):
+class DatasetChanges(DatasetHandle):
     """What can be done to the rows of a dataset."""
-
-    @property
-    @abstractmethod
-    def log(self) -> VersionLog:
-        """The dataset's versions."""
-
-    @property
-    @abstractmethod
-    def manifest(self) -> Manifest:
-        """The manifest of the version shown."""
-
-    @property
-    @abstractmethod
-    def storage_options(self) -> dict[str, str] | None:
-        """As given when the dataset was opened."""
-
-    @abstractmethod
-    def show(self, manifest: Manifest) -> None:
-        """Make this handle show the version of a manifest."""
 
     def delete(
         self,

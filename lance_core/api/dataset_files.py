@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from lance_core.api.arguments import whole_number
+from lance_core.api.dataset_handle import DatasetHandle
 from lance_core.api.dataset_removal import drop_dataset
 from lance_core.api.file_listings import all_files, tracked_files
 from lance_core.api.location import uri_text
@@ -17,34 +17,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyroaring import BitMap
 
-    from lance_core.table.manifest import Manifest
-    from lance_core.table.version_log import VersionLog
 
 __all__ = ["DatasetFiles"]
 
 
-class DatasetFiles(ABC):
+class DatasetFiles(DatasetHandle):
     """What is stored of a dataset."""
-
-    @property
-    @abstractmethod
-    def uri(self) -> str:
-        """Where the dataset is."""
-
-    @property
-    @abstractmethod
-    def log(self) -> VersionLog:
-        """The dataset's versions."""
-
-    @property
-    @abstractmethod
-    def storage_options(self) -> dict[str, str] | None:
-        """As given when the dataset was opened."""
-
-    @property
-    @abstractmethod
-    def manifest(self) -> Manifest:
-        """The manifest of the version that the handle shows."""
 
     @property
     def initial_storage_options(self) -> dict[str, str] | None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from lance_core.api.arguments import whole_number
+from lance_core.api.dataset_handle import DatasetHandle
 from lance_core.api.operation_conversion import transaction_from_core
 from lance_core.api.version_info import Version, version_info
 from lance_core.errors import InvalidInputError
@@ -14,24 +14,12 @@ from lance_core.transactions.history import read_transaction
 
 if TYPE_CHECKING:
     from lance_core.api.operations import Transaction
-    from lance_core.table.manifest import Manifest
-    from lance_core.table.version_log import VersionLog
 
 __all__ = ["DatasetHistory"]
 
 
-class DatasetHistory(ABC):
+class DatasetHistory(DatasetHandle):
     """The versions of a dataset."""
-
-    @property
-    @abstractmethod
-    def log(self) -> VersionLog:
-        """The dataset's versions."""
-
-    @property
-    @abstractmethod
-    def manifest(self) -> Manifest:
-        """The manifest of the version shown."""
 
     def versions(self) -> list[Version]:
         """All versions, oldest first; reads every manifest."""

@@ -8,10 +8,10 @@ Source: names, arguments and results of pylance 14.0.2.
 from __future__ import annotations
 
 import warnings
-from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from lance_core.api.commit import CommitOptions, commit
+from lance_core.api.dataset_handle import DatasetHandle
 from lance_core.api.index_records import describe_indices
 from lance_core.errors import IndexNotFoundError
 from lance_core.table.index_metadata import is_system_index
@@ -21,39 +21,12 @@ from lance_core.transactions.transaction import Transaction
 
 if TYPE_CHECKING:
     from lance_core.api.index_records import IndexDescription
-    from lance_core.schema.field import Schema
-    from lance_core.table.manifest import Manifest
-    from lance_core.table.version_log import VersionLog
 
 __all__ = ["DatasetIndices"]
 
 
-class DatasetIndices(ABC):
+class DatasetIndices(DatasetHandle):
     """What can be done to the indices of a dataset."""
-
-    @property
-    @abstractmethod
-    def log(self) -> VersionLog:
-        """The dataset's versions."""
-
-    @property
-    @abstractmethod
-    def manifest(self) -> Manifest:
-        """The manifest of the version shown."""
-
-    @property
-    @abstractmethod
-    def lance_schema(self) -> Schema:
-        """The schema with field ids."""
-
-    @property
-    @abstractmethod
-    def storage_options(self) -> dict[str, str] | None:
-        """As given when the dataset was opened."""
-
-    @abstractmethod
-    def show(self, manifest: Manifest) -> None:
-        """Make this handle show the version of a manifest."""
 
     def describe_indices(self) -> list[IndexDescription]:
         """What is recorded of the indices; those that serve the table itself are left out.

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, cast
 
 from lance_core.api.cleanup.plan import DEFAULT_MAX_FILES, plan_for
 from lance_core.api.cleanup.policy import CleanupPolicy
+from lance_core.api.dataset_handle import DatasetHandle
 from lance_core.api.tags import Tags
 
 if TYPE_CHECKING:
@@ -15,24 +15,12 @@ if TYPE_CHECKING:
     from lance_core.api.cleanup.records import CleanupExplanation, CleanupStats
     from lance_core.api.compaction.optimizer import DatasetOptimizer
     from lance_core.api.dataset import LanceDataset
-    from lance_core.table.manifest import Manifest
-    from lance_core.table.version_log import VersionLog
 
 __all__ = ["DatasetMaintenance"]
 
 
-class DatasetMaintenance(ABC):
+class DatasetMaintenance(DatasetHandle):
     """What can be done to keep a dataset in shape."""
-
-    @property
-    @abstractmethod
-    def log(self) -> VersionLog:
-        """The dataset's versions."""
-
-    @property
-    @abstractmethod
-    def manifest(self) -> Manifest:
-        """The manifest of the version that the handle shows."""
 
     @property
     def tags(self) -> Tags:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Self
 
 from lance_core.api.bases import new_bases as as_messages
@@ -10,6 +9,7 @@ from lance_core.api.branches import Branches
 from lance_core.api.clones import deep_clone, shallow_clone
 from lance_core.api.commit import CommitOptions, commit
 from lance_core.api.dataset_base_path import base_path_from_proto
+from lance_core.api.dataset_handle import DatasetHandle
 from lance_core.api.dataset_uris import line_uri, recorded_root
 from lance_core.api.location import open_log, uri_text
 from lance_core.api.operation_values import checked_properties
@@ -31,32 +31,8 @@ if TYPE_CHECKING:
 __all__ = ["DatasetPlaces"]
 
 
-class DatasetPlaces(ABC):
+class DatasetPlaces(DatasetHandle):
     """Where the versions and files of a dataset are."""
-
-    @property
-    @abstractmethod
-    def uri(self) -> str:
-        """Where the dataset is."""
-
-    @property
-    @abstractmethod
-    def log(self) -> VersionLog:
-        """The dataset's versions."""
-
-    @property
-    @abstractmethod
-    def manifest(self) -> Manifest:
-        """The manifest of the version that the handle shows."""
-
-    @property
-    @abstractmethod
-    def storage_options(self) -> dict[str, str] | None:
-        """As given when the dataset was opened."""
-
-    @abstractmethod
-    def show(self, manifest: Manifest) -> None:
-        """Make this handle show the version of a manifest."""
 
     @property
     def branches(self) -> Branches:

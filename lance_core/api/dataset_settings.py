@@ -8,11 +8,11 @@ Source: names, arguments and results of pylance 14.0.2.
 from __future__ import annotations
 
 import warnings
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from lance_core.api.commit import CommitOptions, commit
+from lance_core.api.dataset_handle import DatasetHandle
 from lance_core.api.operation_conversion import map_update
 from lance_core.api.operation_values import checked_text
 from lance_core.errors import DatasetNotFoundError, InvalidTypeError, SchemaMismatchError
@@ -20,45 +20,16 @@ from lance_core.transactions.operations.restore import Restore
 from lance_core.transactions.operations.update_config import UpdateConfig
 from lance_core.transactions.transaction import Transaction
 
-if TYPE_CHECKING:
-    from lance_core.schema.field import Schema
-    from lance_core.table.manifest import Manifest
-    from lance_core.table.version_log import VersionLog
-
 __all__ = ["DatasetSettings"]
 
 
-class DatasetSettings(ABC):
+class DatasetSettings(DatasetHandle):
     """What can be done to the settings of a dataset."""
-
-    @property
-    @abstractmethod
-    def log(self) -> VersionLog:
-        """The dataset's versions."""
-
-    @property
-    @abstractmethod
-    def manifest(self) -> Manifest:
-        """The manifest of the version shown."""
-
-    @property
-    @abstractmethod
-    def lance_schema(self) -> Schema:
-        """The schema with field ids."""
 
     @property
     @abstractmethod
     def schema_metadata(self) -> dict[str, str]:
         """The schema metadata."""
-
-    @property
-    @abstractmethod
-    def storage_options(self) -> dict[str, str] | None:
-        """As given when the dataset was opened."""
-
-    @abstractmethod
-    def show(self, manifest: Manifest) -> None:
-        """Make this handle show the version of a manifest."""
 
     def restore(self) -> None:
         """Make the version that this handle shows the latest again, as a new version.
