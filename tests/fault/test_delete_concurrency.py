@@ -120,7 +120,9 @@ def _kill_repeatedly(uri: str, num_kills: int, seed: int) -> None:
                 said += bool(process.stderr.readline())
         finally:
             process.send_signal(signal.SIGKILL)
-            _, errors = process.communicate()
+            # communicate() would not see lines that readline() has read ahead.
+            with process:
+                errors = process.stderr.read()
         said += len(errors.splitlines())
         left = lance_core.dataset(uri).to_table()["id"].to_pylist()
         # Everything that was acknowledged is gone, and at most one row more.
