@@ -6,10 +6,15 @@ Every object appears whole or not at all:
 ``put``, ``create``  write ``.tmp…`` in the same directory, fsync, ``rename`` over the final name
 ``put_if_absent``    write ``<final>#1`` with ``O_EXCL`` (``#2`` … when taken), fsync, ``link`` to the final
                      name, fsync the directory, unlink the staging name
+``delete``           unlink, fsync the directory
 ===================  =====================================================================================
 
 ``link`` fails with EEXIST when the final name exists: that is the compare-and-set of the commit protocol.
 ``rename`` would silently replace, and ``O_EXCL`` on the final name would show readers an empty file.
+
+What a verb has done survives a power loss once it has returned. A new directory is synced into the one above it, or
+everything in it would be gone; a removed name must stay away, or a table that was migrated would have manifests of both
+schemes again.
 
 Symbolic links to files count as the files: a table may be a farm of links to another copy of it.
 
@@ -77,7 +82,7 @@ class LocalStore:
 
     def put_if_absent(self, path: str, data: pa.Buffer | bytes) -> PutOutcome:
         with _translated(path, "create"):
-            os.makedirs(os.path.dirname(path), exist_ok=True)
+            _make_directory(os.path.dirname(path))
             staging = _write_staging(path, data)
             try:
                 os.link(staging, path)
@@ -95,6 +100,7 @@ class LocalStore:
     def delete(self, path: str) -> None:
         with _translated(path, "delete"), suppress(FileNotFoundError):
             os.unlink(path)
+            _sync_directory(os.path.dirname(path))
 
     def remove_empty_directory(self, path: str) -> None:
         with _translated(path, "remove"):
@@ -148,7 +154,7 @@ class LocalWriteStream:
         ending = "#" if name.endswith(".json") else ""
         self._temporary = os.path.join(directory, f"{_TEMPORARY_PREFIX}{secrets.token_hex(8)}-{name}{ending}")
         with _translated(path, "create"):
-            os.makedirs(directory, exist_ok=True)
+            _make_directory(directory)
             self._descriptor: int | None = os.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
 
     @property
@@ -215,6 +221,21 @@ def _write_staging(path: str, data: pa.Buffer | bytes) -> str:
         finally:
             os.close(descriptor)
         return staging
+
+
+def _make_directory(directory: str) -> None:
+    """Make a directory, and those above it that are missing; what is put there is safe with its own sync."""
+    if os.path.isdir(directory):
+        return
+    above = os.path.dirname(directory)
+    _make_directory(above or os.curdir)
+    try:
+        os.mkdir(directory)
+    except FileExistsError:
+        # Another writer made it, and may not have come to its sync yet.
+        if not os.path.isdir(directory):
+            raise
+    _sync_directory(above or os.curdir)
 
 
 def _sync_directory(directory: str) -> None:

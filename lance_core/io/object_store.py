@@ -131,7 +131,7 @@ class ObjectStore(Protocol):
         ...
 
     def delete(self, path: str) -> None:
-        """Remove one object; a missing one is not an error."""
+        """Remove one object, for good when it returns; a missing one is not an error."""
         ...
 
     def remove_empty_directory(self, path: str) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-CALLS = ("open", "write", "link", "rename", "unlink", "rmdir", "makedirs")
+CALLS = ("open", "write", "link", "rename", "unlink", "rmdir", "mkdir")
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Files of the local file system: names that cannot be, links, and what the operating system refuses."""
 
 import errno
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,8 +9,11 @@ import pyarrow as pa
 import pytest
 
 import lance_core
-from lance_core.errors import InvalidInputError, NotFoundError, StorageError
+from lance_core.errors import CorruptDataError, InvalidInputError, NotFoundError, StorageError
+from lance_core.io.byte_range import ByteRange
 from lance_core.io.local_store import LocalStore
+from lance_core.io.object_store import PutOutcome
+from tests.support.descriptors import descriptors_left_by
 
 STORE = LocalStore()
 
@@ -109,3 +113,54 @@ def test_temporary_files_of_json_files_do_not_end_like_them(tmp_path: Path) -> N
         [temporary] = tmp_path.iterdir()
         assert temporary.name.startswith(".tmp")
         assert not temporary.name.endswith(".json")
+
+
+def _refused(store_call: Callable[[str], object], path: str) -> None:
+    with pytest.raises((StorageError, NotFoundError)):
+        store_call(path)
+
+
+def test_verbs_leave_no_descriptor_open(tmp_path: Path) -> None:
+    (tmp_path / "in the way" / "x").mkdir(parents=True)
+    (tmp_path / "short").write_bytes(b"1")
+    numbers = iter(range(1000))
+
+    def use_every_verb() -> None:
+        path = f"{tmp_path}/new {next(numbers)}/x"
+        assert STORE.put_if_absent(path, b"1") is PutOutcome.CREATED
+        assert STORE.put_if_absent(path, b"2") is PutOutcome.EXISTS
+        STORE.put(path, b"3" * 300_000)
+        assert STORE.get(path).size == STORE.head(path).num_bytes == 300_000
+        assert STORE.get_ranges(path, [ByteRange(1, 300_000)])[0].size == 299_999
+        with STORE.create(path) as stream:
+            stream.write(b"never committed")
+        for listing in (STORE.list, STORE.list_names, STORE.list_recursive):
+            assert list(listing(str(Path(path).parent)))
+        STORE.delete(path)
+        STORE.remove_empty_directory(str(Path(path).parent))
+
+    def fail_with_every_verb() -> None:
+        for name in ("get", "get_ranges", "head"):
+            _refused(CALLS[name], f"{tmp_path}/absent")
+        for name in ("put", "delete"):
+            _refused(CALLS[name], f"{tmp_path}/in the way")
+        with pytest.raises(CorruptDataError):
+            STORE.get_ranges(f"{tmp_path}/short", [ByteRange(0, 2)])
+
+    for act in (use_every_verb, fail_with_every_verb):
+        assert descriptors_left_by(act) == set()
+
+
+def test_a_full_disk_leaves_neither_a_file_nor_a_descriptor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(descriptor: int, data: object = b"") -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def write() -> None:
+        for call in ("put", "put_if_absent"):
+            _refused(CALLS[call], f"{tmp_path}/x")
+
+    for name in ("write", "fsync"):
+        with monkeypatch.context() as patch:
+            patch.setattr(os, name, full)
+            assert descriptors_left_by(write) == set()
+        assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,161 @@
+"""Power losses at every step of every operation on a local disk.
+
+A dry run records what the operation writes and syncs. For each of its steps, and after its last, a table gets what is
+on the disk when the power comes back: nothing that was not synced, or a part of it. A version that was acknowledged is
+there then and reads whole, and so are those before it. No operation leaves a descriptor open.
+"""
+
+import os
+from pathlib import Path
+
+import pytest
+
+import lance_core
+from lance_core.errors import CorruptDataError, DatasetNotFoundError
+from tests.support.descriptors import descriptors_left_by
+from tests.support.power_loss import Disk, Loss, recorded_changes
+from tests.support.store_operations import NEW, OPERATIONS, beside, state
+
+Found = tuple[dict[str, object], dict[str, object]]
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Overlays are written on request only; and the disk here is a model, so that nobody waits for the real one."""
+    monkeypatch.setenv("LANCE_ENABLE_UNSTABLE_DATA_OVERLAY_FILES", "1")
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+
+
+class RecordedTable:
+    """A table below a directory, and the changes on disk that prepare it and act on it."""
+
+    def __init__(self, name: str, directory: Path) -> None:
+        self.operation = OPERATIONS[name]
+        self.directory = directory / "work"
+        self.directory.mkdir()
+        self.uri = str(self.directory / "t")
+        with recorded_changes(self.directory) as changes:
+            self.operation.prepare(self.uri, {})
+            self.num_prepared = len(changes)
+            self.before, versions = self.state(), self.versions()
+            self.act()
+        self.changes = list(changes)
+        self.after = self.state()
+        # Of what a cleanup removes nothing is promised any more.
+        self.kept = {number: rows for number, rows in versions.items() if number in self.versions()}
+
+    def act(self) -> None:
+        self.operation.act(self.uri, {})
+
+    def state(self) -> Found:
+        table = state(self.uri, {}, self._keys, listing=self.operation.needs_listing)
+        return table, state(beside(self.uri, "-clone"), {}, self._keys) if self.operation.makes_clone else {}
+
+    def versions(self) -> dict[int, list[str]]:
+        """The rows of every version."""
+        try:
+            refs = lance_core.dataset(self.uri).version_refs()
+        except DatasetNotFoundError:
+            return {}
+        return {ref["version"]: self.rows(ref["version"]) for ref in refs}
+
+    def rows(self, version: int) -> list[str]:
+        dataset = lance_core.dataset(self.uri, version=version)
+        # The file of an overlay is a stub here.
+        columns = ["a"] if any(each.message.overlays for each in dataset.manifest.fragments) else None
+        return sorted(map(repr, dataset.to_table(columns=columns).to_pylist()))
+
+    def check_step(self, what: object) -> None:
+        """The table shows what it showed before or what it shows after, or doing it again finishes it."""
+        if self.operation.is_atomic:
+            assert self.state() in (self.before, self.after), what
+        else:
+            try:
+                found = self.state()
+            except CorruptDataError:
+                found = None
+            if found not in (self.before, self.after):
+                self.act()
+                assert _without_numbers(self.state()) == _without_numbers(self.after), what
+        self.check_versions(what)
+
+    def check_versions(self, what: object) -> None:
+        assert {number: self.rows(number) for number in self.kept} == self.kept, what
+
+    def check_next_writer(self) -> None:
+        try:
+            dataset = lance_core.dataset(self.uri)
+            columns, version = [name for name in dataset.schema.names if name in NEW.column_names], dataset.version
+        except DatasetNotFoundError:
+            columns, version = NEW.column_names, 0
+        assert lance_core.write_dataset(NEW.select(columns), self.uri, mode="append").version == version + 1
+
+    def _keys(self, uri: str) -> list[str]:
+        return [str(path.relative_to(uri)) for path in Path(uri).rglob("*") if path.is_file()]
+
+
+def _without_numbers(found: Found) -> list[dict[str, object]]:
+    """Numbers that an attempt may have used up."""
+    return [{key: value for key, value in each.items() if key not in ("version", "max fragment")} for each in found]
+
+
+def _lose_power(name: str, directory: Path, *, every: int) -> None:
+    """Lose power before each such step, and once everything was acknowledged."""
+    table = RecordedTable(name, directory)
+    disk = Disk()
+    for change in table.changes[: table.num_prepared]:
+        disk.apply(change)
+    acts = table.changes[table.num_prepared :]
+    assert acts
+    for number, change in enumerate(acts):
+        if number % every == 0:
+            for loss in Loss:
+                disk.restart(table.directory, loss)
+                if number == 0:
+                    assert table.state() == table.before, loss
+                table.check_step((number, change.call, change.path, loss))
+                table.check_next_writer()
+        disk.apply(change)
+    for loss in Loss:
+        disk.restart(table.directory, loss)
+        assert table.state() == table.after, loss
+        table.check_versions(loss)
+        table.check_next_writer()
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_acknowledged_operation_survives_a_power_loss(operation: str, tmp_path: Path) -> None:
+    _lose_power(operation, tmp_path, every=1000)
+
+
+@pytest.mark.parametrize("operation", ["append", "compaction"])
+def test_power_loss_at_any_step_leaves_the_table_whole(operation: str, tmp_path: Path) -> None:
+    _lose_power(operation, tmp_path, every=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_power_loss_at_any_step_of_every_operation_leaves_the_table_whole(operation: str, tmp_path: Path) -> None:
+    _lose_power(operation, tmp_path, every=1)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_operation_leaves_no_descriptor_open(operation: str, tmp_path: Path) -> None:
+    numbers = iter(range(100))
+
+    def act() -> None:
+        uri = str(tmp_path / str(next(numbers)))
+        OPERATIONS[operation].prepare(uri, {})
+        OPERATIONS[operation].act(uri, {})
+
+    assert descriptors_left_by(act) == set()
+
+
+def test_recorded_changes_are_all_that_happened(tmp_path: Path) -> None:
+    """Else a file would be written in a way that the record does not see."""
+    table = RecordedTable("compaction", tmp_path)
+    disk = Disk()
+    for change in table.changes:
+        disk.apply(change)
+    found = {str(path.relative_to(table.directory)): path for path in table.directory.rglob("*") if path.is_file()}
+    assert disk.files() == {name: path.read_bytes() for name, path in found.items()}
