@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
@@ -244,18 +245,51 @@ def test_a_dataset_that_is_gone_is_named(uri, tmp_path) -> None:
         commit(staged)
 
 
-def test_with_a_byte_target_a_second_compaction_has_nothing_to_do(uri) -> None:
-    """The planner guesses the size of new files from the old ones; here the guess is far too high."""
-    write_fragments(uri, 40)
-    one_file = next(iter(lance_core.dataset(uri).get_fragments())).metadata.files[0].file_size_bytes
-    options = {"target_rows_per_fragment": 10_000, "target_bytes_per_fragment": one_file * 3}
+def write_fragments_whose_large_rows_are_deleted(uri: str, count: int) -> int:
+    """Fragments of ten rows, one of which made most of the bytes; the size of a file."""
+    for number in range(count):
+        keys = range(number * 10, number * 10 + 10)
+        rows = pa.table({"id": pa.array(keys, pa.int64()), "payload": [os.urandom(4000), *[b"x"] * 9]})
+        lance_core.write_dataset(rows, uri, mode="append" if number else "create")
+    lance_core.dataset(uri).delete("id % 10 = 0")
+    return lance_core.dataset(uri).get_fragments()[0].metadata.files[0].file_size_bytes
+
+
+def test_byte_target_with_outputs_far_below_it_joins_them_in_a_second_round(uri) -> None:
+    """The planner takes the bytes of new files from the old ones; here that is far too much."""
+    target = 2 * write_fragments_whose_large_rows_are_deleted(uri, 30)
+    options = {"target_rows_per_fragment": 10_000, "target_bytes_per_fragment": target}
     planned = plan(uri, **options)
-    outcome = commit(stage(planned))
-    check(uri, list(range(400)))
+    staged = stage(planned)
+    assert len(staged.results) == 3
+    outcome = commit(staged)
+    assert (outcome.rounds, outcome.conflicts, outcome.unfinished) == (2, 0, 0)
+    check(uri, [number for number in range(300) if number % 10])
     assert plan(uri, **options).tasks == ()
     report = report_rewrite(planned, outcome, MaintenancePolicy())
-    assert report.fragments_removed == 40
-    assert report.fragments_added == report.after.fragments
+    assert (report.fragments_removed, report.fragments_added, report.after.fragments) == (30, 1, 1)
+
+
+@pytest.mark.parametrize("limit", [{"max_source_bytes": 10**9}, {"target_bytes_per_fragment": None}])
+def test_only_an_unlimited_byte_target_has_a_second_round(uri, limit) -> None:
+    target = 2 * write_fragments_whose_large_rows_are_deleted(uri, 30)
+    options = {"target_rows_per_fragment": 90, "target_bytes_per_fragment": target, **limit}
+    outcome = commit(stage(plan(uri, **{name: value for name, value in options.items() if value is not None})))
+    assert outcome.rounds == 1
+    assert len(lance_core.dataset(uri).get_fragments()) == 3
+
+
+def test_second_round_leaves_what_others_appended_to_the_next_run(uri) -> None:
+    target = 2 * write_fragments_whose_large_rows_are_deleted(uri, 30)
+    options = {"target_rows_per_fragment": 10_000, "target_bytes_per_fragment": target}
+    staged = stage(plan(uri, **options))
+    for number in (1000, 1001):
+        rows = pa.table({"id": pa.array([number], pa.int64()), "payload": [b"x"]})
+        lance_core.write_dataset(rows, uri, mode="append")
+    outcome = commit(staged)
+    assert outcome.rounds == 1
+    assert len(lance_core.dataset(uri).get_fragments()) == 5
+    check(uri, [*(number for number in range(300) if number % 10), 1000, 1001])
 
 
 def test_materializing_deletions_leaves_other_fragments_alone(uri) -> None:
