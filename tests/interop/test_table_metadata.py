@@ -14,7 +14,7 @@ import pytest
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 import lance_core
-from lance_core.errors import LanceError
+from lance_core.errors import InvalidInputError, LanceError
 from lance_core.proto import pb_file, pb_table
 from lance_core.table.manifest_file import parse_manifest_file, serialize_manifest_file
 from lance_core.table.paths import manifest_name
@@ -298,8 +298,7 @@ def test_the_copy_of_the_latest_manifest_of_2023_is_not_looked_at(tmp_path: Path
         assert library.dataset(str(uri)).count_rows() == 30
 
 
-def test_a_manifest_of_2023_has_no_flags_and_no_transactions(tmp_path: Path) -> None:
-    uri = tmp_path / "table"
+def _write_table_of_2023(uri: Path) -> None:
     lance.write_dataset(ROWS, str(uri), enable_v2_manifest_paths=False, data_storage_version="0.1")
     shutil.rmtree(uri / "_transactions")
     path = uri / "_versions" / "1.manifest"
@@ -313,6 +312,11 @@ def test_a_manifest_of_2023_has_no_flags_and_no_transactions(tmp_path: Path) -> 
         fragment.physical_rows = 0
     path.write_bytes(serialize_manifest_file(message, index_section=None, transaction=None))
     (uri / "_latest.manifest").write_bytes(path.read_bytes())
+
+
+def test_a_manifest_of_2023_has_no_flags_and_no_transactions(tmp_path: Path) -> None:
+    uri = tmp_path / "table"
+    _write_table_of_2023(uri)
     ours, theirs = lance_core.dataset(str(uri)), lance.dataset(str(uri))
     assert ours.to_table() == theirs.to_table() == ROWS
     assert ours.count_rows() == 10
@@ -324,3 +328,28 @@ def test_a_manifest_of_2023_has_no_flags_and_no_transactions(tmp_path: Path) -> 
         dataset = library.dataset(str(uri))
         assert (dataset.version, dataset.count_rows()) == (3, 30)
         dataset.validate()
+
+
+@pytest.mark.parametrize("claimed", [0, 1, 9, 10, 11])
+@pytest.mark.parametrize("arm", ["merge", "update"])
+def test_claimed_row_count_of_a_table_of_2023_is_compared_with_its_files(
+    tmp_path: Path, arm: str, claimed: int
+) -> None:
+    uri = tmp_path / "table"
+    _write_table_of_2023(uri)
+    dataset = lance_core.dataset(str(uri))
+    fragment = dataset.get_fragments()[0].metadata
+    fragment.physical_rows = claimed
+    operation = (
+        lance_core.LanceOperation.Merge([fragment], dataset.lance_schema)
+        if arm == "merge"
+        else lance_core.LanceOperation.Update(updated_fragments=[fragment], fields_modified=[0])
+    )
+    if claimed == 10:
+        lance_core.LanceDataset.commit(dataset, operation, read_version=1)
+    else:
+        with pytest.raises(InvalidInputError, match=f"10 rows in version 1, not {claimed}"):
+            lance_core.LanceDataset.commit(dataset, operation, read_version=1)
+    for library in (lance_core, lance):
+        assert library.dataset(str(uri)).count_rows() == 10
+        assert library.dataset(str(uri)).to_table() == ROWS

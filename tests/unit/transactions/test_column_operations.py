@@ -217,6 +217,27 @@ def test_merges_that_would_break_the_table_are_refused(
         operation.apply(current)
 
 
+@pytest.mark.parametrize("recorded", [1, 2, 10])
+@pytest.mark.parametrize("claimed", [0, 1, 2, 9, 11])
+@pytest.mark.parametrize("arm", ["merge", "update"])
+def test_claimed_row_count_other_than_the_recorded_one_is_refused(arm: str, recorded: int, claimed: int) -> None:
+    claim = Fragment(_columns().updated_fragments[0].message)
+    claim.message.physical_rows = claimed
+    operation = Merge(fragments=(claim,), schema=SCHEMA) if arm == "merge" else _columns(updated_fragments=(claim,))
+    if claimed == recorded:
+        assert made(operation.apply(table(part(0, recorded)))).fragments[0].physical_rows == recorded
+        return
+    with pytest.raises(InvalidInputError, match=f"{recorded} rows in version 3, not {claimed}"):
+        operation.apply(table(part(0, recorded)))
+
+
+@pytest.mark.parametrize("arm", ["merge", "update"])
+def test_row_count_that_an_early_release_did_not_record_is_taken_from_the_operation(arm: str) -> None:
+    anew = _columns().updated_fragments
+    operation = Merge(fragments=anew, schema=SCHEMA) if arm == "merge" else _columns()
+    assert made(operation.apply(table(part(0, 0)))).fragments[0].physical_rows == 10
+
+
 def test_a_type_may_change_where_every_value_is_stored_anew() -> None:
     schema = replace(SCHEMA, fields=(SCHEMA.fields[0], replace(SCHEMA.fields[1], logical_type="int32")))
     anew = [with_files(part(n), column_file(f"f{n}.lance", 0, -2), column_file(f"n{n}", 1)) for n in (0, 1)]
