@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lance_core.api.blob_references import field_with_references
-from lance_core.api.cloning import clone_version
+from lance_core.api.cloning import check_cloneable, clone_version
 from lance_core.api.file_copies import copy_files
 from lance_core.errors import AlreadyExistsError, NotSupportedError
 from lance_core.table.base_paths import FileLocator
@@ -62,10 +62,12 @@ def deep_clone(
 
     Raises:
         AlreadyExistsError: there is a dataset.
-        NotSupportedError: two files of different bases have the same name, or values refer to files below a base path.
+        NotSupportedError: two files of different bases have the same name, values refer to files below a base path, or
+            the version is detached or needs a feature that this library does not have.
         NotFoundError: a file is missing.
         StorageError: the outside world failed; trying again replaces what has been copied.
     """
+    check_cloneable(source)
     latest = target.latest()
     if latest is not None:
         raise AlreadyExistsError(f"a dataset exists at {target.root}, at version {latest.version}", path=target.root)

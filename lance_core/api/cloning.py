@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from lance_core.api.commit import CommitOptions, commit
 from lance_core.errors import AlreadyExistsError, NotSupportedError
+from lance_core.table.feature_flags import require_writable
 from lance_core.table.paths import ManifestName, is_detached_version
 from lance_core.table.ref_creation import known_to_exist
 from lance_core.transactions.transaction import Transaction
@@ -23,7 +24,21 @@ if TYPE_CHECKING:
     from lance_core.table.version_log import VersionLog
     from lance_core.transactions.operations.clone import Clone
 
-__all__ = ["clone_version"]
+__all__ = ["check_cloneable", "clone_version"]
+
+
+def check_cloneable(source: Manifest) -> None:
+    """Refuse a version that cannot be cloned, before anything is written for it.
+
+    Raises:
+        NotSupportedError: it is detached.
+        UnsupportedFeatureFlagError: it needs a feature that this library does not have.
+    """
+    if is_detached_version(source.version):
+        raise NotSupportedError(
+            f"version {source.version} is detached: a clone would have no version of a lineage", version=source.version
+        )
+    require_writable(source.message)
 
 
 def clone_version(
@@ -44,10 +59,7 @@ def clone_version(
         CommitOutcomeUnknownError: it could not be found out whether the version was made, or whether it may stay.
         StorageError: the outside world failed.
     """
-    if is_detached_version(source.version):
-        raise NotSupportedError(
-            f"version {source.version} is detached: a clone would have no version of a lineage", version=source.version
-        )
+    check_cloneable(source)
     target.require_commits()
     options = CommitOptions(create_only=True, storage_options=storage_options, checks_files=False)
     manifest = commit(target, Transaction(read_version=clone.ref_version, operation=clone), options, known=source)
