@@ -1,7 +1,9 @@
 """Tables of the reference read and continued here, and the other way round."""
 
+import inspect
 import json
 from datetime import timedelta
+from pathlib import Path
 
 import lance
 import lance.fragment
@@ -10,6 +12,7 @@ import pytest
 from lance import LanceOperation as TheirOperation
 
 import lance_core
+from lance_core.api.fragment_writer import FileLimits
 from lance_core.errors import IncompatibleTransactionError, RetryableCommitConflictError
 from lance_core.schema.convert import fields_to_proto
 from lance_core.table.index_metadata import parse_index_section
@@ -420,3 +423,22 @@ def test_versions_that_were_cleaned_up(uri: str) -> None:
         with pytest.raises(IncompatibleTransactionError, match="was removed"):
             lance_core.LanceDataset.commit(uri, unsure)
     assert lance_core.write_dataset(ROWS, uri, mode="append").version == 6
+
+
+@pytest.mark.parametrize("limit", [{}, {"max_rows_per_file": None}], ids=["not given", "None"])
+def test_files_end_at_the_references_number_of_rows_by_default(tmp_path: Path, limit: dict[str, None]) -> None:
+    rows = pa.table({"a": pa.nulls(2**20 + 1, pa.int8())})
+    theirs = lance.write_dataset(rows, str(tmp_path / "theirs"))
+    ours = lance_core.write_dataset(rows, str(tmp_path / "ours"), **limit)
+    counts = [[each.count_rows() for each in dataset.get_fragments()] for dataset in (theirs, ours)]
+    assert counts == [[2**20, 1]] * 2
+
+
+def test_limits_that_are_not_given_are_the_references() -> None:
+    limits = FileLimits.of(
+        max_rows_per_file=None, max_bytes_per_file=None, data_cache_bytes=None, max_page_bytes=None, num_columns=1
+    )
+    reference = inspect.signature(lance.write_dataset).parameters
+    found = (limits.max_rows, limits.max_bytes, limits.max_rows_per_group)
+    names = ("max_rows_per_file", "max_bytes_per_file", "max_rows_per_group")
+    assert found == tuple(reference[name].default for name in names)

@@ -95,6 +95,9 @@ def test_a_cleanup_is_forecast_and_then_does_just_that(uri) -> None:
     assert sum(path.stat().st_size for path in left) == metadata["lance/storage_bytes_after"]
     assert report.metadata()["lance/bytes_reclaimed"] == num_bytes - metadata["lance/storage_bytes_after"]
     assert report.metadata()["lance/storage_bytes"] == metadata["lance/storage_bytes_after"]
+    # A cleanup makes no version and rewrites nothing.
+    for name in ("commit_attempts", "conflicts", "bytes_rewritten"):
+        assert report.metadata()[f"lance/{name}"] == 0
     assert report.versions == 3
     assert report.summary().startswith(f"{uri} version 6: 3 old versions removed, 3 left; 0 data files, ")
     assert Path(uri, "notes.txt").read_text() == "mine"

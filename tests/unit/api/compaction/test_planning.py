@@ -82,6 +82,21 @@ def test_byte_target_splits_into_tasks_of_several_files() -> None:
     assert [len(task) for task in tasks] == [16, 16, 16, 16, 16, 20]
 
 
+@pytest.mark.parametrize(
+    ("num_fragments", "expected"), [(15, [15]), (31, [31]), (32, [16, 16]), (33, [16, 17]), (47, [16, 31])]
+)
+def test_task_ends_where_it_has_its_bytes_if_as_many_are_left(num_fragments: int, expected: list[int]) -> None:
+    """Sixteen fragments of 25 bytes are the four targets of a task, exactly."""
+    tasks = plan_tasks(table(*[1] * num_fragments, num_bytes=25), CompactionSettings(target_bytes_per_fragment=100))
+    assert [len(task) for task in tasks] == expected
+
+
+@pytest.mark.parametrize(("num_fragments", "expected"), [(7, [7]), (8, [4, 4]), (9, [4, 5]), (11, [4, 7])])
+def test_task_ends_where_it_has_its_rows_if_as_many_are_left(num_fragments: int, expected: list[int]) -> None:
+    tasks = plan_tasks(table(*[25] * num_fragments), CompactionSettings(target_rows_per_fragment=100))
+    assert [len(task) for task in tasks] == expected
+
+
 def test_fragments_that_would_only_move_are_left_alone() -> None:
     settings = CompactionSettings(target_bytes_per_fragment=100)
     assert plan_tasks(table(10, 10, 10, num_bytes=90), settings) == []
