@@ -271,8 +271,9 @@ class _Commit:
                 cause = error
             except LanceError as error:
                 cause = error
+                # The version exists: looking again can only help, whatever kept the store from answering.
                 wait_seconds = next(waits, None)
-                if wait_seconds is None or not _is_retryable(error):
+                if wait_seconds is None or not isinstance(error, StorageError):
                     break
                 self._settings.wait(wait_seconds)
         reason = f"newer versions exist, and those that would show whether they hold version {made.version} are gone"
