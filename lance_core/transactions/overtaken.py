@@ -30,6 +30,8 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from lance_core.errors import NotFoundError, VersionNotFoundError
 from lance_core.proto import pb_table
 from lance_core.table.base_paths import FileLocator
@@ -198,7 +200,9 @@ def _hides_as_much(
     locators = [FileLocator(log.store, log.root, each.base_paths, storage_options) for each in (change.made, later)]
     try:
         return all(
-            read_deletion_offsets(fragment, locators[0]) <= read_deletion_offsets(theirs[fragment.id], locators[1])
+            np.isin(
+                read_deletion_offsets(fragment, locators[0]), read_deletion_offsets(theirs[fragment.id], locators[1])
+            ).all()
             for fragment in ours.values()
         )
     except VersionNotFoundError:
