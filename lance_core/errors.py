@@ -36,6 +36,7 @@ __all__ = [
     "AlreadyExistsError",
     "CommitConflictError",
     "CommitOutcomeUnknownError",
+    "CommitOvertakenError",
     "CorruptDataError",
     "DatasetNotFoundError",
     "ErrorKind",
@@ -102,6 +103,7 @@ class ErrorKind(StrEnum):
     INDEX_NOT_FOUND = "index_not_found"
     REF_CONFLICT = "ref_conflict"
     OUT_OF_MEMORY = "out_of_memory"
+    COMMIT_OVERTAKEN = "commit_overtaken"
 
 
 class LanceError(Exception):
@@ -294,6 +296,16 @@ class RetryableCommitConflictError(CommitConflictError):
     """Re-read the new version and do the operation again."""
 
     kind = ErrorKind.RETRYABLE_COMMIT_CONFLICT
+
+
+class CommitOvertakenError(RetryableCommitConflictError):
+    """The version was created after newer ones had been committed and its number had been cleaned up; it was withdrawn.
+
+    Nothing was changed. Do the operation again and write its files again: a cleanup may have seen the version before it
+    was withdrawn, and may remove the files that it named.
+    """
+
+    kind = ErrorKind.COMMIT_OVERTAKEN
 
 
 class IncompatibleTransactionError(CommitConflictError):

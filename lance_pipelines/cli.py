@@ -99,6 +99,7 @@ def materialize_deletions(**arguments: Any) -> None:
 @main.command()
 @click.option("--retain-versions", type=click.IntRange(min=1), help="The newest versions that stay, however old.")
 @click.option("--older-than", metavar="DURATION", help="Younger versions stay, however many: 14d, 36h, or seconds.")
+@click.option("--min-age", metavar="DURATION", help="Newer versions stay even when --older-than is shorter: 10m.")
 @click.option(
     "--delete-unverified",
     is_flag=True,

@@ -18,6 +18,7 @@ from lance_core.api.storage_checks import storage_checks
 from lance_core.errors import (
     AlreadyExistsError,
     CommitOutcomeUnknownError,
+    CommitOvertakenError,
     DatasetNotFoundError,
     IncompatibleTransactionError,
     InvalidInputError,
@@ -42,6 +43,7 @@ from lance_core.transactions.outcomes import (
     Conflicted,
     Contended,
     NotLanded,
+    Overtaken,
     TableExists,
     Unknown,
 )
@@ -78,6 +80,7 @@ class CommitOptions:
         checks_files: look at the files that the operation brings along first: new data files, the deletion files of a
             change whose rows are not given. Not needed by whoever has just written them.
         file_version: of an Overwrite that brings no data file; None for the table's.
+        is_first_try: nobody has tried to commit this transaction before, so that no version can be its work yet.
     """
 
     max_retries: int = DEFAULT_MAX_RETRIES
@@ -89,6 +92,7 @@ class CommitOptions:
     affected_rows: Mapping[int, BitMap] | None = None
     checks_files: bool = True
     file_version: LanceFileVersion | None = None
+    is_first_try: bool = False
 
 
 def commit(
@@ -110,6 +114,7 @@ def commit(
         InvalidInputError: the fragments do not fit the dataset (see ``commit_checks``).
         RetryableCommitConflictError: a later version is in the way; plan again on it.
         IncompatibleTransactionError: a later version makes the change senseless.
+        CommitOvertakenError: the version came too late, after a cleanup had freed its number, and was withdrawn.
         TooMuchWriteContentionError: every attempt lost its race.
         CommitOutcomeUnknownError: it could not be found out whether the version was made.
         StorageError: the outside world failed and nothing was made.
@@ -155,6 +160,7 @@ def commit_settings(
         max_retries=options.max_retries,
         timeout_seconds=None if options.timeout is None else options.timeout.total_seconds(),
         create_only=options.create_only,
+        is_first_try=options.is_first_try,
         template=_template(transaction, options, known),
         affected_rows=options.affected_rows,
         storage_options=options.storage_options,
@@ -206,14 +212,19 @@ def manifest_of(outcome: CommitOutcome, root: str) -> Manifest:
     match outcome:
         case Committed(manifest) | AlreadyCommitted(manifest):
             return manifest
-        case Conflicted(verdict, version, reason):
+        case Conflicted(verdict, version, reason, is_removed):
             kind = RetryableCommitConflictError if verdict is Verdict.RETRYABLE else IncompatibleTransactionError
             advice = (
                 "plan the change again on it"
                 if verdict is Verdict.RETRYABLE
                 else "the change cannot be placed after it"
             )
-            raise kind(f"{root}: version {version} is in the way: {reason}; {advice}", path=root, version=version)
+            raise kind(
+                f"{root}: version {version} is in the way: {reason}; {advice}",
+                path=root,
+                version=version,
+                is_removed=is_removed,
+            )
         case Contended(num_attempts):
             raise TooMuchWriteContentionError(
                 f"{root}: lost {num_attempts} races against other writers; nothing was committed",
@@ -224,6 +235,14 @@ def manifest_of(outcome: CommitOutcome, root: str) -> Manifest:
             raise AlreadyExistsError(f"a dataset exists at {root}, at version {version}", path=root, version=version)
         case NotLanded(cause):
             raise cause
+        case Overtaken(version, latest):
+            raise CommitOvertakenError(
+                f"{root}: version {version} was created after version {latest} had been committed and an earlier "
+                f"version {version} cleaned up, so it was withdrawn; do the operation again on the latest version",
+                path=root,
+                version=version,
+                latest=latest,
+            )
         case Unknown(version, cause):
             raise CommitOutcomeUnknownError(
                 f"{root}: whether version {version} is this commit's could not be found out: {cause}; "

@@ -29,6 +29,7 @@ from lance_core.api.fragment import LanceFragment
 from lance_core.api.location import locked, open_log, uri_text
 from lance_core.api.merge_schemas import with_known_field_ids
 from lance_core.api.operation_conversion import transaction_to_core
+from lance_core.api.operations import Transaction
 from lance_core.api.output_schema import OutputSchema
 from lance_core.api.references import open_version, read_manifest
 from lance_core.api.requested_transaction import requested_transaction
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lance_core.api.location import CommitLock
-    from lance_core.api.operations import LanceOperation, Transaction
+    from lance_core.api.operations import LanceOperation
     from lance_core.schema.field import Schema
     from lance_core.table.fragment import Fragment
     from lance_core.table.manifest import Manifest
@@ -366,6 +367,7 @@ class LanceDataset(
             naming=ManifestNaming.V1 if enable_v2_manifest_paths is False else ManifestNaming.V2,
             stable_row_ids=bool(enable_stable_row_ids),
             storage_options=storage_options,
+            is_first_try=not isinstance(operation, Transaction),
         )
         transaction = with_known_field_ids(transaction, log, known)
         make = commit_outside_lineage if detached else commit

@@ -74,5 +74,5 @@ class DatasetIndices(DatasetHandle):
             )
         operation = CreateIndex(new_indices=(), removed_indices=tuple(dropped))
         transaction = Transaction(read_version=self.manifest.version, operation=operation)
-        options = CommitOptions(storage_options=self.storage_options)
+        options = CommitOptions(storage_options=self.storage_options, is_first_try=True)
         self.show(commit(self.log, transaction, options, known=self.manifest))

@@ -153,7 +153,7 @@ class DatasetPlaces(DatasetHandle):
         operation = UpdateBases(new_bases=as_messages(new_bases))
         properties = checked_properties(transaction_properties)
         transaction = Transaction(read_version=self.manifest.version, operation=operation, properties=properties)
-        options = CommitOptions(storage_options=self.storage_options)
+        options = CommitOptions(storage_options=self.storage_options, is_first_try=True)
         self.show(commit(self.log, transaction, options, known=self.manifest))
         return self
 

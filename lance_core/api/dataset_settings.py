@@ -130,7 +130,7 @@ class DatasetSettings(DatasetHandle):
         self._commit(Transaction(read_version=self.manifest.version, operation=operation))
 
     def _commit(self, transaction: Transaction) -> None:
-        options = CommitOptions(storage_options=self.storage_options)
+        options = CommitOptions(storage_options=self.storage_options, is_first_try=True)
         self.show(commit(self.log, transaction, options, known=self.manifest))
 
 

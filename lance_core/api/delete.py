@@ -228,7 +228,9 @@ def _attempt(
         deleted_fragment_ids=tuple(delete.fragment.id for delete in plan.deletes if delete.is_dropped),
         predicate=plan.predicate,
     )
-    options = CommitOptions(storage_options=storage_options, affected_rows=_affected_rows(plan), checks_files=False)
+    options = CommitOptions(
+        storage_options=storage_options, affected_rows=_affected_rows(plan), checks_files=False, is_first_try=True
+    )
     transaction = Transaction(read_version=manifest.version, operation=operation, properties=dict(properties or {}))
     try:
         made = commit(log, transaction, options, known=manifest)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from lance_core.api.bases import data_places, numbered_bases
 from lance_core.api.commit import CommitOptions, commit
@@ -14,7 +14,12 @@ from lance_core.api.legacy_dictionaries import known_dictionaries
 from lance_core.api.new_data_file import BlobSettings
 from lance_core.api.references import read_manifest
 from lance_core.api.write_target import Mode, WriteTarget
-from lance_core.errors import AlreadyExistsError, InvalidInputError, RetryableCommitConflictError
+from lance_core.errors import (
+    AlreadyExistsError,
+    InvalidInputError,
+    RetryableCommitConflictError,
+    TooMuchWriteContentionError,
+)
 from lance_core.schema.convert import schema_to_arrow
 from lance_core.schema.projection import check_compatible, has_same_columns
 from lance_core.table.base_paths import BasePath, FileLocator
@@ -31,10 +36,14 @@ if TYPE_CHECKING:
 
     from lance_core.api.data_input import ReaderLike
     from lance_core.api.dataset_base_path import DatasetBasePath
+    from lance_core.schema.field import Schema
     from lance_core.table.manifest import Manifest
     from lance_core.table.version_log import VersionLog
 
 __all__ = ["WriteOptions", "stage_rows", "write_rows"]
+
+_MAX_PLACEMENTS: Final = 10
+"""Versions that an append is placed on, one after the other, when a cleanup removes those in between."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,28 +175,44 @@ def write_rows(
         create_only=creates,
         checks_files=False,
         file_version=None if asked is None else LanceFileVersion.parse(asked),
+        is_first_try=True,
     )
-    try:
-        return commit(log, transaction, here, known=manifest)
-    except AlreadyExistsError:
-        if mode is not Mode.APPEND:
-            raise
-    return _append_to_new(log, transaction, here)
+    known = manifest
+    if isinstance(transaction.operation, Overwrite):
+        written = transaction.operation.schema
+    elif manifest is not None:
+        written = manifest.schema
+    for _ in range(_MAX_PLACEMENTS):
+        try:
+            return commit(log, transaction, here, known=known)
+        except AlreadyExistsError:
+            if mode is not Mode.APPEND:
+                raise
+        except RetryableCommitConflictError as error:
+            # Nothing but the loss of the versions in between keeps these rows from the latest one.
+            if not isinstance(transaction.operation, Append) or not error.context.get("is_removed"):
+                raise
+        transaction, known = _planned_on_latest(log, transaction, written)
+        here = replace(here, create_only=False)
+    raise TooMuchWriteContentionError(
+        f"{log.root}: a cleanup removed the versions that the append was planned on {_MAX_PLACEMENTS} times",
+        path=log.root,
+        attempts=_MAX_PLACEMENTS,
+    )
 
 
-def _append_to_new(log: VersionLog, planned: Transaction, options: CommitOptions) -> Manifest:
-    """Append what was to create the dataset to the one that another writer has created."""
-    operation: Overwrite = planned.operation  # type: ignore[assignment]  # only an Overwrite creates
+def _planned_on_latest(log: VersionLog, planned: Transaction, schema: Schema) -> tuple[Transaction, Manifest]:
+    """An append, on the latest version, of rows that were written for another one, or to create the dataset."""
+    operation: Append | Overwrite = planned.operation  # type: ignore[assignment]  # of rows
     latest = read_manifest(log, None)
-    check_compatible(latest.schema, schema_to_arrow(operation.schema))
+    check_compatible(latest.schema, schema_to_arrow(schema))
     versions = {file.file_version for fragment in operation.fragments for file in fragment.files}
-    fits = has_same_columns(latest.schema, operation.schema) and not versions - {latest.file_version}
-    if not fits or operation.initial_bases:
+    fits = has_same_columns(latest.schema, schema) and not versions - {latest.file_version}
+    if not fits or (isinstance(operation, Overwrite) and operation.initial_bases):
         raise RetryableCommitConflictError(
-            f"{log.root}: another writer created the dataset, at version {latest.version}, with other field ids, "
-            "stricter columns or another data file version than these rows were written for; write them again",
+            f"{log.root}: other writers gave the dataset, by version {latest.version}, other field ids, stricter "
+            "columns or another data file version than these rows were written for; write them again",
             path=log.root,
             version=latest.version,
         )
-    appended = replace(planned, read_version=latest.version, operation=Append(fragments=operation.fragments))
-    return commit(log, appended, replace(options, create_only=False), known=latest)
+    return replace(planned, read_version=latest.version, operation=Append(fragments=operation.fragments)), latest

@@ -183,6 +183,14 @@ class VersionLog:
         """
         return self._protocol.create(self, name, data)
 
+    def withdraw(self, name: ManifestName) -> None:
+        """Remove the manifest of a version that was never part of the lineage.
+
+        Raises:
+            StorageError: the store failed.
+        """
+        self._store.delete(self.path(name))
+
     def require_commits(self) -> None:
         """Find out before anything is written whether versions can be made; remembered for the store.
 

@@ -194,9 +194,10 @@ class Basis:
         try:
             manifest = winner if winner is not None and winner.version == name.version else self._log.read(name)
         except VersionNotFoundError:
-            # Not retryable: had this very change landed there, planning it again would make it twice.
+            # Had this very change been committed there by an earlier try, planning it again would make it twice.
+            verdict = Verdict.RETRYABLE if self._settings.is_first_try else Verdict.INCOMPATIBLE
             reason = f"version {name.version} was removed, so that what it changed is not known"
-            return self._find_own(remaining) or Conflicted(Verdict.INCOMPATIBLE, name.version, reason)
+            return self._find_own(remaining) or Conflicted(verdict, name.version, reason, is_removed=True)
         if is_made_by(manifest, self._transaction):
             return AlreadyCommitted(manifest)
         if self._settings.create_only:

@@ -16,22 +16,30 @@
         |
         v
       CREATE  put the manifest of latest + 1 if absent
-        |  created -> Committed
+        |  created -> CONFIRM
         |  exists, or the store failed: read that version back
-        |     ours                 -> Committed (the response was lost)
+        |     ours                 -> CONFIRM (the response was lost)
         |     cannot be read       -> Unknown (nothing is removed)
         |     absent, store failed -> wait and retry if that can help, else NotLanded; but Unknown when the store may
         |                             still carry out what it did not answer
         |     another's            -> wait, then LOAD again; out of attempts -> Contended
         v
+      CONFIRM list the versions after ours
+        |     none, or they hold what ours changed -> Committed
+        |     they do not hold it                  -> withdraw our manifest: Overtaken
+        |     it cannot be found out               -> Unknown (nothing is removed)
+        v
       HINT    best effort
 
 LOAD and JUDGE are the work of :class:`~lance_core.transactions.basis.Basis`. Only CREATE makes anything visible, and
-it has one winner. Our transaction file is removed when the commit is known to have failed, or when a merge gave it
-another name; it stays when the outcome is unknown. Merged deletion files that no version refers to are removed when no
-attempt can land any more.
+it has one winner. CONFIRM finds out whether that winner came too late, after a cleanup had freed the number of an older
+version (:mod:`~lance_core.transactions.overtaken`).
 
-Source: commit protocol of pylance 14.0.2; recognising an earlier commit by its uuid is ours.
+Our transaction file is removed when the commit is known to have failed, or when a merge gave it another name; it stays
+when the outcome is unknown. Merged deletion files that no version refers to are removed when no attempt can land any
+more.
+
+Source: commit protocol of pylance 14.0.2; CONFIRM and recognising an earlier commit by its uuid are ours.
 """
 
 from __future__ import annotations
@@ -49,26 +57,33 @@ from lance_core.transactions.backoff import SlotBackoff
 from lance_core.transactions.basis import Basis
 from lance_core.transactions.drafting import draft_of
 from lance_core.transactions.history import is_made_by, transaction_path
+from lance_core.transactions.operations.reserve_fragments import ReserveFragments
 from lance_core.transactions.outcomes import (
     AlreadyCommitted,
     AttemptOutcome,
     CommitOutcome,
     Committed,
+    Conflicted,
     Contended,
     LostRace,
     NotLanded,
+    Overtaken,
     Unknown,
 )
+from lance_core.transactions.overtaken import Presence, find_presence
 
 if TYPE_CHECKING:
     from lance_core.table.manifest import Manifest
     from lance_core.table.version_log import VersionLog
+    from lance_core.transactions.basis import Refusal
     from lance_core.transactions.settings import CommitSettings
     from lance_core.transactions.transaction import Transaction
 
 __all__ = ["commit_transaction"]
 
 _READ_BACK_WAITS_SECONDS: Final = (0.05, 0.2, 1.0)
+_MAX_CONFIRMATIONS: Final = 10
+"""Listings after the create at most; each further one means that a cleanup removed what the last one showed."""
 
 _logger: Final = logging.getLogger(__name__)
 
@@ -141,9 +156,9 @@ class _Commit:
             attempt_started = time.monotonic()
             refusal = self._basis.advance(winner)
             if refusal is not None:
-                return refusal
+                return self._refused(refusal)
             outcome = self._attempt()
-            if isinstance(outcome, (Committed, Unknown)):
+            if isinstance(outcome, (Committed, Overtaken, Unknown)):
                 return outcome
             self._may_land = isinstance(outcome, NotLanded) or outcome.manifest is None
             self._note_in_flight(outcome)
@@ -158,6 +173,20 @@ class _Commit:
             if gives_up or not self._wait(backoff.next_seconds(), started):
                 return Contended(self._settings.max_retries - retries_left + 1)
             retries_left -= 1
+
+    def _refused(self, refusal: Refusal) -> CommitOutcome:
+        """The end of a commit that makes no version now; one that was made before must be part of the table."""
+        if isinstance(refusal, Conflicted) and refusal.is_removed and self._in_flight is not None:
+            # The removed version may have been the one whose creation was not answered.
+            return self._in_flight
+        if not isinstance(refusal, AlreadyCommitted):
+            return refusal
+        try:
+            before = self._log.read_version(refusal.manifest.version - 1)
+        except VersionNotFoundError:
+            before = None
+        confirmed = self._confirm(refusal.manifest, before)
+        return refusal if isinstance(confirmed, Committed) else confirmed
 
     def _note_in_flight(self, outcome: LostRace | NotLanded) -> None:
         """Keep in mind that a version may still appear; another's version of that number settles it."""
@@ -192,7 +221,9 @@ class _Commit:
             put = self._log.create(target, sealed.data)
         except StorageError as error:
             return self._read_back(target, error)
-        return Committed(sealed.manifest) if put is PutOutcome.CREATED else self._read_back(target, None)
+        if put is PutOutcome.CREATED:
+            return self._confirm(sealed.manifest, self._basis.manifest)
+        return self._read_back(target, None)
 
     def _read_back(self, target: ManifestName, cause: StorageError | None) -> AttemptOutcome:
         """Find out whose version ``target`` is after a create that did not answer "created"."""
@@ -209,7 +240,58 @@ class _Commit:
                     return Unknown(target.version, cause or error)
                 self._settings.wait(wait_seconds)
             else:
-                return Committed(found) if ours else LostRace(found)
+                return self._confirm(found, self._basis.manifest) if ours else LostRace(found)
+
+    def _confirm(self, made: Manifest, before: Manifest | None) -> Committed | Overtaken | Unknown:
+        """Find out whether a version of ours that exists is part of the table: it may have come too late.
+
+        Args:
+            made: the version.
+            before: what it was built on; None when that is gone.
+        """
+        waits = iter(_READ_BACK_WAITS_SECONDS)
+        cause: LanceError | None = None
+        for _ in range(_MAX_CONFIRMATIONS):
+            try:
+                newer = self._log.newer_than(made.version)
+                if not newer:
+                    return Committed(made)
+                presence = find_presence(
+                    self._log, self._transaction, made, before, newer, self._settings.storage_options
+                )
+                if presence is Presence.PRESENT:
+                    return Committed(made)
+                if presence is Presence.ABSENT:
+                    # Fragment ids are reserved again at no cost, whether or not these were taken by others.
+                    if not isinstance(self._transaction.operation, ReserveFragments):
+                        self._withdraw(ManifestName(made.version, made.naming))
+                    return Overtaken(made.version, newer[-1].version)
+                break
+            except VersionNotFoundError as error:
+                cause = error
+            except LanceError as error:
+                cause = error
+                # The version exists: looking again can only help, whatever kept the store from answering.
+                wait_seconds = next(waits, None)
+                if wait_seconds is None or not isinstance(error, StorageError):
+                    break
+                self._settings.wait(wait_seconds)
+        reason = f"newer versions exist, and those that would show whether they hold version {made.version} are gone"
+        return Unknown(made.version, cause or VersionNotFoundError(reason, version=made.version))
+
+    def _withdraw(self, name: ManifestName) -> None:
+        """Remove a version of ours that no newer one was built on, unless somebody else has removed it by now."""
+        try:
+            ours = is_made_by(self._log.read(name), self._transaction)
+        except VersionNotFoundError:
+            return
+        if ours:
+            _logger.warning(
+                "%s: version %d was created after newer ones, which do not hold its change; it is withdrawn",
+                self._log.root,
+                name.version,
+            )
+            self._log.withdraw(name)
 
     def _record(self, transaction: Transaction) -> None:
         """Write the transaction file, unless it is there."""

@@ -22,6 +22,7 @@ __all__ = [
     "Contended",
     "LostRace",
     "NotLanded",
+    "Overtaken",
     "TableExists",
     "Unknown",
 ]
@@ -92,11 +93,13 @@ class Conflicted:
         verdict: retryable or incompatible.
         version: the version in the way.
         reason: what that version did.
+        is_removed: the version was removed, so that what it did is not known.
     """
 
     verdict: Verdict
     version: int
     reason: str
+    is_removed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +114,21 @@ class Contended:
 
 
 @dataclass(frozen=True, slots=True)
+class Overtaken:
+    """The version was made after newer ones that do not hold its change, and was withdrawn.
+
+    A cleanup may have seen it and may remove the files that it named, so they must not be committed again.
+
+    Attributes:
+        version: the version that was made and withdrawn.
+        latest: the latest version.
+    """
+
+    version: int
+    latest: int
+
+
+@dataclass(frozen=True, slots=True)
 class TableExists:
     """A table was to be created where there is one.
 
@@ -121,5 +139,7 @@ class TableExists:
     version: int
 
 
-AttemptOutcome: TypeAlias = Committed | LostRace | NotLanded | Unknown
-CommitOutcome: TypeAlias = Committed | AlreadyCommitted | Conflicted | Contended | TableExists | NotLanded | Unknown
+AttemptOutcome: TypeAlias = Committed | LostRace | NotLanded | Overtaken | Unknown
+CommitOutcome: TypeAlias = (
+    Committed | AlreadyCommitted | Conflicted | Contended | TableExists | NotLanded | Overtaken | Unknown
+)

@@ -45,6 +45,7 @@ class CommitSettings:
             that it was planned on.
         timeout_seconds: no attempt starts later than this; None for no limit.
         create_only: fail when the table exists.
+        is_first_try: nobody has tried to commit this transaction before, so that no version can be its work yet.
         template: the empty manifest that a new table starts from.
         affected_rows: the rows that a delete or update hides, by fragment id; with them it can be merged with others.
         storage_options: handed to the stores of base paths.
@@ -58,6 +59,7 @@ class CommitSettings:
     max_retries: int = DEFAULT_MAX_RETRIES
     timeout_seconds: float | None = None
     create_only: bool = False
+    is_first_try: bool = False
     template: Manifest = field(default_factory=Manifest.empty)
     affected_rows: Mapping[int, BitMap] | None = None
     storage_options: Mapping[str, str] | None = field(default=None, repr=False)

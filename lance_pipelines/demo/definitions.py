@@ -33,7 +33,9 @@ COMPACTION_POLICY: Final = CompactionPolicy(
     target_rows_per_fragment=4000, target_bytes_per_fragment=None, min_small_fragments=4
 )
 DELETION_POLICY: Final = DeletionPolicy(max_deleted_fraction=0.1)
-CLEANUP_POLICY: Final = CleanupPolicy(retain_versions=1, older_than=timedelta(0), min_old_versions=1)
+CLEANUP_POLICY: Final = CleanupPolicy(
+    retain_versions=1, older_than=timedelta(0), min_age=timedelta(0), min_old_versions=1
+)
 
 _INTERVAL_SECONDS: Final = 5
 

@@ -90,8 +90,8 @@ class CleanupForecast:
         """One line: what is going to happen."""
         place = f"{self.uri} version {self.plan.read_version}"
         terms = f"the newest {self.policy.retain_versions}"
-        if self.policy.older_than:
-            terms += f" and all of the last {format_duration(self.policy.older_than)}"
+        if self.policy.retention:
+            terms += f" and all of the last {format_duration(self.policy.retention)}"
         if not self.has_work:
             return f"{place}: nothing to do ({amount(self.versions, 'version')}; {terms} stay)"
         removable = FileTotals.of(self.plan.removable)

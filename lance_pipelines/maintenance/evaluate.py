@@ -91,7 +91,7 @@ def evaluate_cleanup(policy: CleanupPolicy, old: OldVersions) -> Verdict:
     if old.named:
         details.append(f"{old.named} are tagged or have a branch")
     if old.too_young:
-        details.append(f"{old.too_young} are younger than {policy.older_than}")
+        details.append(f"{old.too_young} are younger than {policy.retention}")
     if old.next_at is not None:
         details.append(f"the next is old enough at {datetime.fromtimestamp(old.next_at, UTC):%Y-%m-%d %H:%M:%S} UTC")
     return NotDue(f"{found} < {policy.min_old_versions} ({'; '.join(details)})")

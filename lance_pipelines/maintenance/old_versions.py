@@ -61,7 +61,7 @@ class OldVersions:
             StorageError: the outside world failed.
         """
         beyond = names[: -policy.retain_versions]
-        age = policy.older_than.total_seconds()
+        age = policy.retention.total_seconds()
         num_old = len(beyond)
         if age:
             num_old = bisect.bisect_left(beyond, now - age, key=lambda name: _modified_at(log, name))

@@ -47,7 +47,8 @@ class PlannedCleanup:
         """The inverse of :meth:`to_json`."""
         document = json.loads(text)
         policy = document["policy"]
-        policy["older_than"] = timedelta(seconds=policy["older_than"])
+        for name in ("older_than", "min_age"):
+            policy[name] = timedelta(seconds=policy[name])
         return cls(uri=document["uri"], policy=CleanupPolicy(**policy), data_version=document["data_version"])
 
 
@@ -61,7 +62,7 @@ def plan_removal(dataset: lance_core.LanceDataset, policy: CleanupPolicy) -> Cle
     return lance_core.api.cleanup.plan_cleanup(
         dataset,
         lance_core.api.cleanup.CleanupPolicy.of(
-            older_than=policy.older_than,
+            older_than=policy.retention,
             retain_versions=policy.retain_versions,
             delete_unverified=policy.delete_unverified,
             error_if_tagged_old_versions=False,

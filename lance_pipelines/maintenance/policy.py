@@ -78,24 +78,34 @@ class DeletionPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanupPolicy:
-    """Which old versions go. A version goes when both terms say so; tagged versions always stay.
+    """Which old versions go. A version goes when all terms say so; tagged versions always stay.
 
     Attributes:
         retain_versions: the newest versions that stay, however old.
-        older_than: versions younger than this stay, however many.
+        older_than: versions newer than this stay, however many.
+        min_age: versions newer than this stay, even when ``older_than`` is shorter. A writer that stops for longer than
+            this, just before it commits, may find the number of a removed version free. This library's writers notice
+            and refuse; the reference's lose the commit. Lower it only where nobody writes meanwhile.
         min_old_versions: clean up once this many versions may go.
         delete_unverified: also delete files that no version ever named although they are young. Only without writers.
     """
 
     retain_versions: int = 10
     older_than: timedelta = timedelta(days=14)
+    min_age: timedelta = timedelta(minutes=10)
     min_old_versions: int = 1
     delete_unverified: bool = False
 
     def __post_init__(self) -> None:
         _require_positive("cleanup", self, "retain_versions", "min_old_versions")
-        if self.older_than < timedelta(0):
-            raise InvalidInputError(f"cleanup: older_than must not be negative, found {self.older_than}")
+        for name in ("older_than", "min_age"):
+            if getattr(self, name) < timedelta(0):
+                raise InvalidInputError(f"cleanup: {name} must not be negative, found {getattr(self, name)}")
+
+    @property
+    def retention(self) -> timedelta:
+        """How long every version stays."""
+        return max(self.older_than, self.min_age)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -85,6 +85,11 @@ class CleanupConfig(MaintenanceConfig):
     older_than: str | None = Field(
         default=None, description="Versions younger than this stay, however many: 14d, 36h, 90m, or seconds."
     )
+    min_age: str | None = Field(
+        default=None,
+        description="Versions newer than this stay even when older_than is shorter, so that no writer finds the number "
+        "of a removed version free: 10m. Lower it only for a dataset that nobody writes to meanwhile.",
+    )
     delete_unverified: bool | None = Field(
         default=None,
         description="Also delete young files that no version names. They may belong to a writer at work: only for a "
@@ -158,6 +163,7 @@ def cleanup_policy(declaration: DatasetDeclaration, config: CleanupConfig) -> Cl
             **_given(
                 retain_versions=config.retain_versions,
                 older_than=None if config.older_than is None else parse_duration(config.older_than),
+                min_age=None if config.min_age is None else parse_duration(config.min_age),
                 delete_unverified=config.delete_unverified,
             ),
         )
@@ -175,6 +181,7 @@ def declared_values(operation: str, policy: MaintenancePolicy) -> dict[str, Any]
             "dry_run": False,
             "retain_versions": cleanup.retain_versions,
             "older_than": duration_text(cleanup.older_than),
+            "min_age": duration_text(cleanup.min_age),
             "delete_unverified": cleanup.delete_unverified,
         }
     target, deletion = policy.compaction or CompactionPolicy(), policy.deletion or DeletionPolicy()

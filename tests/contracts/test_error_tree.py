@@ -32,6 +32,7 @@ TREE = {
     "RefConflictError": ("InvalidInputError", "OSError"),
     "RefNotFoundError": ("NotFoundError", "ValueError"),
     "RetryableCommitConflictError": ("CommitConflictError",),
+    "CommitOvertakenError": ("RetryableCommitConflictError",),
     "RowOutOfRangeError": ("InvalidInputError", "OSError"),
     "SchemaMismatchError": ("InvalidInputError", "OSError"),
     "StorageError": ("LanceError", "OSError"),

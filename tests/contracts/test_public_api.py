@@ -31,6 +31,7 @@ NAMES = {
     "CleanupStats",
     "CommitConflictError",
     "CommitOutcomeUnknownError",
+    "CommitOvertakenError",
     "CorruptDataError",
     "DataFile",
     "DatasetBasePath",

@@ -88,7 +88,7 @@ def test_each_operation_runs_its_job(module, uri) -> None:
     done = run("compact", "--target-rows", "15", "--target-bytes", "0", "--dataset", "events", "-m", name)
     assert done.exit_code == 0
     assert "rewritten into 2 (" in done.stdout
-    done = run("cleanup", "--older-than", "0s", "--retain-versions", "1", "-m", name)
+    done = run("cleanup", "--older-than", "0s", "--min-age", "0s", "--retain-versions", "1", "-m", name)
     assert "8 old versions removed, 1 left" in done.stdout
     assert done.exit_code == 0
     assert ids(uri) == [number for number in range(40) if number not in (3, 4)]
@@ -105,7 +105,7 @@ def test_nothing_to_do_is_a_success(module) -> None:
     [
         ["compact"],
         ["materialize-deletions", "--threshold", "0"],
-        ["cleanup", "--older-than", "0", "--retain-versions", "1"],
+        ["cleanup", "--older-than", "0", "--min-age", "0", "--retain-versions", "1"],
         ["delete-rows", "id > 5"],
     ],
 )

@@ -124,7 +124,7 @@ def test_a_compaction_killed_while_it_writes_and_one_killed_while_it_commits(lak
 @pytest.mark.slow
 def test_a_cleanup_killed_on_its_way_is_finished_by_the_next(lake) -> None:
     lake.finish("compact", target_rows_per_fragment=30)
-    terms = {"retain_versions": 1, "older_than": "0"}
+    terms = {"retain_versions": 1, "older_than": "0", "min_age": "0"}
     before = len(list(lake.uri.rglob("*")))
     kill_when(lake.start("cleanup", **terms), lambda: len(list(lake.uri.rglob("*"))) < before)
     assert ids(str(lake.uri)) == LEFT

@@ -39,7 +39,7 @@ STEPS = {
 CONFIGS: dict[str, dict[str, Any]] = {
     "compact": {},
     "materialize_deletions": {"threshold": 0.0},
-    "cleanup": {"older_than": "0", "retain_versions": 1},
+    "cleanup": {"older_than": "0", "min_age": "0", "retain_versions": 1},
     "delete_rows": {"predicate": "id < 15"},
 }
 
@@ -525,6 +525,6 @@ def test_the_launchpad_shows_the_declared_values(lake) -> None:
     assert config["target_rows_per_fragment"] == 19
     assert config["dry_run"] is False
     cleanup = lake.job("cleanup").run_config["ops"]["plan_cleanup"]["config"]
-    assert (cleanup["retain_versions"], cleanup["older_than"]) == (10, "1209600s")
+    assert (cleanup["retain_versions"], cleanup["older_than"], cleanup["min_age"]) == (10, "1209600s", "600s")
     result = lake.job("compact").execute_in_process(instance=lake.instance)
     assert numbers(observation(result))["lance/fragments"] == 2

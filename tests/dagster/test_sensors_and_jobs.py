@@ -17,7 +17,7 @@ from lance_pipelines.maintenance.policy import CleanupPolicy, CompactionPolicy, 
 
 EAGER = MaintenancePolicy(
     compaction=CompactionPolicy(min_small_fragments=2),
-    cleanup=CleanupPolicy(retain_versions=1, older_than=timedelta(0)),
+    cleanup=CleanupPolicy(retain_versions=1, older_than=timedelta(0), min_age=timedelta(0)),
 )
 
 

@@ -26,7 +26,7 @@ MAINTENANCE = ("compaction_sensor", "deletion_sensor", "cleanup_sensor")
 POLICY = MaintenancePolicy(
     compaction=CompactionPolicy(target_rows_per_fragment=60, min_small_fragments=4),
     deletion=DeletionPolicy(max_deleted_fraction=0.0),
-    cleanup=CleanupPolicy(retain_versions=1, older_than=timedelta(0)),
+    cleanup=CleanupPolicy(retain_versions=1, older_than=timedelta(0), min_age=timedelta(0)),
 )
 
 
@@ -204,7 +204,7 @@ def maintain(daemon: Daemon) -> None:
     """Two compactions, and a cleanup that removes what links the second one to the data."""
     daemon.run("compact", request_config("compact", target_rows_per_fragment=20))
     daemon.run("compact", request_config("compact", target_rows_per_fragment=80))
-    daemon.run("cleanup", request_config("cleanup", retain_versions=1, older_than="0s"))
+    daemon.run("cleanup", request_config("cleanup", retain_versions=1, older_than="0s", min_age="0s"))
 
 
 def test_reported_maintenance_whose_history_is_gone_is_no_news(daemon, project) -> None:
@@ -229,11 +229,11 @@ def test_an_observation_keeps_the_data_version_when_the_history_is_gone(daemon, 
     before = data_version_at(uri, None)
     daemon.watch()
     daemon.run("compact", request_config("compact", target_rows_per_fragment=20))
-    daemon.run("cleanup", request_config("cleanup", retain_versions=1, older_than="0s"))
+    daemon.run("cleanup", request_config("cleanup", retain_versions=1, older_than="0s", min_age="0s"))
     daemon.run("compact", request_config("compact", target_rows_per_fragment=80))
     assert lance_core.dataset(uri).version > 10
     assert data_version_observed(daemon) == before
-    daemon.run("cleanup", request_config("cleanup", retain_versions=1, older_than="0s"))
+    daemon.run("cleanup", request_config("cleanup", retain_versions=1, older_than="0s", min_age="0s"))
     assert data_version_observed(daemon) == before
 
 

@@ -35,7 +35,7 @@ KINDS = {kind.op: kind for kind in (COMPACTION, DELETIONS, CLEANUP)}
 POLICY = MaintenancePolicy(
     compaction=CompactionPolicy(target_rows_per_fragment=100, min_small_fragments=4),
     deletion=DeletionPolicy(max_deleted_fraction=0.25, min_deleted_rows=2),
-    cleanup=CleanupPolicy(retain_versions=3, older_than=timedelta(0)),
+    cleanup=CleanupPolicy(retain_versions=3, older_than=timedelta(0), min_age=timedelta(0)),
 )
 
 

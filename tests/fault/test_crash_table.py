@@ -143,7 +143,7 @@ def test_row_7_the_hint_is_partly_written(uri: str) -> None:
 @pytest.mark.parametrize("part", ["data/", "_versions/", "_transactions/"])
 def test_row_8_an_automatic_cleanup_is_interrupted(uri: str, part: str) -> None:
     lance_core.write_dataset(ROWS, uri, mode="overwrite")
-    lance_core.dataset(uri).update_config({"lance.auto_cleanup.interval": "4"})
+    lance_core.dataset(uri).update_config({"lance.auto_cleanup.interval": "4", "lance.auto_cleanup.min_age": "0s"})
 
     def removes(step: Step) -> bool:
         # Of version 1, not the name of a staged manifest or a temporary file.

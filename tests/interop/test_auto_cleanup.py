@@ -16,6 +16,8 @@ LIBRARIES = {"ours": lance_core, "theirs": lance}
 
 
 def _config(**values: str) -> dict[str, str]:
+    """Entries of the table config; versions of any age may go unless something else is given."""
+    values = {"min_age": "0s", **values} if "interval" in values else values
     return {f"{PREFIX}{name}": value for name, value in values.items()}
 
 
@@ -51,6 +53,15 @@ def _history(library: object, uri: str, num_commits: int) -> list[list[int]]:
 def test_t41_after_version_three_two_and_three_remain(library: str, tmp_path: Path) -> None:
     uri = _table(tmp_path / "t", 2, interval="3", older_than="0s")
     assert _history(LIBRARIES[library], uri, 4) == [[2, 3], [2, 3, 4], [2, 3, 4, 5], [5, 6]]
+
+
+def test_versions_of_the_last_ten_minutes_stay_unless_the_config_says_otherwise(tmp_path: Path) -> None:
+    uri = _table(tmp_path / "t", 2, interval="1", retain_versions="1", min_age="10m")
+    assert _history(lance_core, uri, 3)[-1] == [1, 2, 3, 4, 5]
+    lance_core.dataset(uri).update_config({f"{PREFIX}min_age": None})
+    assert _history(lance_core, uri, 2)[-1] == list(range(1, 9))
+    lance_core.dataset(uri).update_config({f"{PREFIX}min_age": "0s"})
+    assert _versions(uri) == [8, 9]
 
 
 def test_t41_in_turns(tmp_path: Path) -> None:
@@ -218,4 +229,4 @@ def test_enabling_and_disabling_as_by_the_reference(tmp_path: Path) -> None:
         enabled = dataset.config()
         dataset.optimize.disable_auto_cleanup()
         states.append((enabled, dataset.config(), dataset.version))
-    assert states[0] == states[1] == (_config(interval="3", older_than="60s"), {}, 3)
+    assert states[0] == states[1] == ({f"{PREFIX}interval": "3", f"{PREFIX}older_than": "60s"}, {}, 3)

@@ -245,7 +245,11 @@ def _migrate(uri: str, options: Options) -> None:
 
 _versions = _steps(_table, _append, _on(lambda dataset: dataset.delete("a = 1")))
 
-_VERSION_5_CLEANS_UP = {"lance.auto_cleanup.interval": "5", "lance.auto_cleanup.older_than": "0s"}
+_VERSION_5_CLEANS_UP = {
+    "lance.auto_cleanup.interval": "5",
+    "lance.auto_cleanup.older_than": "0s",
+    "lance.auto_cleanup.min_age": "0s",
+}
 
 OPERATIONS: dict[str, StoreOperation] = {
     "create": StoreOperation(_write(NEW, "create"), _nothing),

@@ -4,15 +4,20 @@
 ``lance.auto_cleanup.interval``           after every version that it divides, 0 for every version; without it nothing
 ``lance.auto_cleanup.older_than``         a duration with units: ``2weeks``, ``1h30m``
 ``lance.auto_cleanup.retain_versions``    the newest that stay
+``lance.auto_cleanup.min_age``            a duration like ``older_than``: newer versions stay whatever the other terms
+                                          say; 10 minutes when it is not set
 ``lance.auto_cleanup.delete_rate_limit``  deletions per second
 ``…delete_concurrency``                   deletions at a time
 ``…referenced_branch``                    ``true`` or ``false``; without effect: each branch cleans up itself
 =======================================  ===============================================================================
 
-Without a term every old version goes. The version before the new one and the new one stay, and so do tagged versions
-and those that a branch uses. A cleanup that fails is told of in a warning; the commit has succeeded all the same.
+Without a term every version older than ``min_age`` goes. The version before the new one and the new one stay, and so
+do tagged versions and those that a branch uses. A cleanup that fails is told of in a warning; the commit has succeeded
+all the same.
 
 Source: auto cleanup of pylance 14.0.2, whose cleanups fail, with a warning, as long as a tagged version is old enough.
+``min_age`` is ours and ignored by the reference: a writer that stops for a while just before it commits must not find
+the number of a removed version free (:mod:`~lance_core.transactions.overtaken`).
 """
 
 from __future__ import annotations
@@ -21,6 +26,7 @@ import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from lance_core.api.cleanup.durations import format_duration, parse_duration
@@ -29,8 +35,6 @@ from lance_core.api.cleanup.policy import CleanupPolicy, count
 from lance_core.errors import InvalidCleanupError, InvalidTypeError, LanceError
 
 if TYPE_CHECKING:
-    from datetime import timedelta
-
     from lance_core.table.manifest import Manifest
     from lance_core.table.version_log import VersionLog
 
@@ -39,11 +43,13 @@ __all__ = ["ENABLING_KEYS", "AutoCleanup", "AutoCleanupConfig", "clean_up_after"
 _PREFIX: Final = "lance.auto_cleanup."
 _INTERVAL: Final = f"{_PREFIX}interval"
 _OLDER_THAN: Final = f"{_PREFIX}older_than"
+_MIN_AGE: Final = f"{_PREFIX}min_age"
 ENABLING_KEYS: Final = (_INTERVAL, _OLDER_THAN)
 """What enabling sets, and disabling removes."""
 
 _DEFAULT_INTERVAL: Final = 20
 _DEFAULT_OLDER_THAN_SECONDS: Final = 14 * 86_400
+_DEFAULT_MIN_AGE: Final = timedelta(minutes=10)
 _NUMBER: Final = re.compile(r"\+?[0-9]+")
 _MAX_NUMBER: Final = 2**64 - 1
 
@@ -141,33 +147,26 @@ def _checked(options: Any) -> dict[str, int]:
 
 
 def _policy(config: Mapping[str, str]) -> CleanupPolicy:
-    older_than, retain = _older_than(config), _number(config, "retain_versions")
+    older_than, min_age = _duration(config, _OLDER_THAN), _duration(config, _MIN_AGE)
     _check_switch(config)
-    policy = CleanupPolicy.of(
-        older_than,
-        retain,
+    ages = [older_than or timedelta(0), _DEFAULT_MIN_AGE if min_age is None else min_age]
+    return CleanupPolicy.of(
+        max(ages),
+        _number(config, "retain_versions"),
         error_if_tagged_old_versions=False,
         delete_rate_limit=_number(config, "delete_rate_limit"),
         delete_concurrency=_number(config, "delete_concurrency"),
     )
-    if older_than is None and retain is None:
-        # No term is no limit here, where for a user's call it is two weeks.
-        return CleanupPolicy(
-            error_if_tagged_old_versions=False,
-            delete_rate_limit=policy.delete_rate_limit,
-            delete_concurrency=policy.delete_concurrency,
-        )
-    return policy
 
 
-def _older_than(config: Mapping[str, str]) -> timedelta | None:
-    text = config.get(_OLDER_THAN)
+def _duration(config: Mapping[str, str], key: str) -> timedelta | None:
+    text = config.get(key)
     if text is None:
         return None
     try:
         return parse_duration(text)
     except InvalidCleanupError as error:
-        raise InvalidCleanupError(f"{_OLDER_THAN}: {error}", key=_OLDER_THAN) from error
+        raise InvalidCleanupError(f"{key}: {error}", key=key) from error
 
 
 def _number(config: Mapping[str, str], name: str) -> int | None:

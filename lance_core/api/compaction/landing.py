@@ -103,7 +103,7 @@ class Landing:
         self._pending = self._results
         self._properties = dict(properties or {})
         self._checks_files = checks_files
-        self._options = CommitOptions(storage_options=dataset.storage_options, checks_files=False)
+        self._options = CommitOptions(storage_options=dataset.storage_options, checks_files=False, is_first_try=True)
         self._latest = dataset.manifest
         self._reserved: range | None = None
         self._lost: list[RewriteResult] = []

@@ -17,7 +17,7 @@ from lance_pipelines.maintenance.rewrite_plan import RewriteOperation, plan_rewr
 from tests.support.local_rewriting import ids, write_fragments
 
 OPTIONS = {"target_rows_per_fragment": 20, "materialize_deletions": True, "materialize_deletions_threshold": 0.1}
-EVERYTHING_OLD = CleanupPolicy(retain_versions=2, older_than=timedelta(0))
+EVERYTHING_OLD = CleanupPolicy(retain_versions=2, older_than=timedelta(0), min_age=timedelta(0))
 
 
 @pytest.fixture

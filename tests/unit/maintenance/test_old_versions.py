@@ -37,6 +37,19 @@ def old_versions(uri: str, **policy) -> OldVersions:
     return OldVersions.of(log, log.newer_than(0), CleanupPolicy(**policy), now=NOW)
 
 
+def test_versions_of_the_last_minutes_stay_however_short_the_retention_is(uri) -> None:
+    log = lance_core.dataset(uri).log
+    names = log.newer_than(0)
+    for name, age in zip(names, range(9 * 60, -60, -60), strict=True):
+        os.utime(log.path(name), (NOW - 60 - age, NOW - 60 - age))
+    found = OldVersions.of(log, names, CleanupPolicy(retain_versions=1, older_than=timedelta(0)), now=NOW)
+    assert (found.removable, found.too_young) == ((), 9)
+    later = OldVersions.of(log, names, CleanupPolicy(retain_versions=1, older_than=timedelta(0)), now=NOW + 150)
+    assert later.removable == (1, 2, 3)
+    told = CleanupPolicy(retain_versions=1, older_than=timedelta(0), min_age=timedelta(0))
+    assert OldVersions.of(log, names, told, now=NOW).removable == tuple(range(1, 10))
+
+
 def test_both_terms_must_let_a_version_go(uri) -> None:
     by_age = old_versions(uri, retain_versions=1, older_than=timedelta(days=6, hours=1))
     assert (by_age.removable, by_age.too_young) == ((1, 2, 3), 6)

@@ -46,6 +46,7 @@ def test_the_digest_is_the_same_in_another_process() -> None:
         (CleanupPolicy(), {"retain_versions": 0}, "retain_versions must be at least 1"),
         (CleanupPolicy(), {"min_old_versions": 0}, "min_old_versions must be at least 1"),
         (CleanupPolicy(), {"older_than": timedelta(seconds=-1)}, "older_than must not be negative"),
+        (CleanupPolicy(), {"min_age": timedelta(seconds=-1)}, "min_age must not be negative"),
     ],
 )
 def test_senseless_numbers_are_refused(policy, values, message) -> None:

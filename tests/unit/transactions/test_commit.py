@@ -446,16 +446,16 @@ def _requests(table: Table) -> list[str]:
 def test_an_append_costs_as_few_requests_as_possible(table: Table) -> None:
     table.store.calls.clear()
     outcome = table.commit(append(fragment(), read_version=1))
-    assert _requests(table) == ["list_names", "get", "put", "put_if_absent"]
+    assert _requests(table) == ["list_names", "get", "put", "put_if_absent", "list_names"]
     table.commit(append(fragment(), read_version=2), known=outcome.manifest)
-    assert _requests(table) == ["list_names", "put", "put_if_absent"]
+    assert _requests(table) == ["list_names", "put", "put_if_absent", "list_names"]
     # One newer version: it alone is read.
     table.commit(append(fragment(), read_version=2), known=outcome.manifest)
-    assert _requests(table) == ["list_names", "get", "put", "put_if_absent"]
+    assert _requests(table) == ["list_names", "get", "put", "put_if_absent", "list_names"]
 
 
 def test_a_lost_race_costs_one_read_and_no_second_transaction_file(table: Table) -> None:
     winner = append(fragment(), read_version=1)
     _before_create(table, lambda: (table.made(winner), table.store.calls.clear()))
     table.made(append(fragment(), read_version=1))
-    assert _requests(table) == ["get", "list_names", "put_if_absent"]
+    assert _requests(table) == ["get", "list_names", "put_if_absent", "list_names"]

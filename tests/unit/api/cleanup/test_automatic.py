@@ -11,6 +11,7 @@ KEY = "lance.auto_cleanup."
 
 
 def _due(version: int, **values: str) -> AutoCleanup | None:
+    values = {"min_age": "0s", **values}
     return AutoCleanup.due_after(version, {f"{KEY}{name}": value for name, value in values.items()})
 
 
@@ -34,6 +35,23 @@ def test_the_terms() -> None:
     assert (policy.delete_rate_limit, policy.delete_concurrency) == (5, 2)
     assert not policy.error_if_tagged_old_versions
     assert not policy.delete_unverified
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({}, timedelta(minutes=10)),
+        ({"older_than": "0s"}, timedelta(minutes=10)),
+        ({"older_than": "2h"}, timedelta(hours=2)),
+        ({"min_age": "1h", "older_than": "2s"}, timedelta(hours=1)),
+        ({"min_age": "0s", "older_than": "2s"}, timedelta(seconds=2)),
+    ],
+)
+def test_young_versions_stay_unless_the_config_says_otherwise(config: dict[str, str], expected: timedelta) -> None:
+    entries = {f"{KEY}{name}": value for name, value in {"interval": "1", **config}.items()}
+    due = AutoCleanup.due_after(1, entries)
+    assert due is not None
+    assert due.policy.older_than == expected
 
 
 @pytest.mark.parametrize("values", [{}, {"older_than": "0s"}, {"referenced_branch": "true"}])

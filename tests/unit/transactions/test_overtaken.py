@@ -1,0 +1,261 @@
+"""Commits that come after a cleanup has freed the number of their version: kept or refused, never lost."""
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from lance_core.errors import StorageError
+from lance_core.io.memory_store import MemoryStore
+from lance_core.table.manifest import Manifest
+from lance_core.table.version_log import VersionLog
+from lance_core.transactions.commit import commit_transaction
+from lance_core.transactions.conflicts import Verdict
+from lance_core.transactions.operations.delete import Delete
+from lance_core.transactions.operations.overwrite import Overwrite
+from lance_core.transactions.operations.reserve_fragments import ReserveFragments
+from lance_core.transactions.operations.rewrite import Rewrite, RewriteGroup
+from lance_core.transactions.operations.update_config import MapUpdate, UpdateConfig
+from lance_core.transactions.outcomes import AlreadyCommitted, CommitOutcome, Committed, Conflicted, Overtaken, Unknown
+from lance_core.transactions.settings import CommitSettings
+from lance_core.transactions.transaction import Transaction
+from tests.support.faulty_store import Call, FaultyStore, When
+from tests.support.records import SCHEMA, append, fragment, overwrite
+
+
+class Table:
+    """A table of two fragments in memory, at version 1."""
+
+    def __init__(self) -> None:
+        self.store = FaultyStore(MemoryStore())
+        self.log = VersionLog(self.store, "table")
+        self.commit(overwrite(fragment(), fragment()))
+
+    def commit(self, transaction: Transaction, **settings: object) -> CommitOutcome:
+        settings = {"wait": lambda seconds: None, "rng": random.Random(1), "is_first_try": True, **settings}
+        return commit_transaction(self.log, transaction, CommitSettings(**settings))
+
+    def latest(self) -> Manifest:
+        return self.log.read(self.log.latest())
+
+    def versions(self) -> list[int]:
+        return [name.version for name in self.log.newer_than(0)]
+
+    def paths(self) -> set[str]:
+        return {file.path for each in self.latest().fragments for file in each.files}
+
+    def clean_up(self, keep: int = 1) -> None:
+        """Remove the manifests of all versions but the newest."""
+        for name in self.log.newer_than(0)[:-keep]:
+            self.store.inner.delete(self.log.path(name))
+
+    def act_at_create(self, action: Callable[[], object], when: When = When.BEFORE) -> None:
+        """Run an action when the store is asked to create the next manifest, or right after it did."""
+        inner = self.store.inner.put_if_absent
+
+        def put_if_absent(path: str, data: object) -> object:
+            self.store.inner.put_if_absent = inner
+            if when is When.BEFORE:
+                action()
+                return inner(path, data)
+            outcome = inner(path, data)
+            action()
+            return outcome
+
+        self.store.inner.put_if_absent = put_if_absent
+
+
+def _append(table: Table) -> Transaction:
+    return append(fragment(), read_version=table.latest().version)
+
+
+def _delete_whole(table: Table) -> Transaction:
+    return Transaction(
+        read_version=table.latest().version,
+        operation=Delete(updated_fragments=(), deleted_fragment_ids=(1,), predicate="true"),
+    )
+
+
+def _set_config(table: Table) -> Transaction:
+    update = UpdateConfig(config=MapUpdate(entries={"key": "value"}))
+    return Transaction(read_version=table.latest().version, operation=update)
+
+
+def _replace_rows(table: Table) -> Transaction:
+    return overwrite(fragment(), read_version=table.latest().version)
+
+
+CHANGES = {"append": _append, "delete": _delete_whole, "config": _set_config, "overwrite": _replace_rows}
+
+
+def _overtake(table: Table, num_commits: int, keep: int = 1) -> None:
+    for _ in range(num_commits):
+        assert isinstance(table.commit(_append(table)), Committed)
+    table.clean_up(keep)
+
+
+@pytest.mark.parametrize("num_commits", range(1, 6))
+@pytest.mark.parametrize("change", CHANGES)
+def test_commit_overtaken_by_commits_and_a_cleanup_is_kept_or_refused(change: str, num_commits: int) -> None:
+    table = Table()
+    ours = CHANGES[change](table)
+    table.act_at_create(lambda: _overtake(table, num_commits))
+    outcome = table.commit(ours)
+    if isinstance(outcome, Committed):
+        assert outcome.manifest.version == table.latest().version
+    else:
+        assert isinstance(outcome, (Overtaken, Conflicted, Unknown)), outcome
+        assert table.latest().version == 1 + num_commits
+        if isinstance(outcome, Overtaken):
+            assert table.versions() == [1 + num_commits], "the version that came too late is withdrawn"
+
+
+def test_overtaken_append_whose_fragment_id_is_another_one_s_is_withdrawn() -> None:
+    table = Table()
+    ours = _append(table)
+    table.act_at_create(lambda: _overtake(table, 4))
+    assert table.commit(ours) == Overtaken(version=2, latest=5)
+    assert table.versions() == [5]
+    assert not {file.path for each in ours.operation.fragments for file in each.files} & table.paths()
+
+
+def test_overtaken_append_that_a_compaction_may_hold_has_an_unknown_outcome() -> None:
+    table = Table()
+
+    def compact_and_clean() -> None:
+        _overtake(table, 3, keep=9)
+        old = tuple(each for each in table.latest().fragments if each.id >= 2)
+        new = fragment(num_rows=10 * len(old))
+        rewrite = Rewrite(groups=(RewriteGroup(old_fragments=old, new_fragments=(new,)),))
+        done = table.commit(Transaction(read_version=table.latest().version, operation=rewrite))
+        assert isinstance(done, Committed), done
+        table.clean_up()
+
+    table.act_at_create(compact_and_clean)
+    assert isinstance(table.commit(_append(table)), Unknown)
+    assert table.versions() == [2, 5], "nothing is removed when it is not known what became of the commit"
+
+
+@pytest.mark.parametrize("num_commits", range(1, 6))
+@pytest.mark.parametrize("change", CHANGES)
+def test_commit_that_others_build_on_at_once_is_kept(change: str, num_commits: int) -> None:
+    table = Table()
+    table.act_at_create(lambda: _overtake(table, num_commits, keep=9), When.AFTER)
+    outcome = table.commit(CHANGES[change](table))
+    assert isinstance(outcome, Committed)
+    assert outcome.manifest.version == 2
+    assert table.versions() == list(range(1, 3 + num_commits))
+
+
+@pytest.mark.parametrize("num_commits", range(1, 6))
+@pytest.mark.parametrize("change", CHANGES)
+def test_commit_that_others_build_on_is_kept_although_a_cleanup_removed_its_version(
+    change: str, num_commits: int
+) -> None:
+    table = Table()
+    table.act_at_create(lambda: _overtake(table, num_commits), When.AFTER)
+    outcome = table.commit(CHANGES[change](table))
+    assert isinstance(outcome, Committed)
+    assert outcome.manifest.version == 2
+
+
+def test_commit_whose_fragment_is_compacted_at_once_is_kept() -> None:
+    table = Table()
+
+    def compact() -> None:
+        old = table.latest().fragments
+        groups = (RewriteGroup(old_fragments=old, new_fragments=(fragment(num_rows=30),)),)
+        done = table.commit(Transaction(read_version=table.latest().version, operation=Rewrite(groups=groups)))
+        assert isinstance(done, Committed), done
+
+    table.act_at_create(compact, When.AFTER)
+    assert isinstance(table.commit(_append(table)), Committed)
+    assert table.versions() == [1, 2, 3]
+
+
+def test_commit_that_is_overwritten_at_once_counts_as_kept_or_is_withdrawn() -> None:
+    table = Table()
+    table.act_at_create(lambda: table.commit(_replace_rows(table)), When.AFTER)
+    ours = _append(table)
+    assert isinstance(table.commit(ours), (Committed, Overtaken))
+    assert len(table.paths()) == 1
+
+
+def test_overtaken_reservation_is_refused_and_removes_no_version() -> None:
+    table = Table()
+    reserve = Transaction(read_version=1, operation=ReserveFragments(num_fragments=3))
+    table.act_at_create(lambda: _overtake(table, 2, keep=9), When.AFTER)
+    assert isinstance(table.commit(reserve), Overtaken)
+    assert table.versions() == [1, 2, 3, 4]
+
+
+def test_creation_overtaken_by_another_table_is_withdrawn() -> None:
+    table = Table()
+    fresh = Table()
+    fresh.clean_up(keep=1)
+    fresh.store.inner.delete(fresh.log.path(fresh.log.latest()))
+    assert fresh.versions() == []
+
+    def create_and_grow() -> None:
+        fresh.commit(overwrite(fragment(), fragment()))
+        _overtake(fresh, 2)
+
+    fresh.act_at_create(create_and_grow)
+    outcome = fresh.commit(overwrite(fragment()), create_only=True)
+    assert isinstance(outcome, Overtaken)
+    assert fresh.versions() == [3]
+    assert table.versions() == [1]
+
+
+def _listings_fail(call: Call) -> When | None:
+    return When.BEFORE if call.method == "list_names" else None
+
+
+def test_repeated_commit_does_not_take_its_orphaned_version_for_success() -> None:
+    table = Table()
+    ours = _append(table)
+
+    def overtake_and_die() -> None:
+        _overtake(table, 2)
+        table.store.fault = _listings_fail
+
+    table.act_at_create(overtake_and_die)
+    assert isinstance(table.commit(ours), Unknown)
+    table.store.fault = lambda call: None
+    assert table.versions() == [2, 3]
+    again = table.commit(ours, is_first_try=False)
+    assert not isinstance(again, (Committed, AlreadyCommitted)), again
+
+
+def test_failure_to_list_after_the_create_leaves_the_outcome_unknown() -> None:
+    table = Table()
+    ours = _append(table)
+
+    def lose_the_listings() -> None:
+        table.store.fault = _listings_fail
+
+    table.act_at_create(lose_the_listings)
+    outcome = table.commit(ours)
+    assert isinstance(outcome, Unknown)
+    assert isinstance(outcome.cause, StorageError)
+
+
+@pytest.mark.parametrize(("is_first_try", "verdict"), [(True, Verdict.RETRYABLE), (False, Verdict.INCOMPATIBLE)])
+@pytest.mark.parametrize("change", CHANGES)
+def test_versions_removed_before_the_commit_starts_are_retryable_unless_they_may_be_its_own(
+    change: str, is_first_try: bool, verdict: Verdict
+) -> None:
+    table = Table()
+    ours = CHANGES[change](table)
+    _overtake(table, 3)
+    outcome = table.commit(ours, is_first_try=is_first_try)
+    assert isinstance(outcome, Conflicted)
+    assert (outcome.verdict, outcome.is_removed) == (verdict, True)
+    assert table.versions() == [4]
+
+
+def test_empty_overwrite_that_is_overtaken_is_refused() -> None:
+    table = Table()
+    ours = Transaction(read_version=1, operation=Overwrite(schema=SCHEMA, fragments=()))
+    table.act_at_create(lambda: _overtake(table, 2))
+    assert isinstance(table.commit(ours), Overtaken)
