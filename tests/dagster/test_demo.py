@@ -4,15 +4,19 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 
 import lance
 import pytest
 from click.testing import CliRunner
+from rich.console import Console
 
 from lance_core.errors import StorageError
 from lance_pipelines.demo import command
 from lance_pipelines.demo.reference_check import rows_by_version
+from lance_pipelines.demo.report import print_comparison
 from lance_pipelines.demo.snapshot import Snapshot
 from lance_pipelines.demo.story import StoryBroken, StoryOutcome
 
@@ -105,6 +109,52 @@ def test_the_exit_code_says_whether_the_story_held(monkeypatch, tmp_path, ending
     done = CliRunner().invoke(command.demo, ["--directory", str(tmp_path / "demo")])
     assert done.exit_code == exit_code, done.output
     assert last_line in done.output
+
+
+def test_demo_that_is_told_to_stay_waits_for_an_interrupt(monkeypatch, tmp_path) -> None:
+    class Told:
+        def __init__(self, *arguments: object, **options: object) -> None:
+            pass
+
+        def run(self) -> StoryOutcome:
+            return StoryOutcome(before=_SHAPE, after=_SHAPE, checks=())
+
+    waits = []
+
+    def wait(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "DevServer", _NoServer)
+    monkeypatch.setattr(command, "Story", Told)
+    monkeypatch.setattr(command.time, "sleep", wait)
+    done = CliRunner().invoke(command.demo, ["--directory", str(tmp_path / "demo"), "--stay"])
+    assert (done.exit_code, len(waits)) == (0, 3), done.output
+    assert "Look around at http://127.0.0.1:1" in done.output
+
+
+def test_help_shows_the_defaults() -> None:
+    done = CliRunner().invoke(command.demo, ["--help"], terminal_width=200)
+    for option, default in (("--ingests", "20"), ("--rows", "500")):
+        [line] = [line for line in done.output.splitlines() if line.strip().startswith(option)]
+        assert f"default: {default};" in line
+
+
+def test_comparison_names_its_columns_and_tells_both_sides() -> None:
+    output = StringIO()
+    after = replace(_SHAPE, fragments=1, rows=1234567, num_bytes=4000)
+    print_comparison(Console(file=output, width=100), _SHAPE, after)
+    cells = [
+        [cell.strip() for cell in line.split(mark)[1:-1]]
+        for line in output.getvalue().splitlines()
+        for mark in ("┃", "│")
+        if mark in line
+    ]
+    assert cells[0] == ["", "before", "after"]
+    assert ["fragments", "2", "1"] in cells
+    assert ["rows", "10", "1,234,567"] in cells
+    assert ["bytes", "5.0 kB", "4.0 kB"] in cells
 
 
 def test_a_directory_with_files_is_refused(tmp_path) -> None:

@@ -1,5 +1,6 @@
 """Tables whose files lie in several places: written by the reference and by us, read and continued by both."""
 
+import re
 from pathlib import Path
 from types import ModuleType
 
@@ -64,6 +65,18 @@ def test_files_go_to_the_bases_in_turn(tmp_path: Path, maker: ModuleType, writer
     writer.dataset(uri).optimize.compact_files()
     for reader in EACH:
         assert _values(uri, reader) == sorted({*range(19)} - {1, 4})
+
+
+def test_unknown_target_base_is_refused_with_what_the_table_has(tmp_path: Path) -> None:
+    hot = lance_core.DatasetBasePath(str(tmp_path / "hot"), "hot")
+    cold = lance_core.DatasetBasePath(str(tmp_path / "cold"))
+    dataset = lance_core.write_dataset(_rows(0, 3), str(tmp_path / "t"), initial_bases=[hot, cold])
+    known = re.escape(str(sorted(["hot", cold.path])))
+    with pytest.raises(InvalidInputError, match=f"'warm' is none of the table's bases: {known}"):
+        lance_core.write_dataset(_rows(3, 5), dataset, mode="append", target_bases=["warm"])
+    for name in ("".join(["h", "ot"]), cold.path, f"file://{cold.path}"):
+        dataset = lance_core.write_dataset(_rows(3, 5), dataset, mode="append", target_bases=[name])
+    assert _base_ids(dataset.uri) == [None, 1, 2, 2]
 
 
 @BOTH

@@ -1,5 +1,6 @@
 """Cleaning up a branch, and a line that branches and clones go back to."""
 
+import json
 from datetime import timedelta
 from pathlib import Path
 
@@ -142,6 +143,24 @@ def test_a_branch_without_a_record_is_not_cleaned_up(uri: str) -> None:
     with pytest.raises(NotSupportedError, match="no record"):
         lance_core.dataset(f"{uri}/tree/a").cleanup_old_versions(NOW)
     assert len(_versions(f"{uri}/tree/a")) == 4
+
+
+@pytest.mark.parametrize(
+    "document", [None, {"parentBranch": None, "parentVersion": 1, "createAt": 0, "manifestSize": 1}]
+)
+def test_main_line_keeps_files_of_a_branch_whose_way_is_not_recorded(
+    tmp_path: Path, document: dict[str, object] | None
+) -> None:
+    uri = str(tmp_path / "table")
+    lance.write_dataset(_rows(0, 10), uri)
+    lance_core.dataset(uri).create_branch("b")
+    for number in (1, 2):
+        lance.write_dataset(_rows(100 * number, 100 * number + 5), uri, mode="overwrite")
+    record = Path(uri, "_refs", "branches", "b.json")
+    record.unlink() if document is None else record.write_text(json.dumps(document))
+    lance_core.dataset(uri).cleanup_old_versions(NOW, delete_unverified=True)
+    assert _data_files(uri) == 2
+    assert _values(f"{uri}/tree/b") == list(range(10))
 
 
 @pytest.mark.parametrize("line", ["", "/tree/a"])

@@ -14,6 +14,7 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 import lance_core
 from lance_core.errors import (
     InvalidRefError,
+    InvalidTypeError,
     RefAlreadyExistsError,
     RefConflictError,
     RefNotFoundError,
@@ -329,5 +330,8 @@ def test_what_is_refused(uri: str) -> None:
             ours.checkout_version(reference)
     with pytest.raises(RefNotFoundError):
         ours.branches.replace_metadata("nope", {})
+    for metadata in ({1: "x"}, {"x": 1}, ["x"]):
+        with pytest.raises(InvalidTypeError, match="metadata of a branch"):
+            ours.branches.replace_metadata("b", metadata)
     assert list(ours.branches.list()) == ["b"]
     assert sorted(path.name for path in (Path(uri) / "tree").iterdir()) == ["b"]

@@ -525,6 +525,15 @@ def test_materialize_deletions_with_a_threshold(uri: str) -> None:
     assert sizes(uri) == [100, 89, 90]
 
 
+def test_defaults_in_documents_are_the_references(uri: str) -> None:
+    for library in (lance, lance_core):
+        library.write_dataset(pa.table({"a": [1]}), uri, mode="append")
+    plans = TheirCompaction.plan(lance.dataset(uri), {}), Compaction.plan(lance_core.dataset(uri), {})
+    theirs, ours = (json.loads(plan.tasks[0].json())["options"] for plan in plans)
+    assert ours.pop("target_bytes_per_fragment") is None
+    assert ours == theirs
+
+
 def test_byte_target_cuts_files_and_leaves_large_ones(uri: str) -> None:
     random = np.random.default_rng(1)
     for _ in range(10):

@@ -17,7 +17,13 @@ from lance.file import LanceFileWriter
 from lance.optimize import Compaction as TheirCompaction
 
 import lance_core
-from lance_core.errors import CorruptDataError, InvalidInputError, SchemaMismatchError, UnsupportedFeatureFlagError
+from lance_core.errors import (
+    CorruptDataError,
+    InvalidInputError,
+    NotFoundError,
+    SchemaMismatchError,
+    UnsupportedFeatureFlagError,
+)
 from lance_core.optimize import Compaction
 from lance_core.schema.convert import schema_from_arrow
 from lance_core.table.overlay_files import OVERLAYS_VARIABLE
@@ -427,6 +433,23 @@ def test_overlays_that_fit_nothing(
     path = make_table(tmp_path)
     with pytest.raises(error):
         lay_with_ours(path, fragment, numbers(1), fields, offsets)
+    assert lance_core.dataset(path).version == 1
+
+
+def test_overlay_whose_file_is_missing_or_of_another_size_is_refused(tmp_path: Path) -> None:
+    path = make_table(tmp_path)
+    document = overlay_file(path, numbers(1), [0])
+
+    def lay(**changes: object) -> None:
+        file = lance_core.DataFile(**{**document, **changes})
+        group = lance_core.LanceOperation.DataOverlayGroup(0, [lance_core.LanceOperation.DataOverlayFile(file, [0])])
+        operation = lance_core.LanceOperation.DataOverlay([group])
+        lance_core.LanceDataset.commit(path, operation, read_version=1)
+
+    with pytest.raises(NotFoundError, match=r"fragment 0: overlay .*/data/gone\.lance does not exist"):
+        lay(path="gone.lance")
+    with pytest.raises(InvalidInputError, match=f"has {document['file_size_bytes']} bytes, recorded are 7"):
+        lay(file_size_bytes=7)
     assert lance_core.dataset(path).version == 1
 
 

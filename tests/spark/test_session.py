@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from lance_pipelines.spark import session
 from lance_pipelines.spark.session import LOCAL_DEFAULTS, SESSION_DEFAULTS, merge_settings
 
 REPOSITORY = Path(__file__).parents[2]
@@ -25,6 +27,16 @@ def test_the_callers_settings_win(tmp_path: Path) -> None:
     assert merged["spark.master"] == SESSION_DEFAULTS["spark.master"]
     assert merged["spark.driver.host"] == LOCAL_DEFAULTS["spark.driver.host"]
     assert merged["spark.sql.warehouse.dir"].startswith(tmp_path.as_uri())
+
+
+def test_process_that_does_not_leave_is_killed_and_collected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "_STOP_SECONDS", 0.01)
+    program = "import signal\nprint(flush=True)\nsignal.pause()"
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        session._end(process)
+        assert process.returncode == -signal.SIGKILL
 
 
 def test_java_options_are_added_to_ours(tmp_path: Path) -> None:

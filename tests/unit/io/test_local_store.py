@@ -12,7 +12,8 @@ import lance_core
 from lance_core.errors import CorruptDataError, InvalidInputError, NotFoundError, StorageError
 from lance_core.io.byte_range import ByteRange
 from lance_core.io.local_store import LocalStore
-from lance_core.io.object_store import PutOutcome
+from lance_core.io.memory_store import MemoryStore
+from lance_core.io.object_store import ObjectStore, PutOutcome
 from tests.support.descriptors import descriptors_left_by
 
 STORE = LocalStore()
@@ -106,6 +107,17 @@ def test_only_empty_directories_are_removed(tmp_path: Path) -> None:
     STORE.remove_empty_directory(f"{tmp_path}/a/b")
     STORE.remove_empty_directory(f"{tmp_path}/a")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("store", [STORE, MemoryStore()], ids=["local", "memory"])
+def test_position_of_a_stream_is_what_was_written(tmp_path: Path, store: ObjectStore) -> None:
+    with store.create(f"{tmp_path}/x") as stream:
+        assert stream.position == 0
+        stream.write(b"123")
+        stream.write(memoryview(b"45"))
+        assert stream.position == 5
+        stream.commit()
+    assert bytes(store.get(f"{tmp_path}/x")) == b"12345"
 
 
 def test_temporary_files_of_json_files_do_not_end_like_them(tmp_path: Path) -> None:

@@ -279,6 +279,18 @@ def test_only_an_unlimited_byte_target_has_a_second_round(uri, limit) -> None:
     assert len(lance_core.dataset(uri).get_fragments()) == 3
 
 
+def test_repeated_commit_without_a_byte_target_plans_nothing_more(uri) -> None:
+    """Even if the fragments that it made are worth rewriting by then."""
+    write_fragments(uri, 4)
+    staged = stage(plan(uri))
+    commit(staged)
+    lance_core.dataset(uri).delete("id < 10")
+    assert plan(uri).tasks != ()
+    outcome = commit(staged)
+    assert (outcome.rounds, len(outcome.committed)) == (1, 2)
+    check(uri, list(range(10, 40)))
+
+
 def test_second_round_leaves_what_others_appended_to_the_next_run(uri) -> None:
     target = 2 * write_fragments_whose_large_rows_are_deleted(uri, 30)
     options = {"target_rows_per_fragment": 10_000, "target_bytes_per_fragment": target}

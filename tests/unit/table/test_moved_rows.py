@@ -46,6 +46,13 @@ def test_ids_of_rows_that_are_nowhere_count_as_created_now() -> None:
     assert created(Fragment(message)) == [9]
 
 
+def test_fresh_ids_end_with_the_last_of_64_bits() -> None:
+    last = 2**64 - 1
+    assert place_moved_rows(_new(3, 7), [], first_row_id=last - 2, version=9) == last
+    with pytest.raises(InvalidInputError, match="2 rows cannot get ids from 18446744073709551614 on"):
+        place_moved_rows(_new(3, 7), [], first_row_id=last - 1, version=9)
+
+
 @pytest.mark.parametrize(
     ("message", "match"),
     [

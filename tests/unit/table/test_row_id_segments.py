@@ -61,6 +61,14 @@ def test_widths_of_arrays() -> None:
     assert encode_segment(np.array([2**40, 3], np.uint64)).array.WhichOneof("array") == "u64_array"
 
 
+@pytest.mark.parametrize(("span", "width"), [(2**32 - 1, "u32_array"), (2**32, "u64_array"), (2**32 + 1, "u64_array")])
+def test_ids_as_far_apart_as_an_offset_reaches_are_read_back(span: int, width: str) -> None:
+    numbers = np.array([7 + span, 9, 7], np.uint64)
+    segment = encode_segment(numbers)
+    assert segment.array.WhichOneof("array") == width
+    assert unpacked(segment) == numbers.tolist()
+
+
 def test_bytes_of_a_range() -> None:
     segment = encode_segment(np.arange(10, 20, dtype=np.uint64))
     assert pb_rowids.RowIdSequence(segments=[segment]).SerializeToString() == bytes.fromhex("0a060a04080a1014")

@@ -72,6 +72,11 @@ def test_values_out_of_range(name: str, value: object) -> None:
         CompactionSettings.of({name: value}, {})
 
 
+def test_largest_values_are_taken() -> None:
+    settings = CompactionSettings.of({"excluded_fragment_ids": [0, 2**32 - 1], "max_source_rows": 2**64 - 1}, {})
+    assert (settings.excluded_fragment_ids, settings.max_source_rows) == ((0, 2**32 - 1), 2**64 - 1)
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
