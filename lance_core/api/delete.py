@@ -32,6 +32,7 @@ from lance_core.errors import (
     InvalidInputError,
     InvalidTypeError,
     LanceError,
+    NotFoundError,
     NotSupportedError,
     RetryableCommitConflictError,
     TooMuchWriteContentionError,
@@ -162,6 +163,11 @@ def delete_rows(
             deleted = _attempt(log, manifest, predicate, storage_options, properties, only_if_found=only_if_found)
             return replace(deleted, attempts=attempt + 1)
         except RetryableCommitConflictError as error:
+            conflict: LanceError = error
+        except NotFoundError as error:
+            # A cleanup may have removed the files of the version that the delete was planned on.
+            if not _is_outdated(log, manifest):
+                raise
             conflict = error
         elapsed = time.monotonic() - started
         backoff = backoff or SlotBackoff(elapsed, random.Random())
@@ -277,6 +283,11 @@ def _path(log: VersionLog, fragment: Fragment) -> str | None:
     if deletion is None or deletion.base_id is not None:
         return None
     return deletion_file_path(log.store, log.root, fragment.id, deletion)
+
+
+def _is_outdated(log: VersionLog, manifest: Manifest) -> bool:
+    latest = log.latest()
+    return latest is not None and latest.version > manifest.version
 
 
 def _latest(log: VersionLog) -> Manifest:
