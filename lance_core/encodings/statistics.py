@@ -58,7 +58,8 @@ def sampled_counts(array: pa.Array) -> NDArray[np.int64]:
     validity = validity_of(array)
     if validity is not None:
         positions = np.flatnonzero(validity)[positions]
-    return pc.value_counts(array.take(pa.array(positions))).field("counts").to_numpy()
+    counts: NDArray[np.int64] = pc.value_counts(array.take(pa.array(positions))).field("counts").to_numpy()
+    return counts
 
 
 def expected_distinct(counts: NDArray[np.int64]) -> float:

@@ -39,7 +39,7 @@ def may_have_few_distinct(
         options: of the field.
         runs: of equal values, by the number of values; indices have as many.
     """
-    num_values = len(array) - array.null_count
+    num_values: int = len(array) - array.null_count
     if num_values < _MIN_VALUES:
         return False
     estimate = min(num_values, expected_distinct(sampled_counts(array)))
