@@ -148,8 +148,7 @@ class LocalWriteStream:
         ending = "#" if name.endswith(".json") else ""
         self._temporary = os.path.join(directory, f"{_TEMPORARY_PREFIX}{secrets.token_hex(8)}-{name}{ending}")
         with _translated(path, "create"):
-            os.makedirs(directory, exist_ok=True)
-            self._descriptor: int | None = os.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+            self._descriptor: int | None = _created(self._temporary, directory)
 
     @property
     def position(self) -> int:
@@ -187,6 +186,16 @@ class LocalWriteStream:
     ) -> None:
         # After a commit the temporary name is gone and this does nothing.
         self.abort()
+
+
+def _created(path: str, directory: str) -> int:
+    """A descriptor of a new file. Its directory is there but for the first file of a table."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    try:
+        return os.open(path, flags, 0o666)
+    except FileNotFoundError:
+        os.makedirs(directory, exist_ok=True)
+        return os.open(path, flags, 0o666)
 
 
 def _write_all(descriptor: int, view: memoryview) -> int:
