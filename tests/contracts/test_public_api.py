@@ -160,6 +160,7 @@ DATASET_MEMBERS = {
     "versions",
 }
 DATASET_EXTRAS = {
+    "counted_manifest",
     "find_fragment",
     "from_manifest",
     "locator",
