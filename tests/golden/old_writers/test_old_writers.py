@@ -153,6 +153,14 @@ def test_every_read_verb_answers_right(name: str, tmp_path: Path) -> None:
     assert (health.rows, health.fragments) == (len(x), len(dataset.get_fragments()))
 
 
+@pytest.mark.parametrize("name", ["shared-field-ids", *RENUMBERED])
+def test_statistics_of_columns_that_are_not_read_rule_out_nothing(name: str, tmp_path: Path) -> None:
+    """The file of ``y`` has statistics of a dropped column under the id of ``b``."""
+    dataset = lance_core.dataset(unpacked(name, tmp_path))
+    for x in CASES[name].x:
+        assert dataset.to_table(filter=f"y >= 0 AND b = {4 * x} AND c = {5 * x}")["x"].to_pylist() == [x]
+
+
 @pytest.mark.parametrize("verb", WRITES)
 @pytest.mark.parametrize("name", CASES)
 def test_every_write_verb_repairs_the_table_for_both_libraries(name: str, verb: str, tmp_path: Path) -> None:
@@ -342,3 +350,20 @@ def test_a_table_without_its_data_files_opens_and_fails_when_read(name: str, tmp
         assert lance_core.dataset(uri).version == versions
     else:
         assert dataset.count_rows() == len(CASES[name].x)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_branches_and_clones_of_the_table_are_right(name: str, tmp_path: Path) -> None:
+    case, uri = CASES[name], unpacked(name, tmp_path)
+    columns = list(case.rows(()))
+    lance_core.dataset(uri).create_branch("b")
+    clone = str(tmp_path / "clone")
+    lance_core.dataset(uri).shallow_clone(clone, lance_core.dataset(uri).version)
+    for made in (f"{uri}/tree/b", clone):
+        _reads_right(lance_core, made, case, case.x, columns=columns)
+        if name != "partly-renumbered-field-ids":
+            _reads_right(lance, made, case, case.x, columns=columns)
+        lance_core.dataset(made).delete("x = 3")
+        x = [each for each in case.x if each != 3]
+        _reads_right(lance_core, made, case, x, columns=columns)
+    assert lance_core.dataset(uri).count_rows() == len(case.x)
