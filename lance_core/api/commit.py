@@ -10,6 +10,7 @@ from lance_core.api.arguments import whole_number
 from lance_core.api.bases import declared_bases
 from lance_core.api.brought_files import brought_fragments
 from lance_core.api.cleanup.automatic import clean_up_after
+from lance_core.api.early_fragments import rows_in_files, uncounted_fragments
 from lance_core.api.hidden_columns import hidden_columns_of
 from lance_core.api.legacy_dictionaries import DictionaryAmendment
 from lance_core.api.location import open_log
@@ -28,7 +29,7 @@ from lance_core.errors import (
     TooMuchWriteContentionError,
     VersionNotFoundError,
 )
-from lance_core.table.base_paths import FileLocator
+from lance_core.table.base_paths import BasePath, FileLocator
 from lance_core.table.inner_bases import refuse_inner_bases
 from lance_core.table.manifest import Manifest
 from lance_core.table.paths import ManifestNaming, is_detached_version
@@ -203,6 +204,11 @@ def _amendment(log: VersionLog, transaction: Transaction, options: CommitOptions
         if isinstance(operation, Overwrite) and not operation.fragments and options.file_version is not None:
             draft.set_file_version(options.file_version)
         dictionaries(draft)
+        uncounted = uncounted_fragments(draft.message)
+        if uncounted:
+            bases = map(BasePath.from_proto, draft.message.base_paths)
+            locator = FileLocator(log.store, log.root, bases, options.storage_options)
+            draft.set_row_counts(rows_in_files(uncounted, locator))
 
     return amend
 

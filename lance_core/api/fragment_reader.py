@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
@@ -175,7 +175,8 @@ class FragmentReader:
         for file in self._fragment.files:
             reader = self._reader(file)
             if file.file_version.is_legacy:
-                unknown = [field_id for field_id in file.columns() if reader.schema.find(field_id) is None]
+                own = cast("LegacyMetadataReader", reader.any_metadata).own_ids
+                unknown = [each for each in file.columns() if reader.schema.find(own.get(each, each)) is None]
                 if unknown and reader.schema.fields:
                     raise CorruptDataError(f"data file {reader.path} has no field {unknown[0]}", path=reader.path)
                 continue

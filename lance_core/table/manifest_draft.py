@@ -192,6 +192,11 @@ class ManifestDraft(DraftContent):
             if fragment.id in changed:
                 fragment.CopyFrom(changed[fragment.id])
 
+    def set_row_counts(self, counts: Mapping[int, int]) -> None:
+        """Record the rows of fragments, deleted ones included, by fragment id."""
+        for fragment in self._message.fragments:
+            fragment.physical_rows = counts.get(fragment.id, fragment.physical_rows)
+
     def drop_fragments(self) -> None:
         """Remove every fragment. Ids go on counting."""
         del self._message.fragments[:]

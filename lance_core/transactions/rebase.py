@@ -87,7 +87,13 @@ class DeleteRebase:
             StorageError: the outside world failed.
             CorruptDataError: a deletion file is damaged.
         """
-        present = {fragment.id: fragment for fragment in current.fragments}
+        # Early releases did not record the rows of a fragment; the plan has counted them.
+        rows = {fragment.id: fragment.physical_rows for fragment in operation.updated_fragments}
+        present = {
+            fragment.id: fragment if fragment.physical_rows else fragment.with_physical_rows(rows.get(fragment.id, 0))
+            for fragment in current.fragments
+            if fragment.id in shared
+        }
         unions: dict[int, BitMap] = {}
         for fragment_id in sorted(shared):
             union = self._union(operation, fragment_id, present.get(fragment_id), current)

@@ -62,7 +62,7 @@ def execute_task(
 ) -> RewriteResult:
     """Rewrite fragments; see :meth:`~lance_core.api.compaction.plan.CompactionTask.execute`."""
     source = dataset if dataset.version == read_version else dataset.checkout_version(read_version)
-    manifest = source.manifest
+    manifest = source.counted_manifest
     check_rewritable(manifest, settings)
     rows = _Rows(source, _find(manifest, fragments), settings)
     files = OutputFiles(

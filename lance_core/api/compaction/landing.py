@@ -38,6 +38,7 @@ from lance_core.api.compaction.identity import content_key
 from lance_core.api.compaction.landed import sort_lost
 from lance_core.api.compaction.result import CompactionMetrics, RewriteCommit
 from lance_core.api.compaction.result_checks import check_planned_versions, checked_results
+from lance_core.api.early_fragments import with_row_counts
 from lance_core.api.fragment_conversion import fragment_from_record, fragment_to_record
 from lance_core.api.new_data_file import remove_data_files
 from lance_core.api.references import read_manifest
@@ -158,7 +159,7 @@ class Landing:
     def _land(self, *, all_or_none: bool) -> int | None:
         """Commit what is intact; afterwards ``_pending`` is committed, and the rest is ``_lost``."""
         while True:
-            self._latest = read_manifest(self._log, None)
+            self._latest = with_row_counts(read_manifest(self._log, None), self._dataset.locator)
             check_planned_versions(self._pending, self._latest.version)
             if not self._drop_touched() and self._attempts:
                 # The conflict is not with some of the groups but with all: the schema changed, for example.
