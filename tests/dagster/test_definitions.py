@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import dagster as dg
@@ -13,6 +14,7 @@ from lance_pipelines.build import build_definitions
 from lance_pipelines.ingest.declaration import DatasetDeclaration, SourceFormat, SourceSpec
 from lance_pipelines.settings import ExecutorKind, Settings
 
+MODULE = "lance_pipelines.definitions"
 REPOSITORY = Path(__file__).parents[2]
 
 
@@ -195,6 +197,12 @@ def test_the_instance_configuration_is_accepted(tmp_path: Path, monkeypatch: pyt
         assert not instance.telemetry_enabled
 
 
-def test_the_workspace_names_a_module_that_loads() -> None:
+def test_the_location_has_one_name_in_every_file() -> None:
+    """That of the module, which is also what ``-m`` calls it: the state of sensors and schedules belongs to a name."""
     (entry,) = yaml.safe_load((REPOSITORY / "workspace.yaml").read_text())["load_from"]
-    assert entry["python_module"] == {"module_name": "lance_pipelines.definitions", "location_name": "lance_pipelines"}
+    assert entry["python_module"] == {"module_name": MODULE, "location_name": MODULE}
+    tools = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["tool"]
+    assert tools["dagster"] == {"module_name": MODULE, "code_location_name": MODULE}
+    project = tools["dg"]["project"]
+    assert (project["code_location_target_module"], project["code_location_name"]) == (MODULE, MODULE)
+    assert f"dagster sensor start -m {MODULE} " in (REPOSITORY / "docs" / "guides" / "sensors.md").read_text()
