@@ -194,7 +194,7 @@ def test_an_unknown_home_directory_is_one_line(module) -> None:
         ("no.such.module", "module 'no.such.module' cannot be imported"),
         (
             "json",
-            "module 'json' must hold one dagster.Definitions or one function decorated with @dagster.definitions, found",
+            "module 'json' must hold one dagster.Definitions or one function decorated with @dagster.definitions",
         ),
     ],
 )

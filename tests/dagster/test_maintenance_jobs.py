@@ -517,7 +517,11 @@ def test_every_dataset_has_its_jobs(lake) -> None:
             assert pools == {
                 step: f"lance__{name}" if step == STEPS[operation][-1] else None for step in STEPS[operation]
             }
-    assert {job.name for job in definitions.resolve_all_job_defs()} >= {"compact", "compact_trips", "delete_rows_trips"}
+    assert {job.name for job in definitions.resolve_all_job_defs()} >= {
+        "compact_events",
+        "compact_trips",
+        "delete_rows_trips",
+    }
 
 
 def test_the_launchpad_shows_the_declared_values(lake) -> None:
