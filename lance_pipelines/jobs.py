@@ -1,6 +1,6 @@
 """The jobs of each declared dataset, and their run configurations.
 
-Each dataset has its own: ``ingest_trips``, ``compact_trips`` … The jobs of the only dataset have the bare names of their
+Each dataset has its own: ``ingest_trips``, ``compact_trips`` … Those of an only dataset bear the bare names of their
 operations: ``ingest``, ``compact`` … So names do not depend on the order of declarations. Every job is tagged with its
 dataset and operation.
 
