@@ -17,7 +17,7 @@ from lance_pipelines.ops.failures import clear_failures
 from lance_pipelines.ops.maintenance_config import CleanupConfig, cleanup_policy, dataset_uri, is_dry_run
 from lance_pipelines.ops.output import print_text, say
 from lance_pipelines.ops.plan_outputs import PLAN_OUTPUTS
-from lance_pipelines.ops.run_entry import begin_run, prepare_for_pool
+from lance_pipelines.ops.run_entry import await_ingests, begin_run, prepare_for_pool
 from lance_pipelines.pools import commit_pool
 from lance_pipelines.recorded_versions import find_data_version
 
@@ -87,6 +87,8 @@ def _plan(
 ) -> list[dg.Output[Any]]:
     uri = dataset_uri(declaration, config)
     policy, dry_run = cleanup_policy(declaration, config), is_dry_run(declaration, config)
+    if not dry_run:
+        await_ingests(context, declaration.name)
     dataset = lance_core.dataset(uri)
     forecast = CleanupForecast(uri=uri, policy=policy, rows=dataset.count_rows(), plan=plan_removal(dataset, policy))
     shown = dg.Output(None, "figures", metadata=forecast.metadata())
