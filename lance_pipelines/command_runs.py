@@ -14,7 +14,7 @@ from dagster.components.definitions import LazyDefinitions
 from lance_core.errors import InvalidInputError, LanceError
 from lance_pipelines.events import OPERATION_TAG
 from lance_pipelines.jobs import DATASET_TAG, request_config
-from lance_pipelines.ops.failures import take_last_words
+from lance_pipelines.ops.failures import config_headline, take_last_words
 
 __all__ = ["run_operation"]
 
@@ -55,6 +55,8 @@ def run_operation(
             result = job.execute_in_process(run_config=config, instance=instance, raise_on_error=False)
     except (KeyboardInterrupt, dg.DagsterExecutionInterruptedError):
         return [f"{subject}: interrupted"]
+    except dg.DagsterInvalidConfigError as error:
+        return [f"{subject}: {config_headline(error)}"]
     except (LanceError, dg.DagsterError) as error:
         return [f"{operation}: {_one_line(error)}"]
     if result.success:

@@ -36,7 +36,7 @@ def build_delete_plan_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
     )
     def plan_delete(context: dg.OpExecutionContext, config: DeleteRowsConfig) -> Iterator[dg.Output[Any]]:
         begin_run(context)
-        with clear_failures(declaration.name):
+        with clear_failures(declaration.name, context.log):
             outputs = _plan(context, declaration, config)
         yield from outputs
 
@@ -57,7 +57,7 @@ def build_delete_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
     def delete_rows(context: dg.OpExecutionContext, plan: str) -> None:
         stop_watching(context.run_id)
         planned = PlannedDelete.from_json(plan)
-        with clear_failures(declaration.name):
+        with clear_failures(declaration.name, context.log):
             report = commit_delete(planned, declaration.maintenance)
             if report.has_changed:
                 event = dataset_materialization(

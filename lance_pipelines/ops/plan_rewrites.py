@@ -39,7 +39,7 @@ def build_compaction_plan_op(declaration: DatasetDeclaration) -> dg.OpDefinition
     )
     def plan_compaction(context: dg.OpExecutionContext, config: CompactConfig) -> Iterator[dg.Output[Any]]:
         begin_run(context)
-        with clear_failures(declaration.name):
+        with clear_failures(declaration.name, context.log):
             options = compaction_options(declaration, config)
             planned = _plan(context, declaration, config, RewriteOperation.COMPACT, options)
         yield from planned
@@ -59,7 +59,7 @@ def build_materialization_plan_op(declaration: DatasetDeclaration) -> dg.OpDefin
         context: dg.OpExecutionContext, config: MaterializeDeletionsConfig
     ) -> Iterator[dg.Output[Any]]:
         begin_run(context)
-        with clear_failures(declaration.name):
+        with clear_failures(declaration.name, context.log):
             options = materialization_options(declaration, config)
             planned = _plan(context, declaration, config, RewriteOperation.MATERIALIZE_DELETIONS, options)
         yield from planned

@@ -34,7 +34,7 @@ def build_cleanup_plan_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
     )
     def plan_cleanup(context: dg.OpExecutionContext, config: CleanupConfig) -> Iterator[dg.Output[Any]]:
         begin_run(context)
-        with clear_failures(declaration.name):
+        with clear_failures(declaration.name, context.log):
             outputs = _plan(context, declaration, config)
         yield from outputs
 
@@ -56,7 +56,7 @@ def build_cleanup_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
     def remove_old_versions(context: dg.OpExecutionContext, plan: str) -> None:
         stop_watching(context.run_id)
         planned = PlannedCleanup.from_json(plan)
-        with clear_failures(declaration.name):
+        with clear_failures(declaration.name, context.log):
             removal = plan_removal(lance_core.dataset(planned.uri), planned.policy)
             for warning in removal.warnings():
                 context.log.warning("%s: %s", planned.uri, warning)

@@ -459,7 +459,7 @@ def test_a_broken_manifest_is_one_clear_failure(lake, operation) -> None:
     ("operation", "config", "expected"),
     [
         ("compact", {"target_rows_per_fragment": 0}, "target_rows_per_fragment must be at least 1, found 0"),
-        ("compact", {"threshold": 1.5}, "max_deleted_fraction must be at least 0 and below 1, found 1.5"),
+        ("compact", {"threshold": 1.5}, "threshold must be at least 0 and below 1, found 1.5"),
         ("compact", {"uri": " "}, "the URI is empty"),
         ("compact", {"uri": "~no_such_user_here/x"}, "'~no_such_user_here/x': "),
         ("compact", {"target_bytes_per_fragment": -1}, "target_bytes_per_fragment must be at least 0, which means no"),
