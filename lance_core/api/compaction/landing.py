@@ -220,13 +220,13 @@ class Landing:
 
     def _reserve(self, num_fragments: int) -> range:
         """Fragment ids for this call. Reserved once: after a conflict fewer are needed, never more."""
+        if not num_fragments:
+            return range(0)
         if self._reserved is None:
-            self._reserved = range(0)
-            if num_fragments:
-                reservation = ReserveFragments(num_fragments=num_fragments)
-                manifest = self._make_version(reservation, self._latest.version, self._latest, {})
-                last = manifest.message.max_fragment_id
-                self._reserved = range(last - num_fragments + 1, last + 1)
+            reservation = ReserveFragments(num_fragments=num_fragments)
+            manifest = self._make_version(reservation, self._latest.version, self._latest, {})
+            last = manifest.message.max_fragment_id
+            self._reserved = range(last - num_fragments + 1, last + 1)
         return self._reserved
 
     def _make_version(
