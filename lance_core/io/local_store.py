@@ -23,6 +23,7 @@ from __future__ import annotations
 import errno
 import os
 import secrets
+import shutil
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final, Self
 
@@ -103,6 +104,12 @@ class LocalStore:
             except OSError as error:
                 if error.errno not in _NOT_AN_EMPTY_DIRECTORY:
                     raise
+
+    def remove_directory(self, path: str) -> None:
+        with _translated(path, "remove"), suppress(FileNotFoundError):
+            shutil.rmtree(os.path.realpath(path))
+            if os.path.islink(path):
+                os.unlink(path)
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         with _translated(prefix, "list"):

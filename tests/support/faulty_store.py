@@ -83,6 +83,9 @@ class FaultyStore:
     def remove_empty_directory(self, path: str) -> None:
         self.run("remove_empty_directory", path, lambda: self.inner.remove_empty_directory(path))
 
+    def remove_directory(self, path: str) -> None:
+        self.run("remove_directory", path, lambda: self.inner.remove_directory(path))
+
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         return iter(self.run("list", prefix, lambda: list(self.inner.list(prefix))))
 
