@@ -45,7 +45,7 @@ from lance_core.transactions.outcomes import (
     TableExists,
     Unknown,
 )
-from lance_core.transactions.settings import DEFAULT_MAX_RETRIES, CommitSettings
+from lance_core.transactions.settings import DEFAULT_MAX_RETRIES, CommitProgress, CommitSettings
 from lance_core.versions import DEFAULT_VERSION, LanceFileVersion
 
 if TYPE_CHECKING:
@@ -78,6 +78,7 @@ class CommitOptions:
         checks_files: look at the files that the operation brings along first: new data files, the deletion files of a
             change whose rows are not given. Not needed by whoever has just written them.
         file_version: of an Overwrite that brings no data file; None for the table's.
+        progress: told how far the commit got; one for each commit that is to be told apart.
     """
 
     max_retries: int = DEFAULT_MAX_RETRIES
@@ -89,6 +90,7 @@ class CommitOptions:
     affected_rows: Mapping[int, BitMap] | None = None
     checks_files: bool = True
     file_version: LanceFileVersion | None = None
+    progress: CommitProgress = field(default_factory=CommitProgress)
 
 
 def commit(
@@ -158,6 +160,7 @@ def commit_settings(
         template=_template(transaction, options, known),
         affected_rows=options.affected_rows,
         storage_options=options.storage_options,
+        progress=options.progress,
         check=storage_checks(log, transaction, options),
         amend=_amendment(log, transaction, options),
         hidden_columns=lambda current: hidden_columns_of(

@@ -11,7 +11,7 @@ from lance_core.api.data_input import to_reader
 from lance_core.api.external_blobs import REFERENCE, ExternalReferences
 from lance_core.api.fragment_writer import FileLimits, write_data_files
 from lance_core.api.legacy_dictionaries import known_dictionaries
-from lance_core.api.new_data_file import BlobSettings
+from lance_core.api.new_data_file import BlobSettings, remove_placed_files
 from lance_core.api.references import read_manifest
 from lance_core.api.write_target import Mode, WriteTarget
 from lance_core.errors import AlreadyExistsError, InvalidInputError, RetryableCommitConflictError
@@ -141,8 +141,8 @@ def write_rows(
     An append that found no dataset creates it. When another writer is first, the fragments are appended to the dataset
     of that writer, if their field ids mean the same columns there.
 
-    Data files of a commit that failed stay behind, unreferenced: removing them could destroy a version if the failure
-    was reported wrongly, and a cleanup of old versions removes them safely.
+    After a failure or an interrupt the data files are removed, unless a version may name them: then they stay, and a
+    cleanup of old versions decides.
 
     Raises:
         AlreadyExistsError: mode "create", and there is a dataset.
@@ -168,11 +168,26 @@ def write_rows(
         file_version=None if asked is None else LanceFileVersion.parse(asked),
     )
     try:
-        return commit(log, transaction, here, known=manifest)
-    except AlreadyExistsError:
-        if mode is not Mode.APPEND:
-            raise
-    return _append_to_new(log, transaction, here)
+        try:
+            return commit(log, transaction, here, known=manifest)
+        except AlreadyExistsError:
+            if mode is not Mode.APPEND:
+                raise
+        return _append_to_new(log, transaction, here)
+    except BaseException:
+        if here.progress.made is None and not here.progress.may_land:
+            _remove(log, manifest, transaction, here)
+        raise
+
+
+def _remove(log: VersionLog, manifest: Manifest | None, planned: Transaction, options: CommitOptions) -> None:
+    """Remove the data files of a transaction that was never committed."""
+    operation: Append | Overwrite = planned.operation  # type: ignore[assignment]  # stage_rows makes no other
+    new = operation.initial_bases if isinstance(operation, Overwrite) else ()
+    known = tuple(map(BasePath.from_proto, new)) if manifest is None else manifest.base_paths
+    locator = FileLocator(log.store, log.root, known, options.storage_options)
+    files = [file for fragment in operation.fragments for file in fragment.files]
+    remove_placed_files((locator.data_place(file.base_id), file.path) for file in files)
 
 
 def _append_to_new(log: VersionLog, planned: Transaction, options: CommitOptions) -> Manifest:

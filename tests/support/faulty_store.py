@@ -109,7 +109,7 @@ class FaultyStore:
             raise self._failure(call)
         return result
 
-    def _failure(self, call: Call) -> StorageError:
+    def _failure(self, call: Call) -> BaseException:
         return StorageError(f"injected at call {call.index}: {call.method} {call.path}", retryable=self.retryable)
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from lance_core.api.compaction.landing import Landing
 from lance_core.api.compaction.result import RewriteCommit
-from lance_core.errors import LanceError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -52,13 +51,14 @@ def commit_own_rewrites(
 ) -> RewriteCommit:
     """As :func:`commit_rewrites`, for results that this process has just made and nobody else has.
 
-    The new files need not be looked at, and after a definite failure they are removed.
+    The new files need not be looked at. After a failure or an interrupt they are removed, unless a version may name
+    them.
     """
     landing = Landing(dataset, rewrites, transaction_properties, checks_files=False)
     try:
         return landing.run()
-    except LanceError as error:
-        landing.remove_files_after(error)
+    except BaseException:
+        landing.remove_files()
         raise
 
 
