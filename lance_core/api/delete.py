@@ -20,6 +20,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from lance_core.api.arguments import whole_number
@@ -33,7 +34,7 @@ from lance_core.errors import (
     RetryableCommitConflictError,
     TooMuchWriteContentionError,
 )
-from lance_core.io.removal import remove_objects
+from lance_core.io.removal import remove_all, remove_objects
 from lance_core.table.base_paths import FileLocator
 from lance_core.table.deletion_file import (
     BITMAP_THRESHOLD_ROWS,
@@ -214,8 +215,9 @@ def _attempt(
     if only_if_found and not plan.rows_deleted:
         return Deleted(manifest, plan)
     options = CommitOptions(storage_options=storage_options, affected_rows=_affected_rows(plan), checks_files=False)
-    updated = _written(log, plan)
+    updated: tuple[Fragment, ...] = ()
     try:
+        updated = _written(log, plan)
         operation = Delete(
             updated_fragments=updated,
             deleted_fragment_ids=tuple(delete.fragment.id for delete in plan.deletes if delete.is_dropped),
@@ -227,7 +229,7 @@ def _attempt(
         # A merge with another delete wrote files of its own.
         made = options.progress.made
         if made is not None or not options.progress.may_land:
-            _remove(log, updated, kept=made)
+            remove_all([partial(_remove, log, updated, kept=made)])
 
 
 def _written(log: VersionLog, plan: DeletePlan) -> tuple[Fragment, ...]:

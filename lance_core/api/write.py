@@ -21,6 +21,7 @@ from lance_core.table.base_paths import BasePath, FileLocator
 from lance_core.table.inner_bases import refuse_inner_bases
 from lance_core.transactions.operations.append import Append
 from lance_core.transactions.operations.overwrite import Overwrite
+from lance_core.transactions.settings import CommitProgress
 from lance_core.transactions.transaction import Transaction
 from lance_core.versions import LanceFileVersion
 
@@ -158,16 +159,19 @@ def write_rows(
             path=log.root,
         )
     log.require_commits()
-    transaction = stage_rows(log, manifest, data, schema, options, properties, commit_options.storage_options)
-    creates = isinstance(transaction.operation, Overwrite) and mode is not Mode.OVERWRITE
-    asked = options.data_storage_version
-    here = replace(
-        commit_options,
-        create_only=creates,
-        checks_files=False,
-        file_version=None if asked is None else LanceFileVersion.parse(asked),
-    )
+    progress = CommitProgress()
+    transaction: Transaction | None = None
     try:
+        transaction = stage_rows(log, manifest, data, schema, options, properties, commit_options.storage_options)
+        creates = isinstance(transaction.operation, Overwrite) and mode is not Mode.OVERWRITE
+        asked = options.data_storage_version
+        here = replace(
+            commit_options,
+            create_only=creates,
+            checks_files=False,
+            file_version=None if asked is None else LanceFileVersion.parse(asked),
+            progress=progress,
+        )
         try:
             return commit(log, transaction, here, known=manifest)
         except AlreadyExistsError:
@@ -175,8 +179,8 @@ def write_rows(
                 raise
         return _append_to_new(log, transaction, here)
     except BaseException:
-        if here.progress.made is None and not here.progress.may_land:
-            _remove(log, manifest, transaction, here)
+        if transaction is not None and progress.made is None and not progress.may_land:
+            _remove(log, manifest, transaction, commit_options)
         raise
 
 
