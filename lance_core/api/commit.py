@@ -48,7 +48,7 @@ from lance_core.transactions.outcomes import (
     TableExists,
     Unknown,
 )
-from lance_core.transactions.settings import DEFAULT_MAX_RETRIES, CommitSettings
+from lance_core.transactions.settings import DEFAULT_MAX_RETRIES, CommitProgress, CommitSettings
 from lance_core.versions import DEFAULT_VERSION, LanceFileVersion
 
 if TYPE_CHECKING:
@@ -82,6 +82,7 @@ class CommitOptions:
             change whose rows are not given. Not needed by whoever has just written them.
         file_version: of an Overwrite that brings no data file; None for the table's.
         is_first_try: nobody has tried to commit this transaction before, so that no version can be its work yet.
+        progress: told how far the commit got; one for each commit that is to be told apart.
     """
 
     max_retries: int = DEFAULT_MAX_RETRIES
@@ -94,6 +95,7 @@ class CommitOptions:
     checks_files: bool = True
     file_version: LanceFileVersion | None = None
     is_first_try: bool = False
+    progress: CommitProgress = field(default_factory=CommitProgress)
 
 
 def commit(
@@ -165,6 +167,7 @@ def commit_settings(
         template=_template(transaction, options, known),
         affected_rows=options.affected_rows,
         storage_options=options.storage_options,
+        progress=options.progress,
         check=storage_checks(log, transaction, options),
         amend=_amendment(log, transaction, options),
         hidden_columns=lambda current: hidden_columns_of(

@@ -170,6 +170,9 @@ class FsspecStore:
     def remove_empty_directory(self, path: str) -> None:
         """Nothing: there are no directories."""
 
+    def remove_directory(self, path: str) -> None:
+        """Nothing: there are no directories."""
+
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         try:
             with self._translated("list", prefix):

@@ -23,6 +23,8 @@ from __future__ import annotations
 import errno
 import os
 import secrets
+import shutil
+import weakref
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final, Self
 
@@ -104,6 +106,12 @@ class LocalStore:
                 if error.errno not in _NOT_AN_EMPTY_DIRECTORY:
                     raise
 
+    def remove_directory(self, path: str) -> None:
+        with _translated(path, "remove"), suppress(FileNotFoundError):
+            shutil.rmtree(os.path.realpath(path))
+            if os.path.islink(path):
+                os.unlink(path)
+
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         with _translated(prefix, "list"):
             try:
@@ -148,35 +156,34 @@ class LocalWriteStream:
         ending = "#" if name.endswith(".json") else ""
         self._temporary = os.path.join(directory, f"{_TEMPORARY_PREFIX}{secrets.token_hex(8)}-{name}{ending}")
         with _translated(path, "create"):
-            self._descriptor: int | None = _created(self._temporary, directory)
+            # An interrupt may lose a stream before anybody can abort it.
+            self._descriptors: list[int] = []
+            self._dropped = weakref.finalize(self, _give_up, self._descriptors, self._temporary, os.getpid())
+            self._descriptors.append(_created(self._temporary, directory))
 
     @property
     def position(self) -> int:
         return self._position
 
     def write(self, data: pa.Buffer | bytes | memoryview) -> None:
-        if self._descriptor is None:
+        if not self._descriptors:
             raise StorageError(f"cannot write {self._path}: the stream is closed", path=self._path)
         with _translated(self._path, "write"):
-            self._position += _write_all(self._descriptor, memoryview(data).cast("B"))
+            self._position += _write_all(self._descriptors[0], memoryview(data).cast("B"))
 
     def commit(self) -> None:
-        if self._descriptor is None:
+        if not self._descriptors:
             raise StorageError(f"cannot commit {self._path}: the stream is closed", path=self._path)
         with _translated(self._path, "write"):
-            os.fsync(self._descriptor)
-            os.close(self._descriptor)
-            self._descriptor = None
+            os.fsync(self._descriptors[0])
+            os.close(self._descriptors.pop())
             os.rename(self._temporary, self._path)
+            self._dropped.detach()
             _sync_directory(os.path.dirname(self._path))
 
     def abort(self) -> None:
-        if self._descriptor is not None:
-            with suppress(OSError):
-                os.close(self._descriptor)
-            self._descriptor = None
-        with suppress(OSError):
-            os.unlink(self._temporary)
+        _give_up(self._descriptors, self._temporary, os.getpid())
+        self._dropped.detach()
 
     def __enter__(self) -> Self:
         return self
@@ -198,6 +205,16 @@ def _created(path: str, directory: str) -> int:
         return os.open(path, flags, 0o666)
 
 
+def _give_up(descriptors: list[int], temporary: str, process: int) -> None:
+    """Remove what a stream leaves that was dropped; a forked process leaves its parent's file alone."""
+    if process == os.getpid():
+        while descriptors:
+            with suppress(OSError):
+                os.close(descriptors.pop())
+        with suppress(OSError, ValueError):
+            os.unlink(temporary)
+
+
 def _write_all(descriptor: int, view: memoryview) -> int:
     written = 0
     while written < len(view):
@@ -217,7 +234,7 @@ def _write_staging(path: str, data: pa.Buffer | bytes) -> str:
         try:
             _write_all(descriptor, memoryview(data).cast("B"))
             os.fsync(descriptor)
-        except OSError:
+        except BaseException:
             with suppress(OSError):
                 os.unlink(staging)
             raise

@@ -76,6 +76,9 @@ class MemoryStore:
     def remove_empty_directory(self, path: str) -> None:
         """Nothing: there are no directories."""
 
+    def remove_directory(self, path: str) -> None:
+        """Nothing: there are no directories."""
+
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         start = prefix.rstrip("/") + "/"
         return (info for info in self.list_recursive(prefix) if "/" not in info.path[len(start) :])

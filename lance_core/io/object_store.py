@@ -138,6 +138,13 @@ class ObjectStore(Protocol):
         """Remove a directory that nothing is in; without effect on any other, and where there are no directories."""
         ...
 
+    def remove_directory(self, path: str) -> None:
+        """Remove a directory with what is left in it; links in it go, and what they lead to stays.
+
+        Without effect where there are no directories: objects are removed one by one before.
+        """
+        ...
+
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         """Objects directly inside the directory ``prefix``, temporary ones included; a missing directory is empty."""
         ...

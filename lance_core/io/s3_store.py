@@ -148,6 +148,9 @@ class S3Store:
     def remove_empty_directory(self, path: str) -> None:
         """Nothing: there are no directories."""
 
+    def remove_directory(self, path: str) -> None:
+        """Nothing: there are no directories."""
+
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         return self._listed(prefix, Delimiter="/")
 

@@ -29,6 +29,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_core.errors import CorruptDataError, InvalidInputError
+from lance_core.io.removal import remove_objects
 from lance_core.proto import pb_table
 from lance_core.table.paths import DELETIONS_DIRECTORY
 
@@ -159,9 +160,14 @@ def write_deletion_file(
         id=secrets.randbits(_ID_BITS),
         num_deleted_rows=len(offsets),
     )
-    store.put(
-        deletion_file_path(store, root, fragment_id, deletion), serialize_deletion_file(offsets, deletion.file_type)
-    )
+    path = deletion_file_path(store, root, fragment_id, deletion)
+    data = serialize_deletion_file(offsets, deletion.file_type)
+    try:
+        store.put(path, data)
+    except BaseException:
+        # It may be there all the same, and nobody else knows its name.
+        remove_objects(store, [path])
+        raise
     return deletion.to_proto()
 
 

@@ -39,7 +39,7 @@ FILE_FORMAT: Final = "lance"
 """The only data file format there is."""
 
 _NANOSECONDS: Final = 1_000_000_000
-_MAX_U32: Final = 2**32 - 1
+_MAX_ROWS: Final = 2**32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,17 +228,14 @@ class Manifest:
 
     def _check_numbers(self, totals: FragmentTotals) -> None:
         """Row addresses have 32 bits for the fragment and 32 for the row in it."""
-        for what, values, highest in (
-            ("a fragment has the id", totals.columns.id, _MAX_U32),
-            ("the rows of a fragment are", totals.columns.physical_rows, _MAX_U32 + 1),
-        ):
-            found = max(values, default=0)
-            if found > highest:
-                raise CorruptDataError(
-                    f"version {self.version}: {what} {found}, at most {highest} is possible",
-                    expected=highest,
-                    found=found,
-                )
+        totals.check_ids()
+        num_rows = max(totals.columns.physical_rows, default=0)
+        if num_rows > _MAX_ROWS:
+            raise CorruptDataError(
+                f"version {self.version}: the rows of a fragment are {num_rows}, at most {_MAX_ROWS} is possible",
+                expected=_MAX_ROWS,
+                found=num_rows,
+            )
 
     def _first_file_of(self, pair: VersionPair) -> pb_table.DataFile:
         for fragment in self.message.fragments:

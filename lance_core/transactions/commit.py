@@ -37,7 +37,7 @@ version (:mod:`~lance_core.transactions.overtaken`).
 
 Our transaction file is removed when the commit is known to have failed, or when a merge gave it another name; it stays
 when the outcome is unknown. Merged deletion files that no version refers to are removed when no attempt can land any
-more.
+more. All that holds for an interrupt (Ctrl-C) too: before CREATE it is a failure, from there on the outcome is unknown.
 
 Source: commit protocol of pylance 14.0.2; CONFIRM and recognising an earlier commit by its uuid are ours.
 """
@@ -46,11 +46,11 @@ from __future__ import annotations
 
 import logging
 import time
-from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from lance_core.errors import LanceError, StorageError, VersionNotFoundError
 from lance_core.io.object_store import PutOutcome
+from lance_core.io.removal import remove_objects
 from lance_core.table.paths import ManifestName
 from lance_core.table.version_hint import write_version_hint
 from lance_core.transactions.backoff import SlotBackoff
@@ -125,20 +125,25 @@ class _Commit:
         self._basis = Basis(log, transaction, settings, known)
         self._checked = False
         self._recorded: str | None = None
-        self._may_land = False
+        self._progress = settings.progress
         self._in_flight: Unknown | None = None
 
     def run(self) -> CommitOutcome:
         try:
             outcome = self._loop()
-        except LanceError:
-            if self._in_flight is not None:
-                return self._in_flight
-            self._give_up()
+        except BaseException as error:
+            if isinstance(error, LanceError):
+                if self._in_flight is not None:
+                    return self._in_flight
+                self._give_up()
+            elif not self._progress.may_land:
+                # Interrupted before anything could land; afterwards the outcome is unknown.
+                self._give_up()
             raise
         if self._in_flight is not None and isinstance(outcome, (NotLanded, Contended)):
             outcome = self._in_flight
         if isinstance(outcome, (Committed, AlreadyCommitted)):
+            self._progress.made = outcome.manifest
             self._basis.discard(kept=outcome.manifest)
         elif not isinstance(outcome, Unknown):
             self._give_up()
@@ -160,7 +165,7 @@ class _Commit:
             outcome = self._attempt()
             if isinstance(outcome, (Committed, Overtaken, Unknown)):
                 return outcome
-            self._may_land = isinstance(outcome, NotLanded) or outcome.manifest is None
+            self._progress.may_land = isinstance(outcome, NotLanded) or outcome.manifest is None
             self._note_in_flight(outcome)
             gives_up = retries_left == 0
             if isinstance(outcome, NotLanded):
@@ -217,6 +222,7 @@ class _Commit:
             transaction=self._serialized, transaction_file=transaction.file_name, timestamp_ns=time.time_ns()
         )
         target = ManifestName(sealed.manifest.version, sealed.manifest.naming)
+        self._progress.may_land = True
         try:
             put = self._log.create(target, sealed.data)
         except StorageError as error:
@@ -249,6 +255,7 @@ class _Commit:
             made: the version.
             before: what it was built on; None when that is gone.
         """
+        self._progress.may_land = True
         waits = iter(_READ_BACK_WAITS_SECONDS)
         cause: LanceError | None = None
         for _ in range(_MAX_CONFIRMATIONS):
@@ -265,6 +272,7 @@ class _Commit:
                     # Fragment ids are reserved again at no cost, whether or not these were taken by others.
                     if not isinstance(self._transaction.operation, ReserveFragments):
                         self._withdraw(ManifestName(made.version, made.naming))
+                    self._progress.may_land = False
                     return Overtaken(made.version, newer[-1].version)
                 break
             except VersionNotFoundError as error:
@@ -306,15 +314,16 @@ class _Commit:
 
     def _give_up(self) -> None:
         """Remove what a commit left that is known to have failed."""
-        self._forget()
-        if not self._may_land:
-            self._basis.discard()
+        try:
+            self._forget()
+        finally:
+            if not self._progress.may_land:
+                self._basis.discard()
 
     def _forget(self) -> None:
         """Remove the transaction file, if there is one."""
         if self._recorded is not None:
-            with suppress(LanceError):
-                self._log.store.delete(transaction_path(self._log, self._recorded))
+            remove_objects(self._log.store, [transaction_path(self._log, self._recorded)])
 
 
 def _is_retryable(error: LanceError) -> bool:

@@ -18,11 +18,10 @@ Source: rebase of deletes and updates by pylance 14.0.2.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from lance_core.errors import LanceError
+from lance_core.io.removal import remove_objects
 from lance_core.table.base_paths import FileLocator
 from lance_core.table.deletion_file import (
     deletion_file_path,
@@ -121,10 +120,7 @@ class DeleteRebase:
             kept: a version whose files stay.
         """
         needed = set() if kept is None else {self._path(fragment) for fragment in kept.fragments}
-        for path in self._written:
-            if path is not None and path not in needed:
-                with suppress(LanceError):
-                    self._log.store.delete(path)
+        remove_objects(self._log.store, [path for path in self._written if path is not None and path not in needed])
 
     def _union(
         self, operation: Delete | Update, fragment_id: int, found: Fragment | None, current: Manifest

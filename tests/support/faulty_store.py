@@ -83,6 +83,9 @@ class FaultyStore:
     def remove_empty_directory(self, path: str) -> None:
         self.run("remove_empty_directory", path, lambda: self.inner.remove_empty_directory(path))
 
+    def remove_directory(self, path: str) -> None:
+        self.run("remove_directory", path, lambda: self.inner.remove_directory(path))
+
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         return iter(self.run("list", prefix, lambda: list(self.inner.list(prefix))))
 
@@ -106,7 +109,7 @@ class FaultyStore:
             raise self._failure(call)
         return result
 
-    def _failure(self, call: Call) -> StorageError:
+    def _failure(self, call: Call) -> BaseException:
         return StorageError(f"injected at call {call.index}: {call.method} {call.path}", retryable=self.retryable)
 
 
