@@ -131,6 +131,7 @@ def write_deletion_file(
     read_version: int,
     offsets: BitMap,
     as_bitmap: bool | None = None,
+    durable: bool = True,
 ) -> pb_table.DeletionFile:
     """Write the deleted rows of a fragment to a new file. No version refers to it yet.
 
@@ -142,6 +143,7 @@ def write_deletion_file(
         offsets: every deleted physical row, those deleted before included.
         as_bitmap: True for a bitmap whatever the number of rows, False for an Arrow file; None to choose by the
             number, which is right for a fragment's first file.
+        durable: whether the file survives a power loss from now on.
 
     Returns:
         The message for the fragment.
@@ -159,9 +161,8 @@ def write_deletion_file(
         id=secrets.randbits(_ID_BITS),
         num_deleted_rows=len(offsets),
     )
-    store.put(
-        deletion_file_path(store, root, fragment_id, deletion), serialize_deletion_file(offsets, deletion.file_type)
-    )
+    path = deletion_file_path(store, root, fragment_id, deletion)
+    store.put(path, serialize_deletion_file(offsets, deletion.file_type), durable=durable)
     return deletion.to_proto()
 
 

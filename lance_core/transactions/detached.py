@@ -20,7 +20,7 @@ from lance_core.proto import pb_table
 from lance_core.table.manifest import Manifest
 from lance_core.table.paths import FIRST_DETACHED_VERSION, ManifestName, ManifestNaming
 from lance_core.transactions.drafting import draft_of
-from lance_core.transactions.history import is_made_by, transaction_path
+from lance_core.transactions.history import is_made_by, record_transaction, transaction_path
 from lance_core.transactions.outcomes import CommitOutcome, Committed, NotLanded, Unknown
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def commit_detached(
     settings.amend(draft)
     serialized = transaction.serialize()
     record = transaction_path(log, transaction.file_name)
-    log.store.put(record, serialized)
+    record_transaction(log, transaction.file_name, serialized)
     sealed = draft.seal(transaction=serialized, transaction_file=transaction.file_name, timestamp_ns=time.time_ns())
     path = log.path(ManifestName(version, ManifestNaming.V2))
     try:
@@ -81,7 +81,7 @@ def commit_detached(
     except VersionNotFoundError:
         if cause is not None and not cause.in_flight:
             with suppress(LanceError):
-                log.store.delete(record)
+                log.store.delete(record, durable=False)
             return NotLanded(cause)
     except LanceError as error:
         return Unknown(version, cause or error)
