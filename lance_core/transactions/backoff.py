@@ -2,12 +2,12 @@
 
 The duration of the shortest attempt so far, a tenth longer, is one slot: about the time another writer needs for its
 commit. The first attempt alone would be a bad measure: it loads modules, checks files and reads all that was committed
-while the change was planned, and one slow attempt would slow down all that follow. Before the k-th retry a writer waits
-a random number of slots out of 4, 4, 8, 8, 16, 16 …, so that writers spread out instead of meeting again.
+while the change was planned, and one slow attempt would slow down all that follow. Before a retry a writer waits a
+random number of slots out of 4, 8, 16 …, so that writers spread out instead of meeting again.
 
-The number doubles with every second loss only. A writer that loses more than half of its races, because others are
-faster, would otherwise wait twice as long and longer for a race that is no easier to win, and the others would have the
-table for themselves. It stops growing at 512: a wait of minutes serves nobody.
+The number doubles with every third loss only. A writer that loses more than half of its races, because others are
+faster, would otherwise wait longer and longer for races that are no easier to win, and the others would have the table
+for themselves. It stops growing at 512: a wait of minutes serves nobody.
 
 Source: commit backoff of pylance 14.0.2, which takes the first attempt for the slot and doubles every time; the rest is
 ours.
@@ -25,7 +25,7 @@ __all__ = ["SlotBackoff"]
 
 _FIRST_SLOTS: Final = 4
 _MAX_SLOTS: Final = 512
-_LOSSES_PER_DOUBLING: Final = 2
+_LOSSES_PER_DOUBLING: Final = 3
 _SLOT_MARGIN: Final = 1.1
 
 
