@@ -32,7 +32,7 @@ class Calls:
 
         def record_unlink(path: str) -> None:
             unlink(path)
-            self.seen.append(("unlink", path))
+            self.seen.append(("unlink", os.fspath(path)))
 
         monkeypatch.setattr(os, "fsync", record_fsync)
         monkeypatch.setattr(os, "link", record_link)
@@ -53,11 +53,8 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
 
 def test_put_syncs_the_content_before_the_name_and_the_name_before_it_returns(calls: Calls, tmp_path: Path) -> None:
     LocalStore().put(f"{tmp_path}/a", b"x")
-    assert [(verb, path.replace(str(tmp_path), "")[:5]) for verb, path in calls.seen[:3]] == [
-        ("fsync", "/.tmp"),
-        ("name", "/a"),
-        ("fsync", ""),
-    ]
+    here = [(verb, path.removeprefix(str(tmp_path))[:5]) for verb, path in calls.seen if path.startswith(str(tmp_path))]
+    assert here == [("fsync", "/.tmp"), ("name", "/a"), ("fsync", "")]
 
 
 def test_put_that_need_not_be_durable_syncs_nothing(calls: Calls, tmp_path: Path) -> None:
