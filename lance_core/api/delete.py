@@ -149,8 +149,9 @@ def delete_rows(
     """
     policy.check()
     started = time.monotonic()
-    backoff: SlotBackoff | None = None
+    backoff = SlotBackoff(random.Random())
     for attempt in range(policy.retries + 1):
+        attempt_started = time.monotonic()
         try:
             deleted = _attempt(log, manifest, predicate, storage_options, properties, only_if_found=only_if_found)
             return replace(deleted, attempts=attempt + 1)
@@ -161,10 +162,9 @@ def delete_rows(
             if not _is_outdated(log, manifest):
                 raise
             conflict = error
-        elapsed = time.monotonic() - started
-        backoff = backoff or SlotBackoff(elapsed, random.Random())
-        wait_seconds = backoff.next_seconds()
-        if attempt == policy.retries or elapsed + wait_seconds >= policy.timeout.total_seconds():
+        failed = time.monotonic()
+        wait_seconds = backoff.next_seconds(failed - attempt_started)
+        if attempt == policy.retries or failed - started + wait_seconds >= policy.timeout.total_seconds():
             break
         time.sleep(wait_seconds)
         manifest = _latest(log)
@@ -175,8 +175,14 @@ def delete_rows(
     ) from conflict
 
 
-def write_deletion(log: VersionLog, read_version: int, delete: FragmentDelete) -> Fragment:
+def write_deletion(log: VersionLog, read_version: int, delete: FragmentDelete, *, durable: bool = True) -> Fragment:
     """Write the deletion file of a fragment that keeps rows, and return the fragment with it.
+
+    Args:
+        log: the dataset's versions.
+        read_version: the version that was looked at.
+        delete: what happens to the fragment.
+        durable: whether the file survives a power loss from now on; if not, the commit that names it sees to it.
 
     Raises:
         StorageError: the outside world failed.
@@ -191,6 +197,7 @@ def write_deletion(log: VersionLog, read_version: int, delete: FragmentDelete) -
         read_version=read_version,
         offsets=delete.deleted,
         as_bitmap=_stays_bitmap(fragment, delete.deleted),
+        durable=durable,
     )
     return fragment.with_deletion(message)
 
@@ -243,14 +250,16 @@ def _attempt(
 def _written(log: VersionLog, plan: DeletePlan) -> tuple[Fragment, ...]:
     """The fragments that keep rows, with their new deletion files; nothing is left behind after a failure."""
     changed = [delete for delete in plan.deletes if not delete.is_dropped]
-    if not changed:
-        return ()
+    if len(changed) < 2:
+        # A thread would take longer than the file.
+        return tuple(write_deletion(log, plan.read_version, delete, durable=False) for delete in changed)
     num_threads = _WRITER_THREADS if len(changed) >= _MANY_FILES else 1
     futures: list[Future[Fragment]] = []
     with ThreadPoolExecutor(max_workers=num_threads) as executor:
         try:
             for delete in changed:
-                futures.append(executor.submit(write_deletion, log, plan.read_version, delete))  # noqa: PERF401  # ↓
+                written = executor.submit(write_deletion, log, plan.read_version, delete, durable=False)
+                futures.append(written)
             return tuple(future.result() for future in futures)
         except BaseException:
             executor.shutdown(wait=True, cancel_futures=True)

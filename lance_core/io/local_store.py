@@ -3,9 +3,11 @@
 Every object appears whole or not at all:
 
 ===================  =====================================================================================
-``put``, ``create``  write ``.tmp…`` in the same directory, fsync, ``rename`` over the final name
+``put``, ``create``  write ``.tmp…`` in the same directory, fsync, ``rename`` over the final name, fsync the
+                     directory; no fsync for a ``put`` that need not be durable
 ``put_if_absent``    write ``<final>#1`` with ``O_EXCL`` (``#2`` … when taken), fsync, ``link`` to the final
                      name, fsync the directory, unlink the staging name
+``delete``           unlink, fsync the directory unless the removal need not be durable
 ===================  =====================================================================================
 
 ``link`` fails with EEXIST when the final name exists: that is the compare-and-set of the commit protocol.
@@ -30,10 +32,11 @@ from typing import TYPE_CHECKING, Final, Self
 
 from lance_core.errors import InvalidInputError, LanceError, NotFoundError, StorageError
 from lance_core.io.file_ranges import read_file_ranges, read_whole_file
+from lance_core.io.file_sync import sync, sync_together
 from lance_core.io.object_store import ObjectInfo, PutOutcome, StoreCapabilities
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
     from types import TracebackType
 
     import pyarrow as pa
@@ -72,31 +75,36 @@ class LocalStore:
         with _translated(path, "read"):
             return read_file_ranges(path, ranges)
 
-    def put(self, path: str, data: pa.Buffer | bytes) -> None:
+    def put(
+        self, path: str, data: pa.Buffer | bytes, *, durable: bool = True, depends_on: Collection[str] = ()
+    ) -> None:
         with self.create(path) as stream:
             stream.write(data)
-            stream.commit()
+            stream.commit(durable=durable, depends_on=depends_on)
 
-    def put_if_absent(self, path: str, data: pa.Buffer | bytes) -> PutOutcome:
+    def put_if_absent(self, path: str, data: pa.Buffer | bytes, *, depends_on: Collection[str] = ()) -> PutOutcome:
         with _translated(path, "create"):
             os.makedirs(os.path.dirname(path), exist_ok=True)
             staging = _write_staging(path, data)
             try:
+                sync_together(staging, depends_on)
                 os.link(staging, path)
             except FileExistsError:
                 return PutOutcome.EXISTS
             finally:
                 with suppress(FileNotFoundError):
                     os.unlink(staging)
-            _sync_directory(os.path.dirname(path))
+            sync(os.path.dirname(path))
         return PutOutcome.CREATED
 
     def create(self, path: str) -> LocalWriteStream:
         return LocalWriteStream(path)
 
-    def delete(self, path: str) -> None:
+    def delete(self, path: str, *, durable: bool = True) -> None:
         with _translated(path, "delete"), suppress(FileNotFoundError):
             os.unlink(path)
+            if durable:
+                sync(os.path.dirname(path))
 
     def remove_empty_directory(self, path: str) -> None:
         with _translated(path, "remove"):
@@ -124,8 +132,7 @@ class LocalStore:
     def list_names(self, prefix: str) -> Iterator[str]:
         with _translated(prefix, "list"):
             try:
-                with os.scandir(prefix) as entries:
-                    names = [entry.name for entry in entries if _is_file(entry)]
+                names = _names(prefix)
             except FileNotFoundError:
                 return
         yield from names
@@ -171,15 +178,17 @@ class LocalWriteStream:
         with _translated(self._path, "write"):
             self._position += _write_all(self._descriptors[0], memoryview(data).cast("B"))
 
-    def commit(self) -> None:
+    def commit(self, *, durable: bool = True, depends_on: Collection[str] = ()) -> None:
         if not self._descriptors:
             raise StorageError(f"cannot commit {self._path}: the stream is closed", path=self._path)
         with _translated(self._path, "write"):
-            os.fsync(self._descriptors[0])
             os.close(self._descriptors.pop())
+            if durable:
+                sync_together(self._temporary, depends_on)
             os.rename(self._temporary, self._path)
             self._dropped.detach()
-            _sync_directory(os.path.dirname(self._path))
+            if durable:
+                sync(os.path.dirname(self._path))
 
     def abort(self) -> None:
         _give_up(self._descriptors, self._temporary, os.getpid())
@@ -233,7 +242,6 @@ def _write_staging(path: str, data: pa.Buffer | bytes) -> str:
             continue
         try:
             _write_all(descriptor, memoryview(data).cast("B"))
-            os.fsync(descriptor)
         except BaseException:
             with suppress(OSError):
                 os.unlink(staging)
@@ -243,12 +251,11 @@ def _write_staging(path: str, data: pa.Buffer | bytes) -> str:
         return staging
 
 
-def _sync_directory(directory: str) -> None:
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def _names(prefix: str) -> list[str]:
+    """The names of files in a directory."""
+    with os.scandir(prefix) as entries:
+        # Plain files first: asking the kind that the directory itself tells takes no system call.
+        return [entry.name for entry in entries if entry.is_file(follow_symlinks=False) or _is_file(entry)]
 
 
 def _is_file(entry: os.DirEntry[str]) -> bool:

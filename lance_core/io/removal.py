@@ -22,8 +22,8 @@ __all__ = ["remove_all", "remove_objects"]
 
 
 def remove_objects(store: ObjectStore, paths: Iterable[str]) -> None:
-    """Remove objects; see the module."""
-    remove_all(partial(store.delete, path) for path in paths)
+    """Remove objects; see the module. Nothing depends on their being gone after a power loss."""
+    remove_all(partial(store.delete, path, durable=False) for path in paths)
 
 
 def remove_all(removals: Iterable[Callable[[], object]]) -> None:

@@ -22,7 +22,7 @@ from lance_core.table.feature_flags import derive_flags
 from lance_core.table.fragment_files import drop_dead_files
 from lance_core.table.fragment_totals import FragmentTotals
 from lance_core.table.manifest import Manifest
-from lance_core.table.manifest_file import MAX_INLINE_TRANSACTION_BYTES, serialize_manifest_file
+from lance_core.table.manifest_file import is_kept_inline, serialize_manifest_file
 from lance_core.table.moved_rows import place_moved_rows
 from lance_core.table.overlay_files import drop_dead_overlays
 from lance_core.table.row_ids import give_row_ids
@@ -239,7 +239,7 @@ class ManifestDraft(DraftContent):
             stable_row_ids=self._content.has_stable_row_ids,
             previous=message,
         )
-        inline = transaction if len(transaction) <= MAX_INLINE_TRANSACTION_BYTES else None
+        inline = transaction if is_kept_inline(transaction) else None
         data = serialize_manifest_file(
             message, index_section=self._index_section, transaction=inline, dictionaries=self._dictionaries
         )

@@ -56,7 +56,7 @@ from lance_core.table.version_hint import write_version_hint
 from lance_core.transactions.backoff import SlotBackoff
 from lance_core.transactions.basis import Basis
 from lance_core.transactions.drafting import draft_of
-from lance_core.transactions.history import is_made_by, transaction_path
+from lance_core.transactions.history import is_made_by, record_transaction, transaction_path
 from lance_core.transactions.operations.reserve_fragments import ReserveFragments
 from lance_core.transactions.outcomes import (
     AlreadyCommitted,
@@ -73,6 +73,8 @@ from lance_core.transactions.outcomes import (
 from lance_core.transactions.overtaken import Presence, find_presence
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from lance_core.table.manifest import Manifest
     from lance_core.table.version_log import VersionLog
     from lance_core.transactions.basis import Refusal
@@ -124,7 +126,7 @@ class _Commit:
         self._serialized = transaction.serialize()
         self._basis = Basis(log, transaction, settings, known)
         self._checked = False
-        self._recorded: str | None = None
+        self._recorded: list[str] = []
         self._progress = settings.progress
         self._in_flight: Unknown | None = None
 
@@ -145,6 +147,9 @@ class _Commit:
         if isinstance(outcome, (Committed, AlreadyCommitted)):
             self._progress.made = outcome.manifest
             self._basis.discard(kept=outcome.manifest)
+            # A merge gives the transaction another name; the old file was in nobody's way during the race.
+            kept = outcome.manifest.message.transaction_file
+            self._forget(name for name in self._recorded if name != kept)
         elif not isinstance(outcome, Unknown):
             self._give_up()
         if isinstance(outcome, Committed):
@@ -154,7 +159,7 @@ class _Commit:
 
     def _loop(self) -> CommitOutcome:
         started = time.monotonic()
-        backoff: SlotBackoff | None = None
+        backoff = SlotBackoff(self._settings.rng)
         winner: Manifest | None = None
         retries_left = self._settings.max_retries
         while True:
@@ -173,9 +178,8 @@ class _Commit:
                     return outcome
             else:
                 winner = outcome.manifest
-            if backoff is None:
-                backoff = SlotBackoff(time.monotonic() - attempt_started, self._settings.rng)
-            if gives_up or not self._wait(backoff.next_seconds(), started):
+            wait_seconds = backoff.next_seconds(time.monotonic() - attempt_started)
+            if gives_up or not self._wait(wait_seconds, started):
                 return Contended(self._settings.max_retries - retries_left + 1)
             retries_left -= 1
 
@@ -224,7 +228,7 @@ class _Commit:
         target = ManifestName(sealed.manifest.version, sealed.manifest.naming)
         self._progress.may_land = True
         try:
-            put = self._log.create(target, sealed.data)
+            put = self._log.create(target, sealed.data, self._basis.unsynced_files())
         except StorageError as error:
             return self._read_back(target, error)
         if put is PutOutcome.CREATED:
@@ -303,27 +307,25 @@ class _Commit:
 
     def _record(self, transaction: Transaction) -> None:
         """Write the transaction file, unless it is there."""
-        if self._recorded is not None and transaction is self._transaction:
+        if self._recorded and transaction is self._transaction:
             return
-        if transaction.file_name != self._recorded:
-            self._forget()
         self._transaction = transaction
         self._serialized = transaction.serialize()
-        self._recorded = transaction.file_name
-        self._log.store.put(transaction_path(self._log, self._recorded), self._serialized)
+        if transaction.file_name not in self._recorded:
+            self._recorded.append(transaction.file_name)
+        record_transaction(self._log, transaction.file_name, self._serialized)
 
     def _give_up(self) -> None:
         """Remove what a commit left that is known to have failed."""
         try:
-            self._forget()
+            self._forget(self._recorded)
         finally:
             if not self._progress.may_land:
                 self._basis.discard()
 
-    def _forget(self) -> None:
-        """Remove the transaction file, if there is one."""
-        if self._recorded is not None:
-            remove_objects(self._log.store, [transaction_path(self._log, self._recorded)])
+    def _forget(self, file_names: Iterable[str]) -> None:
+        """Remove transaction files. Best effort."""
+        remove_objects(self._log.store, [transaction_path(self._log, name) for name in file_names])
 
 
 def _is_retryable(error: LanceError) -> bool:

@@ -20,7 +20,7 @@ from lance_core.proto import pb_table
 from lance_core.table.manifest import Manifest
 from lance_core.table.paths import FIRST_DETACHED_VERSION, ManifestName, ManifestNaming
 from lance_core.transactions.drafting import draft_of
-from lance_core.transactions.history import is_made_by, transaction_path
+from lance_core.transactions.history import is_made_by, record_transaction, transaction_path
 from lance_core.transactions.outcomes import CommitOutcome, Committed, NotLanded, Unknown
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def commit_detached(
     path = log.path(ManifestName(version, ManifestNaming.V2))
     sealed = draft.seal(transaction=serialized, transaction_file=transaction.file_name, timestamp_ns=time.time_ns())
     try:
-        log.store.put(record, serialized)
+        record_transaction(log, transaction.file_name, serialized)
     except BaseException:
         remove_objects(log.store, [record])
         raise

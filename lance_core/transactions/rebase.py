@@ -113,6 +113,11 @@ class DeleteRebase:
         gone = (*operation.removed_fragment_ids, *sorted(emptied))
         return replace(operation, updated_fragments=updated, removed_fragment_ids=gone)
 
+    def unsynced_files(self, operation: Delete | Update) -> list[str]:
+        """Deletion files with the rows that the change hides: that they are durable is left to the commit."""
+        changed = (fragment for fragment in operation.updated_fragments if fragment.id in self._affected_rows)
+        return [path for fragment in changed if (path := self._path(fragment)) is not None]
+
     def discard(self, kept: Manifest | None = None) -> None:
         """Remove the files that were written here. Best effort.
 
@@ -156,6 +161,7 @@ class DeleteRebase:
             read_version=version,
             offsets=union,
             as_bitmap=True,
+            durable=False,
         )
         changed = fragment.with_deletion(message)
         self._written.append(self._path(changed))

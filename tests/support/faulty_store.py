@@ -5,7 +5,7 @@ effect (the request was lost) or after it (the response was lost). A dry run lis
 each in turn.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -68,17 +68,19 @@ class FaultyStore:
         self.note_ranges(path, ranges)
         return self.run("get_ranges", path, lambda: self.inner.get_ranges(path, ranges))
 
-    def put(self, path: str, data: pa.Buffer | bytes) -> None:
-        self.run("put", path, lambda: self.inner.put(path, data))
+    def put(
+        self, path: str, data: pa.Buffer | bytes, *, durable: bool = True, depends_on: Collection[str] = ()
+    ) -> None:
+        self.run("put", path, lambda: self.inner.put(path, data, durable=durable, depends_on=depends_on))
 
-    def put_if_absent(self, path: str, data: pa.Buffer | bytes) -> PutOutcome:
-        return self.run("put_if_absent", path, lambda: self.inner.put_if_absent(path, data))
+    def put_if_absent(self, path: str, data: pa.Buffer | bytes, *, depends_on: Collection[str] = ()) -> PutOutcome:
+        return self.run("put_if_absent", path, lambda: self.inner.put_if_absent(path, data, depends_on=depends_on))
 
     def create(self, path: str) -> "FaultyStream":
         return FaultyStream(self, path, self.run("create", path, lambda: self.inner.create(path)))
 
-    def delete(self, path: str) -> None:
-        self.run("delete", path, lambda: self.inner.delete(path))
+    def delete(self, path: str, *, durable: bool = True) -> None:
+        self.run("delete", path, lambda: self.inner.delete(path, durable=durable))
 
     def remove_empty_directory(self, path: str) -> None:
         self.run("remove_empty_directory", path, lambda: self.inner.remove_empty_directory(path))
