@@ -1,4 +1,4 @@
-"""Data files: write, scan and take, ours against pylance, one column at a time.
+"""Data files and tables of one column: write, scan and take, ours against pylance.
 
 Both sides run in one process and in turn, so that a slow minute of the machine hits both; a figure is the median over
 the pairs of runs. Reads open the same file, written by pylance. Every read is compared with the input once, outside the
@@ -6,6 +6,10 @@ timing. Peak memory comes from a child process of its own for each side.
 
     python benchmarks/bench_file.py [--workdir /dev/shm/bench_file] [--versions 2.1 2.2] [--columns int64_sequence ...]
     python benchmarks/bench_file.py --rows 5000 --runs 1 --no-memory                    # seconds: does it still work?
+
+Operations on files go through ``LanceFileWriter`` and ``LanceFileReader``, ``write_dataset`` and ``to_table`` through
+tables. Most columns come in batches of their own memory; others as one large chunk, sliced, or in many small batches,
+with values under their nulls that are not zero.
 
 Ratios are pylance's time divided by ours: above 1, ours is the faster one. Wide columns have fewer rows than the
 others, so that a column stays below about 400 MB: see ``COLUMNS``. Compiled kernels are used from the first byte on,
@@ -37,6 +41,7 @@ import pyarrow.compute as pc
 from rich.console import Console
 from rich.table import Table
 
+import lance_core
 from lance_core import LanceFileReader, LanceFileWriter
 from lance_core.errors import LanceError
 
@@ -47,8 +52,10 @@ if TYPE_CHECKING:
 
 ROWS: Final = 2_000_000
 BATCH_ROWS: Final = 131_072
+SMALL_BATCH_ROWS: Final = 1_000
 TAKEN_ROWS: Final = 1_000
-OPERATIONS: Final = ("write", "scan", "stream", "take")
+OPERATIONS: Final = ("write", "scan", "stream", "take", "write_dataset", "to_table")
+TABLE_OPERATIONS: Final = ("write_dataset", "to_table")
 VERSIONS: Final = ("2.0", "2.1", "2.2")
 HEADINGS: Final = (
     *("column", "rows", "operation", "ours MiB/s", "pylance MiB/s", "ratio", "CPU"),
@@ -56,6 +63,7 @@ HEADINGS: Final = (
 )
 SIDES: Final = ("ours", "pylance")
 MIB: Final = 1024 * 1024
+LIBRARIES: Final[dict[str, Any]] = {"ours": lance_core, "pylance": lance}
 READERS: Final[dict[str, Any]] = {"ours": LanceFileReader, "pylance": lance.file.LanceFileReader}
 WRITERS: Final[dict[str, Any]] = {"ours": LanceFileWriter, "pylance": lance.file.LanceFileWriter}
 TEXT: Final = """
@@ -67,10 +75,11 @@ then them these so some her would make like him into time has look two more writ
 
 @dataclass(frozen=True)
 class Column:
-    """A column under test: ``make(random, rows)``, and the share of ``--rows`` that it has."""
+    """A column under test: ``make(random, rows)``, the share of ``--rows`` that it has, and how it is cut."""
 
     make: Callable[[np.random.Generator, int], pa.Array]
     share: float = 1.0
+    cut: Callable[[pa.Array], pa.Table] | None = None
 
 
 def _nulls(random: np.random.Generator, values: pa.Array, share: float) -> pa.Array:
@@ -118,6 +127,41 @@ def _binaries(random: np.random.Generator, rows: int) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(), rows, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
 
 
+def _wide_numbers(random: np.random.Generator, rows: int) -> pa.Array:
+    """Numbers that hardly repeat; a fifth is null, and the values under these nulls are like the others."""
+    return pa.array(random.integers(0, 1 << 40, rows), mask=random.random(rows) < 0.2)
+
+
+def _null_bools(random: np.random.Generator, rows: int) -> pa.Array:
+    return pa.array(random.random(rows) < 0.5, mask=random.random(rows) < 0.2)
+
+
+def _skewed(random: np.random.Generator, rows: int) -> pa.Array:
+    """Numbers of which a fifth is one and the same."""
+    return pa.array(np.where(random.random(rows) < 0.2, 0, random.integers(0, 1 << 40, rows)))
+
+
+def _null_lists(random: np.random.Generator, rows: int) -> pa.Array:
+    """Lists of four of :func:`_wide_numbers`; a fifth is null, and has items all the same."""
+    offsets = pa.array(np.arange(rows + 1, dtype=np.int32) * 4)
+    return pa.ListArray.from_arrays(offsets, _wide_numbers(random, rows * 4), mask=pa.array(random.random(rows) < 0.2))
+
+
+def whole(array: pa.Array) -> pa.Table:
+    """A table of one chunk."""
+    return pa.table({"x": array})
+
+
+def sliced(array: pa.Array) -> pa.Table:
+    """A table of one chunk that starts and ends within the array."""
+    return pa.table({"x": array.slice(3, len(array) - 5)})
+
+
+def in_small_batches(array: pa.Array) -> pa.Table:
+    """A table of many short chunks."""
+    return batched(array, SMALL_BATCH_ROWS)
+
+
 COLUMNS: Final[dict[str, Column]] = {
     "int64_sequence": Column(lambda _, rows: pa.array(np.arange(rows))),
     "int64_small": Column(lambda random, rows: pa.array(random.integers(0, 1000, rows))),
@@ -139,6 +183,18 @@ COLUMNS: Final[dict[str, Column]] = {
     "list_int32": Column(_lists),
     "struct": Column(_structs),
     "binary_10k": Column(_binaries, 0.0125),
+    "int64_nulls_whole": Column(_wide_numbers, cut=whole),
+    "int64_nulls_sliced": Column(_wide_numbers, cut=sliced),
+    "int64_nulls_small_batches": Column(_wide_numbers, cut=in_small_batches),
+    "int64_skewed_whole": Column(_skewed, cut=whole),
+    "float64_nulls_whole": Column(lambda *given: _wide_numbers(*given).cast(pa.float64()), cut=whole),
+    "decimal_nulls_whole": Column(lambda *given: _wide_numbers(*given).cast(pa.decimal128(38, 2)), cut=whole),
+    "string_nulls_whole": Column(lambda *given: _wide_numbers(*given).cast(pa.string()), cut=whole),
+    "list_nulls_whole": Column(_null_lists, 0.25, cut=whole),
+    "bool_whole": Column(lambda random, rows: pa.array(random.random(rows) < 0.5), cut=whole),
+    "bool_sliced": Column(lambda random, rows: pa.array(random.random(rows) < 0.5), cut=sliced),
+    "bool_nulls_whole": Column(_null_bools, cut=whole),
+    "bool_nulls_small_batches": Column(_null_bools, cut=in_small_batches),
 }
 
 
@@ -215,7 +271,7 @@ def run_column(workdir: Path, version: str, name: str, arguments: argparse.Names
     """All operations on one column in one format version."""
     column = COLUMNS[name]
     rows = max(1, int(arguments.rows * column.share))
-    table = batched(column.make(np.random.default_rng(7), rows))
+    table = (column.cut or batched)(column.make(np.random.default_rng(7), rows))
     theirs, ours = workdir / "theirs.lance", workdir / "ours.lance"
     write("pylance", theirs, table, version)
     figures = []
@@ -231,6 +287,7 @@ def run_column(workdir: Path, version: str, name: str, arguments: argparse.Names
             console.print(f"{version} {name} {operation}: {type(error).__name__}: {error}", style="red", markup=False)
     for path in (theirs, ours):
         path.unlink(missing_ok=True)
+        shutil.rmtree(_table_of(path), ignore_errors=True)
     return figures
 
 
@@ -261,6 +318,16 @@ def run_case(
             require_equal(take(readers[side], chosen[0]), table.take(chosen[0]), f"{version} {name}: take of {side}")
         pairs = timed(lambda side, run: take(readers[side], chosen[run]), arguments.runs)
         num_bytes = table.take(chosen[0]).nbytes
+    elif operation in TABLE_OPERATIONS:
+        for side in SIDES:
+            write_table(side, paths[side], table, version)
+            for reader in SIDES:
+                require_equal(scan_table(reader, paths[side]), table, f"{version} {name}: table {reader} of {side}")
+        if operation == "write_dataset":
+            pairs = timed(lambda side, _: write_table(side, paths[side], table, version), arguments.runs)
+        else:
+            pairs = timed(lambda side, _: scan_table(side, theirs), arguments.runs)
+        num_bytes = table.nbytes
     else:
         read = scan if operation == "scan" else stream
         for side in SIDES:
@@ -268,7 +335,7 @@ def run_case(
         pairs = timed(lambda side, _: read(side, theirs, len(table)), arguments.runs)
         num_bytes = table.nbytes
     peaks: dict[str, int | None] = dict.fromkeys(SIDES)
-    if not arguments.no_memory:
+    if not arguments.no_memory and operation not in TABLE_OPERATIONS:
         peaks = {side: run_child(side, operation, version, theirs) for side in SIDES}
     return Figure(
         version=version,
@@ -312,6 +379,21 @@ def write(side: str, path: Path, table: pa.Table, version: str) -> None:
             writer.write_batch(batch)
 
 
+def write_table(side: str, path: Path, table: pa.Table, version: str) -> None:
+    """A new table."""
+    shutil.rmtree(_table_of(path), ignore_errors=True)
+    LIBRARIES[side].write_dataset(table, str(_table_of(path)), data_storage_version=version)
+
+
+def scan_table(side: str, path: Path) -> pa.Table:
+    """Open a table and read everything."""
+    return LIBRARIES[side].dataset(str(_table_of(path))).to_table()
+
+
+def _table_of(path: Path) -> Path:
+    return path.with_suffix(".table")
+
+
 def scan(side: str, path: Path, rows: int) -> pa.Table:
     """Everything as one table."""
     return READERS[side](str(path)).read_all(batch_size=rows).to_table()
@@ -332,11 +414,11 @@ def sorted_rows(seed: int, num_rows: int) -> NDArray[np.int64]:
     return np.sort(np.random.default_rng(seed).choice(num_rows, min(TAKEN_ROWS, num_rows), replace=False))
 
 
-def batched(array: pa.Array) -> pa.Table:
+def batched(array: pa.Array, batch_rows: int = BATCH_ROWS) -> pa.Table:
     """A table of the array in batches with memory of their own."""
     parts = []
-    for start in range(0, len(array), BATCH_ROWS):
-        part = array.slice(start, BATCH_ROWS)
+    for start in range(0, len(array), batch_rows):
+        part = array.slice(start, batch_rows)
         parts.append(pa.concat_arrays([part, part.slice(0, 0)]))
     return pa.table({"x": pa.chunked_array(parts, array.type)})
 

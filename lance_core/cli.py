@@ -114,7 +114,9 @@ def _doctor_lines(uri: str, min_age: str, *, applies: bool) -> Iterator[str]:
         yield "nothing was found"
     for finding in findings:
         age = "" if finding.age_seconds is None else f", {finding.age_seconds / 86_400:.1f} days old"
-        outcome = finding.advice if finding.is_ripe else f"not to be touched yet ({finding.advice})"
+        outcome = (
+            finding.advice if finding.is_ripe or finding.is_named_only else f"not to be touched yet ({finding.advice})"
+        )
         if finding.reason:
             outcome = f"not to be touched: {finding.reason}"
         if applies and finding.is_ripe:

@@ -9,6 +9,7 @@ Source: format notes ``docs/format-notes/versions.md``; behaviour of pylance 14.
 from __future__ import annotations
 
 from enum import Enum
+from functools import cache
 from typing import Final, Self
 
 from lance_core.errors import CorruptDataError, InvalidInputError, InvalidTypeError, UnsupportedVersionError
@@ -122,6 +123,7 @@ class LanceFileVersion(Enum):
         return _age(self) >= _age(other)
 
 
+@cache
 def _age(version: LanceFileVersion) -> tuple[int, ...]:
     return tuple(int(part) for part in version.value.split("."))
 

@@ -36,7 +36,8 @@ def build_definitions(
     """Everything that Dagster loads.
 
     Args:
-        declarations: datasets to ingest, the first one by the job ``ingest``; None takes the project's own.
+        declarations: datasets to ingest; the jobs of each end in its name, those of a single one in none. None takes
+            the project's own.
         settings: where things are; None reads the environment.
         resources: replace or join the project's own, by key.
         assets: further assets, for example those that read the datasets.

@@ -9,11 +9,12 @@ from typing import Any, Final
 
 import dagster as dg
 from dagster._core.errors import DagsterHomeNotSetError
+from dagster.components.definitions import LazyDefinitions
 
 from lance_core.errors import InvalidInputError, LanceError
 from lance_pipelines.events import OPERATION_TAG
 from lance_pipelines.jobs import DATASET_TAG, request_config
-from lance_pipelines.ops.failures import take_last_words
+from lance_pipelines.ops.failures import config_headline, take_last_words
 
 __all__ = ["run_operation"]
 
@@ -54,6 +55,8 @@ def run_operation(
             result = job.execute_in_process(run_config=config, instance=instance, raise_on_error=False)
     except (KeyboardInterrupt, dg.DagsterExecutionInterruptedError):
         return [f"{subject}: interrupted"]
+    except dg.DagsterInvalidConfigError as error:
+        return [f"{subject}: {config_headline(error)}"]
     except (LanceError, dg.DagsterError) as error:
         return [f"{operation}: {_one_line(error)}"]
     if result.success:
@@ -64,12 +67,13 @@ def run_operation(
 
 
 def _load(module: str) -> dg.Definitions:
-    """The definitions in a module.
+    """The definitions in a module, found as ``dagster -m`` finds them.
 
     Raises:
         InvalidInputError: there is no such module, or it holds none.
+        DagsterError: a decorated function returns something else.
     """
-    # As ``dagster -m`` does, and ``python -m``: modules of the working directory count.
+    # As for ``python -m`` too: modules of the working directory count.
     directory = str(Path.cwd())
     if directory not in sys.path:
         sys.path.insert(0, directory)
@@ -77,10 +81,17 @@ def _load(module: str) -> dg.Definitions:
         loaded = importlib.import_module(module)
     except ModuleNotFoundError as error:
         raise InvalidInputError(f"module {module!r} cannot be imported: {error}") from error
-    found = [value for value in vars(loaded).values() if isinstance(value, dg.Definitions)]
+    values = vars(loaded).values()
+    # A function decorated with @dg.definitions counts before the definitions that it may be made of.
+    decorated = [value for value in values if isinstance(value, LazyDefinitions)]
+    found = decorated or [value for value in values if isinstance(value, dg.Definitions)]
     if len(found) != 1:
-        raise InvalidInputError(f"module {module!r} must hold one dagster.Definitions, found {len(found)}")
-    return found[0]
+        raise InvalidInputError(
+            f"module {module!r} must hold one dagster.Definitions or one function decorated with @dagster.definitions, "
+            f"found {len(found)}"
+        )
+    (only,) = found
+    return only if isinstance(only, dg.Definitions) else only()
 
 
 def _find_job(definitions: dg.Definitions, operation: str, dataset: str | None) -> dg.JobDefinition:

@@ -1,7 +1,8 @@
 """The data version that Dagster records for a version of a dataset.
 
-Not every version changes rows: a compaction makes two, building an index makes one. Dagster must not take those for
-new data, or everything downstream runs again. So the data version of version ``v`` names the last version up to ``v``
+Not every version changes rows: a compaction makes two, building an index makes one, and so does a delete that matches
+nothing when another program commits it. Dagster must not take those for new data, or everything downstream runs again.
+So the data version of version ``v`` names the last version up to ``v``
 that changed rows, with the beginning of its transaction's UUID: a number alone could come again after the dataset was
 deleted and created anew.
 """
@@ -13,8 +14,19 @@ from typing import Final
 import lance_core
 from lance_core import LanceOperation
 from lance_core.errors import VersionNotFoundError
+from lance_core.table.manifest import Manifest
+from lance_core.table.version_log import VersionLog
+from lance_pipelines.maintenance.content import holds_what_was_before
 
-__all__ = ["CHANGES_ROWS", "changes_rows", "data_version_at", "data_version_of", "is_unknown", "operation_name"]
+__all__ = [
+    "CHANGES_ROWS",
+    "changes_rows",
+    "data_version_at",
+    "data_version_of",
+    "is_change",
+    "is_unknown",
+    "operation_name",
+]
 
 CHANGES_ROWS: Final = MappingProxyType(
     {
@@ -36,7 +48,7 @@ CHANGES_ROWS: Final = MappingProxyType(
         "data_overlay": True,
     }
 )
-"""Operation, as the transaction's oneof names it -> whether readers see other rows or columns after it."""
+"""Operation, as the transaction's oneof names it -> whether readers may see other rows or columns after it."""
 
 _UNKNOWN: Final = "unknown"
 
@@ -51,8 +63,24 @@ def operation_name(operation: LanceOperation.BaseOperation) -> str:
 
 
 def changes_rows(operation: LanceOperation.BaseOperation) -> bool:
-    """Whether an operation changes what readers see. An unknown one counts as a change: stale is worse than busy."""
+    """Whether an operation may change what readers see. An unknown one counts as a change: stale is worse than busy."""
     return CHANGES_ROWS.get(operation_name(operation), True)
+
+
+def is_change(log: VersionLog, manifest: Manifest, operation: str | None) -> bool:
+    """Whether a version changed rows or columns: its operation may, and it holds something else than the one before.
+
+    Args:
+        log: the versions.
+        manifest: of the version.
+        operation: as the transaction's oneof names it. What one does that is not known, or not recorded any more,
+            cannot be told from the content; it counts as a change.
+
+    Raises:
+        StorageError: the outside world failed.
+    """
+    may_change = None if operation is None else CHANGES_ROWS.get(operation)
+    return True if may_change is None else may_change and not holds_what_was_before(log, manifest)
 
 
 def data_version_of(version: int, transaction_uuid: str | None) -> str:
@@ -82,6 +110,7 @@ def data_version_at(uri: str, version: int | None) -> str:
             return data_version_of(candidate + 1, None)
         if transaction is None:
             return data_version_of(candidate, None)
-        if changes_rows(transaction.operation):
+        manifest = dataset.checkout_version(candidate).manifest
+        if is_change(dataset.log, manifest, operation_name(transaction.operation)):
             return data_version_of(candidate, transaction.uuid)
     return data_version_of(1, None)

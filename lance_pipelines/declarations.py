@@ -7,7 +7,7 @@ __all__ = ["default_declarations"]
 
 
 def default_declarations(settings: Settings) -> tuple[DatasetDeclaration, ...]:
-    """The declared datasets; the first one is what the job ``ingest`` makes."""
+    """The declared datasets; the job ``ingest`` makes the only one."""
     return (
         DatasetDeclaration(
             name="installed_files",

@@ -1,9 +1,9 @@
 """Names of what is made for each dataset, checked before Dagster sees them.
 
 Dagster wants assets, jobs and ops to have different names. Those of jobs and ops are made of the names of the datasets,
-so that a dataset called ``compact``, or one called ``compact_trips`` beside ``trips``, would take the name of a job.
-Dagster says so when it loads the definitions, but not which dataset is meant. Sensors have fixed names and schedules
-those of their jobs with an ending; they cannot collide.
+so that a single dataset called ``compact``, or one called ``compact_trips`` beside ``trips``, would take that of a job.
+Dagster says so when it loads the definitions, but not which dataset is meant. Names of sensors are fixed, and those of
+schedules have an ending of their own; they cannot collide.
 """
 
 from collections import Counter, defaultdict

@@ -5,6 +5,9 @@ company: of two processes that find nothing, one ends with "UNIQUE constraint fa
 first two runs of a project start together, and when ``dagster dev`` starts its web server and its daemon. A lock file
 beside the databases lets the second wait until the first is done; nothing else differs from ``DagsterSqliteStorage``.
 
+It is also what Dagster's daemon opens before its first tick, so it makes the ticks of the automation exact (see
+``settle_automation_ticks``).
+
 ``dagster.yaml`` names this class. Without ``base_dir`` the databases lie below ``DAGSTER_HOME``; a command that has
 none reads the ``dagster.yaml`` of its working directory, and then they lie in a directory that goes with the command.
 """
@@ -18,7 +21,7 @@ from dagster._core.storage.sqlite_storage import DagsterSqliteStorage
 from dagster._serdes import ConfigurableClassData
 from filelock import FileLock
 
-from lance_pipelines.settings import instance_directory
+from lance_pipelines.settings import instance_directory, settle_automation_ticks
 
 __all__ = ["LOCK_NAME", "LockedSqliteStorage"]
 
@@ -43,6 +46,7 @@ class LockedSqliteStorage(DagsterSqliteStorage):
     @classmethod
     def from_local(cls, base_dir: str, inst_data: ConfigurableClassData | None = None) -> Self:
         """Open the storage below a directory, creating what is missing."""
+        settle_automation_ticks()
         directory = Path(base_dir)
         directory.mkdir(parents=True, exist_ok=True)
         with FileLock(directory / LOCK_NAME):

@@ -1,7 +1,8 @@
 """The jobs of each declared dataset, and their run configurations.
 
-The jobs of the first dataset bear the bare name of the operation (``ingest``, ``compact`` …); those of each further
-dataset end in its name (``compact_trips``). Every job is tagged with its dataset and operation.
+Each dataset has its own: ``ingest_trips``, ``compact_trips`` … Those of an only dataset bear the bare names of their
+operations: ``ingest``, ``compact`` … So names do not depend on the order of declarations. Every job is tagged with its
+dataset and operation.
 
 ==========================  ===================================================================
 Job                         Steps
@@ -65,7 +66,7 @@ _DESCRIPTIONS: Final = MappingProxyType(
 
 
 def build_ingest_jobs(declarations: Sequence[DatasetDeclaration]) -> list[UnresolvedAssetJobDefinition]:
-    """``ingest`` makes the first dataset; ``ingest_<name>`` each of the others."""
+    """``ingest_<name>`` makes a dataset; ``ingest`` where there is only one."""
     return [
         dg.define_asset_job(
             name=job_name("ingest", declarations, declaration.name),
@@ -78,7 +79,7 @@ def build_ingest_jobs(declarations: Sequence[DatasetDeclaration]) -> list[Unreso
 
 
 def build_maintenance_jobs(declarations: Sequence[DatasetDeclaration]) -> list[dg.JobDefinition]:
-    """Four jobs for each dataset: ``compact``, ``materialize_deletions``, ``cleanup``, ``delete_rows``."""
+    """Four jobs for each dataset: compact, materialize deletions, clean up, delete rows."""
     return [
         dg.job(
             name=job_name(operation, declarations, declaration.name),
@@ -100,7 +101,7 @@ def job_name(operation: str, declarations: Sequence[DatasetDeclaration], dataset
     names = [declaration.name for declaration in declarations]
     if dataset not in names:
         raise InvalidInputError(f"no dataset {dataset!r} is declared; expected one of {names}")
-    return operation if dataset == names[0] else f"{operation}_{dataset}"
+    return operation if len(names) == 1 else f"{operation}_{dataset}"
 
 
 def job_tags(operation: str, dataset: str) -> dict[str, str]:

@@ -8,8 +8,9 @@ materialize_deletions   03:00         after the compaction, which drops deleted 
 cleanup                 Sunday 04:00  after the rewrites of a week, which left old versions behind
 ======================  ============  ==============================================================
 
-Each job has a schedule ``<job>_schedule``, switched off until somebody switches it on. A run with nothing to do says so
-and ends.
+Each dataset has a schedule ``<operation>_<dataset>_schedule`` for each of them, switched off until somebody switches it
+on. Whether it is belongs to its name, so the name has the dataset even where the job's needs none. A run with nothing
+to do says so and ends.
 """
 
 from collections.abc import Sequence
@@ -32,15 +33,15 @@ CRON_SCHEDULES: Final = MappingProxyType(
 def build_schedules(declarations: Sequence[DatasetDeclaration]) -> list[dg.ScheduleDefinition]:
     """One schedule for each scheduled operation of each dataset."""
     return [
-        _schedule(operation, cron_schedule, job_name(operation, declarations, declaration.name))
+        _schedule(operation, declaration.name, cron_schedule, job_name(operation, declarations, declaration.name))
         for declaration in declarations
         for operation, cron_schedule in CRON_SCHEDULES.items()
     ]
 
 
-def _schedule(operation: str, cron_schedule: str, job: str) -> dg.ScheduleDefinition:
+def _schedule(operation: str, dataset: str, cron_schedule: str, job: str) -> dg.ScheduleDefinition:
     return dg.ScheduleDefinition(
-        name=f"{job}_schedule",
+        name=f"{operation}_{dataset}_schedule",
         job_name=job,
         cron_schedule=cron_schedule,
         execution_timezone="UTC",

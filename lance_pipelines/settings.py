@@ -24,13 +24,25 @@ from typing import Final, Self
 
 from lance_core.errors import InvalidInputError
 
-__all__ = ["ExecutorKind", "Settings", "absolute_uri", "child_environment", "instance_directory"]
+__all__ = [
+    "ExecutorKind",
+    "Settings",
+    "absolute_uri",
+    "child_environment",
+    "instance_directory",
+    "settle_automation_ticks",
+]
 
 WAREHOUSE_VARIABLE: Final = "LANCE_PIPELINES_WAREHOUSE"
 EXECUTOR_VARIABLE: Final = "LANCE_PIPELINES_EXECUTOR"
 HOME_VARIABLE: Final = "DAGSTER_HOME"
 INSTANCE_VARIABLE: Final = "LANCE_PIPELINES_INSTANCE"
 """Set by a command without ``DAGSTER_HOME`` for the processes it starts."""
+
+SETTLE_VARIABLE: Final = "DAGSTER_AUTOMATION_TICK_SETTLE_SECONDS"
+"""Dagster's own; see :func:`settle_automation_ticks`."""
+
+_SETTLE_SECONDS: Final = "0.1"
 
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 """``s3://bucket/x``, and ``file:/x`` as Hadoop and Spark print paths."""
@@ -102,6 +114,17 @@ def child_environment(*, warehouse: Path, dagster_home: Path) -> dict[str, str]:
     """
     own = {name: text for name, text in os.environ.items() if not name.startswith(("DAGSTER_", "LANCE_PIPELINES_"))}
     return {**own, WAREHOUSE_VARIABLE: str(warehouse), HOME_VARIABLE: str(dagster_home)}
+
+
+def settle_automation_ticks() -> None:
+    """Let each event belong to one tick of the automation in this process and in those that it starts.
+
+    A tick notes the end of the event log and then reads the latest events. One recorded in between is read by this tick
+    and, being beyond the noted end, by the next one too: two runs for one change. Dagster leaves what is beyond the end
+    to the next tick, but only where this variable says how long a tick waits after it noted the end. A value that is
+    there stays.
+    """
+    os.environ.setdefault(SETTLE_VARIABLE, _SETTLE_SECONDS)
 
 
 def instance_directory() -> str:

@@ -10,6 +10,7 @@ from lance_core.api.arguments import whole_number
 from lance_core.api.bases import declared_bases
 from lance_core.api.brought_files import brought_fragments
 from lance_core.api.cleanup.automatic import clean_up_after
+from lance_core.api.early_fragments import rows_in_files, uncounted_fragments
 from lance_core.api.hidden_columns import hidden_columns_of
 from lance_core.api.legacy_dictionaries import DictionaryAmendment
 from lance_core.api.location import open_log
@@ -28,7 +29,7 @@ from lance_core.errors import (
     TooMuchWriteContentionError,
     VersionNotFoundError,
 )
-from lance_core.table.base_paths import FileLocator
+from lance_core.table.base_paths import BasePath, FileLocator
 from lance_core.table.inner_bases import refuse_inner_bases
 from lance_core.table.manifest import Manifest
 from lance_core.table.paths import ManifestNaming, is_detached_version
@@ -47,7 +48,7 @@ from lance_core.transactions.outcomes import (
     TableExists,
     Unknown,
 )
-from lance_core.transactions.settings import DEFAULT_MAX_RETRIES, CommitSettings
+from lance_core.transactions.settings import DEFAULT_MAX_RETRIES, CommitProgress, CommitSettings
 from lance_core.versions import DEFAULT_VERSION, LanceFileVersion
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ class CommitOptions:
             change whose rows are not given. Not needed by whoever has just written them.
         file_version: of an Overwrite that brings no data file; None for the table's.
         is_first_try: nobody has tried to commit this transaction before, so that no version can be its work yet.
+        progress: told how far the commit got; one for each commit that is to be told apart.
     """
 
     max_retries: int = DEFAULT_MAX_RETRIES
@@ -93,6 +95,7 @@ class CommitOptions:
     checks_files: bool = True
     file_version: LanceFileVersion | None = None
     is_first_try: bool = False
+    progress: CommitProgress = field(default_factory=CommitProgress)
 
 
 def commit(
@@ -164,6 +167,7 @@ def commit_settings(
         template=_template(transaction, options, known),
         affected_rows=options.affected_rows,
         storage_options=options.storage_options,
+        progress=options.progress,
         check=storage_checks(log, transaction, options),
         amend=_amendment(log, transaction, options),
         hidden_columns=lambda current: hidden_columns_of(
@@ -203,6 +207,11 @@ def _amendment(log: VersionLog, transaction: Transaction, options: CommitOptions
         if isinstance(operation, Overwrite) and not operation.fragments and options.file_version is not None:
             draft.set_file_version(options.file_version)
         dictionaries(draft)
+        uncounted = uncounted_fragments(draft.message)
+        if uncounted:
+            bases = map(BasePath.from_proto, draft.message.base_paths)
+            locator = FileLocator(log.store, log.root, bases, options.storage_options)
+            draft.set_row_counts(rows_in_files(uncounted, locator))
 
     return amend
 

@@ -121,11 +121,11 @@ class LanceDataset(
         self._uri = uri
         self._log = log
         self._locator = FileLocator(log.store, log.root, manifest.base_paths, storage_options)
-        self._manifest = with_row_counts(manifest, self._locator, totals)
+        self._manifest = manifest
+        self._counted = manifest if totals.counts_every_fragment else None
         self._num_live_rows = totals.num_live_rows
         self._storage_options = storage_options
         self._schema = manifest.schema
-        self._fragments = Fragments(self._manifest.message.fragments)
         self._lookup: RowIdLookup | None = None
 
     def __repr__(self) -> str:
@@ -163,6 +163,18 @@ class LanceDataset(
     def manifest(self) -> Manifest:
         """The manifest of this version."""
         return self._manifest
+
+    @property
+    def counted_manifest(self) -> Manifest:
+        """The manifest with the rows of every fragment; data files tell those that it does not record.
+
+        Raises:
+            NotFoundError: a data file is missing.
+            CorruptDataError: a data file is damaged.
+        """
+        if self._counted is None:
+            self._counted = with_row_counts(self._manifest, self._locator)
+        return self._counted
 
     @property
     def locator(self) -> FileLocator:
@@ -291,7 +303,7 @@ class LanceDataset(
         Raises:
             CorruptDataError: names the first rule that is broken.
         """
-        validate_version(self._manifest, self._locator)
+        validate_version(self.counted_manifest, self._locator)
 
     @staticmethod
     def commit(  # noqa: D417  # the reference's signature; arguments without effect are summed up
@@ -375,7 +387,7 @@ class LanceDataset(
         return LanceDataset.from_manifest(uri, log, manifest, storage_options)
 
     def _records(self) -> Sequence[Fragment]:
-        return self._fragments
+        return Fragments(self.counted_manifest.message.fragments)
 
     def _source(self, fragment_ids: list[int] | None = None) -> ScanSource:
         fragments: Sequence[Fragment] = self._records()

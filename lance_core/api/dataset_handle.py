@@ -33,6 +33,11 @@ class DatasetHandle(ABC):
 
     @property
     @abstractmethod
+    def counted_manifest(self) -> Manifest:
+        """The manifest with the rows of every fragment, which data files tell where it does not record them."""
+
+    @property
+    @abstractmethod
     def lance_schema(self) -> Schema:
         """The schema with field ids."""
 

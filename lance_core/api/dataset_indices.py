@@ -34,7 +34,7 @@ class DatasetIndices(DatasetHandle):
         Raises:
             CorruptDataError: the index section is damaged.
         """
-        rows = {fragment.id: fragment.num_live_rows for fragment in self.manifest.fragments}
+        rows = {fragment.id: fragment.num_live_rows for fragment in self.counted_manifest.fragments}
         return describe_indices(decode_index_section(self.manifest.index_section), self.lance_schema, rows)
 
     def list_indices(self) -> list[dict[str, Any]]:

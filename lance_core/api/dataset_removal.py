@@ -3,12 +3,14 @@
 The versions go last: what a removal that died has left can be opened no more than in part, but removed again. Something
 that has no version that can be read is not removed: a wrong path would cost more than a leftover.
 
+Symbolic links below the root are removed, what they lead to stays. A root that is a link itself goes with the directory
+that it leads to.
+
 Source: ``LanceDataset.drop`` of pylance 14.0.2.
 """
 
 from __future__ import annotations
 
-import posixpath
 from typing import TYPE_CHECKING
 
 from lance_core.api.location import open_log
@@ -17,9 +19,7 @@ from lance_core.table.commit_protocols.external import ExternalCommit
 from lance_core.table.paths import VERSIONS_DIRECTORY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from lance_core.table.version_log import VersionLog
+    from collections.abc import Mapping
 
 __all__ = ["drop_dataset"]
 
@@ -55,15 +55,4 @@ def drop_dataset(uri: str, storage_options: Mapping[str, str] | None, *, ignore_
     if isinstance(log.protocol, ExternalCommit):
         for root in roots:
             log.protocol.forget(log.at(root))
-    _remove_directories(log, paths)
-
-
-def _remove_directories(log: VersionLog, paths: Iterable[str]) -> None:
-    directories = {log.root}
-    for path in paths:
-        directory = posixpath.dirname(path)
-        while len(directory) > len(log.root) and directory not in directories:
-            directories.add(directory)
-            directory = posixpath.dirname(directory)
-    for directory in sorted(directories, key=len, reverse=True):
-        log.store.remove_empty_directory(directory)
+    log.store.remove_directory(log.root)

@@ -7,7 +7,8 @@
     commit    deletes of other rows that landed meanwhile are merged; after anything that cannot be merged: plan again
 
 A crash before the commit leaves the table as it was, with files that the removal of old versions collects. After a
-definite failure the files are removed at once. A delete that matches nothing makes a version too.
+failure or an interrupt the files are removed at once, unless a version may name them. A delete that matches nothing
+makes a version too.
 
 Source: behaviour of pylance 14.0.2.
 """
@@ -17,9 +18,9 @@ from __future__ import annotations
 import random
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from lance_core.api.arguments import whole_number
@@ -28,14 +29,13 @@ from lance_core.api.delete_plan import plan_rows
 from lance_core.api.early_fragments import with_row_counts
 from lance_core.errors import (
     DatasetNotFoundError,
-    IncompatibleTransactionError,
     InvalidInputError,
     InvalidTypeError,
-    LanceError,
-    NotSupportedError,
+    NotFoundError,
     RetryableCommitConflictError,
     TooMuchWriteContentionError,
 )
+from lance_core.io.removal import remove_all, remove_objects
 from lance_core.table.base_paths import FileLocator
 from lance_core.table.deletion_file import (
     BITMAP_THRESHOLD_ROWS,
@@ -50,6 +50,7 @@ from lance_core.transactions.transaction import Transaction
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from concurrent.futures import Future
 
     from pyroaring import BitMap
 
@@ -73,14 +74,6 @@ DEFAULT_RETRY_TIMEOUT: Final = timedelta(seconds=30)
 _WRITER_THREADS: Final = 16
 _MANY_FILES: Final = 8
 """A deletion file takes the time of a sync or a request; many are written at the same time."""
-
-_DEFINITE: Final = (
-    RetryableCommitConflictError,
-    IncompatibleTransactionError,
-    InvalidInputError,
-    NotSupportedError,
-)
-"""Failures after which no attempt of ours can land any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,17 +149,22 @@ def delete_rows(
     """
     policy.check()
     started = time.monotonic()
-    backoff: SlotBackoff | None = None
+    backoff = SlotBackoff(random.Random())
     for attempt in range(policy.retries + 1):
+        attempt_started = time.monotonic()
         try:
             deleted = _attempt(log, manifest, predicate, storage_options, properties, only_if_found=only_if_found)
             return replace(deleted, attempts=attempt + 1)
         except RetryableCommitConflictError as error:
+            conflict: RetryableCommitConflictError | NotFoundError = error
+        except NotFoundError as error:
+            # A cleanup may have removed the files of the version that the delete was planned on.
+            if not _is_outdated(log, manifest):
+                raise
             conflict = error
-        elapsed = time.monotonic() - started
-        backoff = backoff or SlotBackoff(elapsed, random.Random())
-        wait_seconds = backoff.next_seconds()
-        if attempt == policy.retries or elapsed + wait_seconds >= policy.timeout.total_seconds():
+        failed = time.monotonic()
+        wait_seconds = backoff.next_seconds(failed - attempt_started)
+        if attempt == policy.retries or failed - started + wait_seconds >= policy.timeout.total_seconds():
             break
         time.sleep(wait_seconds)
         manifest = _latest(log)
@@ -177,8 +175,14 @@ def delete_rows(
     ) from conflict
 
 
-def write_deletion(log: VersionLog, read_version: int, delete: FragmentDelete) -> Fragment:
+def write_deletion(log: VersionLog, read_version: int, delete: FragmentDelete, *, durable: bool = True) -> Fragment:
     """Write the deletion file of a fragment that keeps rows, and return the fragment with it.
+
+    Args:
+        log: the dataset's versions.
+        read_version: the version that was looked at.
+        delete: what happens to the fragment.
+        durable: whether the file survives a power loss from now on; if not, the commit that names it sees to it.
 
     Raises:
         StorageError: the outside world failed.
@@ -193,6 +197,7 @@ def write_deletion(log: VersionLog, read_version: int, delete: FragmentDelete) -
         read_version=read_version,
         offsets=delete.deleted,
         as_bitmap=_stays_bitmap(fragment, delete.deleted),
+        durable=durable,
     )
     return fragment.with_deletion(message)
 
@@ -222,35 +227,39 @@ def _attempt(
     plan = plan_rows(manifest.fragments, manifest.schema, locator, manifest.version, predicate)
     if only_if_found and not plan.rows_deleted:
         return Deleted(manifest, plan)
-    updated = _written(log, plan)
-    operation = Delete(
-        updated_fragments=updated,
-        deleted_fragment_ids=tuple(delete.fragment.id for delete in plan.deletes if delete.is_dropped),
-        predicate=plan.predicate,
-    )
     options = CommitOptions(
         storage_options=storage_options, affected_rows=_affected_rows(plan), checks_files=False, is_first_try=True
     )
-    transaction = Transaction(read_version=manifest.version, operation=operation, properties=dict(properties or {}))
+    updated: tuple[Fragment, ...] = ()
     try:
-        made = commit(log, transaction, options, known=manifest)
-    except _DEFINITE:
-        _remove(log, updated)
-        raise
-    # A merge with another delete wrote files of its own.
-    _remove(log, updated, kept=made)
-    return Deleted(made, plan)
+        updated = _written(log, plan)
+        operation = Delete(
+            updated_fragments=updated,
+            deleted_fragment_ids=tuple(delete.fragment.id for delete in plan.deletes if delete.is_dropped),
+            predicate=plan.predicate,
+        )
+        transaction = Transaction(read_version=manifest.version, operation=operation, properties=dict(properties or {}))
+        return Deleted(commit(log, transaction, options, known=manifest), plan)
+    finally:
+        # A merge with another delete wrote files of its own.
+        made = options.progress.made
+        if made is not None or not options.progress.may_land:
+            remove_all([partial(_remove, log, updated, kept=made)])
 
 
 def _written(log: VersionLog, plan: DeletePlan) -> tuple[Fragment, ...]:
     """The fragments that keep rows, with their new deletion files; nothing is left behind after a failure."""
     changed = [delete for delete in plan.deletes if not delete.is_dropped]
-    if not changed:
-        return ()
+    if len(changed) < 2:
+        # A thread would take longer than the file.
+        return tuple(write_deletion(log, plan.read_version, delete, durable=False) for delete in changed)
     num_threads = _WRITER_THREADS if len(changed) >= _MANY_FILES else 1
+    futures: list[Future[Fragment]] = []
     with ThreadPoolExecutor(max_workers=num_threads) as executor:
-        futures = [executor.submit(write_deletion, log, plan.read_version, delete) for delete in changed]
         try:
+            for delete in changed:
+                written = executor.submit(write_deletion, log, plan.read_version, delete, durable=False)
+                futures.append(written)
             return tuple(future.result() for future in futures)
         except BaseException:
             executor.shutdown(wait=True, cancel_futures=True)
@@ -265,11 +274,8 @@ def _affected_rows(plan: DeletePlan) -> dict[int, BitMap]:
 def _remove(log: VersionLog, fragments: Iterable[Fragment], kept: Manifest | None = None) -> None:
     """Remove the deletion files of fragments, but for those that a version refers to. Best effort."""
     needed = set() if kept is None else {_path(log, fragment) for fragment in kept.fragments}
-    for fragment in fragments:
-        path = _path(log, fragment)
-        if path is not None and path not in needed:
-            with suppress(LanceError):
-                log.store.delete(path)
+    paths = [_path(log, fragment) for fragment in fragments]
+    remove_objects(log.store, [path for path in paths if path is not None and path not in needed])
 
 
 def _path(log: VersionLog, fragment: Fragment) -> str | None:
@@ -277,6 +283,11 @@ def _path(log: VersionLog, fragment: Fragment) -> str | None:
     if deletion is None or deletion.base_id is not None:
         return None
     return deletion_file_path(log.store, log.root, fragment.id, deletion)
+
+
+def _is_outdated(log: VersionLog, manifest: Manifest) -> bool:
+    latest = log.latest()
+    return latest is not None and latest.version > manifest.version
 
 
 def _latest(log: VersionLog) -> Manifest:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
@@ -121,12 +121,17 @@ class FragmentReader:
         deleted = self.deleted_rows()
         position, last = live_to_physical(deleted, np.array([start, stop - 1], np.int64)).tolist()
         output = OutputSchema(wanted)
-        for parts, num_rows in self._physical_batches(wanted, position, last + 1, batch_rows):
-            arrays = self._assemble(wanted, parts, np.arange(position, position + num_rows, dtype=np.int64))
-            batch = _without(output.batch(arrays, num_rows), deleted, position)
+        for parts, num_rows in self._physical_runs(wanted, position, last + 1, batch_rows):
+            arrays = self._assemble(wanted, parts, range(position, position + num_rows))
+            run = _without(output.batch(arrays, num_rows), deleted, position)
             position += num_rows
-            if batch.num_rows:
-                yield batch
+            if 0 < run.num_rows <= batch_rows:
+                yield run
+            else:
+                for at in range(0, run.num_rows, batch_rows):
+                    yield run.slice(at, batch_rows)
+            # Before the next pages are decoded these may go.
+            del parts, arrays, run
 
     def take(self, wanted: Schema, live_rows: npt.NDArray[np.int64], table: Schema) -> pa.RecordBatch:
         """Single live rows, in the order asked, repetition allowed.
@@ -170,7 +175,8 @@ class FragmentReader:
         for file in self._fragment.files:
             reader = self._reader(file)
             if file.file_version.is_legacy:
-                unknown = [field_id for field_id in file.columns() if reader.schema.find(field_id) is None]
+                own = cast("LegacyMetadataReader", reader.any_metadata).own_ids
+                unknown = [each for each in file.columns() if reader.schema.find(own.get(each, each)) is None]
                 if unknown and reader.schema.fields:
                     raise CorruptDataError(f"data file {reader.path} has no field {unknown[0]}", path=reader.path)
                 continue
@@ -189,8 +195,11 @@ class FragmentReader:
                 if isinstance(metadata, LegacyMetadataReader):
                     yield metadata
 
-    def _physical_batches(self, wanted: Schema, start: int, stop: int, batch_rows: int) -> Iterator[tuple[_Parts, int]]:
-        """Parts of the columns, and the number of rows, for physical rows ``[start, stop)``."""
+    def _physical_runs(self, wanted: Schema, start: int, stop: int, batch_rows: int) -> Iterator[tuple[_Parts, int]]:
+        """Parts of the columns, and the number of rows, for physical rows ``[start, stop)``.
+
+        Of one file come as many batches at a time as its pages allow without a copy; several files keep step.
+        """
         sources = self._plan(wanted)
         if not sources:
             for position in range(start, stop, batch_rows):
@@ -198,7 +207,11 @@ class FragmentReader:
             return
         streams = [
             self._reader(file).read_batches(
-                here.fields, column_indices=file.all_columns(), row_range=(start, stop), batch_rows=batch_rows
+                here.fields,
+                column_indices=file.all_columns(),
+                row_range=(start, stop),
+                batch_rows=batch_rows,
+                in_runs=len(sources) == 1,
             )
             for file, here in sources
         ]
@@ -207,7 +220,9 @@ class FragmentReader:
             parts: _Parts = {}
             for (_, here), batch in zip(sources, batches, strict=True):
                 _collect(parts, here, batch.columns)
-            yield parts, batches[0].num_rows
+            num_rows = batches[0].num_rows
+            del batches
+            yield parts, num_rows
 
     def _plan(self, wanted: Schema, table: Schema | None = None) -> list[tuple[DataFile, Schema]]:
         """What to read from which file."""
@@ -230,17 +245,17 @@ class FragmentReader:
                 )
             yield files[0], Schema(fields=(field,))
 
-    def _assemble(self, wanted: Schema, parts: _Parts, positions: npt.NDArray[np.int64]) -> list[pa.Array]:
+    def _assemble(self, wanted: Schema, parts: _Parts, rows: range | npt.NDArray[np.int64]) -> list[pa.Array]:
         """The columns of rows at some physical positions."""
         arrays = []
         for top in wanted.fields:
             if top.id not in ROW_COLUMN_IDS:
-                arrays.append(assemble_column(top, parts.get(top.id, ()), len(positions)))
+                arrays.append(assemble_column(top, parts.get(top.id, ()), len(rows)))
             elif top.id in parts:
                 arrays.append(self._without_nulls(parts[top.id][0][1]))
             else:
-                arrays.append(self._row_columns.column(top, positions))
-        return self._overlays.lay_over(wanted, arrays, positions) if self._overlays else arrays
+                arrays.append(self._row_columns.column(top, _positions(rows)))
+        return self._overlays.lay_over(wanted, arrays, _positions(rows)) if self._overlays else arrays
 
     def _without_nulls(self, array: pa.Array) -> pa.Array:
         if array.null_count:
@@ -280,6 +295,10 @@ class FragmentReader:
 def _collect(parts: _Parts, here: Schema, arrays: Iterable[pa.Array]) -> None:
     for top, array in zip(here.fields, arrays, strict=True):
         parts.setdefault(top.id, []).append((top, array))
+
+
+def _positions(rows: range | npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    return np.arange(rows.start, rows.stop, dtype=np.int64) if isinstance(rows, range) else rows
 
 
 def _without(batch: pa.RecordBatch, deleted: npt.NDArray[np.uint32], position: int) -> pa.RecordBatch:

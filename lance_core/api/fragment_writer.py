@@ -183,10 +183,12 @@ class _Files:
         return self._finished
 
     def abort(self) -> None:
-        if self._current is not None:
-            self._current.abort()
-            self._current = None
-        remove_placed_files(self._names)
+        try:
+            if self._current is not None:
+                self._current.abort()
+                self._current = None
+        finally:
+            remove_placed_files(self._names)
 
     def _rows_that_fit(self, batch: pa.RecordBatch, file: NewDataFile) -> int:
         num_rows: int = min(batch.num_rows, self._limits.max_rows - file.num_rows)

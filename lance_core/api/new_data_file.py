@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
-from lance_core.errors import InvalidInputError, LanceError
+from lance_core.errors import InvalidInputError
 from lance_core.file.blob_options import BlobOptions
 from lance_core.file.blob_sidecars import Sidecars, remove_sidecars
 from lance_core.file.writer import DEFAULT_MAX_ROWS_PER_GROUP, FileWriter
+from lance_core.io.removal import remove_all
 from lance_core.schema.storable import check_storable
 from lance_core.table.base_paths import DataPlace
 from lance_core.table.data_file import DataFile
@@ -148,8 +149,10 @@ class NewDataFile:
 
     def abort(self) -> None:
         """Give up: nothing stays. Safe after any failure, and twice."""
-        self._writer.abort()
-        self._sidecars.abort()
+        try:
+            self._writer.abort()
+        finally:
+            self._sidecars.abort()
 
 
 def _legacy_writer(
@@ -175,11 +178,12 @@ def remove_placed_files(files: Iterable[tuple[DataPlace, str]]) -> None:
     """Remove finished files wherever they lie; as :func:`remove_data_files`."""
     listed = list(files)
     check_data_names(name for _, name in listed)
-    for place, name in listed:
-        path = place.store.join(place.directory, name)
-        with suppress(LanceError):
-            place.store.delete(path)
-        remove_sidecars(place.store, path)
+    paths = [(place.store, place.store.join(place.directory, name)) for place, name in listed]
+    remove_all(
+        partial(remove, store, path)
+        for store, path in paths
+        for remove in (lambda store, path: store.delete(path), remove_sidecars)
+    )
 
 
 def check_data_names(names: Iterable[str]) -> None:

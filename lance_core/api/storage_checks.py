@@ -15,6 +15,7 @@ from lance_core.api.commit_checks import (
     check_fields,
     check_not_part_of,
 )
+from lance_core.api.early_fragments import with_row_counts
 from lance_core.api.overlay_checks import check_overlays
 from lance_core.api.restoring import check_restore
 from lance_core.api.row_id_checks import check_row_ids
@@ -74,8 +75,9 @@ def storage_checks(log: VersionLog, transaction: Transaction, options: CommitOpt
             _check_with_older_schema(
                 current, log, transaction, lambda schemas: check_data_files(added, locator, schemas)
             )
-        if options.affected_rows is None:
-            check_deletion_files(changed_deletions(operation), current, locator)
+        deletions = changed_deletions(operation)
+        if deletions and options.affected_rows is None:
+            check_deletion_files(deletions, with_row_counts(current, locator), locator)
 
     return check
 

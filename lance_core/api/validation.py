@@ -19,6 +19,7 @@ from lance_core.file.blob_values import replace_leaves
 from lance_core.schema.blob_fields import bytes_schema, stored_schema
 from lance_core.schema.field import Schema
 from lance_core.table.deletion_file import read_deletion_offsets
+from lance_core.table.old_writers import OldDefect, defects_of
 from lance_core.table.row_ids import live_rows
 from lance_core.table.row_lineage import RowLineage
 
@@ -41,6 +42,7 @@ def validate_version(manifest: Manifest, locator: FileLocator) -> None:
         NotFoundError: a file is missing.
     """
     manifest.check_readable()
+    _check_record(manifest)
     ids = [fragment.id for fragment in manifest.fragments]
     for left, right in pairwise(ids):
         if left >= right:
@@ -54,6 +56,20 @@ def validate_version(manifest: Manifest, locator: FileLocator) -> None:
         validate_fragment(fragment, schema, locator)
     if manifest.has_stable_row_ids:
         _check_row_ids(manifest, locator)
+
+
+def _check_record(manifest: Manifest) -> None:
+    """Check that an old release recorded nothing wrongly."""
+    if manifest.as_written is None:
+        return
+    rows = {fragment.id: fragment.physical_rows for fragment in manifest.fragments}
+    for defect in defects_of(manifest.as_written, rows):
+        # Of an index whose coverage is not relied on, nobody knows whether it is wrong.
+        if defect.kind is not OldDefect.UNRELIABLE_COVERAGE:
+            raise CorruptDataError(
+                f"version {manifest.version} has {defect.kind}: {defect.detail}; the next commit repairs it",
+                version=manifest.version,
+            )
 
 
 def validate_fragment(fragment: Fragment, schema: Schema, locator: FileLocator) -> None:

@@ -11,7 +11,7 @@ from lance_core.api.data_input import to_reader
 from lance_core.api.external_blobs import REFERENCE, ExternalReferences
 from lance_core.api.fragment_writer import FileLimits, write_data_files
 from lance_core.api.legacy_dictionaries import known_dictionaries
-from lance_core.api.new_data_file import BlobSettings
+from lance_core.api.new_data_file import BlobSettings, remove_placed_files
 from lance_core.api.references import read_manifest
 from lance_core.api.write_target import Mode, WriteTarget
 from lance_core.errors import (
@@ -26,6 +26,7 @@ from lance_core.table.base_paths import BasePath, FileLocator
 from lance_core.table.inner_bases import refuse_inner_bases
 from lance_core.transactions.operations.append import Append
 from lance_core.transactions.operations.overwrite import Overwrite
+from lance_core.transactions.settings import CommitProgress
 from lance_core.transactions.transaction import Transaction
 from lance_core.versions import LanceFileVersion
 
@@ -150,8 +151,8 @@ def write_rows(
     An append that found no dataset creates it. When another writer is first, the fragments are appended to the dataset
     of that writer, if their field ids mean the same columns there.
 
-    Data files of a commit that failed stay behind, unreferenced: removing them could destroy a version if the failure
-    was reported wrongly, and a cleanup of old versions removes them safely.
+    After a failure or an interrupt the data files are removed, unless a version may name them: then they stay, and a
+    cleanup of old versions decides.
 
     Raises:
         AlreadyExistsError: mode "create", and there is a dataset.
@@ -167,16 +168,30 @@ def write_rows(
             path=log.root,
         )
     log.require_commits()
-    transaction = stage_rows(log, manifest, data, schema, options, properties, commit_options.storage_options)
-    creates = isinstance(transaction.operation, Overwrite) and mode is not Mode.OVERWRITE
-    asked = options.data_storage_version
-    here = replace(
-        commit_options,
-        create_only=creates,
-        checks_files=False,
-        file_version=None if asked is None else LanceFileVersion.parse(asked),
-        is_first_try=True,
-    )
+    progress = CommitProgress()
+    transaction: Transaction | None = None
+    try:
+        transaction = stage_rows(log, manifest, data, schema, options, properties, commit_options.storage_options)
+        asked = options.data_storage_version
+        here = replace(
+            commit_options,
+            create_only=isinstance(transaction.operation, Overwrite) and mode is not Mode.OVERWRITE,
+            checks_files=False,
+            file_version=None if asked is None else LanceFileVersion.parse(asked),
+            is_first_try=True,
+            progress=progress,
+        )
+        return _commit_rows(log, transaction, here, manifest, mode)
+    except BaseException:
+        if transaction is not None and progress.made is None and not progress.may_land:
+            _remove(log, manifest, transaction, commit_options)
+        raise
+
+
+def _commit_rows(
+    log: VersionLog, transaction: Transaction, options: CommitOptions, manifest: Manifest | None, mode: Mode
+) -> Manifest:
+    """Commit rows that were written; an append is planned again where nothing but lost versions stands against it."""
     known = manifest
     if isinstance(transaction.operation, Overwrite):
         written = transaction.operation.schema
@@ -184,21 +199,30 @@ def write_rows(
         written = manifest.schema
     for _ in range(_MAX_PLACEMENTS):
         try:
-            return commit(log, transaction, here, known=known)
+            return commit(log, transaction, options, known=known)
         except AlreadyExistsError:
             if mode is not Mode.APPEND:
                 raise
         except RetryableCommitConflictError as error:
-            # Nothing but the loss of the versions in between keeps these rows from the latest one.
             if not isinstance(transaction.operation, Append) or not error.context.get("is_removed"):
                 raise
         transaction, known = _planned_on_latest(log, transaction, written)
-        here = replace(here, create_only=False)
+        options = replace(options, create_only=False)
     raise TooMuchWriteContentionError(
         f"{log.root}: a cleanup removed the versions that the append was planned on {_MAX_PLACEMENTS} times",
         path=log.root,
         attempts=_MAX_PLACEMENTS,
     )
+
+
+def _remove(log: VersionLog, manifest: Manifest | None, planned: Transaction, options: CommitOptions) -> None:
+    """Remove the data files of a transaction that was never committed."""
+    operation: Append | Overwrite = planned.operation  # type: ignore[assignment]  # stage_rows makes no other
+    new = operation.initial_bases if isinstance(operation, Overwrite) else ()
+    known = tuple(map(BasePath.from_proto, new)) if manifest is None else manifest.base_paths
+    locator = FileLocator(log.store, log.root, known, options.storage_options)
+    files = [file for fragment in operation.fragments for file in fragment.files]
+    remove_placed_files((locator.data_place(file.base_id), file.path) for file in files)
 
 
 def _planned_on_latest(log: VersionLog, planned: Transaction, schema: Schema) -> tuple[Transaction, Manifest]:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from lance_core.encodings.api import FixedWidthBlock, VariableWidthBlock
 from lance_core.encodings.compressive.general import compress_block
 from lance_core.encodings.kernels.bits import UNSIGNED_DTYPES
-from lance_core.encodings.leaf_arrays import block_from_array, with_nulls
+from lance_core.encodings.leaf_arrays import bitmap_of, block_from_array, with_nulls
 from lance_core.encodings.page_layouts import SCHEMES, encode_mini_block, values_arm
 from lance_core.encodings.policy.dictionary import dictionary_fits, dictionary_pays, may_have_few_distinct
 from lance_core.encodings.policy.field_options import FieldOptions
@@ -57,25 +57,28 @@ def encode_few_distinct(
         plain_bytes: estimated size of the page without a dictionary.
         plan: of the page.
     """
-    runs = 1.0
+    runs, stored = 1.0, array
     if isinstance(block, FixedWidthBlock):
         word_type = _WORD_TYPES.get(block.bits_per_value)
         if word_type is None or (block.bits_per_value == 64 and not plan.rules.word_dictionaries):
             return None
         # Bytes decide what is distinct: 0.0 and -0.0 differ, and a NaN equals itself.
-        array = pa.Array.from_buffers(word_type, block.num_values, [None, pa.py_buffer(block.data)])
+        data = pa.py_buffer(block.data)
+        stored = pa.Array.from_buffers(word_type, block.num_values, [None, data])
+        # The zeros under nulls say nothing about how often values repeat.
+        array = pa.Array.from_buffers(word_type, block.num_values, [bitmap_of(validity), data])
         item_bytes = block.bits_per_value / 8
         if block.bits_per_value == _WORD_BITS:
             runs = runs_per_value(block.data.view(UNSIGNED_DTYPES[_WORD_BITS]), _MAX_RUNS_PER_VALUE)
     else:
-        array = with_nulls(array, validity)
+        array = stored = with_nulls(array, validity)
         item_bytes = int(block.offsets[-1] - block.offsets[0]) / block.num_values + block.offsets.itemsize
     if plan.rules.compressed_dictionaries:
         item_bytes *= _COMPRESSED_ITEM
     options = plan.options
     if not may_have_few_distinct(array, item_bytes, plain_bytes, options, runs=runs):
         return None
-    encoded = array.dictionary_encode()
+    encoded = stored.dictionary_encode()
     items = block_from_array(encoded.dictionary, None)
     indices = block_from_array(encoded.indices, validity)
     if not isinstance(indices, FixedWidthBlock) or not dictionary_fits(items.num_values, block.num_values, options):

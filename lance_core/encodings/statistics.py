@@ -21,7 +21,7 @@ from lance_core.encodings.leaf_arrays import validity_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["common_packed_bits", "runs_per_value", "sampled_distinct", "spread"]
+__all__ = ["common_packed_bits", "expected_distinct", "runs_per_value", "sampled_counts", "spread"]
 
 _MIN_SAMPLES: Final = 256
 _MAX_SAMPLES: Final = 4096
@@ -48,17 +48,29 @@ def spread(num_values: int, num_samples: int) -> NDArray[np.int64]:
     return starts[:-1] + (mixed % np.diff(starts).astype(np.uint64)).astype(np.int64)
 
 
-def sampled_distinct(array: pa.Array) -> tuple[int, int]:
-    """Number of samples among the valid values, and how many of them differ; (0, 0) only if there is no valid one."""
+def sampled_counts(array: pa.Array) -> NDArray[np.int64]:
+    """How often each value occurs among samples of the valid values; empty only if there is no valid one."""
     num_valid = len(array) - array.null_count
     if num_valid == 0:
-        return 0, 0
+        return np.empty(0, np.int64)
     mean_bytes = array.nbytes // num_valid + 1
     positions = spread(num_valid, min(max(_SAMPLE_BYTES // mean_bytes, _MIN_SAMPLES), _MAX_SAMPLES))
     validity = validity_of(array)
     if validity is not None:
         positions = np.flatnonzero(validity)[positions]
-    return len(positions), pc.count_distinct(array.take(pa.array(positions)), mode="only_valid").as_py()
+    counts: NDArray[np.int64] = pc.value_counts(array.take(pa.array(positions))).field("counts").to_numpy()
+    return counts
+
+
+def expected_distinct(counts: NDArray[np.int64]) -> float:
+    """How many distinct values there are, if a sample holds one for every count, as often as the count says.
+
+    Those that the sample has missed are estimated from those that it holds once and twice (Chao, 1984). Values that
+    are frequent therefore do not hide that the others hardly repeat. The estimate is right for values that are equally
+    frequent, and low for others.
+    """
+    num_once, num_twice = (int(np.count_nonzero(counts == times)) for times in (1, 2))
+    return len(counts) + num_once * (num_once - 1) / (2 * (num_twice + 1))
 
 
 def common_packed_bits(blocks: NDArray[np.unsignedinteger]) -> float:

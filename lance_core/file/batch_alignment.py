@@ -55,8 +55,7 @@ class BatchAlignment:
             self._accept(batch.schema)
         aligned = []
         for index, top in enumerate(self._schema.fields):
-            given = batch.column(self._order[index])
-            require_valid(given, top.name)
+            given = require_valid(batch.column(self._order[index]), top.name)
             array = given if self._as_is[index] else _stored(given, self._types[index], top.name)
             if self._has_required[index]:
                 _refuse_nulls(top, array, None, top.name)

@@ -8,10 +8,11 @@ field of a message, only where they are not empty. Readers take either.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from google.protobuf.descriptor import FieldDescriptor
+    from google.protobuf.descriptor import Descriptor, FieldDescriptor
     from google.protobuf.message import Message
 
 __all__ = ["serialized"]
@@ -52,7 +53,12 @@ def _has_bare_entry(message: Message) -> bool:
 
 
 def _is_map(field: FieldDescriptor) -> bool:
-    return field.message_type is not None and bool(field.message_type.GetOptions().map_entry)
+    return field.message_type is not None and _is_map_entry(field.message_type)
+
+
+@cache
+def _is_map_entry(message: Descriptor) -> bool:
+    return bool(message.GetOptions().map_entry)
 
 
 def _bytes(text: str | bytes) -> bytes:

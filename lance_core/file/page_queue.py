@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class PageQueue:
 
     def __init__(self) -> None:
         """See the class."""
-        self._num_threads = min(_MAX_THREADS, os.cpu_count() or 1)
+        self._num_threads = min(_MAX_THREADS, _num_cores())
         self._pool: ThreadPoolExecutor | None = None
         self._under_way: deque[_Job] = deque()
         self._num_bytes = 0
@@ -91,6 +92,12 @@ class PageQueue:
         job = self._under_way.popleft()
         self._num_bytes -= job.num_bytes
         job.place(job.pages.result())
+
+
+@cache
+def _num_cores() -> int:
+    # Asking the system takes as long as encoding a small page.
+    return os.cpu_count() or 1
 
 
 class _Job:

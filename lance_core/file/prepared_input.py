@@ -48,13 +48,14 @@ class PreparedInput:
     def __init__(self, given: pa.Schema, *, table: Schema | None = None, upgrades_blobs: bool = False) -> None:
         """See the class."""
         self._given = given
-        fields = []
-        for column in given:
+        # Every iteration over a schema makes new fields; what changes is told by their identity.
+        columns, fields = list(given), []
+        for column in columns:
             known = None if table is None else table.find(column.name)
             upgrades = upgrades_blobs if known is None else any(map(is_blob_v2, known.leaves()))
             fields.append(_declared(column, upgrades=upgrades))
         self.schema: pa.Schema = pa.schema(fields, metadata=given.metadata)
-        self._changes = [before is not after for before, after in zip(given, fields, strict=True)]
+        self._changes = [before is not after for before, after in zip(columns, fields, strict=True)]
 
     def reader(self, stream: pa.RecordBatchReader) -> pa.RecordBatchReader:
         """The stream with the declared columns."""

@@ -136,6 +136,7 @@ class FileReader:
         column_indices: Mapping[int, int] | None = None,
         row_range: tuple[int, int] | None = None,
         batch_rows: int = DEFAULT_BATCH_ROWS,
+        in_runs: bool = False,
     ) -> Iterator[pa.RecordBatch]:
         """Stream rows of some fields.
 
@@ -146,6 +147,8 @@ class FileReader:
                 schema says.
             row_range: rows ``[start, stop)``; all by default.
             batch_rows: rows of every batch but the last.
+            in_runs: batches that lie in the same pages come as one, which has a multiple of ``batch_rows``; for who
+                has to do something with all of them.
 
         Yields:
             Batches in row order; slices of decoded pages, zero-copy where the pages allow it.
@@ -159,7 +162,8 @@ class FileReader:
             raise InvalidInputError(f"batch_rows must be positive, it is {batch_rows}")
         start, stop = self._checked_range(row_range)
         sources = self._sources(fields, column_indices)
-        batches = self._batches(stream_plans(sources, start, stop, batch_rows), stop - start, batch_rows)
+        plans = stream_plans(sources, start, stop, batch_rows)
+        batches = self._batches(plans, stop - start, batch_rows, in_runs=in_runs)
         return typed_memory_stream(self.path, batches)
 
     @typed_memory_errors
@@ -223,7 +227,9 @@ class FileReader:
             return [source.take(rows, read) for source in sources]
         return run_steps(together([source.take_steps(rows) for source in stepped]), read)
 
-    def _batches(self, plans: Sequence[FieldPlan], num_rows: int, batch_rows: int) -> Iterator[pa.RecordBatch]:
+    def _batches(
+        self, plans: Sequence[FieldPlan], num_rows: int, batch_rows: int, *, in_runs: bool
+    ) -> Iterator[pa.RecordBatch]:
         if not plans:
             starts = range(0, num_rows, batch_rows)
             return (_without_columns(min(batch_rows, num_rows - start)) for start in starts)
@@ -233,7 +239,7 @@ class FileReader:
         def finish(batch: pa.RecordBatch) -> pa.RecordBatch:
             return batch if restored is stored else restore_batch(batch, restored)
 
-        return scan_batches(plans, stored, num_rows, batch_rows, self._metadata.read, finish)
+        return scan_batches(plans, stored, num_rows, batch_rows, self._metadata.read, finish, in_runs=in_runs)
 
     def _checked_range(self, row_range: tuple[int, int] | None) -> tuple[int, int]:
         first, last = row_range if row_range is not None else (0, self.num_rows)

@@ -73,6 +73,8 @@ def scan_batches(
     batch_rows: int,
     read: Read,
     finish: Callable[[pa.RecordBatch], pa.RecordBatch],
+    *,
+    in_runs: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """One batch after the other.
 
@@ -83,6 +85,7 @@ def scan_batches(
         batch_rows: rows of every batch but the last.
         read: reads ranges of the file; called from several threads.
         finish: what is done to a batch, row by row the same; several batches may be slices of what it returns.
+        in_runs: batches that are slices of the same arrays come as one, which has a multiple of ``batch_rows``.
     """
     with _decoder_of(plans, read) as segments:
         cursors = [_Cursor(segments, index, plan.source.field) for index, plan in enumerate(plans)]
@@ -94,7 +97,7 @@ def scan_batches(
             run_rows = max(wanted, at_hand - at_hand % batch_rows)
             run = finish(pa.RecordBatch.from_arrays([cursor.take(run_rows) for cursor in cursors], schema=schema))
             start += run_rows
-            if run_rows == wanted:
+            if in_runs or run_rows == wanted:
                 yield run
             else:
                 for at in range(0, run_rows, batch_rows):

@@ -1,7 +1,8 @@
 """Arrays that contradict themselves are refused before a byte of them is written.
 
 Arrow checks such things only when it is asked to, and its thorough check takes longer than writing does. So offsets and
-indices are looked at with a comparison each, and text only where it is not ASCII.
+indices are looked at with a comparison each, and text only where it is not ASCII. What lies below a null has no meaning
+and may be anything, as long as its offsets are in order; pyarrow itself puts indices of empty dictionaries there.
 
 Source: Arrow columnar format.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -22,53 +24,100 @@ if TYPE_CHECKING:
 __all__ = ["require_valid"]
 
 
-def require_valid(array: pa.Array, where: str) -> None:
+def require_valid(array: pa.Array, where: str) -> pa.Array:
     """Check that an array is what it says.
 
+    Returns:
+        The array; if there are values below nulls that break a rule, a copy that is null there at every level.
+
     Raises:
-        InvalidInputError: offsets or indices lead outside, text is not UTF-8, or a decimal has too many digits.
+        InvalidInputError: offsets or indices lead outside, text is not UTF-8, or a decimal or a time is
+            beyond the limits of its type.
     """
     try:
         array.validate()
-        _check(array)
+        try:
+            _check(array)
+        except pa.ArrowInvalid:
+            # Values can be left out of arrays whose offsets are in order only.
+            _check(array, has_values=False)
+            array = _without_hidden_values(array)
+            _check(array)
     except pa.ArrowException as error:
         raise InvalidInputError(f"column {where!r} is malformed: {error}", column=where) from error
+    return array
 
 
-def _check(array: pa.Array) -> None:
+def _without_hidden_values(array: pa.Array) -> pa.Array:
+    """The array with nothing but nulls below its nulls."""
+    dtype = array.type
+    if isinstance(array, pa.ExtensionArray):
+        return dtype.wrap_array(_without_hidden_values(array.storage))
+    if not array.null_count and not dtype.num_fields:
+        return array
+    # Taking no row puts null into members and items, and leaves out those of lists.
+    rows = pa.array(np.arange(len(array)), mask=np.asarray(array.is_null()))
+    array = array.take(rows)
+    if not dtype.num_fields:
+        return array
+    if pa.types.is_struct(dtype):
+        children = [_without_hidden_values(array.field(index)) for index in range(dtype.num_fields)]
+    elif pa.types.is_map(dtype):
+        items = _without_hidden_values(array.items)
+        children = [pa.StructArray.from_arrays([array.keys, items], fields=[dtype.key_field, dtype.item_field])]
+    else:
+        children = [_without_hidden_values(array.values)]
+    buffers = array.buffers()[: 1 if pa.types.is_struct(dtype) or pa.types.is_fixed_size_list(dtype) else 2]
+    return pa.Array.from_buffers(dtype, len(array), buffers, offset=array.offset, children=children)
+
+
+def _check(array: pa.Array, *, has_values: bool = True) -> None:
+    """Check offsets, and values too if they count."""
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
     dtype = array.type
     if len(array) == 0:
         return
     if pa.types.is_dictionary(dtype):
-        bounds = pc.min_max(array.indices).as_py()
-        if bounds["max"] is not None and not 0 <= bounds["min"] <= bounds["max"] < len(array.dictionary):
-            raise pa.ArrowInvalid(f"an index of a dictionary of {len(array.dictionary)} values leads outside")
-        _check(array.dictionary)
+        _check_indices(array, has_values=has_values)
     elif is_variable_width(dtype):
-        _check_values(array)
+        _check_text(array, has_values=has_values)
     elif pa.types.is_list(dtype) or pa.types.is_large_list(dtype) or pa.types.is_map(dtype):
         offsets = _ascending_offsets(array, pa.types.is_large_list(dtype))
         children = [array.keys, array.items] if pa.types.is_map(dtype) else [array.values]
         for child in children:
-            _check(child.slice(int(offsets[0]), int(offsets[-1] - offsets[0])))
+            _check(child.slice(int(offsets[0]), int(offsets[-1] - offsets[0])), has_values=has_values)
     elif pa.types.is_struct(dtype):
         for index in range(dtype.num_fields):
-            _check(array.field(index))
+            _check(array.field(index), has_values=has_values)
     elif pa.types.is_fixed_size_list(dtype):
-        _check(array.values.slice(array.offset * dtype.list_size, len(array) * dtype.list_size))
-    elif pa.types.is_decimal(dtype) or dtype in (pa.string_view(), pa.binary_view()):
+        _check(array.values.slice(array.offset * dtype.list_size, len(array) * dtype.list_size), has_values=has_values)
+    elif has_values and (_has_limits(dtype) or dtype in (pa.string_view(), pa.binary_view())):
         array.validate(full=True)
 
 
-def _check_values(array: pa.Array) -> None:
+def _has_limits(dtype: pa.DataType) -> bool:
+    return bool(pa.types.is_decimal(dtype) or pa.types.is_time(dtype))
+
+
+def _check_indices(array: pa.DictionaryArray, *, has_values: bool) -> None:
+    if not has_values:
+        return
+    bounds = pc.min_max(array.indices).as_py()
+    if bounds["max"] is not None and not 0 <= bounds["min"] <= bounds["max"] < len(array.dictionary):
+        raise pa.ArrowInvalid(f"an index of a dictionary of {len(array.dictionary)} values leads outside")
+    _check(array.dictionary)
+
+
+def _check_text(array: pa.Array, *, has_values: bool) -> None:
     is_large = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
     offsets = _ascending_offsets(array, is_large)
-    if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
+    if has_values and (pa.types.is_string(array.type) or pa.types.is_large_string(array.type)):
         data = bytes_of(array.buffers()[2])[int(offsets[0]) : int(offsets[-1])]
         if len(data) and int(data.max()) > 127:
-            array.validate(full=True)
+            # Format 2.0 keeps the bytes of nulls, and the reference reads them as text.
+            buffers = [None, *array.buffers()[1:]]
+            pa.Array.from_buffers(array.type, len(array), buffers, offset=array.offset).validate(full=True)
 
 
 def _ascending_offsets(array: pa.Array, is_large: bool) -> NDArray[Any]:

@@ -34,7 +34,7 @@ from lance_core.io.object_store import ObjectInfo, PutOutcome, StoreCapabilities
 from lance_core.io.s3_errors import redacted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 __all__ = ["FSSPEC_SCHEMES", "FsspecStore", "open_fsspec_store"]
 
@@ -131,11 +131,13 @@ class FsspecStore:
                 found[wanted[member]] = buffer.slice(place.start - read.extent.start, place.num_bytes)
         return found
 
-    def put(self, path: str, data: pa.Buffer | bytes) -> None:
+    def put(
+        self, path: str, data: pa.Buffer | bytes, *, durable: bool = True, depends_on: Collection[str] = ()
+    ) -> None:
         with self._translated("write", path):
             self._files().pipe_file(path, bytes(memoryview(data).cast("B")))
 
-    def put_if_absent(self, path: str, data: pa.Buffer | bytes) -> PutOutcome:
+    def put_if_absent(self, path: str, data: pa.Buffer | bytes, *, depends_on: Collection[str] = ()) -> PutOutcome:
         self.require_condition(path)
         return self.put_if_none_match(path, data)
 
@@ -160,7 +162,7 @@ class FsspecStore:
         with self._translated("write", path):
             self._files().put_file(local_path, path)
 
-    def delete(self, path: str) -> None:
+    def delete(self, path: str, *, durable: bool = True) -> None:
         try:
             with self._translated("delete", path):
                 self._files().rm_file(path)
@@ -168,6 +170,9 @@ class FsspecStore:
             return
 
     def remove_empty_directory(self, path: str) -> None:
+        """Nothing: there are no directories."""
+
+    def remove_directory(self, path: str) -> None:
         """Nothing: there are no directories."""
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:

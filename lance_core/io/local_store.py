@@ -3,10 +3,11 @@
 Every object appears whole or not at all:
 
 ===================  =====================================================================================
-``put``, ``create``  write ``.tmp…`` in the same directory, fsync, ``rename`` over the final name
+``put``, ``create``  write ``.tmp…`` in the same directory, fsync, ``rename`` over the final name, fsync the
+                     directory; no fsync for a ``put`` that need not be durable
 ``put_if_absent``    write ``<final>#1`` with ``O_EXCL`` (``#2`` … when taken), fsync, ``link`` to the final
                      name, fsync the directory, unlink the staging name
-``delete``           unlink, fsync the directory
+``delete``           unlink, fsync the directory unless the removal need not be durable
 ===================  =====================================================================================
 
 ``link`` fails with EEXIST when the final name exists: that is the compare-and-set of the commit protocol.
@@ -28,15 +29,18 @@ from __future__ import annotations
 import errno
 import os
 import secrets
+import shutil
+import weakref
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final, Self
 
 from lance_core.errors import InvalidInputError, LanceError, NotFoundError, StorageError
 from lance_core.io.file_ranges import read_file_ranges, read_whole_file
+from lance_core.io.file_sync import sync, sync_together
 from lance_core.io.object_store import ObjectInfo, PutOutcome, StoreCapabilities
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
     from types import TracebackType
 
     import pyarrow as pa
@@ -75,32 +79,36 @@ class LocalStore:
         with _translated(path, "read"):
             return read_file_ranges(path, ranges)
 
-    def put(self, path: str, data: pa.Buffer | bytes) -> None:
+    def put(
+        self, path: str, data: pa.Buffer | bytes, *, durable: bool = True, depends_on: Collection[str] = ()
+    ) -> None:
         with self.create(path) as stream:
             stream.write(data)
-            stream.commit()
+            stream.commit(durable=durable, depends_on=depends_on)
 
-    def put_if_absent(self, path: str, data: pa.Buffer | bytes) -> PutOutcome:
+    def put_if_absent(self, path: str, data: pa.Buffer | bytes, *, depends_on: Collection[str] = ()) -> PutOutcome:
         with _translated(path, "create"):
             _make_directory(os.path.dirname(path))
             staging = _write_staging(path, data)
             try:
+                sync_together(staging, depends_on)
                 os.link(staging, path)
             except FileExistsError:
                 return PutOutcome.EXISTS
             finally:
                 with suppress(FileNotFoundError):
                     os.unlink(staging)
-            _sync_directory(os.path.dirname(path))
+            sync(os.path.dirname(path))
         return PutOutcome.CREATED
 
     def create(self, path: str) -> LocalWriteStream:
         return LocalWriteStream(path)
 
-    def delete(self, path: str) -> None:
+    def delete(self, path: str, *, durable: bool = True) -> None:
         with _translated(path, "delete"), suppress(FileNotFoundError):
             os.unlink(path)
-            _sync_directory(os.path.dirname(path))
+            if durable:
+                sync(os.path.dirname(path))
 
     def remove_empty_directory(self, path: str) -> None:
         with _translated(path, "remove"):
@@ -109,6 +117,12 @@ class LocalStore:
             except OSError as error:
                 if error.errno not in _NOT_AN_EMPTY_DIRECTORY:
                     raise
+
+    def remove_directory(self, path: str) -> None:
+        with _translated(path, "remove"), suppress(FileNotFoundError):
+            shutil.rmtree(os.path.realpath(path))
+            if os.path.islink(path):
+                os.unlink(path)
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         with _translated(prefix, "list"):
@@ -122,8 +136,7 @@ class LocalStore:
     def list_names(self, prefix: str) -> Iterator[str]:
         with _translated(prefix, "list"):
             try:
-                with os.scandir(prefix) as entries:
-                    names = [entry.name for entry in entries if _is_file(entry)]
+                names = _names(prefix)
             except FileNotFoundError:
                 return
         yield from names
@@ -154,36 +167,36 @@ class LocalWriteStream:
         ending = "#" if name.endswith(".json") else ""
         self._temporary = os.path.join(directory, f"{_TEMPORARY_PREFIX}{secrets.token_hex(8)}-{name}{ending}")
         with _translated(path, "create"):
-            _make_directory(directory)
-            self._descriptor: int | None = os.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+            # An interrupt may lose a stream before anybody can abort it.
+            self._descriptors: list[int] = []
+            self._dropped = weakref.finalize(self, _give_up, self._descriptors, self._temporary, os.getpid())
+            self._descriptors.append(_created(self._temporary, directory))
 
     @property
     def position(self) -> int:
         return self._position
 
     def write(self, data: pa.Buffer | bytes | memoryview) -> None:
-        if self._descriptor is None:
+        if not self._descriptors:
             raise StorageError(f"cannot write {self._path}: the stream is closed", path=self._path)
         with _translated(self._path, "write"):
-            self._position += _write_all(self._descriptor, memoryview(data).cast("B"))
+            self._position += _write_all(self._descriptors[0], memoryview(data).cast("B"))
 
-    def commit(self) -> None:
-        if self._descriptor is None:
+    def commit(self, *, durable: bool = True, depends_on: Collection[str] = ()) -> None:
+        if not self._descriptors:
             raise StorageError(f"cannot commit {self._path}: the stream is closed", path=self._path)
         with _translated(self._path, "write"):
-            os.fsync(self._descriptor)
-            os.close(self._descriptor)
-            self._descriptor = None
+            os.close(self._descriptors.pop())
+            if durable:
+                sync_together(self._temporary, depends_on)
             os.rename(self._temporary, self._path)
-            _sync_directory(os.path.dirname(self._path))
+            self._dropped.detach()
+            if durable:
+                sync(os.path.dirname(self._path))
 
     def abort(self) -> None:
-        if self._descriptor is not None:
-            with suppress(OSError):
-                os.close(self._descriptor)
-            self._descriptor = None
-        with suppress(OSError):
-            os.unlink(self._temporary)
+        _give_up(self._descriptors, self._temporary, os.getpid())
+        self._dropped.detach()
 
     def __enter__(self) -> Self:
         return self
@@ -193,6 +206,26 @@ class LocalWriteStream:
     ) -> None:
         # After a commit the temporary name is gone and this does nothing.
         self.abort()
+
+
+def _created(path: str, directory: str) -> int:
+    """A descriptor of a new file. Its directory is there but for the first file of a table."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    try:
+        return os.open(path, flags, 0o666)
+    except FileNotFoundError:
+        _make_directory(directory)
+        return os.open(path, flags, 0o666)
+
+
+def _give_up(descriptors: list[int], temporary: str, process: int) -> None:
+    """Remove what a stream leaves that was dropped; a forked process leaves its parent's file alone."""
+    if process == os.getpid():
+        while descriptors:
+            with suppress(OSError):
+                os.close(descriptors.pop())
+        with suppress(OSError, ValueError):
+            os.unlink(temporary)
 
 
 def _write_all(descriptor: int, view: memoryview) -> int:
@@ -213,8 +246,7 @@ def _write_staging(path: str, data: pa.Buffer | bytes) -> str:
             continue
         try:
             _write_all(descriptor, memoryview(data).cast("B"))
-            os.fsync(descriptor)
-        except OSError:
+        except BaseException:
             with suppress(OSError):
                 os.unlink(staging)
             raise
@@ -227,23 +259,22 @@ def _make_directory(directory: str) -> None:
     """Make a directory, and those above it that are missing; what is put there is safe with its own sync."""
     if os.path.isdir(directory):
         return
-    above = os.path.dirname(directory)
-    _make_directory(above or os.curdir)
+    above = os.path.dirname(directory) or os.curdir
+    _make_directory(above)
     try:
         os.mkdir(directory)
     except FileExistsError:
         # Another writer made it, and may not have come to its sync yet.
         if not os.path.isdir(directory):
             raise
-    _sync_directory(above or os.curdir)
+    sync(above)
 
 
-def _sync_directory(directory: str) -> None:
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def _names(prefix: str) -> list[str]:
+    """The names of files in a directory."""
+    with os.scandir(prefix) as entries:
+        # Plain files first: asking the kind that the directory itself tells takes no system call.
+        return [entry.name for entry in entries if entry.is_file(follow_symlinks=False) or _is_file(entry)]
 
 
 def _is_file(entry: os.DirEntry[str]) -> bool:

@@ -12,7 +12,7 @@ from lance_core.errors import CorruptDataError, NotFoundError, StorageError
 from lance_core.io.object_store import ObjectInfo, PutOutcome, StoreCapabilities
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
     from types import TracebackType
 
     from lance_core.io.byte_range import ByteRange
@@ -55,11 +55,13 @@ class MemoryStore:
                 )
         return [whole.slice(wanted.start, wanted.num_bytes) for wanted in ranges]
 
-    def put(self, path: str, data: pa.Buffer | bytes) -> None:
+    def put(
+        self, path: str, data: pa.Buffer | bytes, *, durable: bool = True, depends_on: Collection[str] = ()
+    ) -> None:
         with _lock:
             self._objects[path] = (_frozen(data), time.time())
 
-    def put_if_absent(self, path: str, data: pa.Buffer | bytes) -> PutOutcome:
+    def put_if_absent(self, path: str, data: pa.Buffer | bytes, *, depends_on: Collection[str] = ()) -> PutOutcome:
         with _lock:
             if path in self._objects:
                 return PutOutcome.EXISTS
@@ -69,11 +71,14 @@ class MemoryStore:
     def create(self, path: str) -> MemoryWriteStream:
         return MemoryWriteStream(self, path)
 
-    def delete(self, path: str) -> None:
+    def delete(self, path: str, *, durable: bool = True) -> None:
         with _lock:
             self._objects.pop(path, None)
 
     def remove_empty_directory(self, path: str) -> None:
+        """Nothing: there are no directories."""
+
+    def remove_directory(self, path: str) -> None:
         """Nothing: there are no directories."""
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:

@@ -12,7 +12,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Protocol, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
     from types import TracebackType
 
     import pyarrow as pa
@@ -118,24 +118,40 @@ class ObjectStore(Protocol):
         """Parts of one object, in the order asked. Raises ``NotFoundError``, or ``CorruptDataError`` past the end."""
         ...
 
-    def put(self, path: str, data: pa.Buffer | bytes) -> None:
-        """Create or replace an object; readers see the old or the new content, never a part."""
+    def put(
+        self, path: str, data: pa.Buffer | bytes, *, durable: bool = True, depends_on: Collection[str] = ()
+    ) -> None:
+        """Create or replace an object; readers see the old or the new content, never a part.
+
+        What need not be ``durable`` may be taken back by a power loss, or left empty. The objects of ``depends_on``,
+        which were put like that, are durable before this one appears.
+        """
         ...
 
-    def put_if_absent(self, path: str, data: pa.Buffer | bytes) -> PutOutcome:
-        """Create an object unless one of that name exists; atomic, whole and durable when it returns ``CREATED``."""
+    def put_if_absent(self, path: str, data: pa.Buffer | bytes, *, depends_on: Collection[str] = ()) -> PutOutcome:
+        """Create an object unless one of that name exists; atomic, whole and durable when it returns ``CREATED``.
+
+        The objects of ``depends_on`` are durable before this one appears.
+        """
         ...
 
     def create(self, path: str) -> WriteStream:
         """Start writing an object."""
         ...
 
-    def delete(self, path: str) -> None:
-        """Remove one object, for good when it returns; a missing one is not an error."""
+    def delete(self, path: str, *, durable: bool = True) -> None:
+        """Remove one object; a missing one is not an error. Unless it is ``durable``, a power loss may take it back."""
         ...
 
     def remove_empty_directory(self, path: str) -> None:
         """Remove a directory that nothing is in; without effect on any other, and where there are no directories."""
+        ...
+
+    def remove_directory(self, path: str) -> None:
+        """Remove a directory with what is left in it; links in it go, and what they lead to stays.
+
+        Without effect where there are no directories: objects are removed one by one before.
+        """
         ...
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:

@@ -35,7 +35,7 @@ from lance_core.io.s3_settings import S3Settings
 from lance_core.io.s3_upload import S3WriteStream, placement
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from lance_core.io.byte_range import ByteRange, CoalescedRead
 
@@ -112,10 +112,12 @@ class S3Store:
                 found[wanted[member]] = buffer.slice(place.start - read.extent.start, place.num_bytes)
         return found
 
-    def put(self, path: str, data: pa.Buffer | bytes) -> None:
+    def put(
+        self, path: str, data: pa.Buffer | bytes, *, durable: bool = True, depends_on: Collection[str] = ()
+    ) -> None:
         self._client.call("put_object", _shown(path), **self._new_object(path), Body=bytes(memoryview(data).cast("B")))
 
-    def put_if_absent(self, path: str, data: pa.Buffer | bytes) -> PutOutcome:
+    def put_if_absent(self, path: str, data: pa.Buffer | bytes, *, depends_on: Collection[str] = ()) -> PutOutcome:
         self.require_condition(path)
         return self.put_if_none_match(path, data)
 
@@ -139,13 +141,16 @@ class S3Store:
     def create(self, path: str) -> S3WriteStream:
         return S3WriteStream(self._client, self._new_object(path), _shown(path))
 
-    def delete(self, path: str) -> None:
+    def delete(self, path: str, *, durable: bool = True) -> None:
         try:
             self._client.call("delete_object", _shown(path), **self._object(path))
         except NotFoundError:
             return
 
     def remove_empty_directory(self, path: str) -> None:
+        """Nothing: there are no directories."""
+
+    def remove_directory(self, path: str) -> None:
         """Nothing: there are no directories."""
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:

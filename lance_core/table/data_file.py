@@ -81,10 +81,12 @@ class DataFile:
         return tuple(field_id for field_id in self.field_ids if field_id >= 0)
 
     def columns(self) -> Mapping[int, int]:
-        """Field id -> column of the file, for the live fields that own a column; in 0.1, its row of the page table.
+        """Field id -> column of the file, for the live fields that own a column.
+
+        In 0.1, how far the id is from the first one: its row of the page table, unless ids were given anew since.
 
         Raises:
-            CorruptDataError: the two lists differ in length, a field occurs twice, or one lies before the first.
+            CorruptDataError: the two lists differ in length, or a field occurs twice.
         """
         if self.file_version.is_legacy:
             return self._page_table_rows()
@@ -113,12 +115,6 @@ class DataFile:
         rows = {field_id: field_id - self.field_ids[0] for field_id in live}
         if len(rows) != len(live):
             raise CorruptDataError(f"data file {self.path}: a field occurs twice in {self.field_ids}", path=self.path)
-        if min(rows.values(), default=0) < 0:
-            raise CorruptDataError(
-                f"data file {self.path}: the page table starts at field {self.field_ids[0]}, the first that is listed, "
-                f"so that field {min(live)} has no row in it",
-                path=self.path,
-            )
         return rows
 
     @classmethod

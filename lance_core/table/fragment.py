@@ -98,6 +98,13 @@ class Fragment:
             message.deletion_file.CopyFrom(deletion)
         return type(self)(message)
 
+    def with_physical_rows(self, physical_rows: int) -> Self:
+        """A copy with another number of rows."""
+        message = pb_table.DataFragment()
+        message.CopyFrom(self.message)
+        message.physical_rows = physical_rows
+        return type(self)(message)
+
     def live_field_ids(self) -> set[int]:
         """Ids of the fields that have a column in some file."""
         return {field_id for file in self.message.files for field_id in file.fields if field_id >= 0}

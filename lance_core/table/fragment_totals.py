@@ -13,10 +13,12 @@ Source: protobuf's rules for messages that occur more than once; ``protos/column
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from operator import lt
 from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
+from lance_core.errors import CorruptDataError
 from lance_core.proto import pb_columns
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ __all__ = ["FragmentTotals", "VersionPair"]
 VersionPair: TypeAlias = tuple[int, int]
 """``file_major_version`` and ``file_minor_version`` of a data file."""
 
+_MAX_U32: Final = 2**32 - 1
 _DEAD_FIELD: Final = b"\xfe" + b"\xff" * 8 + b"\x01"
 """-2 as it stands in ``DataFile.fields``."""
 
@@ -71,6 +74,30 @@ class FragmentTotals:
         found = [0, *ids] if begins_with_zero else list(ids)
         ascends = len(found) == self.num_fragments and all(map(lt, found, found[1:]))
         return found if ascends else None
+
+    def check_ids(self) -> None:
+        """Check the ids of the fragments: row addresses have 32 bits for one, and no two fragments share one.
+
+        Raises:
+            CorruptDataError: an id is too large, or occurs twice.
+        """
+        version, ids = self.message.version, self.columns.id
+        highest = max(ids, default=0)
+        if highest > _MAX_U32:
+            raise CorruptDataError(
+                f"version {version}: a fragment has the id {highest}, at most {_MAX_U32} is possible",
+                expected=_MAX_U32,
+                found=highest,
+            )
+        # An id of 0 is not on the wire.
+        if len(set(ids)) < len(ids) or len(ids) < self.num_fragments - 1:
+            found = Counter(fragment.id for fragment in self.message.fragments)
+            repeated = min((fragment_id for fragment_id, times in found.items() if times > 1), default=None)
+            if repeated is not None:
+                raise CorruptDataError(
+                    f"version {version}: the manifest lists two fragments of id {repeated}; expected every id once",
+                    fragment=repeated,
+                )
 
     @property
     def num_files(self) -> int:

@@ -2,7 +2,8 @@
 
 A version *is* its manifest: one file below ``_versions/`` that lists the schema, every fragment, and the table's
 settings. The record keeps the parsed message whole, so that a commit inherits everything that the operation does not
-mention, including fields that this library does not interpret.
+mention, including fields that this library does not interpret. What old releases recorded wrongly it states as it is
+(:mod:`~lance_core.table.old_writers`).
 
 Source: ``lance.table.Manifest``; files of pylance 14.0.2.
 """
@@ -21,6 +22,7 @@ from lance_core.table.feature_flags import FeatureFlag, require_readable
 from lance_core.table.fragment import Fragment
 from lance_core.table.fragment_totals import FragmentTotals, VersionPair
 from lance_core.table.manifest_file import parse_manifest_file
+from lance_core.table.old_writers import AsWritten, corrected
 from lance_core.table.paths import ManifestName, ManifestNaming, is_plain_path
 from lance_core.versions import DEFAULT_VERSION, LanceFileVersion
 
@@ -37,7 +39,7 @@ FILE_FORMAT: Final = "lance"
 """The only data file format there is."""
 
 _NANOSECONDS: Final = 1_000_000_000
-_MAX_U32: Final = 2**32 - 1
+_MAX_ROWS: Final = 2**32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +52,7 @@ class Manifest:
         index_section: serialized ``IndexSection``; None when there is no index.
         transaction: serialized ``Transaction`` kept inline; None when it is only a file, or missing.
         dictionaries: field id -> values of the dictionary columns of a 0.1 table.
+        as_written: what the file records, where an old release recorded something wrongly; None otherwise.
     """
 
     message: pb_table.Manifest
@@ -57,6 +60,7 @@ class Manifest:
     index_section: bytes | None = None
     transaction: bytes | None = None
     dictionaries: Mapping[int, pa.Array] = field(default_factory=dict, compare=False)
+    as_written: AsWritten | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def parse(cls, buffer: pa.Buffer | bytes, *, path: str, name: ManifestName) -> Self:
@@ -86,12 +90,15 @@ class Manifest:
             )
         if file.message.HasField("fragment_tree"):
             raise NotSupportedError(f"manifest {path}: fragments outside the manifest are not supported", path=path)
+        written = AsWritten(file.message, file.index_section)
+        right = corrected(written)
         return cls(
-            message=file.message,
+            message=right.message,
             naming=name.naming,
-            index_section=file.index_section,
+            index_section=right.index_section,
             transaction=file.transaction,
             dictionaries=file.dictionaries,
+            as_written=None if right is written else written,
         )
 
     @classmethod
@@ -200,7 +207,7 @@ class Manifest:
             if found is not own and not (self.mixes_file_versions and found.mixes_with(own)):
                 raise CorruptDataError(
                     f"version {self.version}: data file {file.path} is of format {found.value}, the table of "
-                    f"{own.value}",
+                    f"{own.value}{'; restore a version whose data files are all of one format' * own.is_legacy}",
                     path=file.path,
                     expected=own.value,
                     found=found.value,
@@ -221,17 +228,14 @@ class Manifest:
 
     def _check_numbers(self, totals: FragmentTotals) -> None:
         """Row addresses have 32 bits for the fragment and 32 for the row in it."""
-        for what, values, highest in (
-            ("a fragment has the id", totals.columns.id, _MAX_U32),
-            ("the rows of a fragment are", totals.columns.physical_rows, _MAX_U32 + 1),
-        ):
-            found = max(values, default=0)
-            if found > highest:
-                raise CorruptDataError(
-                    f"version {self.version}: {what} {found}, at most {highest} is possible",
-                    expected=highest,
-                    found=found,
-                )
+        totals.check_ids()
+        num_rows = max(totals.columns.physical_rows, default=0)
+        if num_rows > _MAX_ROWS:
+            raise CorruptDataError(
+                f"version {self.version}: the rows of a fragment are {num_rows}, at most {_MAX_ROWS} is possible",
+                expected=_MAX_ROWS,
+                found=num_rows,
+            )
 
     def _first_file_of(self, pair: VersionPair) -> pb_table.DataFile:
         for fragment in self.message.fragments:

@@ -14,16 +14,15 @@ Source: ``lance.table.Manifest``; what pylance 14.0.2 keeps and resets at a comm
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from lance_core.errors import CorruptDataError, InvalidInputError
+from lance_core.errors import InvalidInputError
 from lance_core.table.draft_content import DraftContent
 from lance_core.table.feature_flags import derive_flags
 from lance_core.table.fragment_files import drop_dead_files
 from lance_core.table.fragment_totals import FragmentTotals
 from lance_core.table.manifest import Manifest
-from lance_core.table.manifest_file import MAX_INLINE_TRANSACTION_BYTES, serialize_manifest_file
+from lance_core.table.manifest_file import is_kept_inline, serialize_manifest_file
 from lance_core.table.moved_rows import place_moved_rows
 from lance_core.table.overlay_files import drop_dead_overlays
 from lance_core.table.row_ids import give_row_ids
@@ -66,7 +65,7 @@ class ManifestDraft(DraftContent):
             those of whichever version has come further.
 
     Raises:
-        CorruptDataError: the version to start from lists two fragments of one id.
+        CorruptDataError: the version to start from lists two fragments of one id, or an id of more than 32 bits.
     """
 
     def __init__(self, previous: Manifest, *, content: Manifest | None = None) -> None:
@@ -192,6 +191,11 @@ class ManifestDraft(DraftContent):
             if fragment.id in changed:
                 fragment.CopyFrom(changed[fragment.id])
 
+    def set_row_counts(self, counts: Mapping[int, int]) -> None:
+        """Record the rows of fragments, deleted ones included, by fragment id."""
+        for fragment in self._message.fragments:
+            fragment.physical_rows = counts.get(fragment.id, fragment.physical_rows)
+
     def drop_fragments(self) -> None:
         """Remove every fragment. Ids go on counting."""
         del self._message.fragments[:]
@@ -235,7 +239,7 @@ class ManifestDraft(DraftContent):
             stable_row_ids=self._content.has_stable_row_ids,
             previous=message,
         )
-        inline = transaction if len(transaction) <= MAX_INLINE_TRANSACTION_BYTES else None
+        inline = transaction if is_kept_inline(transaction) else None
         data = serialize_manifest_file(
             message, index_section=self._index_section, transaction=inline, dictionaries=self._dictionaries
         )
@@ -281,14 +285,11 @@ class ManifestDraft(DraftContent):
 
     def _sort_fragments(self) -> int:
         """Sort the fragments by id and return the next free id."""
-        ordered = FragmentTotals.of(self._message).ascending_ids
-        if ordered is None:
-            ids = [fragment.id for fragment in self._message.fragments]
-            ordered = sorted(ids)
-            if any(left == right for left, right in pairwise(ordered)):
-                raise CorruptDataError(f"version {self._previous.version} lists two fragments of one id: {ids[:20]}")
+        totals = FragmentTotals.of(self._content.message)
+        totals.check_ids()
+        if totals.ascending_ids is None:
             self._message.fragments.sort(key=lambda fragment: fragment.id)
-        highest = ordered[-1] if ordered else -1
+        highest = self._message.fragments[-1].id if self._message.fragments else -1
         if self._message.HasField("max_fragment_id"):
             highest = max(highest, self._message.max_fragment_id)
         if highest >= 0:

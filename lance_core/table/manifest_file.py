@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-__all__ = ["MAX_INLINE_TRANSACTION_BYTES", "ManifestFile", "parse_manifest_file", "serialize_manifest_file"]
+__all__ = ["ManifestFile", "is_kept_inline", "parse_manifest_file", "serialize_manifest_file"]
 
-MAX_INLINE_TRANSACTION_BYTES: Final = 20 * 1024 * 1024
+_MAX_INLINE_TRANSACTION_BYTES: Final = 20 * 1024 * 1024
 """A longer transaction is kept only as a file below ``_transactions/``."""
 
 _MAGIC: Final = b"LANC"
@@ -61,6 +61,11 @@ class ManifestFile:
     index_section: bytes | None = None
     transaction: bytes | None = None
     dictionaries: Mapping[int, pa.Array] = field(default_factory=dict)
+
+
+def is_kept_inline(transaction: bytes) -> bool:
+    """Whether a serialized transaction is kept in the manifest and not only as a file."""
+    return len(transaction) <= _MAX_INLINE_TRANSACTION_BYTES
 
 
 def parse_manifest_file(buffer: pa.Buffer | bytes, path: str) -> ManifestFile:

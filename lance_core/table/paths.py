@@ -65,6 +65,7 @@ __all__ = [
     "is_staged_manifest_name",
     "manifest_name",
     "new_file_token",
+    "newer_manifest_names",
     "newest_manifest_names",
     "parse_detached_name",
     "parse_manifest_name",
@@ -189,6 +190,27 @@ def newest_manifest_names(names: Iterable[str]) -> list[ManifestName]:
         if parsed.naming not in newest or parsed.version > newest[parsed.naming].version:
             newest[parsed.naming] = parsed
     return list(newest.values())
+
+
+def newer_manifest_names(names: Iterable[str], version: int) -> list[ManifestName]:
+    """Of the files below ``_versions/``, in any order, the manifests after a version, and one of each other naming.
+
+    The others tell that both namings occur. Of V2 names only those of newer versions are parsed, and one more.
+    """
+    newest_known = manifest_name(version) if version > 0 else manifest_name(1) + "~"
+    found: list[ManifestName] = []
+    others: dict[ManifestNaming, ManifestName] = {}
+    for name in names:
+        if len(name) == _V2_LENGTH and name >= newest_known and ManifestNaming.V2 in others:
+            continue
+        parsed = parse_manifest_name(name)
+        if parsed is None:
+            continue
+        if parsed.version > version:
+            found.append(parsed)
+        else:
+            others.setdefault(parsed.naming, parsed)
+    return found + [other for naming, other in others.items() if all(name.naming is not naming for name in found)]
 
 
 def is_detached_manifest_name(name: str) -> bool:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
-from lance_core.errors import InvalidInputError
+from lance_core.errors import CorruptDataError, InvalidInputError
 from lance_core.proto import pb_rowids, pb_table
 from lance_core.table.fragment import Fragment
 from lance_core.table.row_id_segments import encode_segment
@@ -139,7 +139,15 @@ def _chunks(parts: Iterator[_Numbers], counts: Sequence[int]) -> Iterator[list[_
         missing = count
         while missing:
             while not len(rest):
-                rest = next(parts)
+                found = next(parts, None)
+                if found is None:
+                    raise CorruptDataError(
+                        f"{sum(counts)} rows were rewritten; the fragments that they are from have row ids for "
+                        f"{missing} fewer",
+                        expected=sum(counts),
+                        found=sum(counts) - missing,
+                    )
+                rest = found
             chunk.append(rest[:missing])
             rest = rest[missing:]
             missing -= len(chunk[-1])

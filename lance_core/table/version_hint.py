@@ -31,4 +31,4 @@ def write_version_hint(store: ObjectStore, root: str, version: int) -> None:
     if not store.capabilities.version_hint or os.environ.get(_SWITCH, "").strip().lower() in _OFF:
         return
     with suppress(LanceError):
-        store.put(store.join(root, VERSIONS_DIRECTORY, VERSION_HINT_NAME), b'{"version":%d}' % version)
+        store.put(store.join(root, VERSIONS_DIRECTORY, VERSION_HINT_NAME), b'{"version":%d}' % version, durable=False)

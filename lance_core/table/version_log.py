@@ -24,12 +24,13 @@ from lance_core.table.paths import (
     ManifestNaming,
     is_detached_version,
     manifest_name,
+    newer_manifest_names,
     newest_manifest_names,
     parse_manifest_name,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     import pyarrow as pa
 
@@ -118,8 +119,15 @@ class VersionLog:
             CorruptDataError: manifests of both namings occur.
         """
         found: list[ManifestName] = []
-        for name in self._listed():
-            self._check_naming(found[0] if found else None, name)
+        seen: ManifestName | None = None
+        listed = (
+            self._listed()
+            if self._store.capabilities.lexical_listing
+            else newer_manifest_names(self._file_names(), version)
+        )
+        for name in listed:
+            self._check_naming(seen, name)
+            seen = name
             if name.version > version:
                 found.append(name)
             elif self._is_newest_first(name):
@@ -174,14 +182,19 @@ class VersionLog:
                     return self._store.head(self.path(name)).num_bytes
         raise VersionNotFoundError(f"{self._root} has no version {version}", version=version)
 
-    def create(self, name: ManifestName, data: bytes) -> PutOutcome:
+    def create(self, name: ManifestName, data: bytes, depends_on: Collection[str] = ()) -> PutOutcome:
         """Make a version: create its manifest unless one of that name exists. This is the commit.
+
+        Args:
+            name: of the manifest.
+            data: the manifest.
+            depends_on: files that were put without being durable and have to be so before the version appears.
 
         Raises:
             UnsafeStoreError: the store cannot create a file atomically, so that two writers could both win.
             StorageError: the outside world failed; whether the version exists now has to be found out.
         """
-        return self._protocol.create(self, name, data)
+        return self._protocol.create(self, name, data, depends_on)
 
     def withdraw(self, name: ManifestName) -> None:
         """Remove the manifest of a version that was never part of the lineage.

@@ -107,6 +107,13 @@ class Basis:
         """
         return self._judge_newer(winner) or self._merge()
 
+    def unsynced_files(self) -> list[str]:
+        """Files that the change brings along and that have to be made durable with its version."""
+        operation = self._transaction.operation
+        if self._rebase is None or not isinstance(operation, (Delete, Update)):
+            return []
+        return self._rebase.unsynced_files(operation)
+
     def discard(self, kept: Manifest | None = None) -> None:
         """Remove what was written on the way here, except the files of a version that is kept. Best effort."""
         if self._rebase is not None:

@@ -37,7 +37,7 @@ version (:mod:`~lance_core.transactions.overtaken`).
 
 Our transaction file is removed when the commit is known to have failed, or when a merge gave it another name; it stays
 when the outcome is unknown. Merged deletion files that no version refers to are removed when no attempt can land any
-more.
+more. All that holds for an interrupt (Ctrl-C) too: before CREATE it is a failure, from there on the outcome is unknown.
 
 Source: commit protocol of pylance 14.0.2; CONFIRM and recognising an earlier commit by its uuid are ours.
 """
@@ -46,17 +46,17 @@ from __future__ import annotations
 
 import logging
 import time
-from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from lance_core.errors import LanceError, StorageError, VersionNotFoundError
 from lance_core.io.object_store import PutOutcome
+from lance_core.io.removal import remove_objects
 from lance_core.table.paths import ManifestName
 from lance_core.table.version_hint import write_version_hint
 from lance_core.transactions.backoff import SlotBackoff
 from lance_core.transactions.basis import Basis
 from lance_core.transactions.drafting import draft_of
-from lance_core.transactions.history import is_made_by, transaction_path
+from lance_core.transactions.history import is_made_by, record_transaction, transaction_path
 from lance_core.transactions.operations.reserve_fragments import ReserveFragments
 from lance_core.transactions.outcomes import (
     AlreadyCommitted,
@@ -73,6 +73,8 @@ from lance_core.transactions.outcomes import (
 from lance_core.transactions.overtaken import Presence, find_presence
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from lance_core.table.manifest import Manifest
     from lance_core.table.version_log import VersionLog
     from lance_core.transactions.basis import Refusal
@@ -124,22 +126,30 @@ class _Commit:
         self._serialized = transaction.serialize()
         self._basis = Basis(log, transaction, settings, known)
         self._checked = False
-        self._recorded: str | None = None
-        self._may_land = False
+        self._recorded: list[str] = []
+        self._progress = settings.progress
         self._in_flight: Unknown | None = None
 
     def run(self) -> CommitOutcome:
         try:
             outcome = self._loop()
-        except LanceError:
-            if self._in_flight is not None:
-                return self._in_flight
-            self._give_up()
+        except BaseException as error:
+            if isinstance(error, LanceError):
+                if self._in_flight is not None:
+                    return self._in_flight
+                self._give_up()
+            elif not self._progress.may_land:
+                # Interrupted before anything could land; afterwards the outcome is unknown.
+                self._give_up()
             raise
         if self._in_flight is not None and isinstance(outcome, (NotLanded, Contended)):
             outcome = self._in_flight
         if isinstance(outcome, (Committed, AlreadyCommitted)):
+            self._progress.made = outcome.manifest
             self._basis.discard(kept=outcome.manifest)
+            # A merge gives the transaction another name; the old file was in nobody's way during the race.
+            kept = outcome.manifest.message.transaction_file
+            self._forget(name for name in self._recorded if name != kept)
         elif not isinstance(outcome, Unknown):
             self._give_up()
         if isinstance(outcome, Committed):
@@ -149,7 +159,7 @@ class _Commit:
 
     def _loop(self) -> CommitOutcome:
         started = time.monotonic()
-        backoff: SlotBackoff | None = None
+        backoff = SlotBackoff(self._settings.rng)
         winner: Manifest | None = None
         retries_left = self._settings.max_retries
         while True:
@@ -160,7 +170,7 @@ class _Commit:
             outcome = self._attempt()
             if isinstance(outcome, (Committed, Overtaken, Unknown)):
                 return outcome
-            self._may_land = isinstance(outcome, NotLanded) or outcome.manifest is None
+            self._progress.may_land = isinstance(outcome, NotLanded) or outcome.manifest is None
             self._note_in_flight(outcome)
             gives_up = retries_left == 0
             if isinstance(outcome, NotLanded):
@@ -168,9 +178,8 @@ class _Commit:
                     return outcome
             else:
                 winner = outcome.manifest
-            if backoff is None:
-                backoff = SlotBackoff(time.monotonic() - attempt_started, self._settings.rng)
-            if gives_up or not self._wait(backoff.next_seconds(), started):
+            wait_seconds = backoff.next_seconds(time.monotonic() - attempt_started)
+            if gives_up or not self._wait(wait_seconds, started):
                 return Contended(self._settings.max_retries - retries_left + 1)
             retries_left -= 1
 
@@ -217,8 +226,9 @@ class _Commit:
             transaction=self._serialized, transaction_file=transaction.file_name, timestamp_ns=time.time_ns()
         )
         target = ManifestName(sealed.manifest.version, sealed.manifest.naming)
+        self._progress.may_land = True
         try:
-            put = self._log.create(target, sealed.data)
+            put = self._log.create(target, sealed.data, self._basis.unsynced_files())
         except StorageError as error:
             return self._read_back(target, error)
         if put is PutOutcome.CREATED:
@@ -249,6 +259,7 @@ class _Commit:
             made: the version.
             before: what it was built on; None when that is gone.
         """
+        self._progress.may_land = True
         waits = iter(_READ_BACK_WAITS_SECONDS)
         cause: LanceError | None = None
         for _ in range(_MAX_CONFIRMATIONS):
@@ -265,6 +276,7 @@ class _Commit:
                     # Fragment ids are reserved again at no cost, whether or not these were taken by others.
                     if not isinstance(self._transaction.operation, ReserveFragments):
                         self._withdraw(ManifestName(made.version, made.naming))
+                    self._progress.may_land = False
                     return Overtaken(made.version, newer[-1].version)
                 break
             except VersionNotFoundError as error:
@@ -295,26 +307,25 @@ class _Commit:
 
     def _record(self, transaction: Transaction) -> None:
         """Write the transaction file, unless it is there."""
-        if self._recorded is not None and transaction is self._transaction:
+        if self._recorded and transaction is self._transaction:
             return
-        if transaction.file_name != self._recorded:
-            self._forget()
         self._transaction = transaction
         self._serialized = transaction.serialize()
-        self._recorded = transaction.file_name
-        self._log.store.put(transaction_path(self._log, self._recorded), self._serialized)
+        if transaction.file_name not in self._recorded:
+            self._recorded.append(transaction.file_name)
+        record_transaction(self._log, transaction.file_name, self._serialized)
 
     def _give_up(self) -> None:
         """Remove what a commit left that is known to have failed."""
-        self._forget()
-        if not self._may_land:
-            self._basis.discard()
+        try:
+            self._forget(self._recorded)
+        finally:
+            if not self._progress.may_land:
+                self._basis.discard()
 
-    def _forget(self) -> None:
-        """Remove the transaction file, if there is one."""
-        if self._recorded is not None:
-            with suppress(LanceError):
-                self._log.store.delete(transaction_path(self._log, self._recorded))
+    def _forget(self, file_names: Iterable[str]) -> None:
+        """Remove transaction files. Best effort."""
+        remove_objects(self._log.store, [transaction_path(self._log, name) for name in file_names])
 
 
 def _is_retryable(error: LanceError) -> bool:

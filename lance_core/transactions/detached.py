@@ -11,16 +11,16 @@ from __future__ import annotations
 
 import secrets
 import time
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from lance_core.errors import LanceError, NotSupportedError, StorageError, VersionNotFoundError
 from lance_core.io.object_store import PutOutcome
+from lance_core.io.removal import remove_objects
 from lance_core.proto import pb_table
 from lance_core.table.manifest import Manifest
 from lance_core.table.paths import FIRST_DETACHED_VERSION, ManifestName, ManifestNaming
 from lance_core.transactions.drafting import draft_of
-from lance_core.transactions.history import is_made_by, transaction_path
+from lance_core.transactions.history import is_made_by, record_transaction, transaction_path
 from lance_core.transactions.outcomes import CommitOutcome, Committed, NotLanded, Unknown
 
 if TYPE_CHECKING:
@@ -64,9 +64,13 @@ def commit_detached(
     settings.amend(draft)
     serialized = transaction.serialize()
     record = transaction_path(log, transaction.file_name)
-    log.store.put(record, serialized)
-    sealed = draft.seal(transaction=serialized, transaction_file=transaction.file_name, timestamp_ns=time.time_ns())
     path = log.path(ManifestName(version, ManifestNaming.V2))
+    sealed = draft.seal(transaction=serialized, transaction_file=transaction.file_name, timestamp_ns=time.time_ns())
+    try:
+        record_transaction(log, transaction.file_name, serialized)
+    except BaseException:
+        remove_objects(log.store, [record])
+        raise
     try:
         if log.create_file(path, sealed.data) is PutOutcome.CREATED:
             return Committed(sealed.manifest)
@@ -80,8 +84,7 @@ def commit_detached(
             return Committed(found)
     except VersionNotFoundError:
         if cause is not None and not cause.in_flight:
-            with suppress(LanceError):
-                log.store.delete(record)
+            remove_objects(log.store, [record])
             return NotLanded(cause)
     except LanceError as error:
         return Unknown(version, cause or error)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lance_core.errors import NotFoundError
+from lance_core.table.manifest_file import is_kept_inline
 from lance_core.table.paths import TRANSACTIONS_DIRECTORY
 from lance_core.transactions.transaction import Transaction
 
@@ -16,12 +17,24 @@ if TYPE_CHECKING:
     from lance_core.table.manifest import Manifest
     from lance_core.table.version_log import VersionLog
 
-__all__ = ["is_made_by", "read_transaction", "transaction_path"]
+__all__ = ["is_made_by", "read_transaction", "record_transaction", "transaction_path"]
 
 
 def transaction_path(log: VersionLog, file_name: str) -> str:
     """The path of a transaction file."""
     return log.store.join(log.root, TRANSACTIONS_DIRECTORY, file_name)
+
+
+def record_transaction(log: VersionLog, file_name: str, serialized: bytes) -> None:
+    """Write the file of a transaction.
+
+    It is made durable only if the manifest does not hold the transaction as well: then nothing depends on the file.
+
+    Raises:
+        StorageError: the outside world failed.
+    """
+    durable = not is_kept_inline(serialized)
+    log.store.put(transaction_path(log, file_name), serialized, durable=durable)
 
 
 def read_transaction(log: VersionLog, manifest: Manifest) -> Transaction | None:

@@ -18,11 +18,10 @@ Source: rebase of deletes and updates by pylance 14.0.2.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from lance_core.errors import LanceError
+from lance_core.io.removal import remove_objects
 from lance_core.table.base_paths import FileLocator
 from lance_core.table.deletion_file import (
     deletion_file_path,
@@ -87,7 +86,13 @@ class DeleteRebase:
             StorageError: the outside world failed.
             CorruptDataError: a deletion file is damaged.
         """
-        present = {fragment.id: fragment for fragment in current.fragments}
+        # Early releases did not record the rows of a fragment; the plan has counted them.
+        rows = {fragment.id: fragment.physical_rows for fragment in operation.updated_fragments}
+        present = {
+            fragment.id: fragment if fragment.physical_rows else fragment.with_physical_rows(rows.get(fragment.id, 0))
+            for fragment in current.fragments
+            if fragment.id in shared
+        }
         unions: dict[int, BitMap] = {}
         for fragment_id in sorted(shared):
             union = self._union(operation, fragment_id, present.get(fragment_id), current)
@@ -108,6 +113,11 @@ class DeleteRebase:
         gone = (*operation.removed_fragment_ids, *sorted(emptied))
         return replace(operation, updated_fragments=updated, removed_fragment_ids=gone)
 
+    def unsynced_files(self, operation: Delete | Update) -> list[str]:
+        """Deletion files with the rows that the change hides: that they are durable is left to the commit."""
+        changed = (fragment for fragment in operation.updated_fragments if fragment.id in self._affected_rows)
+        return [path for fragment in changed if (path := self._path(fragment)) is not None]
+
     def discard(self, kept: Manifest | None = None) -> None:
         """Remove the files that were written here. Best effort.
 
@@ -115,10 +125,7 @@ class DeleteRebase:
             kept: a version whose files stay.
         """
         needed = set() if kept is None else {self._path(fragment) for fragment in kept.fragments}
-        for path in self._written:
-            if path is not None and path not in needed:
-                with suppress(LanceError):
-                    self._log.store.delete(path)
+        remove_objects(self._log.store, [path for path in self._written if path is not None and path not in needed])
 
     def _union(
         self, operation: Delete | Update, fragment_id: int, found: Fragment | None, current: Manifest
@@ -154,6 +161,7 @@ class DeleteRebase:
             read_version=version,
             offsets=union,
             as_bitmap=True,
+            durable=False,
         )
         changed = fragment.with_deletion(message)
         self._written.append(self._path(changed))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from lance_core.table.manifest_draft import ManifestDraft
 
-__all__ = ["DEFAULT_MAX_RETRIES", "CommitSettings"]
+__all__ = ["DEFAULT_MAX_RETRIES", "CommitProgress", "CommitSettings"]
 
 DEFAULT_MAX_RETRIES: Final = 20
 """As many as the reference."""
@@ -36,6 +36,20 @@ def _no_hidden_columns(manifest: Manifest) -> HiddenColumns:
     return no_hidden_columns
 
 
+@dataclass(slots=True)
+class CommitProgress:
+    """How far a commit got, for whoever removes what it brought along after it has raised something.
+
+    Attributes:
+        may_land: whether a version may name the files of the transaction, now or later. Set before the step that can
+            make one, taken back when that is known to have failed.
+        made: the version that the commit made.
+    """
+
+    may_land: bool = False
+    made: Manifest | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitSettings:
     """How a commit is made.
@@ -52,6 +66,7 @@ class CommitSettings:
         check: called once with the manifest to build on, before anything is written; refuses by raising.
         amend: called with every draft before it is sealed; adds what data files say and operations do not.
         hidden_columns: how hidden columns of a version's fragments are read; called with the manifest to build on.
+        progress: told how far the commit got.
         wait: sleeps that many seconds.
         rng: the source of randomness for waiting times.
     """
@@ -66,5 +81,6 @@ class CommitSettings:
     check: Callable[[Manifest], None] = _no_check
     amend: Callable[[ManifestDraft], None] = _no_amendment
     hidden_columns: Callable[[Manifest], HiddenColumns] = _no_hidden_columns
+    progress: CommitProgress = field(default_factory=CommitProgress)
     wait: Callable[[float], None] = time.sleep
     rng: random.Random = field(default_factory=random.Random)

@@ -31,6 +31,10 @@ _START_SENSOR: Final = """
 mutation Start($selector: SensorSelector!) { startSensor(sensorSelector: $selector) {
   __typename ... on Sensor { name } ... on PythonError { message } } }
 """
+_SENSORS: Final = """
+query Sensors($selector: RepositorySelector!) { sensorsOrError(repositorySelector: $selector) {
+  ... on Sensors { results { name sensorState { status } } } } }
+"""
 _ASSET_EVENTS: Final = """
 query Events($path: [String!]!) { assetOrError(assetKey: {path: $path}) { ... on Asset {
   assetMaterializations { runId tags { key value } }
@@ -71,7 +75,7 @@ class WebApi:
         Raises:
             StorageError: the code cannot be loaded.
         """
-        entries = self._query(_LOCATIONS)["workspaceOrError"]["locationEntries"]
+        entries = self.query(_LOCATIONS)["workspaceOrError"]["locationEntries"]
         for entry in entries:
             found = entry["locationOrLoadError"]
             if found is not None and found["__typename"] == "PythonError":
@@ -85,7 +89,7 @@ class WebApi:
             StorageError: the run was refused.
         """
         params = {"selector": {**self._selector, "jobName": job}, "runConfigData": run_config}
-        launched = self._query(_LAUNCH, params=params)["launchRun"]
+        launched = self.query(_LAUNCH, params=params)["launchRun"]
         if launched["__typename"] != "LaunchRunSuccess":
             raise StorageError(f"the job {job} was not launched: {launched}")
         run_id: str = launched["run"]["runId"]
@@ -93,12 +97,12 @@ class WebApi:
 
     def status(self, run_id: str) -> str:
         """The status of a run, as Dagster spells it."""
-        status: str = self._query(_RUN, runId=run_id)["runOrError"]["status"]
+        status: str = self.query(_RUN, runId=run_id)["runOrError"]["status"]
         return status
 
     def runs(self, *statuses: str) -> list[dict[str, str]]:
         """Runs in one of these statuses; all for none. Each has runId, jobName and status."""
-        runs: list[dict[str, str]] = self._query(_RUNS, statuses=list(statuses) or None)["runsOrError"]["results"]
+        runs: list[dict[str, str]] = self.query(_RUNS, statuses=list(statuses) or None)["runsOrError"]["results"]
         return runs
 
     def start_sensor(self, name: str) -> None:
@@ -107,19 +111,29 @@ class WebApi:
         Raises:
             StorageError: there is no such sensor.
         """
-        started = self._query(_START_SENSOR, selector={**self._selector, "sensorName": name})["startSensor"]
+        started = self.query(_START_SENSOR, selector={**self._selector, "sensorName": name})["startSensor"]
         if started["__typename"] != "Sensor":
             raise StorageError(f"the sensor {name} was not started: {started}")
 
+    def sensors(self) -> dict[str, str]:
+        """Sensor -> its status, ``RUNNING`` or ``STOPPED``."""
+        found = self.query(_SENSORS, selector=self._selector)["sensorsOrError"]["results"]
+        return {sensor["name"]: sensor["sensorState"]["status"] for sensor in found}
+
     def asset_events(self, asset: str) -> AssetEvents:
         """What was recorded of an asset; nothing for one that never had an event."""
-        found = self._query(_ASSET_EVENTS, path=[asset])["assetOrError"]
+        found = self.query(_ASSET_EVENTS, path=[asset])["assetOrError"]
         return AssetEvents(
             materializations=[_tags(event) for event in found.get("assetMaterializations", [])],
             observations=[_tags(event) for event in found.get("assetObservations", [])],
         )
 
-    def _query(self, query: str, **variables: Any) -> dict[str, Any]:
+    def query(self, query: str, **variables: Any) -> dict[str, Any]:
+        """The data that a query or a mutation answers.
+
+        Raises:
+            StorageError: the server refused it.
+        """
         request = urllib.request.Request(
             f"{self._url}/graphql",
             data=json.dumps({"query": query, "variables": variables}).encode(),

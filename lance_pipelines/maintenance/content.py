@@ -1,7 +1,8 @@
-"""A digest of what a version holds: its columns, the data files of its fragments and their deleted rows.
+"""A digest of what a version holds: its columns, the data files of its fragments, their deleted rows and overlays.
 
 Two versions with one digest have the same rows in the same places. Commits that change no row and move none keep it
-(configuration, an index); a rewrite changes it, and can be undone on paper, because it names what it replaced.
+(configuration, an index, a delete that matches nothing); a rewrite changes it, and can be undone on paper, because it
+names what it replaced.
 """
 
 from __future__ import annotations
@@ -9,14 +10,17 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Final
 
+from lance_core.errors import CorruptDataError, NotSupportedError, VersionNotFoundError
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from lance_core.proto import pb_table
     from lance_core.table.manifest import Manifest
+    from lance_core.table.version_log import VersionLog
     from lance_core.transactions.operations.rewrite import Rewrite
 
-__all__ = ["content_digest", "content_digest_before"]
+__all__ = ["content_digest", "content_digest_before", "holds_what_was_before"]
 
 _DIGITS: Final = 32
 
@@ -33,17 +37,36 @@ def content_digest_before(manifest: Manifest, rewrite: Rewrite) -> str:
     return _digest(manifest, [*kept, *(fragment.message for fragment in rewrite.old_fragments)])
 
 
+def holds_what_was_before(log: VersionLog, manifest: Manifest) -> bool:
+    """Whether a version holds what the one before it held; False when that one cannot be read any more.
+
+    Raises:
+        StorageError: the outside world failed.
+    """
+    if manifest.version == 1:
+        return False
+    try:
+        before = log.read_version(manifest.version - 1)
+    except (VersionNotFoundError, CorruptDataError, NotSupportedError):
+        return False
+    return content_digest(before) == content_digest(manifest)
+
+
 def _digest(manifest: Manifest, fragments: Iterable[pb_table.DataFragment]) -> str:
     digest = hashlib.sha256()
     for field in manifest.message.fields:
         digest.update(field.SerializeToString(deterministic=True))
-    for line in sorted(f"{_files(fragment)} {_deletions(fragment)}" for fragment in fragments):
+    for line in sorted(f"{_files(fragment)} {_deletions(fragment)}{_overlays(fragment)}" for fragment in fragments):
         digest.update(line.encode())
     return digest.hexdigest()[:_DIGITS]
 
 
 def _files(fragment: pb_table.DataFragment) -> tuple[str, ...]:
     return tuple(file.path for file in fragment.files)
+
+
+def _overlays(fragment: pb_table.DataFragment) -> str:
+    return "".join(f" {overlay.SerializeToString(deterministic=True).hex()}" for overlay in fragment.overlays)
 
 
 def _deletions(fragment: pb_table.DataFragment) -> tuple[int, int]:

@@ -9,7 +9,7 @@ from lance_core.table.version_log import VersionLog
 from lance_core.transactions.history import read_transaction
 from lance_core.transactions.operations.rewrite import Rewrite
 from lance_core.transactions.transaction import Transaction
-from lance_pipelines.data_version import CHANGES_ROWS, data_version_of
+from lance_pipelines.data_version import CHANGES_ROWS, data_version_of, is_change
 from lance_pipelines.maintenance.content import content_digest, content_digest_before
 
 __all__ = ["RUN_ID_PROPERTY", "FoundVersion"]
@@ -28,15 +28,18 @@ class FoundVersion:
         name: of its manifest.
         manifest: the manifest.
         transaction: what made it; None when that is not recorded any more.
+        changes_rows: whether readers see other rows or columns after it than in the version before. An operation that
+            may change them and left them as they were (a delete that matches nothing) does not, an unknown one does.
     """
 
     name: ManifestName
     manifest: Manifest
     transaction: Transaction | None
+    changes_rows: bool
 
     @classmethod
     def read(cls, log: VersionLog, name: ManifestName) -> Self:
-        """Read the manifest and the transaction.
+        """Read the manifest and the transaction, and the manifest before it if the operation may change rows.
 
         Raises:
             VersionNotFoundError: the version is gone.
@@ -44,7 +47,9 @@ class FoundVersion:
             StorageError: the outside world failed.
         """
         manifest = log.read(name)
-        return cls(name, manifest, read_transaction(log, manifest))
+        transaction = read_transaction(log, manifest)
+        operation = None if transaction is None else transaction.operation.arm
+        return cls(name, manifest, transaction, is_change(log, manifest, operation))
 
     @property
     def version(self) -> int:
@@ -55,11 +60,6 @@ class FoundVersion:
     def operation(self) -> str:
         """The operation, as the transaction's oneof names it."""
         return _UNKNOWN if self.transaction is None else self.transaction.operation.arm
-
-    @property
-    def changes_rows(self) -> bool:
-        """Whether readers see other rows or columns after it; an unknown operation counts as a change."""
-        return CHANGES_ROWS.get(self.operation, True)
 
     @property
     def run_id(self) -> str | None:
@@ -81,6 +81,10 @@ class FoundVersion:
         """Digest of what the version before it held, if this one changed no row."""
         operation = None if self.transaction is None else self.transaction.operation
         return content_digest_before(self.manifest, operation) if isinstance(operation, Rewrite) else self.content
+
+    def repeats(self, content: str) -> bool:
+        """Whether it holds what is known by a digest. What an unknown operation did the digest may not show."""
+        return self.operation in CHANGES_ROWS and self.content == content
 
     def follows(self, version: int, content: str) -> bool:
         """Whether nothing lies between a version of that content and this one, if this one changed no row."""

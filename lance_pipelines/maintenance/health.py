@@ -68,7 +68,7 @@ class TableHealth:
             policy: says what small and what worn is; the default stands in for a part that is switched off.
             versions: how many versions there are; None lists their names.
         """
-        message = dataset.manifest.message
+        message = dataset.counted_manifest.message
         small = [_is_small(fragment, policy.compaction or CompactionPolicy()) for fragment in message.fragments]
         worn = [_is_worn(fragment, policy.deletion or DeletionPolicy()) for fragment in message.fragments]
         deleted = [fragment.deletion_file.num_deleted_rows for fragment in message.fragments]

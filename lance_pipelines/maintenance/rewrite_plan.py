@@ -65,7 +65,7 @@ def task_documents(tasks: Iterable[CompactionTask]) -> tuple[str, ...]:
 
 def _fragments_within(dataset: lance_core.LanceDataset, threshold: float) -> list[int]:
     """Ids of the fragments of whose rows no larger part than the threshold is deleted."""
-    fragments = dataset.manifest.message.fragments
+    fragments = dataset.counted_manifest.message.fragments
     ids = np.array([fragment.id for fragment in fragments], np.uint64)
     physical = np.array([fragment.physical_rows for fragment in fragments], np.float32)
     deleted = np.array([fragment.deletion_file.num_deleted_rows for fragment in fragments], np.float32)

@@ -39,7 +39,7 @@ def build_commit_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
     def commit_fragments(context: dg.OpExecutionContext, staged_write: str) -> dg.Output[None]:
         stop_watching(context.run_id)
         staged = StagedWrite.from_json(staged_write)
-        with clear_failures(declaration.name):
+        with clear_failures(declaration.name, context.log):
             landing = commit_staged(staged, discard=discard_files)
             report = report_commit(staged, landing)
             # A repeated commit may be old news: what the dataset holds now is what readers downstream will see.

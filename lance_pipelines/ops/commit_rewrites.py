@@ -37,7 +37,7 @@ def build_rewrite_commit_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
     def commit_rewrites(context: dg.OpExecutionContext, spark: SparkResource, staged_rewrite: str) -> None:
         stop_watching(context.run_id)
         staged = StagedRewrite.from_json(staged_rewrite)
-        with clear_failures(declaration.name):
+        with clear_failures(declaration.name, context.log):
             outcome = commit_staged_rewrite(staged, rewrite=partial(rewrite_with, spark), discard=discard_files)
             report = report_rewrite(staged.plan, outcome, declaration.maintenance)
             if report.has_changed:

@@ -20,7 +20,7 @@ from lance_pipelines.ops.failures import clear_failures
 from lance_pipelines.ops.maintenance_config import DeleteRowsConfig, dataset_uri, is_dry_run
 from lance_pipelines.ops.output import print_text, say
 from lance_pipelines.ops.plan_outputs import PLAN_OUTPUTS
-from lance_pipelines.ops.run_entry import begin_run, prepare_for_pool
+from lance_pipelines.ops.run_entry import await_ingests, begin_run, prepare_for_pool
 from lance_pipelines.pools import commit_pool
 
 __all__ = ["build_delete_op", "build_delete_plan_op"]
@@ -36,7 +36,7 @@ def build_delete_plan_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
     )
     def plan_delete(context: dg.OpExecutionContext, config: DeleteRowsConfig) -> Iterator[dg.Output[Any]]:
         begin_run(context)
-        with clear_failures(declaration.name):
+        with clear_failures(declaration.name, context.log):
             outputs = _plan(context, declaration, config)
         yield from outputs
 
@@ -57,7 +57,7 @@ def build_delete_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
     def delete_rows(context: dg.OpExecutionContext, plan: str) -> None:
         stop_watching(context.run_id)
         planned = PlannedDelete.from_json(plan)
-        with clear_failures(declaration.name):
+        with clear_failures(declaration.name, context.log):
             report = commit_delete(planned, declaration.maintenance)
             if report.has_changed:
                 event = dataset_materialization(
@@ -79,6 +79,8 @@ def _plan(
 ) -> list[dg.Output[Any]]:
     uri = dataset_uri(declaration, config)
     dry_run = is_dry_run(declaration, config)
+    if not dry_run:
+        await_ingests(context, declaration.name)
     dataset = lance_core.dataset(uri)
     before = TableHealth.of(dataset, declaration.maintenance)
     found = plan_delete_of(dataset, config.predicate)

@@ -1,17 +1,31 @@
-"""From a typed error to the one message that a failed step shows."""
+"""From a typed error to the one message that a failed step shows, and from a wrong run configuration to one line.
+
+A typed error says what failed. Its stack is logged once, at the level of debugging; Dagster would show that of its own
+frames with the failure of the step, and again with that of the run.
+"""
 
 import atexit
+import logging
+import re
 import sys
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import TracebackType
+from typing import Final
 
 import dagster as dg
+from dagster._core.errors import DagsterError, DagsterUserCodeProcessError
+from dagster._utils.error import SerializableErrorInfo
 
 from lance_core.errors import LanceError, StorageError, TooMuchWriteContentionError
 
-__all__ = ["as_failure", "clear_failures", "take_last_words"]
+__all__ = ["as_failure", "clear_failures", "config_headline", "take_last_words"]
 
 _MAX_CAUSE_CHARACTERS = 2000
+
+_SAMPLE: Final = re.compile(r"\.? (?:Expected: \"|Sample config for missing )", re.DOTALL)
+"""Where the part of a message begins that shows a configuration."""
 
 _last_words: dict[str, str] = {}
 """Dataset -> message of its latest step, while that step has failed."""
@@ -31,6 +45,37 @@ def take_last_words() -> list[str]:
     return messages
 
 
+def config_headline(error: dg.DagsterInvalidConfigError) -> str:
+    """What is wrong with a run configuration, in one line: the path of each field, without Dagster's samples."""
+    found = [_SAMPLE.split(str(each.message))[0] for each in error.errors]
+    return " ".join(f"run configuration: {'; '.join(found)}".split())
+
+
+def _say_one_line(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """What Python calls before it ends for an exception: the stack of a wrong configuration is Dagster's own."""
+    if isinstance(error, dg.DagsterInvalidConfigError):
+        sys.stderr.write(f"FAILED {config_headline(error)}\n")
+    else:
+        _previous_hook(kind, error, trace)
+
+
+_previous_hook: Final = sys.excepthook
+sys.excepthook = _say_one_line
+
+
+class _StacklessError(DagsterUserCodeProcessError):
+    """For Dagster, an error of another process: it shows the description that came with it, and no stack of its own."""
+
+    def __init__(self, message: str) -> None:
+        DagsterError.__init__(self, message)
+        info = SerializableErrorInfo(message=f"Failure: {message}", stack=[], cls_name="Failure")
+        self.user_code_process_error_infos = [info]
+
+
+class _FinalError(dg.Failure, _StacklessError):
+    """Ends a step for good. Dagster raises errors of this kind past the retry policy of the op."""
+
+
 def as_failure(error: LanceError, dataset: str) -> dg.Failure:
     """The error as Dagster's own failure: its message as headline, its facts as metadata.
 
@@ -47,19 +92,26 @@ def as_failure(error: LanceError, dataset: str) -> dg.Failure:
     if cause is not None:
         metadata["lance/cause"] = dg.MetadataValue.text(f"{type(cause).__name__}: {cause}"[:_MAX_CAUSE_CHARACTERS])
     notes = "".join(f"\n{note}" for note in getattr(error, "__notes__", ()))
-    return dg.Failure(
-        description=f"{dataset}: {error}{notes} [{type(error).__name__}]",
-        metadata=metadata,
-        allow_retries=_is_worth_retrying(error),
+    retried = _is_worth_retrying(error)
+    make = dg.Failure if retried else _FinalError
+    return make(
+        description=f"{dataset}: {error}{notes} [{type(error).__name__}]", metadata=metadata, allow_retries=retried
     )
 
 
 @contextmanager
-def clear_failures(dataset: str) -> Iterator[None]:
-    """Inside the block, a typed error becomes the step's one message; what it wraps stays out of the headline."""
+def clear_failures(dataset: str, log: logging.Logger | None = None) -> Iterator[None]:
+    """Inside the block, a typed error becomes the step's one message; what it wraps stays out of the headline.
+
+    Args:
+        dataset: the dataset's name.
+        log: where the stack goes.
+    """
     try:
         yield
     except LanceError as error:
+        if log is not None:
+            log.debug("".join(traceback.format_exception(error)).rstrip())
         failure = as_failure(error, dataset)
         _last_words[dataset] = str(failure.description)
         raise failure from None

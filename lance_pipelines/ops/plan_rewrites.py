@@ -24,7 +24,7 @@ from lance_pipelines.ops.maintenance_config import (
 )
 from lance_pipelines.ops.output import print_text, say
 from lance_pipelines.ops.plan_outputs import PLAN_OUTPUTS
-from lance_pipelines.ops.run_entry import begin_run
+from lance_pipelines.ops.run_entry import await_ingests, begin_run
 
 __all__ = ["build_compaction_plan_op", "build_materialization_plan_op"]
 
@@ -39,7 +39,7 @@ def build_compaction_plan_op(declaration: DatasetDeclaration) -> dg.OpDefinition
     )
     def plan_compaction(context: dg.OpExecutionContext, config: CompactConfig) -> Iterator[dg.Output[Any]]:
         begin_run(context)
-        with clear_failures(declaration.name):
+        with clear_failures(declaration.name, context.log):
             options = compaction_options(declaration, config)
             planned = _plan(context, declaration, config, RewriteOperation.COMPACT, options)
         yield from planned
@@ -59,7 +59,7 @@ def build_materialization_plan_op(declaration: DatasetDeclaration) -> dg.OpDefin
         context: dg.OpExecutionContext, config: MaterializeDeletionsConfig
     ) -> Iterator[dg.Output[Any]]:
         begin_run(context)
-        with clear_failures(declaration.name):
+        with clear_failures(declaration.name, context.log):
             options = materialization_options(declaration, config)
             planned = _plan(context, declaration, config, RewriteOperation.MATERIALIZE_DELETIONS, options)
         yield from planned
@@ -76,6 +76,8 @@ def _plan(
 ) -> list[dg.Output[Any]]:
     uri = dataset_uri(declaration, config)
     dry_run = is_dry_run(declaration, config)
+    if not dry_run:
+        await_ingests(context, declaration.name)
     dataset = lance_core.dataset(uri)
     before = TableHealth.of(dataset, declaration.maintenance)
     plan = plan_rewrite(dataset, operation, options)

@@ -17,7 +17,7 @@ from lance_pipelines.ops.failures import clear_failures
 from lance_pipelines.ops.maintenance_config import CleanupConfig, cleanup_policy, dataset_uri, is_dry_run
 from lance_pipelines.ops.output import print_text, say
 from lance_pipelines.ops.plan_outputs import PLAN_OUTPUTS
-from lance_pipelines.ops.run_entry import begin_run, prepare_for_pool
+from lance_pipelines.ops.run_entry import await_ingests, begin_run, prepare_for_pool
 from lance_pipelines.pools import commit_pool
 from lance_pipelines.recorded_versions import find_data_version
 
@@ -34,7 +34,7 @@ def build_cleanup_plan_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
     )
     def plan_cleanup(context: dg.OpExecutionContext, config: CleanupConfig) -> Iterator[dg.Output[Any]]:
         begin_run(context)
-        with clear_failures(declaration.name):
+        with clear_failures(declaration.name, context.log):
             outputs = _plan(context, declaration, config)
         yield from outputs
 
@@ -56,7 +56,7 @@ def build_cleanup_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
     def remove_old_versions(context: dg.OpExecutionContext, plan: str) -> None:
         stop_watching(context.run_id)
         planned = PlannedCleanup.from_json(plan)
-        with clear_failures(declaration.name):
+        with clear_failures(declaration.name, context.log):
             removal = plan_removal(lance_core.dataset(planned.uri), planned.policy)
             for warning in removal.warnings():
                 context.log.warning("%s: %s", planned.uri, warning)
@@ -87,6 +87,8 @@ def _plan(
 ) -> list[dg.Output[Any]]:
     uri = dataset_uri(declaration, config)
     policy, dry_run = cleanup_policy(declaration, config), is_dry_run(declaration, config)
+    if not dry_run:
+        await_ingests(context, declaration.name)
     dataset = lance_core.dataset(uri)
     forecast = CleanupForecast(uri=uri, policy=policy, rows=dataset.count_rows(), plan=plan_removal(dataset, policy))
     shown = dg.Output(None, "figures", metadata=forecast.metadata())

@@ -29,7 +29,7 @@ def build_rewrite_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
     )
     def rewrite_fragments(context: dg.OpExecutionContext, spark: SparkResource, plan: str) -> dg.Output[str]:
         planned = PlannedRewrite.from_json(plan)
-        with clear_failures(declaration.name):
+        with clear_failures(declaration.name, context.log):
             written = rewrite_with(spark, planned.uri, planned.tasks)
         staged = StagedRewrite.of(planned, written.file_token, written.results)
         context.log.info("Rewrote %s of fragments of %s.", amount(len(written.results), "group"), planned.uri)

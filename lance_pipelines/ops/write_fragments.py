@@ -27,7 +27,7 @@ def build_write_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
     )
     def write_fragments(context: dg.OpExecutionContext, config: IngestConfig, spark: SparkResource) -> dg.Output[str]:
         begin_run(context)
-        with clear_failures(declaration.name):
+        with clear_failures(declaration.name, context.log):
             wanted = apply_config(declaration, config)
             context.log.info("Reading %s into %s (%s).", wanted.source.format, wanted.uri, wanted.mode)
             session = spark.spark_session

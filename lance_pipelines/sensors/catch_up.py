@@ -164,9 +164,10 @@ class _Follower:
 
     def _classify(self, found: FoundVersion, mark: Mark) -> tuple[bool, str]:
         """Whether a version is new data since the mark, and its data version."""
-        if found.changes_rows:
+        # The version before may be gone: then only the mark can tell that this one changed nothing.
+        if found.changes_rows and not found.repeats(mark.content):
             return True, found.data_version
-        if found.follows(mark.version, mark.content):
+        if found.repeats(mark.content) or found.follows(mark.version, mark.content):
             return False, mark.data_version
         known = self.recorded.find(self._unchanged_from(found), after=mark.version)
         if known is None:

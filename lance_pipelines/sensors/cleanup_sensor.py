@@ -10,6 +10,7 @@ from typing import Final
 from lance_pipelines.ingest.declaration import DatasetDeclaration
 from lance_pipelines.maintenance.evaluate import NotDue, Verdict, evaluate_cleanup
 from lance_pipelines.maintenance.old_versions import OldVersions
+from lance_pipelines.runs_in_flight import INGEST
 from lance_pipelines.sensors.latest import Latest
 from lance_pipelines.sensors.run_requests import MaintenanceKind
 
@@ -27,7 +28,7 @@ CLEANUP: Final = MaintenanceKind(
     sensor="cleanup_sensor",
     description="Asks for the removal of old versions, as the policies say.",
     op="cleanup",
-    excludes=("cleanup",),
+    excludes=(INGEST, "cleanup"),
     examine=_examine,
     may_ripen=True,
 )

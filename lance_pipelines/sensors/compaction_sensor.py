@@ -8,6 +8,7 @@ from lance_pipelines.maintenance.evaluate import NotDue, Verdict, evaluate_compa
 from lance_pipelines.maintenance.health import TableHealth
 from lance_pipelines.maintenance.rewrite_plan import RewriteOperation, plan_rewrite
 from lance_pipelines.ops.maintenance_config import CompactConfig, compaction_options
+from lance_pipelines.runs_in_flight import INGEST
 from lance_pipelines.sensors.latest import Latest
 from lance_pipelines.sensors.run_requests import MaintenanceKind
 
@@ -30,6 +31,6 @@ COMPACTION: Final = MaintenanceKind(
     sensor="compaction_sensor",
     description="Asks for a compaction of datasets with many small fragments, as their policies say.",
     op="compact",
-    excludes=("compact", "materialize_deletions"),
+    excludes=(INGEST, "compact", "materialize_deletions"),
     examine=_examine,
 )

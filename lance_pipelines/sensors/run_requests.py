@@ -8,7 +8,7 @@
           │ due
     asked for before? ── under way, or in the pause after a run that did not do it ──▶ until when
           │ no, or the pause is over
-    another run of this kind in flight? ──yes──▶ wait for it
+    an ingest, or another run of this kind in flight? ──yes──▶ wait for it
           │ no
     one run request
 
@@ -17,6 +17,9 @@ from being looked at.
 
 A run is asked for once per version and policy, and again only if it failed or left the work where it was: after a
 pause that grows with every attempt (``attempts.py``). A new version or another policy is new work, without a pause.
+
+Of the ingests only the one is waited for that was going when the work was first found due: where one follows the
+other, maintenance would never have its turn. The job itself waits for those that go when it begins (``run_entry.py``).
 """
 
 import hashlib
@@ -30,10 +33,10 @@ import dagster as dg
 from lance_core.errors import LanceError
 from lance_pipelines.ingest.declaration import DatasetDeclaration
 from lance_pipelines.maintenance.evaluate import Due, NotDue, Verdict
+from lance_pipelines.runs_in_flight import RunInFlight, find_runs_in_flight
 from lance_pipelines.sensors.attempts import WORK_TAG, Attempts
 from lance_pipelines.sensors.cursor import parse_cursor, serialize_cursor
 from lance_pipelines.sensors.latest import Latest
-from lance_pipelines.sensors.runs_in_flight import find_runs_in_flight
 
 __all__ = ["MaintenanceKind", "Target", "request_runs"]
 
@@ -88,6 +91,7 @@ class Seen:
         reason: what was found.
         work: what a run was asked for, the same for every attempt; None when none was.
         run_key: of the latest run that was asked for.
+        ingest: the ingest that was waited for before a run is asked for; None for none.
     """
 
     version: int
@@ -96,6 +100,7 @@ class Seen:
     reason: str
     work: str | None = None
     run_key: str | None = None
+    ingest: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,11 +170,19 @@ def _examine(
         return Finding(reason=f"{waited_for}, {verdict.reason}", seen=waiting)
     asked = replace(now, reason=verdict.reason, work=work, run_key=attempts.run_key)
     others = find_runs_in_flight(instance, target.declaration.name, kind.excludes)
-    if others.awaited is not None:
-        return Finding(reason=f"waits for {others.awaited}, {verdict.reason}")
+    ingest = None if seen is None else seen.ingest
+    awaited = [run for run in others.awaited if not run.is_ingest or ingest in (None, run.run_id)]
+    if awaited:
+        # Without a stamp the dataset is examined anew at the next tick.
+        waiting = replace(now, stamp="", ingest=ingest or _oldest_ingest(awaited))
+        return Finding(reason=f"waits for {awaited[0].text}, {verdict.reason}", seen=waiting)
     reason = f"{_ASKED}, {verdict.reason}" + (f"; not waited for: {others.passed_over}" if others.passed_over else "")
     request = _request(kind, target, now, verdict, attempts)
     return Finding(reason=reason, seen=asked, request=request)
+
+
+def _oldest_ingest(runs: Sequence[RunInFlight]) -> str | None:
+    return next((run.run_id for run in reversed(runs) if run.is_ingest), None)
 
 
 def _is_unchanged(seen: Seen, now: Seen) -> bool:

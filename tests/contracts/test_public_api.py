@@ -161,6 +161,7 @@ DATASET_MEMBERS = {
     "versions",
 }
 DATASET_EXTRAS = {
+    "counted_manifest",
     "find_fragment",
     "from_manifest",
     "locator",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import subprocess
 import sys
 import uuid
@@ -27,6 +28,7 @@ from lance_pipelines.ops import write_fragments as write_module
 from lance_pipelines.resources.spark import SparkResource
 from lance_pipelines.settings import Settings
 from lance_pipelines.staging import Staging
+from tests.support.dev_server import DevServer, dev_server
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -183,6 +185,15 @@ def command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..
         return CommandLine(directory, environment)
 
     return make
+
+
+@pytest.fixture
+def web_server(command_line, tmp_path) -> Iterator[DevServer]:
+    """``dagster dev`` as the README starts it: in a directory with the project's ``workspace.yaml``."""
+    dagster = command_line(tmp_path / "home")
+    shutil.copy(REPOSITORY / "workspace.yaml", dagster.directory)
+    with dev_server(dagster.start, tmp_path / "dagster-dev.log", location="lance_pipelines.definitions") as server:
+        yield server
 
 
 FAST_SESSION = {"spark.master": "local[2,2]", "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}

@@ -15,6 +15,8 @@ import lance_core
 from lance_pipelines.automation import build_automation_sensor, on_new_data
 from lance_pipelines.data_version import data_version_at
 from lance_pipelines.events import dataset_materialization, external_materialization, maintenance_observation
+from lance_pipelines.instance_storage import LockedSqliteStorage
+from lance_pipelines.settings import SETTLE_VARIABLE
 
 EVENTS = dg.AssetKey("events")
 
@@ -159,6 +161,27 @@ def test_several_changes_between_two_ticks_are_one_run(automated) -> None:
     for _ in range(3):
         automated.change()
     assert [automated.tick(), automated.tick()] == [1, 0]
+
+
+@pytest.mark.parametrize("num_changes", [1, 2])
+def test_changes_recorded_while_a_tick_begins_are_one_run(automated, tmp_path, monkeypatch, num_changes) -> None:
+    """A tick notes how far the event log goes, and then reads events; the version sensor reports in between."""
+    monkeypatch.setenv(SETTLE_VARIABLE, "")
+    monkeypatch.delenv(SETTLE_VARIABLE)
+    LockedSqliteStorage.from_local(str(tmp_path / "instance"))
+    events = automated.instance.event_log_storage
+    noted = events.get_maximum_record_id
+    pending = list(range(num_changes))
+
+    def note_and_let_others_record() -> int | None:
+        latest = noted()
+        while pending:
+            pending.pop()
+            automated.change()
+        return latest
+
+    monkeypatch.setattr(events, "get_maximum_record_id", note_and_let_others_record)
+    assert sum(automated.tick() for _ in range(4)) == 1
 
 
 def test_what_is_missing_when_it_is_first_looked_at_is_left_to_its_owner(instance, tmp_path) -> None:

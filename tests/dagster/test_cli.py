@@ -137,6 +137,18 @@ def test_of_several_datasets_one_is_named(module, uri) -> None:
     assert done.stderr == "FAILED compact: no dataset 'drips' is declared; expected one of ['events', 'trips']\n"
 
 
+def test_module_with_a_decorated_definitions_function_runs(module) -> None:
+    """As ``dagster -m``: such a function counts before the definitions that it may be made of."""
+    name = module("events")
+    own = sys.modules[name].defs
+    sys.modules[name].all_definitions = dg.definitions(lambda: own)
+    done = run("compact", "-m", name)
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert done.stdout.startswith("events: ")
+    del sys.modules[name].defs
+    assert run("cleanup", "-m", name).exit_code == 0
+
+
 def test_a_failure_is_one_line_and_exit_code_1(module, tmp_path) -> None:
     nowhere = str(tmp_path / "nowhere.lance")
     done = run("compact", "--uri", nowhere, "-m", module("events"))
@@ -180,7 +192,10 @@ def test_an_unknown_home_directory_is_one_line(module) -> None:
     ("module_name", "expected"),
     [
         ("no.such.module", "module 'no.such.module' cannot be imported"),
-        ("json", "module 'json' must hold one dagster.Definitions, found 0"),
+        (
+            "json",
+            "module 'json' must hold one dagster.Definitions or one function decorated with @dagster.definitions",
+        ),
     ],
 )
 def test_a_module_without_definitions_is_named(module_name, expected) -> None:

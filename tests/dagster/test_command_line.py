@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import subprocess
 from collections import Counter
 from pathlib import Path
 
@@ -118,9 +117,56 @@ def test_a_full_disk_fails_the_run_and_leaves_nothing_behind(command_line, run_c
     assert not (uri / "_versions").exists()
 
 
-def test_a_wrong_configuration_names_the_value(command_line, tmp_path) -> None:
+WRONG_CONFIGURATIONS = {
+    "value": (
+        "ingest",
+        "ops: {installed_files: {config: {mode: upsert}}}",
+        "Value at path root:ops:installed_files:config:mode not in enum type ModeChoice got upsert",
+    ),
+    "unknown field": (
+        "compact",
+        "ops: {plan_rewrites: {config: {treshold: 0.5}}}",
+        'Received unexpected config entry "treshold" at path root:ops:plan_rewrites:config',
+    ),
+    "missing field": (
+        "delete_rows",
+        "ops: {plan_delete: {config: {}}}",
+        'Missing required config entry "predicate" at path root:ops:plan_delete:config',
+    ),
+    "resource": (
+        "ingest",
+        "resources: {spark: {config: {spark_config: 3}}}",
+        "root:resources:spark:config:spark_config",
+    ),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG_CONFIGURATIONS)
+def test_wrong_run_configuration_is_one_line_that_names_the_field(command_line, tmp_path, wrong) -> None:
+    job, text, expected = WRONG_CONFIGURATIONS[wrong]
     config = tmp_path / "run.yaml"
-    config.write_text("ops: {installed_files: {config: {mode: upsert}}}")
-    done: subprocess.CompletedProcess[str] = command_line().ingest(config)
-    assert done.returncode == 1
-    assert "config:mode not in enum type ModeChoice got upsert" in done.stderr
+    config.write_text(text)
+    process = command_line().start("job", "execute", "-m", "lance_pipelines.definitions", "-j", job, "-c", str(config))
+    stdout, stderr = process.communicate(timeout=300)
+    assert (process.returncode, stdout) == (1, "")
+    assert "Traceback" not in stderr
+    (line,) = [line for line in stderr.splitlines() if line.startswith("FAILED ")]
+    assert line.startswith("FAILED run configuration: ")
+    assert expected in line
+    assert len(line) < 300
+
+
+def test_typed_failure_logs_its_stack_once_for_debugging(command_line, tmp_path) -> None:
+    config = tmp_path / "run.yaml"
+    config.write_text("ops: {plan_rewrites: {config: {threshold: 7}}}")
+    process = command_line().start(
+        "job", "execute", "-m", "lance_pipelines.definitions", "-j", "compact", "-c", str(config)
+    )
+    _, stderr = process.communicate(timeout=300)
+    headline = "run configuration of installed_files: threshold must be at least 0 and below 1, found 7.0"
+    assert process.returncode == 1
+    assert stderr.splitlines()[-1] == f"FAILED installed_files: {headline} [InvalidInputError]"
+    assert stderr.count("in plan_compaction") == 1
+    assert "Stack Trace" not in stderr
+    before, _, _ = stderr.partition("Traceback (most recent call last)")
+    assert " - DEBUG - " in before.splitlines()[-1]

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import dagster as dg
@@ -13,6 +14,7 @@ from lance_pipelines.build import build_definitions
 from lance_pipelines.ingest.declaration import DatasetDeclaration, SourceFormat, SourceSpec
 from lance_pipelines.settings import ExecutorKind, Settings
 
+MODULE = "lance_pipelines.definitions"
 REPOSITORY = Path(__file__).parents[2]
 
 
@@ -52,11 +54,38 @@ def test_each_dataset_has_a_job_and_a_pool() -> None:
         declarations=[declaration("trips"), declaration("zones")], settings=Settings(warehouse="/lake")
     )
     dg.Definitions.validate_loadable(defs)
-    for job_name, asset in (("ingest", "trips"), ("ingest_zones", "zones")):
+    for job_name, asset in (("ingest_trips", "trips"), ("ingest_zones", "zones")):
         job = defs.resolve_job_def(job_name)
         assert job.asset_layer.executable_asset_keys == {dg.AssetKey(asset)}
         pools = {node.name: node.definition.pool for node in job.graph.node_dict[asset].definition.nodes}
         assert pools == {"write_fragments": None, "commit_fragments": f"lance__{asset}"}
+
+
+def test_names_and_what_they_stand_for_do_not_depend_on_the_order_of_declarations() -> None:
+    def names(*datasets: str) -> dict[str, object]:
+        declarations = list(map(declaration, datasets))
+        repository = build_definitions(
+            declarations=declarations, settings=Settings(warehouse="/l")
+        ).get_repository_def()
+        jobs = {job.name: job.tags for job in repository.get_all_jobs() if job.tags}
+        schedules = {schedule.name: schedule.job_name for schedule in repository.schedule_defs}
+        sensors = {sensor.name: {target.job_name for target in sensor.targets} for sensor in repository.sensor_defs}
+        return {"jobs": jobs, "schedules": schedules, "sensors": sensors}
+
+    assert names("trips", "zones", "users") == names("users", "zones", "trips")
+
+
+def test_a_second_dataset_leaves_the_names_of_schedules_as_they_are() -> None:
+    """Whether a schedule is switched on belongs to its name."""
+
+    def schedules(*datasets: str) -> set[str]:
+        declarations = list(map(declaration, datasets))
+        repository = build_definitions(
+            declarations=declarations, settings=Settings(warehouse="/l")
+        ).get_repository_def()
+        return {schedule.name for schedule in repository.schedule_defs}
+
+    assert schedules("trips") < schedules("zones", "trips")
 
 
 def sensors_of(defs: dg.Definitions) -> dict[str, dg.SensorDefinition]:
@@ -70,9 +99,9 @@ def test_each_kind_of_sensor_is_there_once_for_all_datasets() -> None:
     assert targets == {
         "version_sensor": set(),
         "automation_sensor": targets["automation_sensor"],
-        "compaction_sensor": {"compact", "compact_zones"},
-        "deletion_sensor": {"materialize_deletions", "materialize_deletions_zones"},
-        "cleanup_sensor": {"cleanup", "cleanup_zones"},
+        "compaction_sensor": {"compact_trips", "compact_zones"},
+        "deletion_sensor": {"materialize_deletions_trips", "materialize_deletions_zones"},
+        "cleanup_sensor": {"cleanup_trips", "cleanup_zones"},
     }
 
 
@@ -136,8 +165,8 @@ def test_a_name_is_declared_once() -> None:
     [
         (["compact"], "a job of dataset 'compact' and the asset of dataset 'compact' would both be called 'compact'"),
         (
-            ["trips", "ingest"],
-            "a job of dataset 'trips' and the asset of dataset 'ingest' would both be called 'ingest'",
+            ["trips", "ingest_trips"],
+            "a job of dataset 'trips' and the asset of dataset 'ingest_trips' would both be called 'ingest_trips'",
         ),
         (
             ["a", "compact_b", "b"],
@@ -149,7 +178,7 @@ def test_a_name_is_declared_once() -> None:
             ["b", "from_b"],
             "a job of dataset 'from_b' and an op of dataset 'b' would both be called 'delete_rows_from_b'",
         ),
-        (["b", "ingest_b"], None),
+        (["b", "ingest"], None),
         (["compact_schedule", "version_sensor", "write_fragments", "plan_cleanup"], None),
         (["config"], "a dataset cannot be called 'config'"),
         (["class"], "a dataset cannot be called 'class'"),
@@ -195,6 +224,12 @@ def test_the_instance_configuration_is_accepted(tmp_path: Path, monkeypatch: pyt
         assert not instance.telemetry_enabled
 
 
-def test_the_workspace_names_a_module_that_loads() -> None:
+def test_the_location_has_one_name_in_every_file() -> None:
+    """That of the module, which is also what ``-m`` calls it: the state of sensors and schedules belongs to a name."""
     (entry,) = yaml.safe_load((REPOSITORY / "workspace.yaml").read_text())["load_from"]
-    assert entry["python_module"] == {"module_name": "lance_pipelines.definitions", "location_name": "lance_pipelines"}
+    assert entry["python_module"] == {"module_name": MODULE, "location_name": MODULE}
+    tools = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["tool"]
+    assert tools["dagster"] == {"module_name": MODULE, "code_location_name": MODULE}
+    project = tools["dg"]["project"]
+    assert (project["code_location_target_module"], project["code_location_name"]) == (MODULE, MODULE)
+    assert f"dagster sensor start -m {MODULE} " in (REPOSITORY / "docs" / "guides" / "sensors.md").read_text()

@@ -459,7 +459,7 @@ def test_a_broken_manifest_is_one_clear_failure(lake, operation) -> None:
     ("operation", "config", "expected"),
     [
         ("compact", {"target_rows_per_fragment": 0}, "target_rows_per_fragment must be at least 1, found 0"),
-        ("compact", {"threshold": 1.5}, "max_deleted_fraction must be at least 0 and below 1, found 1.5"),
+        ("compact", {"threshold": 1.5}, "threshold must be at least 0 and below 1, found 1.5"),
         ("compact", {"uri": " "}, "the URI is empty"),
         ("compact", {"uri": "~no_such_user_here/x"}, "'~no_such_user_here/x': "),
         ("compact", {"target_bytes_per_fragment": -1}, "target_bytes_per_fragment must be at least 0, which means no"),
@@ -517,7 +517,11 @@ def test_every_dataset_has_its_jobs(lake) -> None:
             assert pools == {
                 step: f"lance__{name}" if step == STEPS[operation][-1] else None for step in STEPS[operation]
             }
-    assert {job.name for job in definitions.resolve_all_job_defs()} >= {"compact", "compact_trips", "delete_rows_trips"}
+    assert {job.name for job in definitions.resolve_all_job_defs()} >= {
+        "compact_events",
+        "compact_trips",
+        "delete_rows_trips",
+    }
 
 
 def test_the_launchpad_shows_the_declared_values(lake) -> None:

@@ -44,5 +44,5 @@ def test_every_sensor_and_schedule_is_listed() -> None:
         assert f"| {minutes} min |" in row or f"| {seconds} s |" in row
         assert row.endswith("| yes |") is (sensor.default_status is dg.DefaultSensorStatus.RUNNING)
     for schedule in repository.schedule_defs:
-        assert f"| `{schedule.name}` |" in GUIDE
+        assert f"| `{schedule.name.replace('installed_files', '<dataset>')}` |" in GUIDE
     assert len(CRON_SCHEDULES) == len(repository.schedule_defs)

@@ -315,9 +315,51 @@ def test_a_dry_run_is_not_waited_for(watched) -> None:
         watched.fill(1)
 
 
+@pytest.mark.parametrize("op", ["compact", "materialize_deletions", "cleanup"])
+def test_running_ingest_of_the_dataset_is_waited_for(watched, op) -> None:
+    watched.fill(4)
+    lance.dataset(watched.uri()).delete("id > 0")
+    ingest = watched.start_run("ingest")
+    assert watched.tick(op) == []
+    assert f"waits for run {ingest} (ingest, last heard of " in watched.reason
+    watched.end_run(ingest)
+    assert len(watched.tick(op)) == 1
+
+
+def test_running_materialization_of_the_asset_is_waited_for_whichever_job_it_belongs_to(watched) -> None:
+    """As the web interface launches it, without tags of the project."""
+
+    @dg.asset
+    def events() -> None:
+        """The dataset's asset."""
+
+    watched.fill(4)
+    job = dg.Definitions(assets=[events]).resolve_implicit_global_asset_job_def()
+    run = watched.instance.create_run_for_job(
+        job, asset_selection=frozenset({events.key}), status=dg.DagsterRunStatus.STARTED
+    )
+    assert watched.tick() == []
+    assert f"waits for run {run.run_id} " in watched.reason
+    watched.end_run(run.run_id)
+    assert len(watched.tick()) == 1
+
+
+def test_ingests_that_follow_one_another_do_not_keep_maintenance_waiting_for_ever(watched) -> None:
+    watched.fill(4)
+    first, second = watched.start_run("ingest"), watched.start_run("ingest")
+    assert watched.tick() == []
+    watched.end_run(second)
+    third = watched.start_run("ingest")
+    assert watched.tick() == []
+    watched.end_run(first)
+    watched.fill(1)
+    assert len(watched.tick()) == 1
+    assert watched.instance.get_run_by_id(third).status is dg.DagsterRunStatus.STARTED
+
+
 def test_other_runs_are_not_waited_for(watched) -> None:
     watched.fill(4)
-    watched.start_run("ingest")
+    watched.start_run("ingest", "users")
     watched.start_run("cleanup")
     watched.start_run("compact", "users")
     assert len(watched.tick()) == 1

@@ -179,7 +179,8 @@ def test_an_operation_that_is_not_known_counts_as_a_change(followed, monkeypatch
     followed.append(1)
     followed.tick()
     lance.dataset(followed.uri()).update_config({"owner": "me"})
-    monkeypatch.setattr("lance_pipelines.maintenance.found_version.CHANGES_ROWS", {})
+    for module in ("data_version", "maintenance.found_version"):
+        monkeypatch.setattr(f"lance_pipelines.{module}.CHANGES_ROWS", {})
     assert [event[0] for event in kinds(followed.tick())] == ["materialization"]
 
 
@@ -575,3 +576,35 @@ def append_after(uri: str, *, damaged: int) -> None:
     append(uri, 2)
     append(uri, 3)
     path.write_bytes(kept)
+
+
+NO_CHANGE = {
+    "delete": lambda uri: lance.dataset(uri).delete("id = 99"),
+    "append": lambda uri: lance.write_dataset(pa.table({"id": pa.array([], pa.int64())}), uri, mode="append"),
+    "update": lambda uri: lance.dataset(uri).update({"id": "1"}, where="id = 99"),
+    "restore": lambda uri: lance.dataset(uri).restore(),
+}
+
+
+@pytest.mark.parametrize("operation", NO_CHANGE)
+def test_foreign_commit_that_changed_no_row_is_an_observation_with_the_same_data_version(followed, operation) -> None:
+    followed.append(1)
+    followed.tick()
+    before = data_version_at(followed.uri(), None)
+    NO_CHANGE[operation](followed.uri())
+    assert lance_core.dataset(followed.uri()).version == 2
+    assert [(kind, version) for kind, version, _ in kinds(followed.tick())] == [("observation", before)]
+    assert data_version_at(followed.uri(), None) == before
+    followed.append(2)
+    ((kind, version, _),) = kinds(followed.tick())
+    assert (kind, version) == ("materialization", data_version_at(followed.uri(), 3))
+
+
+def test_commit_that_changed_no_row_is_no_change_though_the_version_before_it_is_gone(followed) -> None:
+    followed.append(1)
+    followed.tick()
+    before = data_version_at(followed.uri(), None)
+    lance.dataset(followed.uri()).delete("id = 99")
+    lance_core.dataset(followed.uri()).cleanup_old_versions(older_than=timedelta(0))
+    assert [name.version for name in lance_core.dataset(followed.uri()).log.newer_than(0)] == [2]
+    assert kinds(followed.tick()) == [("observation", before, "delete")]

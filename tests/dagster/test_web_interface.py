@@ -2,17 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
-import signal
-import socket
-import subprocess
-import time
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +10,9 @@ import pytest
 import yaml
 
 import lance_core
+from tests.support.dev_server import DEADLINE_SECONDS, DevServer
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-REPOSITORY = Path(__file__).parents[2]
-DEADLINE_SECONDS = 300
 
 pytestmark = [
     pytest.mark.ui,
@@ -31,20 +20,6 @@ pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on PATH (Debian: apt-get install chromium)"),
 ]
 
-LOCATIONS = """
-query { workspaceOrError { ... on Workspace { locationEntries {
-  name loadStatus locationOrLoadError { __typename ... on PythonError { message } } } } } }
-"""
-LAUNCH = """
-mutation Launch($params: ExecutionParams!) { launchRun(executionParams: $params) {
-  __typename
-  ... on LaunchRunSuccess { run { runId } }
-  ... on PythonError { message }
-  ... on RunConfigValidationInvalid { errors { message } } } }
-"""
-RUN = """
-query Run($runId: ID!) { runOrError(runId: $runId) { ... on Run { status } } }
-"""
 MATERIALIZATIONS = """
 query { assetOrError(assetKey: {path: ["installed_files"]}) { ... on Asset { assetMaterializations {
   runId
@@ -56,94 +31,19 @@ query { assetOrError(assetKey: {path: ["installed_files"]}) { ... on Asset { ass
 """
 
 
-class WebServer:
-    """A running ``dagster dev`` and its GraphQL interface."""
-
-    def __init__(self, url: str, process: subprocess.Popen[str], log: Path) -> None:
-        self.url = url
-        self._process = process
-        self._log = log
-
-    def query(self, query: str, **variables: Any) -> dict[str, Any]:
-        request = urllib.request.Request(
-            f"{self.url}/graphql",
-            data=json.dumps({"query": query, "variables": variables}).encode(),
-            headers={"Content-Type": "application/json"},
-        )
-        with urllib.request.urlopen(request, timeout=60) as response:
-            answer = json.load(response)
-        assert "errors" not in answer, answer
-        return answer["data"]
-
-    def wait_until(self, condition: Callable[[], bool], what: str) -> None:
-        deadline = time.monotonic() + DEADLINE_SECONDS
-        while True:
-            with suppress(urllib.error.URLError, ConnectionError, TimeoutError):
-                if condition():
-                    return
-            assert self._process.poll() is None, self._log.read_text()
-            assert time.monotonic() < deadline, f"{what}\n{self._log.read_text()[-5000:]}"
-            time.sleep(0.5)
-
-    def is_loaded(self) -> bool:
-        entries = self.query(LOCATIONS)["workspaceOrError"]["locationEntries"]
-        assert all(entry["locationOrLoadError"]["__typename"] != "PythonError" for entry in entries), entries
-        return [(entry["name"], entry["loadStatus"]) for entry in entries] == [("lance_pipelines", "LOADED")]
-
-    def launch(self, run_config: dict[str, Any]) -> str:
-        selector = {
-            "repositoryLocationName": "lance_pipelines",
-            "repositoryName": "__repository__",
-            "jobName": "ingest",
-        }
-        params = {"selector": selector, "runConfigData": run_config}
-        launched = self.query(LAUNCH, params=params)["launchRun"]
-        assert launched["__typename"] == "LaunchRunSuccess", launched
-        return launched["run"]["runId"]
-
-    def status(self, run_id: str) -> str:
-        return self.query(RUN, runId=run_id)["runOrError"]["status"]
-
-    def materializations(self) -> list[dict[str, Any]]:
-        return self.query(MATERIALIZATIONS)["assetOrError"]["assetMaterializations"]
-
-
-@pytest.fixture
-def web_server(command_line, tmp_path) -> Iterator[WebServer]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    dagster = command_line(tmp_path / "home")
-    shutil.copy(REPOSITORY / "workspace.yaml", dagster.directory)
-    log = tmp_path / "dagster-dev.log"
-    with log.open("w") as stream:
-        process = dagster.start("dev", "-h", "127.0.0.1", "-p", str(port), output=stream)
-    server = WebServer(f"http://127.0.0.1:{port}", process, log)
-    try:
-        server.wait_until(server.is_loaded, "the code location does not load")
-        yield server
-    finally:
-        process.send_signal(signal.SIGINT)
-        try:
-            process.wait(60)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+def materializations(server: DevServer) -> list[dict[str, Any]]:
+    return server.query(MATERIALIZATIONS)["assetOrError"]["assetMaterializations"]
 
 
 def test_a_run_launched_from_the_web_interface_shows_its_version(web_server, run_config, ten_rows, tmp_path) -> None:
     uri = str(tmp_path / "lake" / "events.lance")
     config = yaml.safe_load(run_config({"source": ten_rows, "uri": uri}).read_text())
     for version in (1, 2):
-        run_id = web_server.launch(config)
-        web_server.wait_until(
-            lambda run_id=run_id: web_server.status(run_id) in ("SUCCESS", "FAILURE", "CANCELED"),
-            "the run does not end",
-        )
-        assert web_server.status(run_id) == "SUCCESS"
+        run_id = web_server.launch("ingest", config)
+        assert web_server.wait_for_run(run_id) == "SUCCESS"
         assert lance_core.dataset(uri).version == version
 
-    newest, first = web_server.materializations()
+    newest, first = materializations(web_server)
     entries = {entry.pop("label"): entry for entry in newest["metadataEntries"]}
     assert newest["runId"] == run_id
     assert entries["lance/version"] == {"intValue": 2}

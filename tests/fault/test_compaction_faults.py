@@ -18,7 +18,7 @@ import pytest
 
 import lance_core
 from lance_core.api.dataset import LanceDataset
-from lance_core.errors import CommitOutcomeUnknownError, LanceError
+from lance_core.errors import CommitOutcomeUnknownError, LanceError, RetryableCommitConflictError
 from lance_core.io.local_store import LocalStore
 from lance_core.table.version_log import VersionLog
 from tests.support.faulty_store import Call, Fault, FaultyStore, When, fault_at
@@ -261,3 +261,35 @@ class KilledStore(FaultyStore):
         if self.is_armed and len(self.calls) == self._index:
             os.kill(os.getpid(), signal.SIGKILL)
         return super().run(method, path, action)
+
+
+def at_the_first_manifest(act: Callable[[], object]) -> Fault:
+    """Another writer acts just before the compaction creates its first manifest: that of the reserved ids."""
+    waiting = [act]
+
+    def fault(call: Call) -> None:
+        if call.method == "put_if_absent" and waiting:
+            waiting.pop()()
+
+    return fault
+
+
+def test_a_reservation_that_conflicts_with_a_restore_is_made_again(source: Path) -> None:
+    store = FaultyStore(LocalStore())
+    dataset = through(store, source)
+    store.fault = at_the_first_manifest(lambda: lance_core.dataset(source).restore())
+    dataset.optimize.compact_files(**TARGET)
+    assert len(dataset.get_fragments()) == 2
+    assert {path.name for path in (source / "data").iterdir()} == referenced(source)
+    check(source)
+
+
+def test_a_reservation_that_conflicts_with_an_overwrite_removes_the_new_files(source: Path) -> None:
+    store = FaultyStore(LocalStore())
+    dataset = through(store, source)
+    rows = pa.table({"a": [7]})
+    store.fault = at_the_first_manifest(lambda: lance_core.write_dataset(rows, source, mode="overwrite"))
+    with pytest.raises(RetryableCommitConflictError):
+        dataset.optimize.compact_files(**TARGET)
+    assert {path.name for path in (source / "data").iterdir()} == referenced(source)
+    assert lance_core.dataset(source).to_table().equals(rows)

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 import lance_core
+from lance_core.api.dataset import LanceDataset
 from lance_core.errors import (
     CorruptDataError,
     InvalidInputError,
@@ -27,6 +29,7 @@ from lance_core.errors import (
 )
 from lance_core.proto import pb_table
 from lance_core.table.manifest_file import parse_manifest_file, serialize_manifest_file
+from tests.support.counting_store import CountingStore
 from tests.support.hostile import sampled
 from tests.support.hostile_tables import ROOT, ROWS, SmallTable, cut, flipped, small_table, sweep, use
 
@@ -252,6 +255,47 @@ def test_numbers_out_of_range_are_corrupt(plain: SmallTable, path: str, value: i
     changed = plain.with_changes(_set(path, value))
     with pytest.raises(LanceError):
         _validated(changed)
+
+
+@pytest.mark.parametrize("fragment_id", [2**32, MAX_U64])
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+def test_a_write_beside_a_fragment_id_out_of_range_raises_corrupt_data(
+    plain: SmallTable, mode: str, fragment_id: int
+) -> None:
+    changed = plain.with_changes(_set("fragments.1.id", fragment_id))
+    with pytest.raises(CorruptDataError, match=str(fragment_id)):
+        lance_core.write_dataset(ROWS, changed.open(), mode=mode)
+
+
+OPERATIONS: dict[str, Callable[[LanceDataset], object]] = {
+    "count": lambda dataset: dataset.count_rows(),
+    "scan": lambda dataset: dataset.to_table(),
+    "filter": lambda dataset: dataset.to_table(filter="a = 2"),
+    "take": lambda dataset: dataset.take([0]),
+    "validate": lambda dataset: dataset.validate(),
+    "append": lambda dataset: lance_core.write_dataset(ROWS, dataset, mode="append"),
+    "overwrite": lambda dataset: lance_core.write_dataset(ROWS, dataset, mode="overwrite"),
+    "delete": lambda dataset: dataset.delete("a = 2"),
+    "compact": lambda dataset: dataset.optimize.compact_files(),
+    "config": lambda dataset: dataset.update_config({"key": "value"}),
+}
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("position", [0, 1])
+def test_two_fragments_of_one_id_are_refused_before_a_file_is_read(
+    plain: SmallTable, position: int, operation: str
+) -> None:
+    """A fragment that is listed thousands of times would cost its files' reading as often."""
+
+    def repeat(message: pb_table.Manifest) -> None:
+        message.fragments.extend([message.fragments[position]] * 2000)
+
+    store = CountingStore(plain.with_changes(repeat).store)
+    changed = replace(plain, store=store)
+    with pytest.raises(CorruptDataError, match=f"two fragments of id {position}"):
+        OPERATIONS[operation](changed.open())
+    assert not [call for call in store.calls if call.method in ("get", "get_ranges") and "_versions" not in call.path]
 
 
 @pytest.mark.parametrize("seconds", [2**62, -(2**62)])

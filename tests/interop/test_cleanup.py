@@ -5,9 +5,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import lance
+import pyarrow as pa
 import pytest
 
 import lance_core
@@ -457,3 +459,24 @@ def test_directories_that_are_links(tmp_path: Path) -> None:
     ours = lance_core.dataset(table.uri).cleanup_old_versions(timedelta(0))
     assert _figures(ours) == _figures(theirs.stats)
     _check(table.uri)
+
+
+@pytest.mark.parametrize("library", [lance, lance_core])
+def test_a_linked_index_directory_is_emptied_of_dropped_indices(tmp_path: Path, library: ModuleType) -> None:
+    """The directory of the table is where its link leads to; a link inside it is none of the table's."""
+    table, elsewhere, outside = tmp_path / "table", tmp_path / "elsewhere", tmp_path / "outside"
+    dataset = lance.write_dataset(pa.table({"a": range(100)}), table)
+    dataset.create_scalar_index("a", "BTREE", name="i")
+    (table / "_indices").rename(elsewhere)
+    (table / "_indices").symlink_to(elsewhere, target_is_directory=True)
+    outside.mkdir()
+    (outside / "precious").write_text("x")
+    if library is lance_core:
+        # The reference follows such a link and removes what it finds.
+        (elsewhere / "link").symlink_to(outside, target_is_directory=True)
+    assert [path for path in elsewhere.rglob("*") if path.is_file()]
+    lance.dataset(table).drop_index("i")
+    library.dataset(table).cleanup_old_versions(timedelta(0), delete_unverified=True)
+    assert not [path for path in elsewhere.rglob("*") if path.is_file() and path.parent != elsewhere / "link"]
+    assert (outside / "precious").read_text() == "x"
+    assert library.dataset(table).count_rows(filter="a < 10") == 10

@@ -70,6 +70,33 @@ def test_a_dropped_dataset_leaves_nothing(uri: str, library: ModuleType) -> None
         library.LanceDataset.drop(uri)
 
 
+@pytest.mark.parametrize("library", [lance, lance_core])
+@pytest.mark.parametrize("linked", ["data", "_indices", "data/more", "notes"])
+def test_a_dropped_dataset_with_a_linked_directory_leaves_what_the_link_leads_to(
+    uri: str, tmp_path: Path, linked: str, library: ModuleType
+) -> None:
+    outside, link = tmp_path / "outside", Path(uri) / linked
+    if link.exists():
+        link.rename(outside)
+    outside.mkdir(exist_ok=True)
+    (outside / "precious").write_text("x")
+    link.symlink_to(outside, target_is_directory=True)
+    (Path(uri) / "data" / "dangling").symlink_to(tmp_path / "nowhere")
+    before = sorted(outside.rglob("*"))
+    library.LanceDataset.drop(uri)
+    assert not os.path.lexists(uri)
+    assert sorted(outside.rglob("*")) == before
+
+
+def test_a_dropped_dataset_whose_root_is_a_link_leaves_nothing(uri: str, tmp_path: Path) -> None:
+    """The reference removes the link alone."""
+    link = tmp_path / "link"
+    link.symlink_to(uri, target_is_directory=True)
+    lance_core.LanceDataset.drop(link)
+    assert not os.path.lexists(link)
+    assert not os.path.exists(uri)
+
+
 def test_what_is_no_dataset_is_not_dropped(uri: str, tmp_path: Path) -> None:
     with pytest.raises(DatasetNotFoundError, match="nothing was removed"):
         lance_core.LanceDataset.drop(tmp_path)

@@ -5,7 +5,7 @@ effect (the request was lost) or after it (the response was lost). A dry run lis
 each in turn.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -68,20 +68,25 @@ class FaultyStore:
         self.note_ranges(path, ranges)
         return self.run("get_ranges", path, lambda: self.inner.get_ranges(path, ranges))
 
-    def put(self, path: str, data: pa.Buffer | bytes) -> None:
-        self.run("put", path, lambda: self.inner.put(path, data))
+    def put(
+        self, path: str, data: pa.Buffer | bytes, *, durable: bool = True, depends_on: Collection[str] = ()
+    ) -> None:
+        self.run("put", path, lambda: self.inner.put(path, data, durable=durable, depends_on=depends_on))
 
-    def put_if_absent(self, path: str, data: pa.Buffer | bytes) -> PutOutcome:
-        return self.run("put_if_absent", path, lambda: self.inner.put_if_absent(path, data))
+    def put_if_absent(self, path: str, data: pa.Buffer | bytes, *, depends_on: Collection[str] = ()) -> PutOutcome:
+        return self.run("put_if_absent", path, lambda: self.inner.put_if_absent(path, data, depends_on=depends_on))
 
     def create(self, path: str) -> "FaultyStream":
         return FaultyStream(self, path, self.run("create", path, lambda: self.inner.create(path)))
 
-    def delete(self, path: str) -> None:
-        self.run("delete", path, lambda: self.inner.delete(path))
+    def delete(self, path: str, *, durable: bool = True) -> None:
+        self.run("delete", path, lambda: self.inner.delete(path, durable=durable))
 
     def remove_empty_directory(self, path: str) -> None:
         self.run("remove_empty_directory", path, lambda: self.inner.remove_empty_directory(path))
+
+    def remove_directory(self, path: str) -> None:
+        self.run("remove_directory", path, lambda: self.inner.remove_directory(path))
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         return iter(self.run("list", prefix, lambda: list(self.inner.list(prefix))))
@@ -106,7 +111,7 @@ class FaultyStore:
             raise self._failure(call)
         return result
 
-    def _failure(self, call: Call) -> StorageError:
+    def _failure(self, call: Call) -> BaseException:
         return StorageError(f"injected at call {call.index}: {call.method} {call.path}", retryable=self.retryable)
 
 

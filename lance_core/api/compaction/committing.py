@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from lance_core.api.compaction.landing import Landing
 from lance_core.api.compaction.result import RewriteCommit
-from lance_core.errors import LanceError
+from lance_core.api.new_data_file import remove_data_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -52,13 +52,20 @@ def commit_own_rewrites(
 ) -> RewriteCommit:
     """As :func:`commit_rewrites`, for results that this process has just made and nobody else has.
 
-    The new files need not be looked at, and after a definite failure they are removed.
+    The new files need not be looked at. After a failure or an interrupt they are removed, unless a version may name
+    them.
     """
-    landing = Landing(dataset, rewrites, transaction_properties, checks_files=False)
+    landing: Landing | None = None
+    results = list(rewrites)
     try:
+        landing = Landing(dataset, results, transaction_properties, checks_files=False)
         return landing.run()
-    except LanceError as error:
-        landing.remove_files_after(error)
+    except BaseException:
+        if landing is not None:
+            landing.remove_files()
+        else:
+            names = [name for result in results for name in result.new_file_names()]
+            remove_data_files(dataset.log.store, dataset.log.root, names)
         raise
 
 

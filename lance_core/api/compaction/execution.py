@@ -62,7 +62,7 @@ def execute_task(
 ) -> RewriteResult:
     """Rewrite fragments; see :meth:`~lance_core.api.compaction.plan.CompactionTask.execute`."""
     source = dataset if dataset.version == read_version else dataset.checkout_version(read_version)
-    manifest = source.manifest
+    manifest = source.counted_manifest
     check_rewritable(manifest, settings)
     rows = _Rows(source, _find(manifest, fragments), settings)
     files = OutputFiles(
@@ -82,18 +82,17 @@ def execute_task(
         written = files.finish()
         if manifest.has_stable_row_ids:
             written = carry_row_ids(rows.sources(), written, hidden_columns_of(source.locator))
-        addresses = serialize_row_addresses(rows.sources()) if needs_row_addresses(manifest) else None
+        new_fragments = [fragment_from_record(fragment) for fragment in written]
+        return RewriteResult(
+            read_version=read_version,
+            original_fragments=list(fragments),
+            new_fragments=new_fragments,
+            metrics=CompactionMetrics.of(fragments, new_fragments),
+            row_addrs=serialize_row_addresses(rows.sources()) if needs_row_addresses(manifest) else None,
+        )
     except BaseException:
         files.abort()
         raise
-    new_fragments = [fragment_from_record(fragment) for fragment in written]
-    return RewriteResult(
-        read_version=read_version,
-        original_fragments=list(fragments),
-        new_fragments=new_fragments,
-        metrics=CompactionMetrics.of(fragments, new_fragments),
-        row_addrs=addresses,
-    )
 
 
 class _Rows:

@@ -21,7 +21,8 @@ group lost; its files, which still hold them, never become visible.
 A group that was lost stays lost, so its files can be removed. Whether it was lost or committed before is looked up
 first: files that a version refers to, or might, stay (:mod:`~lance_core.api.compaction.landed`). Once a version is
 made, nothing turns that success into a failure: when the lost groups cannot be looked up any more, their files stay.
-Errors other than a conflict leave all files where they are; the call can be repeated.
+Errors other than a conflict leave all files where they are; the call can be repeated. Only where this process has just
+written the files and nobody else knows them, they are removed, unless a version may name them.
 
 Source: commit sequence of pylance 14.0.2; committing a part of the groups is ours.
 """
@@ -30,6 +31,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from lance_core.api.commit import CommitOptions, commit
@@ -38,15 +40,14 @@ from lance_core.api.compaction.identity import content_key
 from lance_core.api.compaction.landed import sort_lost
 from lance_core.api.compaction.result import CompactionMetrics, RewriteCommit
 from lance_core.api.compaction.result_checks import check_planned_versions, checked_results
+from lance_core.api.early_fragments import with_row_counts
 from lance_core.api.fragment_conversion import fragment_from_record, fragment_to_record
 from lance_core.api.new_data_file import remove_data_files
 from lance_core.api.references import read_manifest
 from lance_core.errors import (
-    CommitOutcomeUnknownError,
+    CommitOvertakenError,
     IncompatibleTransactionError,
-    InvalidInputError,
     LanceError,
-    NotSupportedError,
     RetryableCommitConflictError,
     VersionNotFoundError,
 )
@@ -54,6 +55,7 @@ from lance_core.proto import pb_table
 from lance_core.table.fragment import Fragment
 from lance_core.transactions.operations.reserve_fragments import ReserveFragments
 from lance_core.transactions.operations.rewrite import Rewrite, RewriteGroup
+from lance_core.transactions.settings import CommitProgress
 from lance_core.transactions.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -63,17 +65,8 @@ if TYPE_CHECKING:
     from lance_core.api.dataset import LanceDataset
     from lance_core.schema.field import Schema
     from lance_core.table.manifest import Manifest
-    from lance_core.transactions.registry import ExecutableOperation
 
 __all__ = ["Landing"]
-
-_DEFINITE: Final = (
-    RetryableCommitConflictError,
-    IncompatibleTransactionError,
-    InvalidInputError,
-    NotSupportedError,
-)
-"""Failures after which no attempt of ours can land any more."""
 
 _logger: Final = logging.getLogger(__name__)
 
@@ -108,8 +101,7 @@ class Landing:
         self._reserved: range | None = None
         self._lost: list[RewriteResult] = []
         self._spared: list[RewriteResult] = []
-        self._attempts = 0
-        self._has_landed = False
+        self._tries: list[CommitProgress] = []
 
     def run(self, *, all_or_none: bool = False) -> RewriteCommit:
         """Commit; see :func:`~lance_core.api.compaction.committing.commit_rewrites`."""
@@ -134,15 +126,18 @@ class Landing:
             metrics=CompactionMetrics.sum(result.metrics for result in committed),
             committed=committed,
             lost=lost,
-            attempts=self._attempts,
+            attempts=len(self._tries),
         )
 
-    def remove_files_after(self, error: LanceError) -> None:
-        """Remove all new files when the error rules out that a version names them, now or later."""
-        is_definite = isinstance(error, _DEFINITE) or not (
-            self._attempts or isinstance(error, CommitOutcomeUnknownError)
-        )
-        if is_definite and not self._has_landed:
+    @property
+    def _has_landed(self) -> bool:
+        return any(each.made is not None for each in self._tries)
+
+    def remove_files(self) -> None:
+        """After a failure, remove the new files that no version names, now or later."""
+        if self._has_landed:
+            self._sort_lost()
+        elif not any(each.may_land for each in self._tries):
             names = [name for result in self._results for name in result.new_file_names()]
             remove_data_files(self._log.store, self._log.root, names)
 
@@ -158,20 +153,25 @@ class Landing:
     def _land(self, *, all_or_none: bool) -> int | None:
         """Commit what is intact; afterwards ``_pending`` is committed, and the rest is ``_lost``."""
         while True:
-            self._latest = read_manifest(self._log, None)
+            self._latest = with_row_counts(read_manifest(self._log, None), self._dataset.locator)
             check_planned_versions(self._pending, self._latest.version)
-            if not self._drop_touched() and self._attempts:
+            if not self._drop_touched() and self._tries:
                 # The conflict is not with some of the groups but with all: the schema changed, for example.
                 self._lost, self._pending = self._lost + self._pending, []
             if self._lost and all_or_none:
                 self._spared, self._pending = self._pending, []
             if not self._pending:
                 return None
+            num_tries = len(self._tries)
             try:
                 self._latest = self._commit()
+            except CommitOvertakenError:
+                if len(self._tries) > num_tries:
+                    # A cleanup may have seen the version that was withdrawn, and may remove the new files it named.
+                    self._lost, self._pending = self._lost + self._pending, []
+                continue
             except (RetryableCommitConflictError, IncompatibleTransactionError):
                 continue
-            self._has_landed = True
             return self._latest.version
 
     def _drop_touched(self) -> bool:
@@ -205,9 +205,13 @@ class Landing:
             )
             for result, group in zip(self._pending, new_fragments, strict=True)
         )
-        self._attempts += 1
         read_version = min(result.read_version for result in self._pending)
-        return self._make_version(Rewrite(groups=groups), read_version, self._dataset.manifest, self._properties)
+        self._tries.append(CommitProgress())
+        options = replace(self._options, progress=self._tries[-1])
+        transaction = Transaction(
+            read_version=read_version, operation=Rewrite(groups=groups), properties=self._properties
+        )
+        return commit(self._log, transaction, options, known=self._dataset.manifest)
 
     def _schemas(self) -> list[Schema]:
         """The latest schema, and those that the new files were written for: columns may have been renamed since."""
@@ -220,20 +224,14 @@ class Landing:
 
     def _reserve(self, num_fragments: int) -> range:
         """Fragment ids for this call. Reserved once: after a conflict fewer are needed, never more."""
+        if not num_fragments:
+            return range(0)
         if self._reserved is None:
-            self._reserved = range(0)
-            if num_fragments:
-                reservation = ReserveFragments(num_fragments=num_fragments)
-                manifest = self._make_version(reservation, self._latest.version, self._latest, {})
-                last = manifest.message.max_fragment_id
-                self._reserved = range(last - num_fragments + 1, last + 1)
+            reservation = ReserveFragments(num_fragments=num_fragments)
+            transaction = Transaction(read_version=self._latest.version, operation=reservation)
+            last = commit(self._log, transaction, self._options, known=self._latest).message.max_fragment_id
+            self._reserved = range(last - num_fragments + 1, last + 1)
         return self._reserved
-
-    def _make_version(
-        self, operation: ExecutableOperation, read_version: int, known: Manifest, properties: dict[str, str]
-    ) -> Manifest:
-        transaction = Transaction(read_version=read_version, operation=operation, properties=properties)
-        return commit(self._log, transaction, self._options, known=known)
 
 
 def _with_id(fragment: Fragment, fragment_id: int) -> Fragment:

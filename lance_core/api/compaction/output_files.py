@@ -106,10 +106,12 @@ class OutputFiles:
 
     def abort(self) -> None:
         """Remove every file."""
-        if self._current is not None:
-            self._current.abort()
-            self._current = None
-        remove_data_files(self._store, self._root, self._names)
+        try:
+            if self._current is not None:
+                self._current.abort()
+                self._current = None
+        finally:
+            remove_data_files(self._store, self._root, self._names)
 
     def _is_full(self, file: NewDataFile) -> bool:
         # Only what is written counts: a file whose rows turn out to take fewer bytes would be joined again.

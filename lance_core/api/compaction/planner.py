@@ -35,7 +35,7 @@ def make_plan(
         InvalidInputError: an option is unknown or out of range.
         NotSupportedError: an option, or the table, is not supported.
     """
-    manifest = dataset.manifest
+    manifest = dataset.counted_manifest
     settings = CompactionSettings.of(options, manifest.message.config)
     settings = replace(settings, data_storage_version=output_version(manifest, settings).value)
     table = survey(manifest, dataset.locator)

@@ -1,9 +1,12 @@
-"""The doctor: finds what killed writers left in a table, also in one that cannot be opened, and mends it on request.
+"""The doctor: finds what killed writers and old releases left in a table, and mends the former on request.
+
+A table that cannot be opened is looked at, too.
 
 ========================  ============================================================================================
 ``findings``               what can be found, as records
 ``diagnosis``              looks at the names, ages and rows of a table; changes nothing
 ``unrecorded``            branches that have no record
+``contents``               defects of old releases, and data files that are missing
 ``remedies``               one for each kind of finding
 ========================  ============================================================================================
 """

@@ -1,7 +1,8 @@
 """Diagnosis: what killed writers left, by the names and ages of files and by the rows of a manifest store.
 
-Manifests are read only to find out whether another branch needs one that has no record, so a table that cannot be
-opened is looked at like any other, with all its branches. Whoever is writing leaves the same traces for a moment: only
+Of manifests only the newest of each line is read, to look for what old releases left, and those that say whether
+another branch needs one that has no record; a table that cannot be opened is looked at like any other, with all its
+branches. Whoever is writing leaves the same traces for a moment: only
 what is old enough is ripe.
 
 Source: the crash table of the format's reference; what pylance 14.0.2 leaves for ever.
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from lance_core.api.branch_uses import refuse_when_used
 from lance_core.api.cleanup.inventory import list_files
+from lance_core.api.doctor.contents import content_findings
 from lance_core.api.doctor.findings import Ailment, Finding
 from lance_core.api.doctor.unrecorded import unrecorded_branches
 from lance_core.errors import DatasetNotFoundError, InvalidRefError, LanceError
@@ -131,7 +133,7 @@ class _Line:
             yield self._found(Ailment.ABANDONED_MANIFEST, file)
 
     def _manifests(self) -> Iterator[Finding]:
-        """Half a migration, and a newest manifest that is empty."""
+        """Half a migration, a newest manifest that is empty, and what is wrong with the newest version."""
         named = [
             (parsed, file)
             for file in self._files
@@ -153,6 +155,8 @@ class _Line:
                 external or self._changing(files),
             )
         latest = max(parsed.version for parsed, _ in named)
+        newest = next(parsed for parsed, _ in named if parsed.version == latest)
+        yield from content_findings(self._log, self._branch, newest, {file.path for file in self._files})
         for parsed, file in named:
             if file.num_bytes == 0:
                 newer = "" if parsed.version == latest else "newer versions follow it"

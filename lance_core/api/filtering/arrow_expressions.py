@@ -113,7 +113,13 @@ class _Reader:
 def _value(scalar: pa.Scalar) -> Value:
     # As an array: a scalar's own text needs a Python value, which not every moment has.
     text = pa.array([scalar], scalar.type).to_string(indent=0, skip_new_lines=True)[1:-1]
-    return Value(text=text, scalar=scalar, adapts=_is_plain(scalar.type))
+    return Value(text=text, scalar=scalar.cast(_in_utc(scalar.type)), adapts=_is_plain(scalar.type))
+
+
+def _in_utc(dtype: pa.DataType) -> pa.DataType:
+    """A timestamp's type without the name of its zone: the reference is told only that there is one."""
+    has_zone = pa.types.is_timestamp(dtype) and dtype.tz is not None
+    return pa.timestamp(dtype.unit, "UTC") if has_zone else dtype
 
 
 def _is_plain(dtype: pa.DataType) -> bool:
@@ -172,7 +178,7 @@ def _membership(text: str, arguments: list[Node], options: dict[str, Any]) -> No
 
 def _cast(text: str, arguments: list[Node], options: dict[str, Any]) -> Node:
     [operand] = arguments
-    return Cast(text=text, height=checked_height(operand), operand=operand, target=options["to_type"].type)
+    return Cast(text=text, height=checked_height(operand), operand=operand, target=_in_utc(options["to_type"].type))
 
 
 def _pattern(options: dict[str, Any]) -> Value:

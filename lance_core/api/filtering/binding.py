@@ -9,7 +9,7 @@ Source: predicates given to pylance 14.0.2, which resolves literals in these pla
 
 from __future__ import annotations
 
-from functools import partial, singledispatchmethod
+from functools import singledispatchmethod
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -20,9 +20,10 @@ from lance_core.api.filtering.casts import cast_kernel
 from lance_core.api.filtering.coercion import (
     adapt,
     arithmetic_type,
-    common_type,
+    comparison_type,
     convert,
     evaluated_type,
+    range_type,
 )
 from lance_core.api.filtering.conditions import comparison_of, condition_of, joined
 from lance_core.api.filtering.expressions import Column, Constant, Expression, computed
@@ -138,24 +139,27 @@ class Binder:
     def _(self, node: Infix, adapts: bool = False) -> Expression:
         if node.operator in COMPARISONS:
             left, right = self._sides(node, adapts)
-            return self._comparisons(node, (node.operator,), left, (right,), all_of)
+            dtype = comparison_type(left.dtype, right.dtype)
+            return self._comparisons(node, (node.operator,), left, (right,), dtype, all_of)
         left, right = self.bind(node.left), self.bind(node.right)
         return self._concatenation(node, left, right) if node.operator == "||" else self._arithmetic(node, left, right)
 
     @bind.register
     def _(self, node: Between, adapts: bool = False) -> Expression:
         operand = self.bind(node.operand)
-        bounds = [self._beside(bound, operand, adapts) for bound in (node.low, node.high)]
-        test = self._comparisons(node, (">=", "<="), operand, bounds, all_of)
+        low, high = (self._beside(bound, operand, adapts) for bound in (node.low, node.high))
+        dtype = range_type(operand.dtype, low.dtype, high.dtype)
+        test = self._comparisons(node, (">=", "<="), operand, (low, high), dtype, all_of)
         return computed(pc.invert, _BOOL, test) if node.negated else test
 
     @bind.register
     def _(self, node: Membership, adapts: bool = False) -> Expression:
         operand = self.bind(node.operand)
         items = [self._beside(item, operand, adapts) for item in node.items]
-        if all(isinstance(item, Constant) for item in items):
-            return self._constant_list(node, operand, items)
-        test = self._comparisons(node, ["="] * len(items), operand, items, any_of)
+        dtype = comparison_type(operand.dtype, *(item.dtype for item in items))
+        if dtype is not None and all(isinstance(item, Constant) for item in items):
+            return self._constant_list(node, operand, items, dtype)
+        test = self._comparisons(node, ["="] * len(items), operand, items, dtype, any_of)
         return computed(pc.invert, _BOOL, test) if node.negated else test
 
     @bind.register
@@ -214,35 +218,31 @@ class Binder:
         operators: Sequence[str],
         operand: Expression,
         others: Sequence[Expression],
+        dtype: pa.DataType | None,
         combine: Callable[..., Values],
     ) -> Expression:
         """An operand compared with each of the others. It is evaluated once, so that nesting costs nothing."""
+        if dtype is None:
+            raise mismatch(node, operand, *others)
         tests: list[Callable[[Values, Values], Values]] = []
-        sides: list[Expression] = []
         for operator, other in zip(operators, others, strict=True):
-            dtype = common_type(operand.dtype, other.dtype)
-            if dtype is None:
-                raise mismatch(node, operand, other)
             kernel = COMPARISONS[operator]
             if pa.types.is_floating(dtype):
                 kernel = compare_floats(kernel, joins_zeros=_is_zero(operand) or _is_zero(other))
-            tests.append(partial(_compare, kernel=kernel, dtype=dtype))
-            sides.append(converted(other, dtype))
+            tests.append(kernel)
+        sides = [converted(other, dtype) for other in others]
 
         def compare(value: Values, *values: Values) -> Values:
-            return combine(*(test(value, each) for test, each in zip(tests, values, strict=True)))
+            same = convert(value, dtype)
+            return combine(*(test(same, each) for test, each in zip(tests, values, strict=True)))
 
         known = [comparison_of(operand, operator, side) for operator, side in zip(operators, sides, strict=True)]
         condition = joined(known, all_needed=combine is all_of)
         return computed(compare, _BOOL, operand, *sides, condition=condition)
 
-    def _constant_list(self, node: Membership, operand: Expression, items: list[Expression]) -> Expression:
-        dtype = operand.dtype
-        for item in items:
-            common = common_type(dtype, item.dtype)
-            if common is None:
-                raise mismatch(node, operand, item)
-            dtype = common
+    def _constant_list(
+        self, node: Membership, operand: Expression, items: list[Expression], dtype: pa.DataType
+    ) -> Expression:
         scalars = [converted(item, dtype) for item in items]
         values = pa.array([item.scalar for item in scalars if isinstance(item, Constant)], dtype)
         found = None
@@ -266,10 +266,6 @@ class Binder:
         dtype = pa.large_string()
         operands = [converted(left, dtype), converted(right, dtype), Constant(pa.scalar("", dtype))]
         return computed(pc.binary_join_element_wise, dtype, *operands)
-
-
-def _compare(left: Values, right: Values, *, kernel: Callable[[Values, Values], Values], dtype: pa.DataType) -> Values:
-    return kernel(convert(left, dtype), right)
 
 
 def _literal(node: Value, column: Column) -> Expression:

@@ -60,12 +60,9 @@ def _choice(node: Call, arguments: Sequence[Expression]) -> Expression:
         _check_count(node, 2)
     elif not arguments:
         raise InvalidInputError(f"predicate: {node.text}: expected at least one argument")
-    dtype = arguments[0].dtype
-    for argument in arguments[1:]:
-        common = common_type(dtype, argument.dtype)
-        if common is None:
-            raise mismatch(node, arguments[0], argument)
-        dtype = common
+    dtype = common_type(*(argument.dtype for argument in arguments))
+    if dtype is None:
+        raise mismatch(node, *arguments)
     return computed(pc.coalesce, dtype, *(converted(argument, dtype) for argument in arguments))
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_core.api.filtering.coercion import is_string
+from lance_core.api.filtering.coercion import convert, is_string
 from lance_core.api.filtering.expressions import Constant
 from lance_core.errors import InvalidInputError, NotSupportedError
 
@@ -40,6 +40,8 @@ def cast_kernel(operand: Expression, node: Cast) -> Callable[[Values], Values]:
     source, target = operand.dtype, node.target
     if isinstance(operand, Constant) and is_string(source):
         return partial(_parsed, node=node)
+    if pa.types.is_timestamp(source) and pa.types.is_timestamp(target):
+        return partial(convert, dtype=target)
     for accepts_source, accepts_target, is_safe in _CASTS:
         if accepts_source(source) and accepts_target(target):
             return partial(pc.cast, target_type=target, safe=is_safe)
@@ -110,4 +112,7 @@ _CASTS: Final = (
     (pa.types.is_floating, pa.types.is_floating, False),
     (is_string, is_string, True),
     (pa.types.is_date, pa.types.is_timestamp, True),
+    (pa.types.is_date, pa.types.is_date, False),
+    # The day in the timestamp's own zone.
+    (pa.types.is_timestamp, pa.types.is_date, False),
 )

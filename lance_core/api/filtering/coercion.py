@@ -4,22 +4,37 @@ Two cases, because predicates have two:
 
 * A plain literal beside a column takes the column's type, if it can without loss of meaning (:func:`adapt`):
   ``i8 < 300`` and ``i = 1.5`` are mistakes, not comparisons with a wider type. ``binding`` knows where this holds.
-* Any other two operands are compared as their common type (:func:`common_type`).
+* Any other operands are compared as their common type (:func:`common_type`). A date beside a timestamp is midnight in
+  UTC whatever the timestamp's zone; a timestamp without a zone is local time of the zone beside it.
 
 Source: predicates given to pylance 14.0.2.
 """
 
 from __future__ import annotations
 
-from typing import Final
+import math
+from functools import reduce
+from typing import TYPE_CHECKING, Final
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_core.schema.extension_types import storage_type
 
-__all__ = ["adapt", "arithmetic_type", "common_type", "convert", "evaluated_type", "is_binary", "is_string"]
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = [
+    "adapt",
+    "arithmetic_type",
+    "common_type",
+    "comparison_type",
+    "convert",
+    "evaluated_type",
+    "is_binary",
+    "is_string",
+    "range_type",
+]
 
 _UNITS: Final = ("s", "ms", "us", "ns")
 _DECIMAL: Final = pa.decimal128(20, 0)
@@ -37,15 +52,13 @@ def is_binary(dtype: pa.DataType) -> bool:
 
 
 def evaluated_type(stored: pa.DataType) -> pa.DataType:
-    """The type in which values of a column are evaluated: without dictionaries, views and half precision."""
+    """The type in which values of a column are evaluated: without dictionaries and views."""
     dtype = storage_type(stored)
     if pa.types.is_dictionary(dtype):
         return evaluated_type(dtype.value_type)
     if pa.types.is_string_view(dtype):
         return pa.string()
-    if pa.types.is_binary_view(dtype):
-        return pa.binary()
-    return pa.float32() if pa.types.is_float16(dtype) else dtype
+    return pa.binary() if pa.types.is_binary_view(dtype) else dtype
 
 
 def adapt(scalar: pa.Scalar, stored: pa.DataType) -> pa.Scalar | None:
@@ -58,35 +71,64 @@ def adapt(scalar: pa.Scalar, stored: pa.DataType) -> pa.Scalar | None:
     dtype = evaluated_type(stored)
     if not scalar.is_valid:
         return pa.scalar(None, dtype)
-    if pa.types.is_float16(storage_type(stored)) and _is_number(scalar.type):
-        with np.errstate(over="ignore"):
-            return pa.scalar(float(np.float16(scalar.as_py())), pa.float32())
+    if pa.types.is_float16(dtype) and _is_number(scalar.type):
+        return _half_or_none(scalar)
     for is_kind, accepts in _ADAPTS:
         if is_kind(scalar.type):
             return _cast_or_none(scalar, dtype) if accepts(dtype) else None
     return None
 
 
-def common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
-    """The type as which values of two types are compared; None when they cannot be."""
-    if left == right:
-        # Nulls are compared as any type, and a condition is one.
-        return pa.bool_() if pa.types.is_null(left) else left if _is_comparable(left) else None
-    for first, second in ((left, right), (right, left)):
-        if pa.types.is_null(first):
-            return second if _is_comparable(second) else None
+def common_type(*dtypes: pa.DataType) -> pa.DataType | None:
+    """The type that values of all these types can take, the first two first; None when there is none."""
+    return _known(reduce(_common_pair, dtypes))
+
+
+def comparison_type(*dtypes: pa.DataType) -> pa.DataType | None:
+    """The type as which values of these types are compared; None when they cannot be."""
+    return _narrowed(reduce(_common_pair, dtypes), dtypes)
+
+
+def range_type(operand: pa.DataType, low: pa.DataType, high: pa.DataType) -> pa.DataType | None:
+    """The type as which BETWEEN compares; None when it cannot."""
+    common = _common_pair(_common_pair(operand, low), _common_pair(operand, high))
+    return _narrowed(common, (operand, low, high))
+
+
+def _narrowed(common: pa.DataType | None, dtypes: Sequence[pa.DataType]) -> pa.DataType | None:
+    """The common type without units of time that none of the operands needs: dates of all years fit then."""
+    if common != pa.timestamp("ns"):
+        return _known(common)
+    return pa.timestamp(_finest([*(dtype.unit for dtype in dtypes if pa.types.is_timestamp(dtype)), "ms"]))
+
+
+def _known(common: pa.DataType | None) -> pa.DataType | None:
+    """A type of values: nulls alone are conditions, and Arrow compares no decimals of negative scale."""
+    if common is None or not (pa.types.is_null(common) or _scale(common) < 0):
+        return common
+    return pa.bool_() if pa.types.is_null(common) else pa.decimal256(76, 0)
+
+
+def _common_pair(left: pa.DataType | None, right: pa.DataType | None) -> pa.DataType | None:
+    if left is None or right is None or not (_is_comparable(left) and _is_comparable(right)):
+        return None
+    if left == right or pa.types.is_null(right):
+        return left
+    if pa.types.is_null(left):
+        return right
     if _is_number(left) and _is_number(right):
         return _common_number(left, right)
-    for is_kind, common in ((is_string, pa.large_string()), (is_binary, pa.large_binary())):
-        if is_kind(left) and is_kind(right):
-            return common
     if pa.types.is_temporal(left) and pa.types.is_temporal(right):
         return _common_instant(left, right)
-    if pa.types.is_decimal(left) and pa.types.is_decimal(right):
-        return pa.decimal256(76, max(left.scale, right.scale))
-    for first, second in ((left, right), (right, left)):
-        if pa.types.is_decimal(first) and pa.types.is_integer(second):
-            return pa.decimal256(76, first.scale)
+    if _is_exact(left) and _is_exact(right):
+        return pa.decimal256(76, max(0, _scale(left), _scale(right)))
+    if is_string(left) and is_string(right):
+        return pa.large_string()
+    if is_binary(left) and is_binary(right):
+        return pa.large_binary()
+    for text, data in ((left, right), (right, left)):
+        if is_string(text) and is_binary(data) and not pa.types.is_fixed_size_binary(data):
+            return pa.large_binary()
     return None
 
 
@@ -109,11 +151,10 @@ def convert(values: pa.Array | pa.Scalar, dtype: pa.DataType) -> pa.Array | pa.S
     """
     if values.type == dtype:
         return values
-    if pa.types.is_timestamp(dtype) and dtype.tz is not None and getattr(values.type, "tz", None) is None:
-        naive = pc.cast(values, pa.timestamp(dtype.unit), safe=not pa.types.is_timestamp(values.type))
-        return pc.assume_timezone(naive, dtype.tz)
-    loses = pa.types.is_floating(dtype) or (pa.types.is_timestamp(dtype) and pa.types.is_timestamp(values.type))
-    return pc.cast(values, dtype, safe=not loses)
+    gets_zone = pa.types.is_timestamp(dtype) and dtype.tz is not None and getattr(values.type, "tz", None) is None
+    target = pa.timestamp(dtype.unit) if gets_zone else dtype
+    same = pc.cast(values, target, safe=not (pa.types.is_floating(dtype) or _is_coarser(target, values.type)))
+    return pc.assume_timezone(same, dtype.tz) if gets_zone else same
 
 
 def _cast_or_none(scalar: pa.Scalar, dtype: pa.DataType) -> pa.Scalar | None:
@@ -129,6 +170,35 @@ def _cast_or_none(scalar: pa.Scalar, dtype: pa.DataType) -> pa.Scalar | None:
         return None
 
 
+def _half_or_none(scalar: pa.Scalar) -> pa.Scalar | None:
+    """A number in half precision; None when it becomes infinite, or zero, there."""
+    half = pc.cast(scalar, pa.float16(), safe=False)
+    number, rounded = float(scalar.as_py()), float(half.as_py())
+    return None if math.isinf(rounded) != math.isinf(number) or (rounded == 0) != (number == 0) else half
+
+
+def _is_coarser(dtype: pa.DataType, source: pa.DataType) -> bool:
+    """Whether both are timestamps, and the first has the coarser unit."""
+    return bool(
+        pa.types.is_timestamp(dtype)
+        and pa.types.is_timestamp(source)
+        and _UNITS.index(dtype.unit) < _UNITS.index(source.unit)
+    )
+
+
+def _finest(units: Sequence[str]) -> str:
+    return max(units, key=_UNITS.index)
+
+
+def _is_exact(dtype: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(dtype) or pa.types.is_decimal(dtype))
+
+
+def _scale(dtype: pa.DataType) -> int:
+    """Digits behind the point; negative where there are fewer before it."""
+    return int(dtype.scale) if pa.types.is_decimal(dtype) else 0
+
+
 def _is_number(dtype: pa.DataType) -> bool:
     return bool(pa.types.is_integer(dtype) or pa.types.is_floating(dtype))
 
@@ -142,9 +212,9 @@ def _accepts_integer(dtype: pa.DataType) -> bool:
 
 
 def _common_number(left: pa.DataType, right: pa.DataType) -> pa.DataType:
-    if pa.types.is_floating(left) or pa.types.is_floating(right):
-        is_double = pa.types.is_float64(left) or pa.types.is_float64(right)
-        return pa.float64() if is_double else pa.float32()
+    floating = [dtype for dtype in (left, right) if pa.types.is_floating(dtype)]
+    if floating:
+        return max(floating, key=lambda dtype: dtype.bit_width)
     if pa.types.is_signed_integer(left) == pa.types.is_signed_integer(right):
         return max(left, right, key=lambda dtype: dtype.bit_width)
     signed, unsigned = (left, right) if pa.types.is_signed_integer(left) else (right, left)
@@ -154,13 +224,15 @@ def _common_number(left: pa.DataType, right: pa.DataType) -> pa.DataType:
 
 
 def _common_instant(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
-    """Dates among each other as days; a date beside a timestamp as that; two timestamps in the coarser unit."""
+    """Of two dates or durations the finer, of two timestamps the coarser, of a date and a timestamp one in no zone."""
+    if pa.types.is_duration(left) and pa.types.is_duration(right):
+        return pa.duration(_finest([left.unit, right.unit]))
     stamps = [dtype for dtype in (left, right) if pa.types.is_timestamp(dtype)]
     dates = [dtype for dtype in (left, right) if pa.types.is_date(dtype)]
     if len(stamps) + len(dates) < 2:
         return None
-    if not stamps:
-        return pa.date32()
+    if dates:
+        return pa.timestamp("ns") if stamps else pa.date64()
     unit = min((dtype.unit for dtype in stamps), key=_UNITS.index)
     return pa.timestamp(unit, next((dtype.tz for dtype in stamps if dtype.tz is not None), None))
 

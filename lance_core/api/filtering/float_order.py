@@ -16,7 +16,11 @@ import pyarrow as pa
 
 __all__ = ["order_keys"]
 
-_INTEGERS: Final = {32: (np.int32, 2**31 - 1, pa.int32()), 64: (np.int64, 2**63 - 1, pa.int64())}
+_INTEGERS: Final = {
+    16: (np.int16, 2**15 - 1, pa.int16()),
+    32: (np.int32, 2**31 - 1, pa.int32()),
+    64: (np.int64, 2**63 - 1, pa.int64()),
+}
 """Bits -> the integers of that width: numpy's type, the greatest, Arrow's type."""
 
 
@@ -24,11 +28,11 @@ def order_keys(values: pa.Array | pa.Scalar, *, joins_zeros: bool) -> pa.Array |
     """Integers that compare as the numbers do; nulls stay.
 
     Args:
-        values: of type float32 or float64.
+        values: of type float16, float32 or float64.
         joins_zeros: whether both zeros get the same key.
 
     Returns:
-        Of type int32 or int64; fresh.
+        Integers of the same width; fresh.
     """
     if isinstance(values, pa.Scalar):
         return order_keys(pa.array([values.as_py()], values.type), joins_zeros=joins_zeros)[0]

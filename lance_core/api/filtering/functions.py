@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_core.api.filtering.kernels import in_single
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -78,7 +80,7 @@ FUNCTIONS: Final[Mapping[str, Function]] = MappingProxyType(
         "character_length": Function(_length, "string", pa.int32()),
         "octet_length": Function(_octet_length, "string", pa.int32()),
         "isnan": Function(_is_nan, "number", pa.bool_()),
-        "abs": Function(pc.abs, "number"),
+        "abs": Function(in_single(pc.abs), "number"),
     }
 )
 """Functions of one argument."""

@@ -20,7 +20,17 @@ if TYPE_CHECKING:
 
     from lance_core.api.filtering.expressions import Values
 
-__all__ = ["ARITHMETIC", "COMPARISONS", "TESTS", "all_of", "any_of", "compare_floats", "is_member", "negate"]
+__all__ = [
+    "ARITHMETIC",
+    "COMPARISONS",
+    "TESTS",
+    "all_of",
+    "any_of",
+    "compare_floats",
+    "in_single",
+    "is_member",
+    "negate",
+]
 
 
 def all_of(*values: Values) -> Values:
@@ -46,6 +56,18 @@ def compare_floats(comparison: Callable[[Values, Values], Values], *, joins_zero
         return comparison(order_keys(left, joins_zeros=joins_zeros), order_keys(right, joins_zeros=joins_zeros))
 
     return compare
+
+
+def in_single(kernel: Callable[..., Values]) -> Callable[..., Values]:
+    """A kernel that computes with numbers of half precision, which Arrow's do not, in single precision."""
+
+    def compute(*values: Values) -> Values:
+        if not pa.types.is_float16(values[0].type):
+            return kernel(*values)
+        result = kernel(*(pc.cast(value, pa.float32()) for value in values))
+        return pc.cast(result, pa.float16(), safe=False)
+
+    return compute
 
 
 def is_member(items: pa.Array, *, negated: bool) -> Callable[[Values], Values]:
@@ -123,7 +145,13 @@ COMPARISONS: Final[Mapping[str, Callable[[Values, Values], Values]]] = MappingPr
     }
 )
 ARITHMETIC: Final[Mapping[str, Callable[[Values, Values], Values]]] = MappingProxyType(
-    {"+": pc.add, "-": pc.subtract, "*": pc.multiply, "/": pc.divide, "%": _remainder}
+    {
+        "+": in_single(pc.add),
+        "-": in_single(pc.subtract),
+        "*": in_single(pc.multiply),
+        "/": in_single(pc.divide),
+        "%": in_single(_remainder),
+    }
 )
 TESTS: Final[Mapping[str, Callable[[Values], Values]]] = MappingProxyType(
     {"NULL": _is_null, "TRUE": _is_true, "FALSE": _is_false}

@@ -35,6 +35,7 @@ def text_type(dtype: pa.DataType) -> pa.DataType:
     return pa.string() if pa.types.is_null(dtype) else dtype
 
 
-def mismatch(node: Node, left: Expression, right: Expression) -> InvalidInputError:
-    """The error for two operands that have no common type."""
-    return InvalidInputError(f"predicate: {node.text}: {left.dtype} and {right.dtype} cannot be compared")
+def mismatch(node: Node, *operands: Expression) -> InvalidInputError:
+    """The error for operands that have no common type."""
+    types = " and ".join(dict.fromkeys(str(operand.dtype) for operand in operands))
+    return InvalidInputError(f"predicate: {node.text}: {types} cannot be compared")

@@ -97,8 +97,13 @@ def _pack(values: NDArray[Any], num_values: NDArray[np.int64], packed_bits: int)
     if bool((lengths[:-1] == BLOCK_VALUES).all()) and len(values) % BLOCK_VALUES == 0:
         blocks = values.reshape(-1, BLOCK_VALUES)
     else:
-        blocks = np.zeros((len(lengths), BLOCK_VALUES), values.dtype)
-        _fill_rows(blocks, lengths, values)
+        word_bytes = values.itemsize
+        filler = np.zeros(len(lengths) * BLOCK_VALUES - len(values), values.dtype).view(np.uint8)
+        columns = [
+            Segments.back_to_back(values.view(np.uint8), lengths * word_bytes),
+            Segments.back_to_back(filler, (BLOCK_VALUES - lengths) * word_bytes),
+        ]
+        blocks = interleave(columns)[0].view(values.dtype).reshape(-1, BLOCK_VALUES)
     return pack_blocks(blocks, values.itemsize * 8, packed_bits).reshape(-1).view(np.uint8)
 
 
@@ -108,21 +113,6 @@ def _block_lengths(num_values: NDArray[np.int64], num_blocks: NDArray[np.int64])
     last = (np.cumsum(num_blocks) - 1)[num_blocks > 0]
     lengths[last] = (num_values - (num_blocks - 1) * BLOCK_VALUES)[num_blocks > 0]
     return lengths
-
-
-def _fill_rows(rows: NDArray[Any], lengths: NDArray[np.int64], values: NDArray[Any]) -> None:
-    """Lay values out in rows: ``lengths[i]`` of them at the start of row i."""
-    if len(lengths) == 0:
-        return
-    length = int(lengths[0])
-    if bool((lengths[:-1] == length).all()):
-        num_equal = (len(lengths) - 1) * length
-        rows[:-1, :length] = values[:num_equal].reshape(-1, length)
-        rows[-1, : int(lengths[-1])] = values[num_equal:]
-        return
-    row_starts = np.arange(len(lengths)) * rows.shape[1]
-    shifts = row_starts - (np.cumsum(lengths) - lengths)
-    rows.reshape(-1)[np.arange(len(values)) + np.repeat(shifts, lengths)] = values
 
 
 def _tail_kinds(

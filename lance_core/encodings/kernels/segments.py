@@ -145,11 +145,31 @@ def interleave(columns: Sequence[Segments]) -> tuple[NDArray[np.uint8], NDArray[
     num_segments = columns[0].num_segments
     if num_segments == 0:
         return np.empty(0, np.uint8), np.zeros(1, np.int64)
+    if all(bool((column.sizes[:-1] == column.sizes[0]).all()) for column in columns):
+        return _interleave_evenly(columns)
     arrays = [_binary_array(column.gather(), _bounds(column.sizes)) for column in columns]
     joined = pc.binary_join_element_wise(*arrays, pa.scalar(b"", pa.large_binary()))
     _, bounds, data = joined.buffers()
     positions = np.frombuffer(bounds, np.int64, num_segments + 1)
     return np.frombuffer(data, np.uint8, int(positions[-1])), positions
+
+
+def _interleave_evenly(columns: Sequence[Segments]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """The same of columns whose segments are of one size, the last one aside."""
+    num_equal = columns[0].num_segments - 1
+    group_bytes = sum(int(column.sizes[0]) for column in columns)
+    positions = np.arange(num_equal + 2) * group_bytes
+    positions[-1] = positions[-2] + sum(int(column.sizes[-1]) for column in columns)
+    out = np.empty(int(positions[-1]), np.uint8)
+    groups, last = np.split(out, positions[-2:-1])
+    groups = groups.reshape(num_equal, group_bytes)
+    at = at_last = 0
+    for column in columns:
+        data, size, last_size = column.gather(), int(column.sizes[0]), int(column.sizes[-1])
+        groups[:, at : at + size] = data[: num_equal * size].reshape(num_equal, size)
+        last[at_last : at_last + last_size] = data[num_equal * size :]
+        at, at_last = at + size, at_last + last_size
+    return out, positions
 
 
 def _bounds(sizes: NDArray[np.int64]) -> NDArray[np.int64]:

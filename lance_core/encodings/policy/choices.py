@@ -79,7 +79,8 @@ class MiniBlockChoice:
 
 def with_room_for_levels(choice: MiniBlockChoice, block: DataBlock, levels: Levels) -> MiniBlockChoice | None:
     """The choice with chunks small enough for their levels, or None if there are none."""
-    if levels.num_levels <= MAX_LEVELS_PER_CHUNK:
+    has_levels = levels.repetition is not None or levels.definition is not None
+    if not has_levels or levels.num_levels <= MAX_LEVELS_PER_CHUNK:
         return choice
     found: MiniBlockChoice | None = choice
     while found is not None:

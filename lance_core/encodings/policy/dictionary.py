@@ -1,7 +1,7 @@
 """Whether a page becomes indices into its distinct values.
 
-The number of distinct values is estimated from a sample, by the number of values that it should hold twice. Only where
-the estimate promises a smaller page are the values counted; the page is then compared with what it would be otherwise.
+The number of distinct values is estimated from a sample, by how often values recur in it. Only where the estimate
+promises a smaller page are the values counted; the page is then compared with what it would be otherwise.
 
 Source: own policy; limits of pylance 14.0.2 where metadata ask for them.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
-from lance_core.encodings.statistics import sampled_distinct
+from lance_core.encodings.statistics import expected_distinct, sampled_counts
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,7 +25,6 @@ _MAX_ITEMS: Final = 100_000
 _DIVISOR: Final = 2
 _GAIN: Final = 0.96
 _RUN_BYTES: Final = 5
-_STEPS: Final = 30
 
 
 def may_have_few_distinct(
@@ -40,13 +39,10 @@ def may_have_few_distinct(
         options: of the field.
         runs: of equal values, by the number of values; indices have as many.
     """
-    num_values = len(array) - array.null_count
+    num_values: int = len(array) - array.null_count
     if num_values < _MIN_VALUES:
         return False
-    num_samples, num_distinct = sampled_distinct(array)
-    if num_distinct == 0:
-        return False
-    estimate = min(float(num_values), _expected_distinct(num_samples, num_distinct))
+    estimate = min(num_values, expected_distinct(sampled_counts(array)))
     if estimate > min(_MAX_ITEMS, num_values / (options.dict_divisor or _DIVISOR)):
         return False
     index_bytes = len(array) * min(_index_bits(estimate) / 8, _RUN_BYTES * runs)
@@ -75,17 +71,3 @@ def _gain(options: FieldOptions) -> float:
 
 def _index_bits(num_items: float) -> int:
     return max(1, math.ceil(math.log2(max(2.0, num_items))))
-
-
-def _expected_distinct(num_samples: int, num_distinct: int) -> float:
-    """The number of equally frequent values of which so many samples show so many: d = D (1 - exp(-s / D))."""
-    if num_distinct >= num_samples:
-        return math.inf
-    low, high = float(num_distinct), float(num_samples) ** 2
-    for _ in range(_STEPS):
-        middle = math.sqrt(low * high)
-        if middle * -math.expm1(-num_samples / middle) < num_distinct:
-            low = middle
-        else:
-            high = middle
-    return high

@@ -34,6 +34,8 @@ from lance_core.encodings.structural.repetition_index import build_repetition_in
 from lance_core.proto import pb21
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from lance_core.encodings.levels.build import Levels
@@ -119,16 +121,14 @@ def _lay_out_chunks(
 ) -> tuple[pa.Buffer, pa.Buffer] | None:
     """Chunk words and chunks; None if a chunk is too large."""
     level_sizes = [segments.sizes for segments in level_segments]
-    value_sizes = [
-        aligned_sizes(np.sum([piece.sizes for piece in pieces], axis=0), values.alignment) for pieces in values.buffers
-    ]
+    value_sizes = [aligned_sizes(_sizes(pieces), values.alignment) for pieces in values.buffers]
     headers = chunk_headers(num_levels, level_sizes, value_sizes, is_large=is_large)
     if headers is None:
         return None
     columns = [Segments.evenly(headers.reshape(-1), len(headers), headers.shape[1])]
     for buffer in (*((segments,) for segments in level_segments), *values.buffers):
         columns += [piece for piece in buffer if len(piece.data)]
-        padding = -np.sum([piece.sizes for piece in buffer], axis=0) % 8
+        padding = -_sizes(buffer) % 8
         if bool(padding.any()):
             columns.append(_padding(padding))
     data, bounds = interleave(columns)
@@ -136,6 +136,14 @@ def _lay_out_chunks(
     if words is None:
         return None
     return pa.py_buffer(words), pa.py_buffer(data)
+
+
+def _sizes(pieces: Sequence[Segments]) -> NDArray[np.int64]:
+    """Of the pieces of each chunk together."""
+    sizes = pieces[0].sizes
+    for piece in pieces[1:]:
+        sizes = sizes + piece.sizes
+    return sizes
 
 
 def _padding(sizes: NDArray[np.int64]) -> Segments:

@@ -2,13 +2,15 @@
 
 The page table does not say which field ids it has. They run from the first id that the table's manifest lists for the
 file to the largest one, and from 0 in files of early releases; the sections that follow the page table tell which of
-these it is.
+these it is. Fields that got other ids when the table was corrected (:mod:`lance_core.table.old_writers`) are found by
+their place among the fields of the file.
 
 **Source:** byte map in :mod:`lance_core.file.v0_1.layout`; behaviour of pylance 14.0.2; files of releases since 0.4.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -55,6 +57,7 @@ class LegacyMetadataReader:
     Attributes:
         batch_offsets: (num_batches + 1,) int64, first row of each batch, then the number of rows.
         schema: the fields that the file itself describes; none in a file without a schema.
+        own_ids: field id of the table -> that of the file, for the fields that the table reads from it.
         statistics_schema: fields of the statistics, with ids of their own; None without statistics.
         page_table: the pages of all fields.
         pages: decodes them.
@@ -68,6 +71,7 @@ class LegacyMetadataReader:
     def __init__(self, tail: FileTail, field_ids: Sequence[int] | None = None) -> None:
         """Read the footer, the messages and the page table."""
         self._tail = tail
+        self._listed_ids = field_ids
         self._field_ids = [field_id for field_id in field_ids or () if field_id >= 0]
         self._values: dict[int, pa.Array] = {}
         self._position = self._metadata_position()
@@ -78,6 +82,7 @@ class LegacyMetadataReader:
         self.batch_offsets = self._checked_offsets()
         self._manifest = self._embedded_manifest()
         self.schema: Schema = self._manifest.schema
+        self.own_ids = self._own_ids()
         self.statistics_schema = self._statistics_schema()
         self._statistics_table = self._parsed_statistics_table()
         self.page_table = self._parsed_page_table()
@@ -122,7 +127,7 @@ class LegacyMetadataReader:
         known = self._values.get(field.id)
         if known is not None:
             return known
-        place = self._manifest.dictionaries.get(field.id)
+        place = self._manifest.dictionaries.get(self.own_ids.get(field.id, field.id))
         if place is None:
             raise self._corrupt(f"field {field.name!r} has no dictionary")
         values = self.pages.values(field, place.position, place.num_values, Extents(self.read))
@@ -183,13 +188,21 @@ class LegacyMetadataReader:
             first, last = candidates[index]
             table = self._table(position, first, last + 1 - first, num_batches)
             if self._is_plausible(table):
-                return table
+                return replace(table, own_ids=self.own_ids)
         if not candidates:
             return self._table(position, 0, 0, num_batches)
         first, last = candidates[0]
         raise self._corrupt(
             f"the page table at {position} does not fit fields {first} to {last} and {num_batches} batches"
         )
+
+    def _own_ids(self) -> dict[int, int]:
+        own = sorted(self.schema.field_ids())
+        if self._listed_ids is None:
+            return {field_id: field_id for field_id in own}
+        if set(self._field_ids) <= set(own) or len(self._listed_ids) != len(own):
+            return {field_id: field_id for field_id in self._field_ids}
+        return {field_id: own_id for field_id, own_id in zip(self._listed_ids, own, strict=True) if field_id >= 0}
 
     def _id_ranges(self) -> Iterator[tuple[int, int]]:
         """First and last field id that the page table may have, the likeliest first."""
@@ -213,6 +226,8 @@ class LegacyMetadataReader:
 
     def _is_plausible(self, table: PageTable) -> bool:
         """Whether top-level fields have pages of as many rows as the batches."""
+        if not all(0 <= field_id - table.first_id < len(table.positions) for field_id in self.schema.field_ids()):
+            return False
         num_rows = np.diff(self.batch_offsets)
         for top in self.schema.fields:
             if top.is_struct:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -14,6 +14,8 @@ from lance_core.errors import CorruptDataError
 from lance_core.file.v0_1.layout import ENTRY
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import pyarrow as pa
     from numpy.typing import NDArray
 
@@ -28,11 +30,13 @@ class PageTable:
         first_id: field id of the first row.
         positions: (num_ids, num_batches) int64, within the file.
         lengths: (num_ids, num_batches) int64, in values; not negative.
+        own_ids: field id of the table -> that of the file, where they differ.
     """
 
     first_id: int
     positions: NDArray[np.int64]
     lengths: NDArray[np.int64]
+    own_ids: Mapping[int, int] = field(default_factory=dict)
 
     @staticmethod
     def num_bytes(num_ids: int, num_batches: int) -> int:
@@ -58,7 +62,7 @@ class PageTable:
         Raises:
             CorruptDataError: the table has no row for it.
         """
-        row = field_id - self.first_id
+        row = self.own_ids.get(field_id, field_id) - self.first_id
         if not 0 <= row < len(self.positions):
             raise CorruptDataError(
                 f"the page table has fields {self.first_id} to {self.first_id + len(self.positions) - 1}, "

@@ -31,18 +31,19 @@ def batch_bounds(metadata: LegacyMetadataReader, field_ids: Sequence[int]) -> di
         field_ids: the fields that matter.
 
     Returns:
-        Field id → two arrays with an entry for each batch, null where nothing is known. Fields without statistics are
-        left out.
+        Field id → two arrays with an entry for each batch, null where nothing is known. Fields without statistics, and
+        those that the table reads from another file, are left out.
 
     Raises:
         CorruptDataError: the statistics are damaged.
     """
     found = {}
-    for field_id, statistics in read_statistics(metadata, field_ids).items():
+    own = {metadata.own_ids[field_id]: field_id for field_id in field_ids if field_id in metadata.own_ids}
+    for own_id, statistics in read_statistics(metadata, list(own)).items():
         has_nulls = pc.not_equal(statistics.field(NULL_COUNT), 0)
         least, greatest = (
             pc.if_else(has_nulls, pa.scalar(None, bounds.type), bounds)
             for bounds in (statistics.field(LEAST), statistics.field(GREATEST))
         )
-        found[field_id] = (least, greatest)
+        found[own[own_id]] = (least, greatest)
     return found

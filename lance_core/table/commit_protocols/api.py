@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     import pyarrow as pa
 
@@ -71,8 +71,14 @@ class CommitProtocol(Protocol):
         """Create a file that is no version unless it exists; raises as :meth:`create`."""
         ...
 
-    def create(self, places: VersionPlaces, name: ManifestName, data: bytes) -> PutOutcome:
+    def create(self, places: VersionPlaces, name: ManifestName, data: bytes, depends_on: Collection[str]) -> PutOutcome:
         """Make a version unless it exists. One of several concurrent callers gets ``CREATED``.
+
+        Args:
+            places: where the table lies.
+            name: of the manifest.
+            data: the manifest.
+            depends_on: files that it names and that have to be durable first.
 
         Raises:
             NotSupportedError: two writers could both win.

@@ -9,7 +9,7 @@ from lance_core.io.condition_probe import ProbedStore
 from lance_core.table.paths import ManifestName, ManifestNaming
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     import pyarrow as pa
 
@@ -47,10 +47,10 @@ class ConditionalCreate:
         """Create the file unless it exists."""
         return places.store.put_if_absent(path, data)
 
-    def create(self, places: VersionPlaces, name: ManifestName, data: bytes) -> PutOutcome:
+    def create(self, places: VersionPlaces, name: ManifestName, data: bytes, depends_on: Collection[str]) -> PutOutcome:
         """Create the manifest unless one of that name exists."""
         _require_atomic(places)
-        return places.store.put_if_absent(places.path(name), data)
+        return places.store.put_if_absent(places.path(name), data, depends_on=depends_on)
 
 
 def _require_atomic(places: VersionPlaces) -> None:

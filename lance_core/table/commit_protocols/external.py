@@ -36,7 +36,7 @@ from lance_core.table.manifest_stores.api import ManifestRow
 from lance_core.table.paths import VERSIONS_DIRECTORY, ManifestName, parse_manifest_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     import pyarrow as pa
 
@@ -100,10 +100,10 @@ class ExternalCommit:
         """Create the file unless it exists, as safely as the objects' store can."""
         return create_other_file(places.store, path, data)
 
-    def create(self, places: VersionPlaces, name: ManifestName, data: bytes) -> PutOutcome:
+    def create(self, places: VersionPlaces, name: ManifestName, data: bytes, depends_on: Collection[str]) -> PutOutcome:
         """The four steps."""
         staged = ManifestRow(name.version, f"{_relative(places, name)}-{uuid.uuid4()}", len(data))
-        places.store.put(_path_of(places, staged), data)
+        places.store.put(_path_of(places, staged), data, depends_on=depends_on)
         if not self._manifests.reserve(places.root, staged):
             winner = self._manifests.find(places.root, name.version)
             if winner is None or winner.path != staged.path:

@@ -18,7 +18,7 @@ from lance_core.io.object_store import PutOutcome
 from lance_core.table.commit_protocols.other_files import create_other_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
     from contextlib import AbstractContextManager
 
     import pyarrow as pa
@@ -67,7 +67,7 @@ class LockedCreate:
         """Create the file unless it exists, as safely as the objects' store can."""
         return create_other_file(places.store, path, data)
 
-    def create(self, places: VersionPlaces, name: ManifestName, data: bytes) -> PutOutcome:
+    def create(self, places: VersionPlaces, name: ManifestName, data: bytes, depends_on: Collection[str]) -> PutOutcome:
         """Take the lock, look, and write."""
         path = places.path(name)
         outcome = PutOutcome.EXISTS
@@ -76,7 +76,7 @@ class LockedCreate:
                 if _exists(places, path):
                     # So that the lock hears of it; caught below, unless the lock swallows it.
                     raise CommitConflictError(f"version {name.version} of {places.root} exists", version=name.version)
-                places.store.put(path, data)
+                places.store.put(path, data, depends_on=depends_on)
                 outcome = PutOutcome.CREATED
         except CommitConflictError:
             outcome = PutOutcome.EXISTS

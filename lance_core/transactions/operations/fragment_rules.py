@@ -59,6 +59,12 @@ def check_new_fragments(
         seen: set[int] = set()
         for file in fragment.files:
             check_file(file, where, field_ids=field_ids, base_ids=base_ids, file_version=file_version)
+            if file.file_version.is_legacy and min(file.live_field_ids) < file.field_ids[0]:
+                raise InvalidInputError(
+                    f"{where}: data file {file.path} of format 0.1 must list its lowest field id first, found "
+                    f"{list(file.field_ids)}",
+                    path=file.path,
+                )
             repeated = seen.intersection(file.live_field_ids)
             if repeated:
                 raise InvalidInputError(f"{where}: field {min(repeated)} is stored in two data files", path=file.path)

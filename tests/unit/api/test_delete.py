@@ -17,7 +17,10 @@ from lance_core.errors import (
     IncompatibleTransactionError,
     InvalidInputError,
     InvalidTypeError,
+    NotFoundError,
     NotSupportedError,
+    RetryableCommitConflictError,
+    SchemaMismatchError,
     StorageError,
     TooMuchWriteContentionError,
 )
@@ -295,3 +298,52 @@ def test_fragments_are_deleted_from_for_a_later_commit(dataset: lance_core.Lance
     assert dataset.latest_version == 1
     operation = lance_core.LanceOperation.Delete([changed], [third.fragment_id], "a < 2 or a >= 8")
     assert _values(lance_core.LanceDataset.commit(uri, operation, read_version=1)) == [2, 3, 4, 5, 6, 7]
+
+
+def test_delete_planned_on_a_version_whose_files_were_cleaned_up_is_planned_again(
+    dataset: lance_core.LanceDataset, uri: str
+) -> None:
+    others = lance_core.dataset(uri)
+    others.optimize.compact_files()
+    others.cleanup_old_versions(older_than=timedelta(0))
+    dataset.delete("a = 5")
+    assert _values(dataset) == [value for value in range(12) if value != 5]
+
+
+def test_delete_on_the_latest_version_whose_file_is_missing_fails(
+    dataset: lance_core.LanceDataset, uri: str, store: CountingStore
+) -> None:
+    missing = next(each.path for each in store.list("table/data"))
+    store.delete(missing)
+    with pytest.raises(NotFoundError, match=missing.rpartition("/")[2]):
+        dataset.delete("a >= 0 and b like '%1%'")
+
+
+def test_append_whose_versions_in_between_were_cleaned_up_is_planned_again(uri: str) -> None:
+    behind = lance_core.write_dataset(ROWS, uri)
+    for _ in range(3):
+        lance_core.write_dataset(ROWS, uri, mode="append")
+    lance_core.dataset(uri).cleanup_old_versions(older_than=timedelta(0))
+    made = lance_core.write_dataset(ROWS.slice(0, 1), behind, mode="append")
+    assert (made.version, made.count_rows()) == (5, 49)
+
+
+def test_append_behind_a_change_of_columns_that_was_cleaned_up_is_refused(uri: str) -> None:
+    behind = lance_core.write_dataset(ROWS, uri)
+    lance_core.write_dataset(ROWS.rename_columns(["a", "c"]), uri, mode="overwrite")
+    lance_core.write_dataset(ROWS.rename_columns(["a", "c"]), uri, mode="append")
+    lance_core.dataset(uri).cleanup_old_versions(older_than=timedelta(0))
+    with pytest.raises((SchemaMismatchError, RetryableCommitConflictError)):
+        lance_core.write_dataset(ROWS.slice(0, 1), behind, mode="append")
+    assert lance_core.dataset(uri).count_rows() == 24
+
+
+def test_config_change_whose_versions_in_between_were_cleaned_up_is_retryable(uri: str) -> None:
+    behind = lance_core.write_dataset(ROWS, uri)
+    for _ in range(3):
+        lance_core.write_dataset(ROWS, uri, mode="append")
+    lance_core.dataset(uri).cleanup_old_versions(older_than=timedelta(0))
+    with pytest.raises(RetryableCommitConflictError, match="version 2 was removed"):
+        behind.update_config({"key": "value"})
+    behind.checkout_latest()
+    behind.update_config({"key": "value"})

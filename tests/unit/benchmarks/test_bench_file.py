@@ -9,7 +9,7 @@ from pathlib import Path
 SCRIPT = Path(__file__).parents[3] / "benchmarks" / "bench_file.py"
 
 
-COLUMNS = ["int64_nulls", "string_unique", "vector_128", "list_int32"]
+COLUMNS = ["int64_nulls", "string_unique", "vector_128", "list_int32", "int64_nulls_sliced", "bool_nulls_small_batches"]
 
 
 def test_every_operation_is_measured_on_equal_values(tmp_path):
@@ -24,6 +24,6 @@ def test_every_operation_is_measured_on_equal_values(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     figures = json.loads(output.read_text())["figures"]
-    assert len(figures) == len(COLUMNS) * 4
+    assert len(figures) == len(COLUMNS) * 6
     assert all(figure["ratio"] > 0 for figure in figures)
     assert "geometric mean" in done.stdout

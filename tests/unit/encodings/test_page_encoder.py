@@ -6,6 +6,7 @@ import decimal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from lance_core.encodings.page_decoder import assemble, decode_leaf
@@ -150,6 +151,32 @@ def test_distinct_long_values_are_stored_in_the_smaller_way():
     blank = pa.array([bytes([i % 9]) * 40_000 for i in range(200)])
     assert shape(blank) == "full_zip general[zstd](variable(offsets=flat[32]))"
     assert_comes_back(blank)
+
+
+def numbers_that_hardly_repeat(dtype):
+    return pa.array(RNG.integers(0, 1 << 40, 100_000)).cast(dtype)
+
+
+def peak_memory(array):
+    """Most bytes that Arrow holds at once while the array is encoded, by the bytes of the array."""
+    before, counting = pa.default_memory_pool(), pa.proxy_memory_pool(pa.default_memory_pool())
+    pa.set_memory_pool(counting)
+    try:
+        encode(array)
+    finally:
+        pa.set_memory_pool(before)
+    return counting.max_memory() / array.nbytes
+
+
+@pytest.mark.parametrize("other", [None, 0, 77])
+@pytest.mark.parametrize("share", [0.02, 0.2, 0.7])
+@pytest.mark.parametrize("dtype", [pa.int64(), pa.float64(), pa.timestamp("us"), pa.decimal128(38, 2), pa.string()])
+def test_values_that_hardly_repeat_are_not_counted_for_the_sake_of_a_frequent_one(dtype, share, other):
+    values = numbers_that_hardly_repeat(dtype)
+    frequent = pa.scalar(other, pa.int64()).cast(dtype)
+    array = pc.if_else(pa.array(RNG.random(len(values)) < share), frequent, values)
+    # Counting distinct values takes many times their size.
+    assert peak_memory(array) < 4
 
 
 def test_fixed_size_lists_are_handed_out_as_they_are():

@@ -6,7 +6,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lance_core.encodings.statistics import common_packed_bits, runs_per_value, sampled_distinct, spread
+from lance_core.encodings.statistics import (
+    common_packed_bits,
+    expected_distinct,
+    runs_per_value,
+    sampled_counts,
+    spread,
+)
 
 LENGTHS = [0, 1, 2, 63, 64, 65, 100, 4096, 4097, 12_289, 100_000, 1_000_003]
 
@@ -38,23 +44,41 @@ def test_spread_does_not_fall_in_step(num_values, period):
 @pytest.mark.parametrize("every", [2, 3, 24, 48, 5000])
 def test_distinct_values_are_looked_for_among_valid_ones(every):
     values = pa.array([f"v{row % 5}" if row % every == 0 else None for row in range(100_000)])
-    num_samples, num_distinct = sampled_distinct(values)
-    assert num_samples >= min(256, 100_000 // every)
-    assert num_distinct == len(values.drop_null().unique())
+    counts = sampled_counts(values)
+    assert counts.sum() >= min(256, 100_000 // every)
+    assert len(counts) == len(values.drop_null().unique())
 
 
 def test_no_valid_value():
-    assert sampled_distinct(pa.nulls(5000, pa.string())) == (0, 0)
+    assert sampled_counts(pa.nulls(5000, pa.string())).tolist() == []
 
 
 def test_one_valid_value():
     values = pa.array([None] * 70_001 + ["x"] + [None] * 9)
-    assert sampled_distinct(values) == (1, 1)
+    assert sampled_counts(values).tolist() == [1]
 
 
 def test_sliced_values():
     values = pa.array(["a", None, "b"] * 1000).slice(1, 2000)
-    assert sampled_distinct(values)[1] == 2
+    assert len(sampled_counts(values)) == 2
+
+
+@pytest.mark.parametrize("num_distinct", [2, 400, 5000, 60_000])
+def test_distinct_values_of_equal_frequency_are_estimated_closely(num_distinct):
+    values = pa.array(np.random.default_rng(3).integers(0, num_distinct, 1_000_000))
+    assert expected_distinct(sampled_counts(values)) == pytest.approx(num_distinct, rel=0.2)
+
+
+@pytest.mark.parametrize("share", [0.05, 0.2, 0.5, 0.9])
+def test_a_frequent_value_does_not_hide_that_the_others_are_distinct(share):
+    random = np.random.default_rng(3)
+    values = np.where(random.random(1_000_000) < share, 0, np.arange(1_000_000))
+    assert expected_distinct(sampled_counts(pa.array(values))) > 50_000
+
+
+def test_distinct_values_of_unequal_frequency_are_not_overestimated():
+    values = np.random.default_rng(3).zipf(1.3, 1_000_000)
+    assert expected_distinct(sampled_counts(pa.array(values))) < len(np.unique(values))
 
 
 def test_bits_of_blocks_that_alternate():

@@ -60,6 +60,17 @@ def test_batches_have_exactly_the_wanted_rows(reader: FileReader, batch_rows: in
     assert pa.Table.from_batches(batches).equals(TABLE)
 
 
+@pytest.mark.parametrize("batch_rows", [1, 7, 130, 131, 1000, 5000])
+def test_runs_are_as_many_batches_as_the_pages_hold(reader: FileReader, batch_rows: int) -> None:
+    runs = list(reader.read_batches(reader.schema.fields, batch_rows=batch_rows, in_runs=True))
+    assert all(run.num_rows % batch_rows == 0 for run in runs[:-1])
+    assert len(runs) <= -(-NUM_ROWS // batch_rows)
+    if batch_rows < 130 // 2:
+        # Pages have 130 rows; a batch that crosses the end of one comes alone.
+        assert len(runs) <= 2 * -(-NUM_ROWS // 130)
+    assert pa.Table.from_batches(runs).equals(TABLE)
+
+
 @pytest.mark.parametrize("row_range", [(0, 0), (0, 1), (129, 131), (130, 260), (5, 999), (999, 1000), (1000, 1000)])
 def test_row_ranges(reader: FileReader, row_range: tuple[int, int]) -> None:
     expected = TABLE.slice(row_range[0], row_range[1] - row_range[0])

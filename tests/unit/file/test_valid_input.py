@@ -10,6 +10,7 @@ import sys
 import threading
 from pathlib import Path
 
+import lance
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -18,6 +19,7 @@ import lance_core
 from lance_core.errors import InvalidInputError, InvalidTypeError, RowOutOfRangeError
 from lance_core.file import page_cache, scan
 from lance_core.file.lance_file import LanceFileReader, LanceFileWriter
+from tests.support.hidden_garbage import with_hidden_garbage
 
 
 def _offsets(*numbers: int) -> pa.Buffer:
@@ -56,6 +58,89 @@ def test_malformed_batches_are_refused(tmp_path: Path, name: str, version: str) 
             writer.write_batch(batch)
         writer.write_batch(good)
     assert LanceFileReader(tmp_path / "f").num_rows() == 0
+
+
+_LEAVES = {
+    "dictionary": pa.array(["a", "b", "c", "d"]).dictionary_encode(),
+    "text": pa.array(["a", "bc", "", "def"]),
+    "large text": pa.array(["a", "bc", "", "def"], pa.large_string()),
+    "decimal128": pa.array([1, 2, 3, 4], pa.decimal128(3, 0)),
+    "decimal256": pa.array([1, 2, 3, 4], pa.decimal256(3, 0)),
+}
+_HIDDEN = pa.array([False, True, True, False])
+
+
+def _below_nulls(leaf: pa.Array, parent: str) -> pa.Array:
+    """Four values of which two lie below nulls."""
+    if parent == "struct":
+        return pa.StructArray.from_arrays([leaf], ["f"], mask=_HIDDEN)
+    if parent == "struct with required member":
+        return pa.StructArray.from_arrays([leaf], fields=[pa.field("f", leaf.type, nullable=False)], mask=_HIDDEN)
+    if parent == "struct in struct":
+        return pa.StructArray.from_arrays([pa.StructArray.from_arrays([leaf], ["g"])], ["f"], mask=_HIDDEN)
+    if parent in ("list", "struct in list"):
+        items = pa.StructArray.from_arrays([leaf], ["g"]) if parent == "struct in list" else leaf
+        return pa.ListArray.from_arrays(pa.array(range(5), pa.int32()), items, mask=_HIDDEN)
+    if parent == "large list":
+        return pa.LargeListArray.from_arrays(pa.array(range(5), pa.int64()), leaf, mask=_HIDDEN)
+    if parent == "list in struct":
+        lists = pa.ListArray.from_arrays(pa.array(range(5), pa.int32()), leaf)
+        return pa.StructArray.from_arrays([lists], ["f"], mask=_HIDDEN)
+    if parent == "null struct in list":
+        return pa.ListArray.from_arrays(pa.array([0, 1, 1, 3, 4], pa.int32()), _below_nulls(leaf, "struct"))
+    if parent == "map":
+        dtype = pa.map_(pa.string(), leaf.type)
+        entries = pa.StructArray.from_arrays([pa.array(list("wxyz")), leaf], fields=[dtype.key_field, dtype.item_field])
+        return pa.Array.from_buffers(dtype, 4, [pa.py_buffer(b"\x09"), _offsets(0, 1, 2, 3, 4)], children=[entries])
+    items = pa.StructArray.from_arrays([leaf], ["f"]) if parent == "fixed-size list of structs" else leaf
+    return pa.FixedSizeListArray.from_arrays(items, 1, mask=_HIDDEN)
+
+
+_PARENTS = {
+    "2.0": ["list", "large list", "fixed-size list"],
+    "2.1": ["list", "large list", "fixed-size list", "struct", "struct with required member", "struct in struct"],
+    "2.2": ["struct in list", "list in struct", "null struct in list", "map", "fixed-size list of structs"],
+}
+_PARENTS["2.1"] += _PARENTS["2.2"][:3]
+_PARENTS["2.2"] += _PARENTS["2.1"][:6]
+
+
+@pytest.mark.parametrize(("parent", "version"), [(each, version) for version in _PARENTS for each in _PARENTS[version]])
+@pytest.mark.parametrize("leaf", list(_LEAVES))
+def test_values_below_nulls_are_ignored(tmp_path: Path, leaf: str, parent: str, version: str) -> None:
+    if parent == "fixed-size list" and not leaf.startswith("decimal"):
+        pytest.skip("fixed-size lists hold values of fixed width only")
+    expected = _below_nulls(_LEAVES[leaf], parent)
+    written = with_hidden_garbage(expected)
+    with pytest.raises(pa.ArrowInvalid):
+        written.validate(full=True)
+    table = pa.table({"c": written})
+    for start, stop in ((0, 4), (1, 4), (1, 3), (0, 2)):
+        part, wanted = table[start:stop], expected[start:stop].to_pylist()
+        lance_core.write_dataset(part, tmp_path / "t", data_storage_version=version, mode="overwrite")
+        assert lance_core.dataset(tmp_path / "t").to_table()["c"].to_pylist() == wanted
+        assert lance.dataset(tmp_path / "t").to_table()["c"].to_pylist() == wanted
+        with LanceFileWriter(tmp_path / "f", part.schema, version=version) as writer:
+            writer.write_batch(part)
+        assert LanceFileReader(tmp_path / "f").read_all().to_table()["c"].to_pylist() == wanted
+
+
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+def test_null_structs_with_members_of_empty_dictionaries_are_written(tmp_path: Path, version: str) -> None:
+    array = pa.array([None, None], pa.struct([("f", pa.dictionary(pa.int16(), pa.string()))]))
+    lance_core.write_dataset(pa.table({"c": array}), tmp_path / "t", data_storage_version=version)
+    for library in (lance, lance_core):
+        assert library.dataset(tmp_path / "t").to_table()["c"].to_pylist() == [None, None]
+
+
+@pytest.mark.parametrize("version", ["0.1", "2.0", "2.2"])
+def test_offsets_below_nulls_must_ascend(tmp_path: Path, version: str) -> None:
+    text = pa.Array.from_buffers(pa.string(), 3, [None, _offsets(0, 3, 1, 3), pa.py_buffer(b"abc")])
+    array = pa.StructArray.from_arrays([text], ["f"], mask=pa.array([True] * 3))
+    with LanceFileWriter(tmp_path / "f", pa.schema([("c", array.type)]), version=version) as writer:
+        with pytest.raises(InvalidInputError, match="malformed"):
+            writer.write_batch(pa.record_batch([array], ["c"]))
+        writer.write_batch(pa.schema([("c", array.type)]).empty_table())
 
 
 @pytest.fixture
@@ -167,6 +252,7 @@ def test_a_forked_process_can_use_an_inherited_cache() -> None:
     assert _SlowKey.started.wait(60)
     child = os.fork()
     if child == 0:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.alarm(20)
         os._exit(0 if cache.get((0, 0)) == "a" else 1)
     thread.join()

@@ -27,6 +27,7 @@ CALLS = {
     "create": STORE.create,
     "delete": STORE.delete,
     "remove_empty_directory": STORE.remove_empty_directory,
+    "remove_directory": STORE.remove_directory,
     "list": lambda path: list(STORE.list(path)),
     "list_names": lambda path: list(STORE.list_names(path)),
     "list_recursive": lambda path: list(STORE.list_recursive(path)),

@@ -63,3 +63,10 @@ def test_a_rewrite_over_an_append_shows_the_append(uri) -> None:
     dataset = lance_core.dataset(uri)
     rewrite = read_transaction(dataset.log, dataset.manifest).operation
     assert content_digest_before(dataset.manifest, rewrite) == appended != before
+
+
+def test_overlay_of_a_fragment_changes_the_digest(uri) -> None:
+    manifest = lance_core.dataset(uri).manifest
+    before = content_digest(manifest)
+    manifest.message.fragments[0].overlays.add().data_file.path = "newer.lance"
+    assert content_digest(manifest) != before

@@ -17,6 +17,7 @@ from lance_core.table.paths import (
     is_staged_manifest_name,
     manifest_name,
     new_file_token,
+    newer_manifest_names,
     newest_manifest_names,
     parse_manifest_name,
     transaction_file_name,
@@ -76,6 +77,26 @@ def test_the_newest_of_each_naming_is_found_in_any_order(
     names = [manifest_name(each) for each in v2] + [manifest_name(each, ManifestNaming.V1) for each in v1] + others
     order.shuffle(names)
     assert set(newest_manifest_names(names)) == expected
+
+
+@given(
+    st.lists(st.integers(1, 12) | st.integers(1, 2**63 - 1), max_size=8),
+    st.lists(st.integers(1, 12) | st.integers(1, 10**18), max_size=4),
+    st.integers(0, 12) | st.integers(0, 2**63 - 1),
+    st.randoms(use_true_random=False),
+)
+def test_newer_manifests_and_the_other_namings_are_found_in_any_order(
+    v2: list[int], v1: list[int], version: int, order: random.Random
+) -> None:
+    every = {ManifestName(each, ManifestNaming.V2) for each in v2} | {ManifestName(e, ManifestNaming.V1) for e in v1}
+    residue = ["d9223372036854775809.manifest", "x.manifest", ".tmpabc", f"{manifest_name(1)}#1", "9" * 29]
+    names = [manifest_name(each.version, each.naming) for each in every] + residue
+    order.shuffle(names)
+    found = newer_manifest_names(names, version)
+    assert len(found) == len(set(found))
+    assert set(found) <= every
+    assert {name for name in found if name.version > version} == {name for name in every if name.version > version}
+    assert {name.naming for name in found} == {name.naming for name in every}
 
 
 def test_detached_and_staged_manifests() -> None:

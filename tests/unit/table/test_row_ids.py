@@ -68,3 +68,8 @@ def test_damaged_sequences(name: str) -> None:
         setattr(message, name, data)
         with pytest.raises(CorruptDataError, match="row lineage of fragment 0"):
             carry_row_ids([(Fragment(message), deleted())], [fragment(3)])
+
+
+def test_more_rewritten_rows_than_row_ids_is_corrupt() -> None:
+    with pytest.raises(CorruptDataError, match="2 fewer"):
+        carry_row_ids([(old(3, first=0, version=1), deleted())], [fragment(2), fragment(3)])

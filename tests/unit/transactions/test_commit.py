@@ -344,7 +344,7 @@ def test_a_read_back_that_fails_for_a_moment_is_tried_again(table: Table) -> Non
 def test_a_store_that_says_exists_though_nothing_is_there_is_asked_again(table: Table) -> None:
     real = table.store.inner.put_if_absent
     answers = [PutOutcome.EXISTS, PutOutcome.EXISTS]
-    table.store.inner.put_if_absent = lambda path, data: answers.pop() if answers else real(path, data)
+    table.store.inner.put_if_absent = lambda *args, **more: answers.pop() if answers else real(*args, **more)
     assert table.made(append(fragment(), read_version=1)) == 2
     assert len(table.waits) == 2
 

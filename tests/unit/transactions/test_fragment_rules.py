@@ -64,5 +64,11 @@ def test_files_of_all_versions_but_0_1_mix(own: LanceFileVersion, added: LanceFi
     _check(fragment(file_version=added), file_version=own)
 
 
+def test_new_files_of_0_1_list_the_lowest_field_first() -> None:
+    legacy = LanceFileVersion.V0_1
+    with pytest.raises(InvalidInputError, match=r"must list its lowest field id first, found \[1, 0\]"):
+        _check(fragment(field_ids=(1, 0), file_version=legacy, column_indices=()), file_version=legacy)
+
+
 def test_files_of_0_1_list_no_columns() -> None:
     _check(fragment(file_version=LanceFileVersion.V0_1, column_indices=()), file_version=LanceFileVersion.V0_1)

@@ -11,6 +11,7 @@ from lance_core.io.object_store import PutOutcome
 from lance_core.proto import pb_transaction
 from lance_core.table.deletion_file import DeletionFileType
 from lance_core.table.manifest_draft import ManifestDraft
+from lance_core.table.manifest_file import parse_manifest_file, serialize_manifest_file
 from lance_core.table.paths import ManifestName, ManifestNaming, manifest_name
 from lance_core.table.version_log import VersionLog
 from lance_core.transactions.commit import commit_transaction
@@ -101,6 +102,22 @@ def test_a_merged_delete_counts_as_planned_on_the_version_it_was_merged_with(tab
     assert recorded.operation.updated_fragments[0].deletion_file.num_deleted_rows == 2
     # The same change is recognised although its read version changed.
     assert isinstance(table.commit(stale, {0: BitMap([3])}), AlreadyCommitted)
+
+
+def test_merging_with_a_release_that_does_not_record_rows_keeps_the_fragment(table: Table) -> None:
+    stale = planned_delete(table.log, 1, {0: BitMap([3])})
+    table.delete({0: BitMap([5])})
+    path = table.log.path(table.log.latest())
+    file = parse_manifest_file(table.store.get(path), path)
+    file.message.ClearField("writer_version")
+    table.store.put(
+        path,
+        serialize_manifest_file(
+            file.message, index_section=None, transaction=file.transaction, dictionaries=file.dictionaries
+        ),
+    )
+    table.made(stale, {0: BitMap([3])})
+    assert table.hidden() == {0: [3, 5], 1: [], 2: []}
 
 
 def test_without_a_merge_the_read_version_stays(table: Table) -> None:

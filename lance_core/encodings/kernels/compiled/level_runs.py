@@ -16,12 +16,15 @@ def value_bounds(definition: Any, max_visible: Any, value_stops: Any, bounds: An
     """Fill ``bounds[1:]``: the level behind the one that owns value ``value_stops[i] - 1``."""
     chunk = 0
     num_seen = 0
+    stop = value_stops[0] if len(value_stops) else -1
     for level in range(len(definition)):
-        if definition[level] <= max_visible:
-            num_seen += 1
+        # The number goes up without a branch, which would often be mispredicted.
+        num_seen += definition[level] <= max_visible
+        if num_seen == stop:
             while chunk < len(value_stops) and value_stops[chunk] == num_seen:
                 chunk += 1
                 bounds[chunk] = level + 1
+            stop = value_stops[chunk] if chunk < len(value_stops) else -1
 
 
 @kernel

@@ -66,3 +66,18 @@ def test_interleave_of_nothing():
     empty = Segments.back_to_back(np.empty(0, np.uint8), np.empty(0, np.int64))
     joined, positions = interleave([empty])
     assert (len(joined), positions.tolist()) == (0, [0])
+
+
+@pytest.mark.parametrize("num_segments", [1, 2, 5])
+@pytest.mark.parametrize("sizes", [(3, 3, 3), (3, 1, 0), (0, 0, 2), (0, 0, 0), (2, 5, 2)])
+def test_interleave_zips_columns_of_even_and_uneven_segments(num_segments, sizes):
+    first, middle, last = sizes
+    lengths = np.array([first, *[middle] * num_segments, last], np.int64)
+    columns = [
+        Segments.back_to_back(np.arange(lengths.sum(), dtype=np.uint8), lengths),
+        Segments.evenly(np.arange(100, 100 + 2 * len(lengths), dtype=np.uint8), len(lengths), 2),
+    ]
+    joined, positions = interleave(columns)
+    groups = [[column.segment(index).tobytes() for column in columns] for index in range(len(lengths))]
+    assert joined.tobytes() == b"".join(b"".join(group) for group in groups)
+    assert np.diff(positions).tolist() == [sum(map(len, group)) for group in groups]

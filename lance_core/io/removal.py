@@ -1,0 +1,43 @@
+"""Removing what a failed or interrupted call has written and nobody refers to.
+
+What cannot be removed is left to a cleanup of old versions. An interrupt (Ctrl-C) that arrives meanwhile is raised once
+the rest is removed; a second one ends the removal.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING
+
+from lance_core.errors import LanceError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from lance_core.io.object_store import ObjectStore
+
+__all__ = ["remove_all", "remove_objects"]
+
+
+def remove_objects(store: ObjectStore, paths: Iterable[str]) -> None:
+    """Remove objects; see the module. Nothing depends on their being gone after a power loss."""
+    remove_all(partial(store.delete, path, durable=False) for path in paths)
+
+
+def remove_all(removals: Iterable[Callable[[], object]]) -> None:
+    """Call every removal; see the module. The one that an interrupt meets is called again."""
+    waiting = deque(removals)
+    try:
+        _work_off(waiting)
+    except BaseException:
+        _work_off(waiting)
+        raise
+
+
+def _work_off(waiting: deque[Callable[[], object]]) -> None:
+    while waiting:
+        with suppress(LanceError):
+            waiting[0]()
+        waiting.popleft()

@@ -1,0 +1,49 @@
+"""Tests that run jobs in this process leave its signal handlers as they were, however the tests were started."""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+@dg.op
+def nothing() -> None:
+    """Does nothing."""
+
+
+@dg.job
+def idle() -> None:
+    """Runs an op that does nothing."""
+    nothing()
+
+
+def test_a_run_in_this_process_and_a_pool_of_forked_processes() -> None:
+    """``Pool.terminate`` sends its workers SIGTERM and waits for their end."""
+    assert idle.execute_in_process().success
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        assert pool.map(abs, [-1, -2]) == [1, 2]
+
+
+@pytest.mark.parametrize("handler", [signal.SIG_IGN, signal.SIG_DFL])
+def test_a_pool_ends_when_the_tests_run_in_the_background(handler: signal.Handlers) -> None:
+    """A shell without job control starts background commands with SIGINT ignored."""
+    test = f"{Path(__file__).name}::{test_a_run_in_this_process_and_a_pool_of_forked_processes.__name__}"
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-n", "0", "-q", "-p", "no:cacheprovider", f"tests/dagster/{test}"],
+        cwd=REPOSITORY,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, handler),
+        start_new_session=True,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout

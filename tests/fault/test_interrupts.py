@@ -1,0 +1,234 @@
+"""An interrupt (Ctrl-C) at any store call of any write leaves no file that nobody refers to.
+
+A dry run lists the calls. Then, for each of them, the write runs on a fresh table and ``KeyboardInterrupt`` is raised
+there: before the call takes effect, and after it. The table opens at the old or the new version. What no version names
+is gone, except when the interrupt hit the request that makes the version: then the outcome is unknown to the writer,
+and nothing may be removed.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import lance_core
+from lance_core import LanceOperation
+from lance_core.api.dataset import LanceDataset
+from lance_core.io import uri as uri_module
+from lance_core.io.local_store import LocalStore
+from lance_core.table.deletion_file import deletion_file_path
+from lance_core.table.version_log import VersionLog
+from tests.support.faulty_store import Call, Fault, FaultyStore, When, fault_at, no_fault
+
+URI = "memory://faulty/table"
+ROOT = "table"
+TARGET = {"target_rows_per_fragment": 20}
+NEW = pa.table({"a": range(100, 130)})
+
+
+class InterruptedStore(FaultyStore):
+    """A store at which the user presses Ctrl-C."""
+
+    was_interrupted = False
+
+    def _failure(self, call: Call) -> BaseException:
+        self.was_interrupted = True
+        return KeyboardInterrupt(f"at call {call.index}: {call.method} {call.path}")
+
+
+def _nothing() -> None:
+    """There is no table."""
+
+
+def _five_fragments(**more: object) -> None:
+    for start in range(0, 50, 10):
+        lance_core.write_dataset(pa.table({"a": range(start, start + 10)}), URI, mode="append", **more)
+    lance_core.dataset(URI).delete("a in (3, 12)")
+
+
+def _append(rows: pa.Table = NEW, mode: str = "append", **more: object) -> Callable[[], object]:
+    return lambda: lance_core.write_dataset(rows, URI, mode=mode, **more)
+
+
+def _on(verb: Callable[[LanceDataset], object]) -> Callable[[], object]:
+    return lambda: verb(lance_core.dataset(URI))
+
+
+@dataclass(frozen=True)
+class Write:
+    """A write.
+
+    Attributes:
+        act: does it.
+        prepare: makes what is there before.
+        rival: what another writer commits when the first file of the write is complete.
+    """
+
+    act: Callable[[], object]
+    prepare: Callable[[], object] = _five_fragments
+    rival: Callable[[], object] | None = None
+
+
+WRITES = {
+    "create": Write(_append(mode="create", max_rows_per_file=10), _nothing),
+    "append": Write(_append(max_rows_per_file=10)),
+    "append, first": Write(_append(), _nothing),
+    "append, first, of two": Write(_append(), _nothing, _append(pa.table({"a": [7]}))),
+    "append beside another": Write(_append(), rival=_append(pa.table({"a": [7]}))),
+    "append of other columns than a rival's": Write(_append(), _nothing, _append(pa.table({"a": ["x"]}))),
+    "append after an overwrite": Write(_append(), rival=_append(pa.table({"b": [7]}), mode="overwrite")),
+    "append in format 0.1": Write(
+        _append(max_rows_per_file=10), lambda: _five_fragments(data_storage_version="legacy")
+    ),
+    "overwrite": Write(_append(mode="overwrite")),
+    "delete": Write(_on(lambda dataset: dataset.delete("a % 7 = 0"))),
+    "delete beside another": Write(
+        _on(lambda dataset: dataset.delete("a % 7 = 0")), rival=_on(lambda dataset: dataset.delete("a % 10 = 1"))
+    ),
+    "delete of the same rows": Write(
+        _on(lambda dataset: dataset.delete("a % 7 = 0")), rival=_on(lambda dataset: dataset.delete("a < 10"))
+    ),
+    "compaction": Write(_on(lambda dataset: dataset.optimize.compact_files(**TARGET))),
+    "compaction with threads": Write(_on(lambda dataset: dataset.optimize.compact_files(num_threads=2, **TARGET))),
+    "compaction that loses a group": Write(
+        _on(lambda dataset: dataset.optimize.compact_files(**TARGET)),
+        rival=_on(lambda dataset: dataset.delete("a = 5")),
+    ),
+    "compaction that loses every group": Write(
+        _on(lambda dataset: dataset.optimize.compact_files(**TARGET)), rival=_append(mode="overwrite")
+    ),
+    "restore": Write(_on(lambda dataset: dataset.checkout_version(2).restore())),
+    "config": Write(_on(lambda dataset: dataset.update_config({"key": "value"}))),
+    "project": Write(
+        _on(lambda dataset: LanceDataset.commit(URI, LanceOperation.Project(dataset.lance_schema), dataset.version))
+    ),
+    "detached": Write(
+        _on(
+            lambda dataset: LanceDataset.commit(
+                dataset, LanceOperation.Append([]), read_version=dataset.version, detached=True
+            )
+        )
+    ),
+}
+
+
+@dataclass
+class Bench:
+    """A fresh copy of a table in a local directory for each run."""
+
+    directory: Path
+    prepared: set[str] = field(default_factory=set)
+
+    def run(self, name: str, fault: Fault = no_fault) -> tuple[InterruptedStore, BaseException | None]:
+        """Do a write on a fresh table with this fault; the store and what was raised."""
+        write, store = WRITES[name], self._fresh(name)
+        rivals = [] if write.rival is None else [write.rival]
+
+        def both(call: Call) -> When | None:
+            if rivals and call.method in ("commit", "put"):
+                act, calls = rivals.pop(), store.calls
+                store.calls, store.fault = [], no_fault
+                act()
+                store.calls, store.fault = calls, both
+            return fault(call)
+
+        store.fault = both
+        try:
+            write.act()
+        except (KeyboardInterrupt, lance_core.LanceError) as error:
+            raised: BaseException | None = error.with_traceback(None)
+        else:
+            raised = None
+        store.fault = no_fault
+        # What the interrupt has lost on its way is dropped with the traceback.
+        gc.collect()
+        return store, raised
+
+    def _fresh(self, name: str) -> InterruptedStore:
+        table, source = self.directory / ROOT, self.directory / f"before {name}"
+        shutil.rmtree(table, ignore_errors=True)
+        store = uri_module._memory_stores["faulty"] = InterruptedStore(LocalStore())
+        if not source.exists():
+            WRITES[name].prepare()
+            table.mkdir(exist_ok=True)
+            shutil.copytree(table, source)
+        else:
+            shutil.copytree(source, table)
+        store.calls.clear()
+        return store
+
+    def files(self) -> set[str]:
+        """Every file of the table."""
+        root = self.directory / ROOT
+        return {str(path.relative_to(self.directory)) for path in root.rglob("*") if path.is_file()}
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+    # Paths of the memory scheme are relative, so that a local store below it works in this directory.
+    monkeypatch.chdir(tmp_path)
+    # Nothing loses its power here.
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+    yield Bench(tmp_path)
+    uri_module._memory_stores.pop("faulty", None)
+
+
+def named(store: InterruptedStore) -> set[str]:
+    """Every file that a version names, the manifests, and the hint of the latest one."""
+    log = VersionLog(store.inner, ROOT)
+    versions = [log.read(name) for name in log.newer_than(0)]
+    files = {log.path(name) for name in log.newer_than(0)} | {f"{ROOT}/_versions/latest_version_hint.json"}
+    for manifest in versions:
+        files.add(f"{ROOT}/_transactions/{manifest.message.transaction_file}")
+        for fragment in manifest.fragments:
+            files |= {f"{ROOT}/data/{file.path}" for file in fragment.files}
+            if fragment.deletion_file is not None:
+                files.add(deletion_file_path(store.inner, ROOT, fragment.id, fragment.deletion_file))
+    return files
+
+
+def makes_a_version(call: Call) -> bool:
+    return call.method == "put_if_absent" and "_versions" in call.path
+
+
+OFTEN = {"append", "append, first, of two", "delete beside another", "compaction that loses a group"}
+"""Those of the default run."""
+
+
+@pytest.mark.parametrize("when", list(When))
+@pytest.mark.parametrize(
+    "name", [name if name in OFTEN else pytest.param(name, marks=pytest.mark.slow) for name in WRITES]
+)
+def test_an_interrupt_at_any_call_leaves_no_unreferenced_file(bench: Bench, name: str, when: When) -> None:
+    store, _ = bench.run(name)
+    making = [call.index for call in store.calls if makes_a_version(call)]
+    # Each round of a compaction makes a version that reserves ids and names no file, and one that names the new files.
+    reserving, deciding = (making[::2], making[1::2]) if name.startswith("compaction") else ([], making)
+    for index in range(len(store.calls)):
+        store, raised = bench.run(name, fault_at(index, when))
+        call = store.calls[index]
+        if not store.was_interrupted:
+            # Nothing comes after a request that fails by itself.
+            assert (call.method, when) == ("head", When.AFTER), call
+            continue
+        assert isinstance(raised, KeyboardInterrupt), call
+        left = bench.files() - named(store)
+        if name == "detached":
+            left = {path for path in left if not path.startswith(f"{ROOT}/_versions/d")}
+        if index in deciding:
+            assert not [each for each in store.calls[index:] if each.method == "delete"], call
+        elif index in reserving:
+            assert {path.split("/")[1] for path in left} <= {"_transactions"}, call
+        else:
+            assert not left, call
+        if any("/_versions/" in path for path in bench.files()):
+            dataset = lance_core.dataset(URI)
+            dataset.validate()
+            dataset.to_table()

@@ -1,0 +1,24 @@
+"""Signal handlers of one test.
+
+A shell starts what runs in the background with SIGINT ignored. Dagster copies the handler of SIGINT onto SIGTERM, for
+good, and forked processes inherit it: a pool whose workers ignore SIGTERM waits for their end without one.
+"""
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+@contextmanager
+def own_signal_handlers() -> Iterator[None]:
+    """Listen to SIGINT as a program in the foreground does, and put the handlers back afterwards."""
+    before = {number: signal.getsignal(number) for number in _SIGNALS}
+    if before[signal.SIGINT] is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

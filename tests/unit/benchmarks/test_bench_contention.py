@@ -1,0 +1,34 @@
+"""The benchmark of writers that race still works; what it measures is nobody's business here."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).parents[3] / "benchmarks" / "bench_contention.py"
+
+
+@pytest.mark.parametrize("place", ["--workdir", "--s3"])
+def test_both_sides_race(tmp_path, place):
+    command = [
+        sys.executable,
+        str(SCRIPT),
+        "--seconds",
+        "1",
+        "--workloads",
+        "mixed",
+        "--fragments",
+        "2",
+        "--versions",
+        "3",
+    ]
+    done = subprocess.run(
+        [*command, "--ours", "1", "--pylance", "1", place, *([str(tmp_path)] if place == "--workdir" else [])],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    for words in ("mixed", "ours", "pylance", "operations"):
+        assert words in done.stdout

@@ -1,0 +1,34 @@
+"""Input that needs no conversion is handed on as it is."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from lance_core.file.prepared_input import PreparedInput
+
+PLAIN = pa.table(
+    {
+        "x": [1, None],
+        "s": [{"a": [1]}, None],
+        "t": ["a", "b"],
+        "m": pa.array([[("k", 1)], None], pa.map_(pa.string(), pa.int8())),
+    }
+)
+JSON = PLAIN.append_column("j", pa.array(['{"a": 1}', None], pa.json_()))
+
+
+def test_plain_columns_are_not_touched() -> None:
+    prepared = PreparedInput(PLAIN.schema)
+    stream, [batch] = PLAIN.to_reader(), PLAIN.to_batches()
+    assert prepared.reader(stream) is stream
+    assert prepared.batch(batch) is batch
+
+
+@pytest.mark.parametrize("name", PLAIN.column_names)
+def test_plain_columns_beside_one_that_is_converted_keep_their_memory(name: str) -> None:
+    [batch] = JSON.to_batches()
+    prepared = PreparedInput(JSON.schema).batch(batch)
+    assert prepared.schema.field("j").type != batch.schema.field("j").type
+    pairs = zip(prepared.column(name).buffers(), batch.column(name).buffers(), strict=True)
+    assert all((before and before.address) == (after and after.address) for before, after in pairs)

@@ -1,0 +1,132 @@
+"""What is made durable, and when: recorded from the system calls of a local store."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+import lance_core
+from lance_core.errors import StorageError
+from lance_core.io.local_store import LocalStore
+
+
+class Calls:
+    """Syncs by the path that was synced, and what made or removed a name, in order."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.seen: list[tuple[str, str]] = []
+        fsync, link, rename, unlink = os.fsync, os.link, os.rename, os.unlink
+
+        def record_fsync(descriptor: int) -> None:
+            fsync(descriptor)
+            self.seen.append(("fsync", os.readlink(f"/proc/self/fd/{descriptor}")))
+
+        def record_link(source: str, target: str) -> None:
+            link(source, target)
+            self.seen.append(("name", target))
+
+        def record_rename(source: str, target: str) -> None:
+            rename(source, target)
+            self.seen.append(("name", target))
+
+        def record_unlink(path: str) -> None:
+            unlink(path)
+            self.seen.append(("unlink", os.fspath(path)))
+
+        monkeypatch.setattr(os, "fsync", record_fsync)
+        monkeypatch.setattr(os, "link", record_link)
+        monkeypatch.setattr(os, "rename", record_rename)
+        monkeypatch.setattr(os, "unlink", record_unlink)
+
+    def synced_before(self, call: tuple[str, str]) -> set[str]:
+        return {path for verb, path in self.seen[: self.seen.index(call)] if verb == "fsync"}
+
+    def synced(self) -> set[str]:
+        return {path for verb, path in self.seen if verb == "fsync"}
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
+    return Calls(monkeypatch)
+
+
+def test_put_syncs_the_content_before_the_name_and_the_name_before_it_returns(calls: Calls, tmp_path: Path) -> None:
+    LocalStore().put(f"{tmp_path}/a", b"x")
+    here = [(verb, path.removeprefix(str(tmp_path))[:5]) for verb, path in calls.seen if path.startswith(str(tmp_path))]
+    assert here == [("fsync", "/.tmp"), ("name", "/a"), ("fsync", "")]
+
+
+def test_put_that_need_not_be_durable_syncs_nothing(calls: Calls, tmp_path: Path) -> None:
+    LocalStore().put(f"{tmp_path}/a", b"x", durable=False)
+    assert calls.synced() == set()
+    assert (tmp_path / "a").read_bytes() == b"x"
+
+
+def test_delete_is_durable_unless_it_need_not_be(calls: Calls, tmp_path: Path) -> None:
+    for name, durable in (("a", False), ("b", True)):
+        (tmp_path / name).write_bytes(b"x")
+        LocalStore().delete(f"{tmp_path}/{name}", durable=durable)
+        assert calls.synced() == ({str(tmp_path)} if durable else set())
+
+
+@pytest.mark.parametrize("verb", ["put", "put_if_absent"])
+def test_what_an_object_depends_on_is_durable_before_it_appears(calls: Calls, tmp_path: Path, verb: str) -> None:
+    store = LocalStore()
+    others = [f"{tmp_path}/one/a", f"{tmp_path}/one/b", f"{tmp_path}/two/c"]
+    for directory in ("one", "two"):
+        (tmp_path / directory).mkdir()
+    for other in others:
+        store.put(other, b"x", durable=False)
+    assert calls.synced() == set()
+    getattr(store, verb)(f"{tmp_path}/final", b"x", depends_on=others)
+    before = calls.synced_before(("name", f"{tmp_path}/final"))
+    assert {*others, f"{tmp_path}/one", f"{tmp_path}/two"} < before
+    assert len(before) == 6
+    assert str(tmp_path) in calls.synced()
+
+
+@pytest.mark.parametrize("verb", ["put", "put_if_absent"])
+def test_object_that_depends_on_a_missing_one_does_not_appear(tmp_path: Path, verb: str) -> None:
+    with pytest.raises(StorageError) as raised:
+        getattr(LocalStore(), verb)(f"{tmp_path}/final", b"x", depends_on=[f"{tmp_path}/absent"])
+    assert raised.value.context["errno"] == errno.ENOENT
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_version_appears_after_everything_that_it_names_is_durable(calls: Calls, tmp_path: Path) -> None:
+    """Also the deletion file of a delete that was merged with another."""
+    import pyarrow as pa
+
+    uri = str(tmp_path / "t")
+    lance_core.write_dataset(pa.table({"id": range(10)}), uri)
+    stale = lance_core.dataset(uri)
+    lance_core.dataset(uri).delete("id = 3")
+    calls.seen.clear()
+    stale.delete("id = 5")
+    lance_core.write_dataset(pa.table({"id": range(10)}), uri, mode="append")
+    for version in (3, 4):
+        log = lance_core.dataset(uri).log
+        [name] = [each for each in log.newer_than(0) if each.version == version]
+        named = {f"{uri}/{file}" for file in _named(log.read(name))}
+        before = calls.synced_before(("name", log.path(name)))
+        # A data file is synced under its temporary name.
+        durable = {path if "/.tmp" not in path else f"{uri}/data/{path.rpartition('-')[2]}" for path in before}
+        assert named - durable - {f"{uri}/data/{file.path}" for file in _old_files(log, version)} == set()
+        assert f"{log.path(name)}#1" in before
+    assert f"{uri}/_versions" in calls.synced()
+    assert not [path for path in calls.synced() if path.endswith((".txn", ".json", "_transactions"))]
+
+
+def _named(manifest: object) -> list[str]:
+    named = []
+    for fragment in manifest.fragments:
+        named += [f"data/{file.path}" for file in fragment.message.files]
+        if fragment.deletion_file is not None:
+            named.append(f"_deletions/{fragment.deletion_file.name(fragment.id)}")
+    return named
+
+
+def _old_files(log: object, version: int) -> list[object]:
+    names = [each for each in log.newer_than(0) if each.version < version]
+    return [file for name in names for fragment in log.read(name).fragments for file in fragment.message.files]

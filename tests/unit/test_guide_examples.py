@@ -1,0 +1,55 @@
+"""The Python examples of the guides about tables run, one after the other as they stand on the page."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import lance_core
+
+GUIDES = Path(__file__).parents[2] / "docs" / "guides"
+
+
+def examples(guide: str) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", (GUIDES / guide).read_text(), re.DOTALL)
+
+
+def run(text: str, root: Path, namespace: dict[str, Any]) -> None:
+    """Run an example; absolute paths in it lie below ``root``."""
+    below = re.sub(r'(?<=")(file://)?/(?=\w)', lambda scheme: f"{scheme[1] or ''}{root}/", text)
+    exec(compile(below, "guide", "exec"), namespace)
+
+
+def test_blob_examples_in_turn_read_what_they_wrote(tmp_path) -> None:
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "1.jpg").write_bytes(b"a photo")
+    (tmp_path / "all.bin").write_bytes(bytes(range(200)))
+    namespace: dict[str, Any] = {"uri": str(tmp_path / "images.lance")}
+    for text in examples("blobs.md"):
+        run(text, tmp_path, namespace)
+    ((request, address, value),) = namespace["dataset"].read_blob_ranges("image", [(2, 0, 5)], selector="ids")
+    assert (request, address, value) == (0, 2, bytes(range(100, 105)))
+
+
+@pytest.mark.parametrize("text", examples("branches.md"))
+def test_branch_example_runs(text, tmp_path) -> None:
+    rows = pa.table({"x": [-1, 0, 1]})
+    namespace: dict[str, Any] = {"lance_core": lance_core, "rows": rows, "old_rows": rows, "more": rows}
+    if "initial_bases" not in text:
+        for _ in range(3):
+            namespace["main"] = lance_core.write_dataset(rows, str(tmp_path / "data" / "points"), mode="append")
+        namespace["main"].tags.create("release", 2)
+        if "create_branch" not in text:
+            namespace["main"].create_branch("team/trial")
+    run(text, tmp_path, namespace)
+
+
+def test_doctor_example_runs(tmp_path) -> None:
+    uri = str(tmp_path / "points")
+    lance_core.write_dataset(pa.table({"x": [1]}), uri)
+    (text,) = examples("doctor.md")
+    run(text, tmp_path, {"uri": uri, "storage_options": None})
