@@ -388,3 +388,14 @@ def test_stable_row_ids_and_old_names_at_creation(uri: str, store: CountingStore
     names = sorted(info.path.rpartition("/")[2] for info in store.inner.list("table/_versions"))
     assert names == ["1.manifest", "2.manifest"]
     assert lance_core.dataset(uri, version=1).count_rows() == 3
+
+
+@pytest.mark.parametrize("version", ["0.1", "2.0", "2.1", "2.2"])
+@pytest.mark.parametrize("num_rows", [0, 2])
+def test_rows_with_dictionaries_are_appended_to_a_table_with_and_without_rows(
+    uri: str, version: str, num_rows: int
+) -> None:
+    rows = pa.table({"word": pa.array(["p", "q"]).dictionary_encode()})
+    lance_core.write_dataset(rows.slice(0, num_rows), uri, data_storage_version=version)
+    dataset = lance_core.write_dataset(rows, uri, mode="append")
+    assert dataset.to_table()["word"].to_pylist() == [*["p", "q"][:num_rows], "p", "q"]

@@ -303,6 +303,22 @@ def test_a_commit_that_landed_keeps_its_files_whatever_fails_afterwards(warehous
     assert ids(warehouse.rows()) == [1]
 
 
+def test_commit_whose_dataset_cannot_be_read_afterwards_keeps_its_files(warehouse, numbers, monkeypatch) -> None:
+    staged = warehouse.stage(numbers(1))
+    real = commit_module.place
+
+    def commit_and_damage(*args, **kwargs):
+        real(*args, **kwargs)
+        [manifest] = Path(warehouse.uri, "_versions").glob("*.manifest")
+        manifest.write_bytes(b"damaged")
+        raise InvalidInputError("after the commit")
+
+    monkeypatch.setattr(commit_module, "place", commit_and_damage)
+    with pytest.raises(InvalidInputError):
+        warehouse.commit(staged)
+    assert not warehouse.discarded
+
+
 def test_files_that_cannot_be_deleted_do_not_hide_the_failure(warehouse, numbers) -> None:
     staged = replace(warehouse.stage(numbers(1)), rows_counted=2)
 
