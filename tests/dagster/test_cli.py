@@ -283,3 +283,10 @@ def test_without_a_home_the_instance_ends_with_the_run(monkeypatch) -> None:
     monkeypatch.delenv("DAGSTER_HOME", raising=False)
     with command_runs._instance() as instance:
         assert instance.is_ephemeral
+
+
+def test_module_of_the_working_directory_is_found(monkeypatch, tmp_path) -> None:
+    (tmp_path / "declared_here.py").write_text("import dagster as dg\n\ndefinitions = dg.Definitions()\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry not in ("", str(tmp_path))])
+    assert isinstance(command_runs._load("declared_here"), dg.Definitions)

@@ -19,6 +19,7 @@ from lance_pipelines.dead_runs import (
     stop_watching,
     watch_for_dead_runs,
 )
+from lance_pipelines.ops.run_entry import begin_run
 
 POOL = "lance__events"
 
@@ -66,6 +67,22 @@ def test_a_run_whose_process_was_killed_fails_and_gives_its_slot_back(instance, 
     assert status(instance, run_id) is dg.DagsterRunStatus.FAILURE
     assert storage.claim_concurrency_slot(POOL, waiting, "events.commit_fragments").is_claimed
     assert fail_dead_runs(instance) == []
+
+
+def test_run_that_begins_reports_the_dead_ones(instance, dead_process) -> None:
+    """Even if it finds nothing to do, and never comes to a pool."""
+
+    @dg.op
+    def begin(context) -> None:
+        begin_run(context)
+
+    @dg.job
+    def short() -> None:
+        begin()
+
+    run_id = start_run(instance, **{MACHINE_TAG: machine(), PROCESS_TAG: dead_process})
+    assert short.execute_in_process(instance=instance).success
+    assert status(instance, run_id) is dg.DagsterRunStatus.FAILURE
 
 
 def test_a_live_run_is_left_alone(instance) -> None:
