@@ -204,7 +204,8 @@ def _commit_rows(
             if mode is not Mode.APPEND:
                 raise
         except RetryableCommitConflictError as error:
-            if not isinstance(transaction.operation, Append) or not error.context.get("is_removed"):
+            is_unmade = isinstance(transaction.operation, Append) and not options.progress.may_land
+            if not is_unmade or not error.context.get("is_removed"):
                 raise
         transaction, known = _planned_on_latest(log, transaction, written)
         options = replace(options, create_only=False)

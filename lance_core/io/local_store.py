@@ -40,7 +40,7 @@ from lance_core.io.file_sync import sync, sync_together
 from lance_core.io.object_store import ObjectInfo, PutOutcome, StoreCapabilities
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Container, Iterator, Sequence
     from types import TracebackType
 
     import pyarrow as pa
@@ -51,6 +51,9 @@ __all__ = ["LocalStore"]
 
 _TEMPORARY_PREFIX: Final = ".tmp"
 _RETRYABLE: Final = frozenset({errno.EAGAIN, errno.EINTR, errno.EBUSY, errno.ETIMEDOUT, errno.ESTALE})
+_UNCLEAR: Final = frozenset({errno.EIO, errno.EINTR, errno.ETIMEDOUT, errno.ESTALE})
+"""Failures of a link after which it may be there: those of devices and of servers."""
+_ALL: Final = frozenset(errno.errorcode)
 _NOT_AN_EMPTY_DIRECTORY: Final = frozenset({errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT, errno.ENOTDIR})
 _READING: Final = frozenset({"read", "stat"})
 """Verbs that need an existing file; where a new one cannot be made, something else is missing."""
@@ -92,13 +95,15 @@ class LocalStore:
             staging = _write_staging(path, data)
             try:
                 sync_together(staging, depends_on)
-                os.link(staging, path)
+                with _unsettled(path):
+                    os.link(staging, path)
             except FileExistsError:
                 return PutOutcome.EXISTS
             finally:
-                with suppress(FileNotFoundError):
+                with suppress(OSError):
                     os.unlink(staging)
-            sync(os.path.dirname(path))
+            with _unsettled(path, _ALL):
+                sync(os.path.dirname(path))
         return PutOutcome.CREATED
 
     def create(self, path: str) -> LocalWriteStream:
@@ -296,6 +301,23 @@ def _info(entry: os.DirEntry[str]) -> ObjectInfo | None:
     except FileNotFoundError:
         return None
     return ObjectInfo(path=entry.path, num_bytes=status.st_size, modified_at=status.st_mtime)
+
+
+@contextmanager
+def _unsettled(path: str, errors: Container[int] = _UNCLEAR) -> Iterator[None]:
+    """Say of these failures that the file may have been created all the same."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in errors:
+            raise
+        raise StorageError(
+            f"cannot create {path}: {error.strerror or error}",
+            path=path,
+            errno=error.errno,
+            retryable=error.errno in _RETRYABLE,
+            in_flight=True,
+        ) from error
 
 
 @contextmanager

@@ -36,6 +36,7 @@ from lance_core.transactions.operations.update import Update
 from lance_core.transactions.operations.update_bases import UpdateBases
 from lance_core.transactions.operations.update_config import UpdateConfig
 from lance_core.transactions.outcomes import AlreadyCommitted, Conflicted, TableExists
+from lance_core.transactions.overtaken import Presence, is_built_on
 from lance_core.transactions.rebase import DeleteRebase, NotMergeable
 from lance_core.transactions.reused_fields import ReusedFields
 from lance_core.transactions.touched import touched_fragments
@@ -79,6 +80,10 @@ class Basis:
         self._judged_version = 0
         self._manifest = settings.template
         self._shared: set[int] = set()
+        self._last: Manifest | None = None
+        self._before_last: Manifest | None = None
+        self._read_version_names: list[ManifestName] = []
+        self._needs_proof = False
         self._reused = ReusedFields(transaction.operation)
         self._rebase = (
             None
@@ -122,7 +127,7 @@ class Basis:
     def _judge_newer(self, winner: Manifest | None) -> Refusal | None:
         """Step through the versions that are new since the last call."""
         if self._started:
-            newer = self._log.newer_than(self._judged_version)
+            newer = self._newer()
         else:
             self._started = True
             started = self._start()
@@ -166,6 +171,9 @@ class Basis:
                 return landed
         if self._settings.create_only or isinstance(self._transaction.operation, Clone):
             return TableExists(latest.version)
+        earlier = self._find_earlier_try()
+        if earlier is not None:
+            return earlier
         self._manifest = self._log.read(latest)
         self._judged_version = latest.version
         return []
@@ -175,13 +183,13 @@ class Basis:
         self._judged_version = read_version
         if self._known is not None:
             self._manifest = self._known
-            return self._log.newer_than(read_version)
-        names = self._log.newer_than(read_version - 1)
+            return self._newer()
+        newer = self._newer()
+        names = [*self._read_version_names, *newer]
         if not names:
             raise VersionNotFoundError(
                 f"{self._log.root} has no version {read_version}, on which the change was planned", version=read_version
             )
-        newer = [name for name in names if name.version > read_version]
         is_index = isinstance(self._transaction.operation, CreateIndex)
         if is_index and len(newer) == len(names):
             landed = self._find_own(newer)
@@ -196,6 +204,30 @@ class Basis:
             self._manifest = self._log.read(names[0])
         return newer
 
+    def _newer(self) -> list[ManifestName]:
+        """The versions after the one judged last.
+
+        When that one is gone, or the one before it, a cleanup may have removed versions after it as well, and a writer
+        that came too late may have created one of them anew. Then each has to prove that the next was built on it.
+        """
+        judged = self._judged_version
+        listed = self._log.newer_than(max(judged - 2, 0))
+        old = [name for name in listed if name.version <= judged]
+        self._read_version_names = [name for name in old if name.version == judged]
+        self._needs_proof = len(old) < min(judged, 2)
+        return listed[len(old) :]
+
+    def _is_built_on_last(self, manifest: Manifest) -> bool:
+        """Whether a version was built on the one judged before it, where that is not beyond doubt."""
+        last = self._last
+        if not self._needs_proof or last is None or last.version != manifest.version - 1:
+            return True
+        theirs = read_transaction(self._log, last)
+        if theirs is None:
+            return False
+        presence = is_built_on(self._log, theirs, last, self._before_last, manifest, self._settings)
+        return presence is Presence.PRESENT
+
     def _step(self, name: ManifestName, remaining: Iterable[ManifestName], winner: Manifest | None) -> Refusal | None:
         """Judge the next version and move to it."""
         try:
@@ -207,11 +239,19 @@ class Basis:
             return self._find_own(remaining) or Conflicted(verdict, name.version, reason, is_removed=True)
         if is_made_by(manifest, self._transaction):
             return AlreadyCommitted(manifest)
+        if not self._is_built_on_last(manifest):
+            reason = (
+                f"version {name.version - 1} was removed, and what has its number now was created too late to be part "
+                "of the table; so what it changed is not known"
+            )
+            verdict = Verdict.RETRYABLE if self._settings.is_first_try else Verdict.INCOMPATIBLE
+            return self._find_own(remaining) or Conflicted(verdict, name.version - 1, reason, is_removed=True)
         if self._settings.create_only:
             return TableExists(name.version)
         refusal = self._judge(manifest)
         if refusal is None:
             self._follow(manifest)
+            self._before_last, self._last = self._last, manifest
             self._manifest = manifest
             self._judged_version = name.version
         return refusal
@@ -261,6 +301,25 @@ class Basis:
         except NotFoundError:
             return False
         return True
+
+    def _find_earlier_try(self) -> Conflicted | None:
+        """Whether an earlier commit of this transaction made a version that a cleanup has removed with its file.
+
+        Versions after it, which the cleanup left, may still name its data files.
+        """
+        operation = self._transaction.operation
+        if self._settings.is_first_try or not isinstance(operation, (Append, Overwrite)):
+            return None
+        paths = {file.path for fragment in operation.fragments for file in fragment.message.files}
+        names = self._log.newer_than(0)
+        if not paths or names[0].version == 1:
+            return None
+        for name in names:
+            fragments = self._log.read(name).message.fragments
+            if any(file.path in paths for fragment in fragments for file in fragment.files):
+                reason = "it names data files of this transaction, which an earlier version must have committed"
+                return Conflicted(Verdict.INCOMPATIBLE, name.version, reason, is_removed=True)
+        return None
 
     def _find_own(self, names: Iterable[ManifestName]) -> AlreadyCommitted | None:
         for name in names:

@@ -190,11 +190,7 @@ class _Commit:
             return self._in_flight
         if not isinstance(refusal, AlreadyCommitted):
             return refusal
-        try:
-            before = self._log.read_version(refusal.manifest.version - 1)
-        except VersionNotFoundError:
-            before = None
-        confirmed = self._confirm(refusal.manifest, before)
+        confirmed = self._confirm(refusal.manifest, None)
         return refusal if isinstance(confirmed, Committed) else confirmed
 
     def _note_in_flight(self, outcome: LostRace | NotLanded) -> None:
@@ -243,21 +239,36 @@ class _Commit:
                 found = self._log.read(target)
                 ours = is_made_by(found, self._transaction)
             except VersionNotFoundError:
-                return LostRace(None) if cause is None else NotLanded(cause)
+                if cause is None:
+                    return LostRace(None)
+                # A cleanup may have removed what the create that failed has made all the same.
+                return NotLanded(cause) if not self._newer_than(target) else Unknown(target.version, cause)
             except LanceError as error:
                 wait_seconds = next(waits, None)
                 if wait_seconds is None or not _is_retryable(error):
                     return Unknown(target.version, cause or error)
                 self._settings.wait(wait_seconds)
             else:
-                return self._confirm(found, self._basis.manifest) if ours else LostRace(found)
+                if ours:
+                    return self._confirm(found, self._basis.manifest)
+                if isinstance(cause, StorageError) and cause.in_flight and self._newer_than(target):
+                    # It need not be the version that ours met: a cleanup may have removed ours since.
+                    return Unknown(target.version, cause)
+                return LostRace(found)
+
+    def _newer_than(self, target: ManifestName) -> bool:
+        """Whether there are versions after one that is missing; also when that cannot be found out."""
+        try:
+            return bool(self._log.newer_than(target.version))
+        except LanceError:
+            return True
 
     def _confirm(self, made: Manifest, before: Manifest | None) -> Committed | Overtaken | Unknown:
         """Find out whether a version of ours that exists is part of the table: it may have come too late.
 
         Args:
             made: the version.
-            before: what it was built on; None when that is gone.
+            before: what it was built on; None when it was made by an earlier call, and must not be removed by this one.
         """
         self._progress.may_land = True
         waits = iter(_READ_BACK_WAITS_SECONDS)
@@ -267,15 +278,14 @@ class _Commit:
                 newer = self._log.newer_than(made.version)
                 if not newer:
                     return Committed(made)
-                presence = find_presence(
-                    self._log, self._transaction, made, before, newer, self._settings.storage_options
-                )
+                if isinstance(self._transaction.operation, ReserveFragments):
+                    # Whether others were given the same ids does not show; new ones cost nothing.
+                    return Overtaken(made.version, newer[-1].version)
+                presence = find_presence(self._log, self._transaction, made, before, newer, self._settings)
                 if presence is Presence.PRESENT:
                     return Committed(made)
-                if presence is Presence.ABSENT:
-                    # Fragment ids are reserved again at no cost, whether or not these were taken by others.
-                    if not isinstance(self._transaction.operation, ReserveFragments):
-                        self._withdraw(ManifestName(made.version, made.naming))
+                if presence is Presence.ABSENT and before is not None:
+                    self._withdraw(ManifestName(made.version, made.naming))
                     self._progress.may_land = False
                     return Overtaken(made.version, newer[-1].version)
                 break
@@ -288,7 +298,7 @@ class _Commit:
                 if wait_seconds is None or not isinstance(error, StorageError):
                     break
                 self._settings.wait(wait_seconds)
-        reason = f"newer versions exist, and those that would show whether they hold version {made.version} are gone"
+        reason = f"newer versions exist, and whether they were built on version {made.version} does not show any more"
         return Unknown(made.version, cause or VersionNotFoundError(reason, version=made.version))
 
     def _withdraw(self, name: ManifestName) -> None:

@@ -1,26 +1,24 @@
-"""Overtaken commits: whether what a version changed is still part of the table, when newer versions exist already.
+"""Overtaken commits: whether a version is part of the lineage, when newer versions exist.
 
 A writer plans on version v and stops just before it creates version v + 1. Others create v + 1, v + 2, …, and a cleanup
 removes their v + 1. The name is free again, so the writer's create succeeds, although the newer versions were never
 built on its manifest. The version log cannot tell this from the ordinary case, in which others commit on top of v + 1
-right after it was created: no manifest names the one that it was built on. The contents tell:
+right after it was created: no manifest names the one that it was built on. What the next version holds tells:
 
-==========================================================================  =============
-what the newer versions hold                                                 presence
-==========================================================================  =============
-everything that the version added, and nothing that it removed               present
-a data, deletion or index file that the version added: their names are unique present
-as the fragments that the next version's transaction names: such a file      present
-deletion files that hide at least the rows that the version hid              present
-none of it, and the version added no data file                               absent
-none of it, and a fragment id that the version gave is another's or unused   absent
-none of it, and the next version changed no fragment that got a data file    absent
-anything else                                                                uncertain
-==========================================================================  =============
+==========================================================================================  =============
+what is found                                                                                was built on
+==========================================================================================  =============
+a data, deletion or index file of the version, whose names are unique, in a newer version    it
+such a file among the fragments that the next version's transaction names                    it
+the next version is what its transaction makes of the version                                it
+it lacks something that the version changed and that its transaction leaves alone            another
+anything else; the next version is gone                                                      uncertain
+==========================================================================================  =============
 
-"Absent" is claimed for a change without data files on weaker grounds because doing such a change twice does no harm.
-The latest version is never removed by a cleanup, so that the listing after the create shows whether there is a newer
-one, and if there is none, the version is the latest.
+What merely is not there any more proves nothing: a compaction removes fragments as a delete does. The third line holds
+for a version that happens to have the same content as the one that the next was built on, too; then the change is in
+the table as well. The latest version is never removed by a cleanup, so that the listing after the create shows whether
+there is a newer one, and if there is none, the version is the latest.
 
 Source: ours; the reference acknowledges such a commit and loses it.
 """
@@ -30,49 +28,48 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from lance_core.errors import NotFoundError, VersionNotFoundError
+from lance_core.errors import LanceError, StorageError
 from lance_core.proto import pb_table
-from lance_core.table.base_paths import FileLocator
-from lance_core.table.deletion_file import DeletionFile, read_deletion_offsets
+from lance_core.table.deletion_file import DeletionFile
 from lance_core.table.index_directories import index_directories
+from lance_core.transactions.drafting import draft_of
 from lance_core.transactions.history import read_transaction
+from lance_core.transactions.operations.append import Append
 from lance_core.transactions.operations.carried import CarriedOperation
 from lance_core.transactions.operations.restore import Restore
-from lance_core.transactions.touched import touched_fragments
+from lance_core.transactions.operations.update import Update
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from google.protobuf.message import Message
 
     from lance_core.table.manifest import Manifest
     from lance_core.table.paths import ManifestName
     from lance_core.table.version_log import VersionLog
+    from lance_core.transactions.settings import CommitSettings
     from lance_core.transactions.transaction import Transaction
 
-__all__ = ["Presence", "find_presence"]
+__all__ = ["Presence", "find_presence", "is_built_on"]
 
 _Fact = tuple[Any, ...]
 """One statement about a version: its kind, what it is about, and the rest."""
 
-_FRAGMENT, _FILE, _DELETION = "fragment", "data file", "deletion file"
-_INDEX, _NEXT_ID = "index", "largest fragment id"
+_FILE, _DELETION, _INDEX = "data file", "deletion file", "index"
 _UNIQUE = frozenset({_FILE, _DELETION, _INDEX})
 
 
 class Presence(Enum):
-    """Whether the table has what a version changed."""
+    """Whether a version is part of the lineage."""
 
     PRESENT = auto()
-    """It is part of the latest version, or of one that the latest was built on."""
+    """A newer version was built on it, or holds just what it would hold then."""
 
     ABSENT = auto()
-    """It is in no newer version; the version is not part of the table's lineage."""
+    """The next version was built on another one of the same number; so it has never been the latest version."""
 
     UNCERTAIN = auto()
-    """The versions that would tell are gone."""
+    """What would tell is gone."""
 
 
 def find_presence(
@@ -81,9 +78,9 @@ def find_presence(
     made: Manifest,
     before: Manifest | None,
     newer: Sequence[ManifestName],
-    storage_options: Mapping[str, str] | None = None,
+    settings: CommitSettings,
 ) -> Presence:
-    """Whether the change that made a version is part of the newer ones.
+    """Whether a version is part of the lineage of the latest one.
 
     Args:
         log: the table's versions.
@@ -91,153 +88,94 @@ def find_presence(
         made: the version.
         before: what it was built on; None when that is gone.
         newer: the versions after ``made``, ascending; not empty.
-        storage_options: handed to the stores of base paths.
+        settings: of the commit.
 
     Raises:
         VersionNotFoundError: one of ``newer`` was removed since it was listed.
-        StorageError: a manifest or deletion file could not be read.
+        StorageError: a manifest could not be read.
         CorruptDataError: one of them is damaged.
     """
-    change = _Change(transaction, made, before)
+    unique = _unique_names(transaction, made, before)
     latest = log.read(newer[-1])
-    if change.shows_in(_facts(latest)):
+    if not unique.isdisjoint(_names(_facts(latest))):
         return Presence.PRESENT
-    first = latest if len(newer) == 1 else log.read(newer[0])
-    theirs = read_transaction(log, first) if first.version == made.version + 1 else None
-    # Where versions are missing in between, one that was built on this one need not be what the latest was built on.
-    is_unbroken = newer[-1].version - made.version == len(newer)
-    if is_unbroken and (
-        change.shows_in(_facts(first))
-        or (theirs is not None and change.is_named_by(theirs))
-        or _hides_as_much(log, change, first, storage_options)
-    ):
-        return Presence.PRESENT
-    if not is_unbroken and _hides_as_much(log, change, latest, storage_options):
-        return Presence.PRESENT
-    return change.absence_from(first if is_unbroken else latest, theirs if is_unbroken else None)
-
-
-class _Change:
-    """What one version did to the one before."""
-
-    def __init__(self, transaction: Transaction, made: Manifest, before: Manifest | None) -> None:
-        self.made = made
-        old = set() if before is None else _facts(before)
-        new = _facts(made)
-        self._added = new - old
-        self._removed = old - new
-        self._is_known = before is not None
-        if before is None:
-            brought = {fact[-1] for fact in _named_facts(transaction)}
-            self._added = {fact for fact in new if fact[0] in _UNIQUE and fact[-1] in brought}
-        # A restore brings back files that others may bring back as well.
-        self._unique = (
-            set() if isinstance(transaction.operation, Restore) else {_name(fact) for fact in self._added} - {None}
-        )
-        changed = self._added | self._removed
-        self._only_reserves = bool(changed) and {fact[0] for fact in changed} == {_NEXT_ID}
-
-    @property
-    def hidden(self) -> frozenset[int]:
-        """Ids of the fragments that got another deletion file, when the change added nothing else; else none."""
-        if {fact[0] for fact in self._added} != {_DELETION}:
-            return frozenset()
-        return frozenset(fact[1] for fact in self._added)
-
-    @property
-    def dropped(self) -> frozenset[int]:
-        """Ids of the fragments that are gone."""
-        return frozenset(fact[1] for fact in self._removed if fact[0] == _FRAGMENT)
-
-    def shows_in(self, facts: set[_Fact]) -> bool:
-        if not self._unique.isdisjoint({_name(fact) for fact in facts}):
-            return True
-        if not self._is_known or self._only_reserves:
-            return False
-        lasting = {fact for fact in self._added if fact[0] != _NEXT_ID}
-        return lasting <= facts and self._removed.isdisjoint({fact for fact in facts if fact[0] != _NEXT_ID})
-
-    def is_named_by(self, theirs: Transaction) -> bool:
-        """Whether another transaction speaks of a fragment with a file that this change added."""
-        return not self._unique.isdisjoint({_name(fact) for fact in _named_facts(theirs)})
-
-    def absence_from(self, later: Manifest, theirs: Transaction | None) -> Presence:
-        """Whether the change is surely not in a later version in which it does not show."""
-        if not self._is_known:
-            return Presence.UNCERTAIN
-        written = {fact[1] for fact in self._added if fact[0] == _FILE}
-        if not written:
-            return Presence.ABSENT
-        new = {fact[1] for fact in self._added if fact[0] == _FRAGMENT}
-        present = {fragment.id for fragment in later.message.fragments}
-        for fragment_id in written:
-            is_unused = fragment_id in new and later.message.max_fragment_id < fragment_id
-            tells = fragment_id in present or is_unused or theirs is not None
-            if tells and (theirs is None or not _may_change(theirs, fragment_id)):
-                return Presence.ABSENT
+    if newer[0].version != made.version + 1:
         return Presence.UNCERTAIN
+    following = latest if len(newer) == 1 else log.read(newer[0])
+    return is_built_on(log, transaction, made, before, following, settings)
 
 
-def _may_change(theirs: Transaction, fragment_id: int) -> bool:
-    if isinstance(theirs.operation, CarriedOperation):
-        return True
-    touched = touched_fragments(theirs.operation)
-    # Whatever touches no fragment by its id adds to them, or replaces them all: the rows are not there either way.
-    return touched is not None and fragment_id in touched
-
-
-def _hides_as_much(
-    log: VersionLog, change: _Change, later: Manifest, storage_options: Mapping[str, str] | None
-) -> bool:
-    """Whether the fragments of a later version hide all rows that the change hid."""
-    if not change.hidden:
-        return False
-    ours = {fragment.id: fragment for fragment in change.made.fragments if fragment.id in change.hidden}
-    theirs = {fragment.id: fragment for fragment in later.fragments if fragment.id in change.hidden}
-    present = {fragment.id for fragment in later.message.fragments}
-    if not ours.keys() <= theirs.keys() or not change.dropped.isdisjoint(present):
-        return False
-    locators = [FileLocator(log.store, log.root, each.base_paths, storage_options) for each in (change.made, later)]
+def is_built_on(
+    log: VersionLog,
+    transaction: Transaction,
+    made: Manifest,
+    before: Manifest | None,
+    following: Manifest,
+    settings: CommitSettings,
+) -> Presence:
+    """Whether the next version was built on this one; arguments and errors as for :func:`find_presence`."""
+    unique = _unique_names(transaction, made, before)
+    found = _facts(following)
+    if not unique.isdisjoint(_names(found)):
+        return Presence.PRESENT
+    theirs = read_transaction(log, following)
+    if theirs is None or isinstance(theirs.operation, CarriedOperation):
+        return Presence.UNCERTAIN
+    if not unique.isdisjoint(_names(_fragment_facts(_fragments_in(theirs.operation.to_proto())))):
+        return Presence.PRESENT
     try:
-        return all(
-            np.isin(
-                read_deletion_offsets(fragment, locators[0]), read_deletion_offsets(theirs[fragment.id], locators[1])
-            ).all()
-            for fragment in ours.values()
-        )
-    except VersionNotFoundError:
+        draft = draft_of(theirs, made, log, settings)
+        sealed = draft.seal(transaction=b"", transaction_file="", timestamp_ns=0)
+    except StorageError:
         raise
-    except NotFoundError:
-        # A cleanup has removed what only an old version named.
-        return False
+    except LanceError:
+        # A restored version that is gone, or a change that does not fit on this version.
+        return Presence.UNCERTAIN
+    own, expected = _facts(made), _facts(sealed.manifest)
+    if found == expected:
+        return Presence.PRESENT
+    touched = {fact[:2] for fact in own ^ expected}
+    if before is not None:
+        changed = {fact for fact in own ^ _facts(before) if fact[:2] not in touched}
+    else:
+        changed = {fact for fact in own if _name(fact) in unique and fact[:2] not in touched}
+    return Presence.UNCERTAIN if changed.isdisjoint(found ^ expected) else Presence.ABSENT
+
+
+def _unique_names(transaction: Transaction, made: Manifest, before: Manifest | None) -> set[_Fact]:
+    """The names of files that a version added; they are made for one transaction, and occur nowhere else."""
+    if isinstance(transaction.operation, Restore):
+        # It brings back files that others may bring back as well.
+        return set()
+    names = _names(_facts(made))
+    if before is not None:
+        return names - _names(_facts(before))
+    match transaction.operation:
+        case Append(fragments=new) | Update(new_fragments=new):
+            return names & _names(_fragment_facts(fragment.message for fragment in new))
+        case _:
+            # Which of the files that it names are its own does not show.
+            return set()
 
 
 def _facts(manifest: Manifest) -> set[_Fact]:
     """What distinguishes a version from another, as far as operations change it."""
     message = manifest.message
-    facts: set[_Fact] = {(_NEXT_ID, 0, message.max_fragment_id if message.HasField("max_fragment_id") else -1)}
-    facts.update(_fragment_facts(message.fragments))
+    facts: set[_Fact] = set(_fragment_facts(message.fragments))
     for field in message.fields:
         facts.add(("field", field.id, field.name, field.parent_id, field.logical_type, field.nullable))
-        facts.update(("field metadata", field.id, key, value) for key, value in field.metadata.items())
+        facts.update(("field metadata", (field.id, key), value) for key, value in field.metadata.items())
     facts.update(("schema metadata", key, value) for key, value in message.schema_metadata.items())
     facts.update(("config", key, value) for key, value in message.config.items())
     facts.update(("table metadata", key, value) for key, value in message.table_metadata.items())
     facts.update(("base path", base.id, base.name, base.path) for base in message.base_paths)
-    facts.update((_INDEX, directory) for directory in index_directories(manifest.index_section))
+    facts.update((_INDEX, directory, directory) for directory in index_directories(manifest.index_section))
     return facts
-
-
-def _named_facts(transaction: Transaction) -> set[_Fact]:
-    """Facts of all fragments that a transaction names."""
-    if isinstance(transaction.operation, CarriedOperation):
-        return set()
-    return set(_fragment_facts(_fragments_in(transaction.operation.to_proto())))
 
 
 def _fragment_facts(fragments: Iterable[pb_table.DataFragment]) -> Iterator[_Fact]:
     for fragment in fragments:
-        yield _FRAGMENT, fragment.id
+        yield "fragment", fragment.id
         for file in fragment.files:
             yield _FILE, fragment.id, file.path
         for overlay in fragment.overlays:
@@ -258,6 +196,10 @@ def _fragments_in(message: Message) -> Iterator[pb_table.DataFragment]:
             yield from _fragments_in(each)
 
 
-def _name(fact: _Fact) -> object:
-    """The name of the file that a fact is about; None for other facts."""
+def _names(facts: Iterable[_Fact]) -> set[_Fact]:
+    """The names of the files that facts are about."""
+    return {name for fact in facts if (name := _name(fact)) is not None}
+
+
+def _name(fact: _Fact) -> _Fact | None:
     return (fact[0], fact[-1]) if fact[0] in _UNIQUE else None

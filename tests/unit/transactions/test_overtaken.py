@@ -14,6 +14,7 @@ from lance_core.transactions.conflicts import Verdict
 from lance_core.transactions.operations.delete import Delete
 from lance_core.transactions.operations.overwrite import Overwrite
 from lance_core.transactions.operations.reserve_fragments import ReserveFragments
+from lance_core.transactions.operations.restore import Restore
 from lance_core.transactions.operations.rewrite import Rewrite, RewriteGroup
 from lance_core.transactions.operations.update_config import MapUpdate, UpdateConfig
 from lance_core.transactions.outcomes import AlreadyCommitted, CommitOutcome, Committed, Conflicted, Overtaken, Unknown
@@ -53,12 +54,12 @@ class Table:
         """Run an action when the store is asked to create the next manifest, or right after it did."""
         inner = self.store.inner.put_if_absent
 
-        def put_if_absent(path: str, data: object) -> object:
+        def put_if_absent(path: str, data: object, **durability: object) -> object:
             self.store.inner.put_if_absent = inner
             if when is When.BEFORE:
                 action()
-                return inner(path, data)
-            outcome = inner(path, data)
+                return inner(path, data, **durability)
+            outcome = inner(path, data, **durability)
             action()
             return outcome
 
@@ -110,12 +111,12 @@ def test_commit_overtaken_by_commits_and_a_cleanup_is_kept_or_refused(change: st
             assert table.versions() == [1 + num_commits], "the version that came too late is withdrawn"
 
 
-def test_overtaken_append_whose_fragment_id_is_another_one_s_is_withdrawn() -> None:
+def test_overtaken_append_that_the_next_version_lacks_is_withdrawn() -> None:
     table = Table()
     ours = _append(table)
-    table.act_at_create(lambda: _overtake(table, 4))
+    table.act_at_create(lambda: _overtake(table, 4, keep=3))
     assert table.commit(ours) == Overtaken(version=2, latest=5)
-    assert table.versions() == [5]
+    assert table.versions() == [3, 4, 5]
     assert not {file.path for each in ours.operation.fragments for file in each.files} & table.paths()
 
 
@@ -149,14 +150,18 @@ def test_commit_that_others_build_on_at_once_is_kept(change: str, num_commits: i
 
 @pytest.mark.parametrize("num_commits", range(1, 6))
 @pytest.mark.parametrize("change", CHANGES)
-def test_commit_that_others_build_on_is_kept_although_a_cleanup_removed_its_version(
+def test_commit_that_others_build_on_is_not_refused_although_a_cleanup_removed_its_version(
     change: str, num_commits: int
 ) -> None:
     table = Table()
     table.act_at_create(lambda: _overtake(table, num_commits), When.AFTER)
     outcome = table.commit(CHANGES[change](table))
-    assert isinstance(outcome, Committed)
-    assert outcome.manifest.version == 2
+    if num_commits > 1 and change in ("delete", "config"):
+        # What was removed or set may have been removed or set by others as well.
+        assert isinstance(outcome, Unknown)
+    else:
+        assert isinstance(outcome, Committed)
+        assert outcome.manifest.version == 2
 
 
 def test_commit_whose_fragment_is_compacted_at_once_is_kept() -> None:
@@ -173,12 +178,62 @@ def test_commit_whose_fragment_is_compacted_at_once_is_kept() -> None:
     assert table.versions() == [1, 2, 3]
 
 
-def test_commit_that_is_overwritten_at_once_counts_as_kept_or_is_withdrawn() -> None:
+def _restore_first(table: Table) -> Transaction:
+    return Transaction(read_version=table.latest().version, operation=Restore(version=1))
+
+
+@pytest.mark.parametrize("undo", [_replace_rows, _restore_first, _set_config])
+@pytest.mark.parametrize("change", CHANGES)
+def test_commit_that_others_undo_at_once_is_kept(change: str, undo: Callable[[Table], Transaction]) -> None:
     table = Table()
-    table.act_at_create(lambda: table.commit(_replace_rows(table)), When.AFTER)
-    ours = _append(table)
-    assert isinstance(table.commit(ours), (Committed, Overtaken))
-    assert len(table.paths()) == 1
+    ours = CHANGES[change](table)
+    undone = []
+    table.act_at_create(lambda: undone.append(table.commit(undo(table))), When.AFTER)
+    assert isinstance(table.commit(ours), Committed)
+    if isinstance(undone[0], Committed):
+        assert table.versions() == [1, 2, 3]
+        repeated = table.commit(ours, is_first_try=False)
+        assert isinstance(repeated, AlreadyCommitted)
+        assert repeated.manifest.version == 2
+
+
+@pytest.mark.parametrize("keep", [1, 2])
+@pytest.mark.parametrize("change", ["delete", "empty overwrite"])
+def test_removal_of_fragments_that_a_compaction_has_overtaken_is_not_acknowledged(change: str, keep: int) -> None:
+    table = Table()
+    ours = CHANGES["delete"](table)
+    if change == "empty overwrite":
+        ours = Transaction(read_version=1, operation=Overwrite(schema=SCHEMA, fragments=()))
+
+    def compact_and_clean() -> None:
+        old = table.latest().fragments
+        groups = (RewriteGroup(old_fragments=old, new_fragments=(fragment(num_rows=20),)),)
+        done = table.commit(Transaction(read_version=1, operation=Rewrite(groups=groups)))
+        assert isinstance(done, Committed), done
+        _overtake(table, 2, keep)
+
+    table.act_at_create(compact_and_clean)
+    assert isinstance(table.commit(ours), (Conflicted, Overtaken, Unknown))
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_writer_does_not_judge_a_version_that_came_too_late(change: str) -> None:
+    table = Table()
+    late = CHANGES[change](table)
+    behind = Transaction(
+        read_version=1, operation=Delete(updated_fragments=(), deleted_fragment_ids=(0,), predicate="true")
+    )
+
+    def overtake_and_die() -> None:
+        assert isinstance(table.commit(_replace_rows(table)), Committed)
+        _overtake(table, 2, keep=2)
+        table.store.fault = _listings_fail
+
+    table.act_at_create(overtake_and_die)
+    assert isinstance(table.commit(late), Unknown)
+    table.store.fault = lambda call: None
+    assert table.versions() == [2, 3, 4], "the late version is left where a killed writer left it"
+    assert isinstance(table.commit(behind), Conflicted)
 
 
 def test_overtaken_reservation_is_refused_and_removes_no_version() -> None:
@@ -189,7 +244,7 @@ def test_overtaken_reservation_is_refused_and_removes_no_version() -> None:
     assert table.versions() == [1, 2, 3, 4]
 
 
-def test_creation_overtaken_by_another_table_is_withdrawn() -> None:
+def test_creation_overtaken_by_another_table_is_not_acknowledged() -> None:
     table = Table()
     fresh = Table()
     fresh.clean_up(keep=1)
@@ -202,8 +257,9 @@ def test_creation_overtaken_by_another_table_is_withdrawn() -> None:
 
     fresh.act_at_create(create_and_grow)
     outcome = fresh.commit(overwrite(fragment()), create_only=True)
-    assert isinstance(outcome, Overtaken)
-    assert fresh.versions() == [3]
+    # Versions 1 and 2 of the other table are gone, one of which this one might have become.
+    assert isinstance(outcome, Unknown)
+    assert fresh.versions() == [1, 3]
     assert table.versions() == [1]
 
 
