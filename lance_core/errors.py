@@ -299,7 +299,7 @@ class RetryableCommitConflictError(CommitConflictError):
 
 
 class CommitOvertakenError(RetryableCommitConflictError):
-    """The version was created after newer ones had been committed and its number had been cleaned up; it was withdrawn.
+    """The version was created after a cleanup had freed its number or removed the version to restore; it was withdrawn.
 
     Nothing was changed. Do the operation again and write its files again: a cleanup may have seen the version before it
     was withdrawn, and may remove the files that it named.

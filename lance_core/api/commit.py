@@ -246,8 +246,8 @@ def manifest_of(outcome: CommitOutcome, root: str) -> Manifest:
             raise cause
         case Overtaken(version, latest):
             raise CommitOvertakenError(
-                f"{root}: version {version} was created after version {latest} had been committed and an earlier "
-                f"version {version} cleaned up, so it was withdrawn; do the operation again on the latest version",
+                f"{root}: version {version} was created too late: a cleanup had removed another version {version}, or "
+                f"the version to restore. It was withdrawn; do the operation again on the latest version, {latest}",
                 path=root,
                 version=version,
                 latest=latest,

@@ -58,6 +58,7 @@ from lance_core.transactions.basis import Basis
 from lance_core.transactions.drafting import draft_of
 from lance_core.transactions.history import is_made_by, record_transaction, transaction_path
 from lance_core.transactions.operations.reserve_fragments import ReserveFragments
+from lance_core.transactions.operations.restore import Restore
 from lance_core.transactions.outcomes import (
     AlreadyCommitted,
     AttemptOutcome,
@@ -70,7 +71,7 @@ from lance_core.transactions.outcomes import (
     Overtaken,
     Unknown,
 )
-from lance_core.transactions.overtaken import Presence, find_presence
+from lance_core.transactions.overtaken import Presence, find_presence, has_lost_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -185,9 +186,12 @@ class _Commit:
 
     def _refused(self, refusal: Refusal) -> CommitOutcome:
         """The end of a commit that makes no version now; one that was made before must be part of the table."""
-        if isinstance(refusal, Conflicted) and refusal.is_removed and self._in_flight is not None:
-            # The removed version may have been the one whose creation was not answered.
-            return self._in_flight
+        if isinstance(refusal, Conflicted) and refusal.is_removed:
+            # The removed version may have been one whose creation was not answered, or answered only the second time.
+            if self._in_flight is not None:
+                return self._in_flight
+            if self._progress.may_land:
+                return Unknown(refusal.version, VersionNotFoundError(refusal.reason, version=refusal.version))
         if not isinstance(refusal, AlreadyCommitted):
             return refusal
         confirmed = self._confirm(refusal.manifest, None)
@@ -277,7 +281,7 @@ class _Commit:
             try:
                 newer = self._log.newer_than(made.version)
                 if not newer:
-                    return Committed(made)
+                    return self._with_its_files(made)
                 if isinstance(self._transaction.operation, ReserveFragments):
                     # Whether others were given the same ids does not show; new ones cost nothing.
                     return Overtaken(made.version, newer[-1].version)
@@ -301,6 +305,16 @@ class _Commit:
         reason = f"newer versions exist, and whether they were built on version {made.version} does not show any more"
         return Unknown(made.version, cause or VersionNotFoundError(reason, version=made.version))
 
+    def _with_its_files(self, made: Manifest) -> Committed | Overtaken:
+        """The latest version is ours. It is withdrawn if it restores one whose files a cleanup has removed."""
+        operation = self._transaction.operation
+        if isinstance(operation, Restore):
+            options = self._settings.storage_options
+            if has_lost_files(self._log, operation.version, made, options) and not self._log.newer_than(made.version):
+                self._withdraw(ManifestName(made.version, made.naming))
+                return Overtaken(made.version, made.version - 1)
+        return Committed(made)
+
     def _withdraw(self, name: ManifestName) -> None:
         """Remove a version of ours that no newer one was built on, unless somebody else has removed it by now."""
         try:
@@ -309,7 +323,7 @@ class _Commit:
             return
         if ours:
             _logger.warning(
-                "%s: version %d was created after newer ones, which do not hold its change; it is withdrawn",
+                "%s: version %d was created after a cleanup had removed what it belongs to; it is withdrawn",
                 self._log.root,
                 name.version,
             )

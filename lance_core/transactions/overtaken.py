@@ -28,8 +28,9 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
-from lance_core.errors import LanceError, StorageError
+from lance_core.errors import LanceError, NotFoundError, StorageError, VersionNotFoundError
 from lance_core.proto import pb_table
+from lance_core.table.base_paths import FileLocator
 from lance_core.table.deletion_file import DeletionFile
 from lance_core.table.index_directories import index_directories
 from lance_core.transactions.drafting import draft_of
@@ -40,7 +41,7 @@ from lance_core.transactions.operations.restore import Restore
 from lance_core.transactions.operations.update import Update
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from google.protobuf.message import Message
 
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
     from lance_core.transactions.settings import CommitSettings
     from lance_core.transactions.transaction import Transaction
 
-__all__ = ["Presence", "find_presence", "is_built_on"]
+__all__ = ["Presence", "find_presence", "has_lost_files", "is_built_on"]
 
 _Fact = tuple[Any, ...]
 """One statement about a version: its kind, what it is about, and the rest."""
@@ -140,6 +141,36 @@ def is_built_on(
     else:
         changed = {fact for fact in own if _name(fact) in unique and fact[:2] not in touched}
     return Presence.UNCERTAIN if changed.isdisjoint(found ^ expected) else Presence.ABSENT
+
+
+def has_lost_files(
+    log: VersionLog, restored_version: int, made: Manifest, storage_options: Mapping[str, str] | None
+) -> bool:
+    """Whether a cleanup removed the version that a restore went back to, and with it files that the new one names.
+
+    Args:
+        log: the table's versions.
+        restored_version: the version that was restored.
+        made: the version that the restore made.
+        storage_options: handed to the stores of base paths.
+
+    Raises:
+        StorageError: it cannot be found out.
+    """
+    try:
+        log.manifest_bytes(restored_version)
+    except VersionNotFoundError:
+        locator = FileLocator(log.store, log.root, made.base_paths, storage_options)
+        try:
+            for fragment in made.fragments:
+                places = [locator.data_file(file) for file in fragment.files]
+                if fragment.deletion_file is not None:
+                    places.append(locator.deletion_file(fragment.id, fragment.deletion_file))
+                for place in places:
+                    place.store.head(place.path)
+        except NotFoundError:
+            return True
+    return False
 
 
 def _unique_names(transaction: Transaction, made: Manifest, before: Manifest | None) -> set[_Fact]:

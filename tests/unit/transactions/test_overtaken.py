@@ -7,6 +7,7 @@ import pytest
 
 from lance_core.errors import StorageError
 from lance_core.io.memory_store import MemoryStore
+from lance_core.io.object_store import PutOutcome
 from lance_core.table.manifest import Manifest
 from lance_core.table.version_log import VersionLog
 from lance_core.transactions.commit import commit_transaction
@@ -32,9 +33,9 @@ class Table:
         self.log = VersionLog(self.store, "table")
         self.commit(overwrite(fragment(), fragment()))
 
-    def commit(self, transaction: Transaction, **settings: object) -> CommitOutcome:
+    def commit(self, transaction: Transaction, *, known: Manifest | None = None, **settings: object) -> CommitOutcome:
         settings = {"wait": lambda seconds: None, "rng": random.Random(1), "is_first_try": True, **settings}
-        return commit_transaction(self.log, transaction, CommitSettings(**settings))
+        return commit_transaction(self.log, transaction, CommitSettings(**settings), known=known)
 
     def latest(self) -> Manifest:
         return self.log.read(self.log.latest())
@@ -294,6 +295,68 @@ def test_failure_to_list_after_the_create_leaves_the_outcome_unknown() -> None:
     outcome = table.commit(ours)
     assert isinstance(outcome, Unknown)
     assert isinstance(outcome.cause, StorageError)
+
+
+def _lose_the_answer(table: Table, meanwhile: Callable[[], object], *, says_exists: bool, in_flight: bool) -> None:
+    """The next create takes effect; its answer is lost, or it is sent twice and the second is told "exists"."""
+    inner = table.store.inner.put_if_absent
+
+    def put_if_absent(path: str, data: object, **durability: object) -> object:
+        table.store.inner.put_if_absent = inner
+        outcome = inner(path, data, **durability)
+        meanwhile()
+        if says_exists:
+            return PutOutcome.EXISTS
+        assert outcome is PutOutcome.CREATED
+        raise StorageError("no answer", retryable=True, in_flight=in_flight)
+
+    table.store.inner.put_if_absent = put_if_absent
+
+
+@pytest.mark.parametrize(("says_exists", "in_flight"), [(False, False), (False, True), (True, False)])
+def test_lost_answer_about_a_version_that_was_cleaned_up_since_is_an_unknown_outcome(
+    says_exists: bool, in_flight: bool
+) -> None:
+    table = Table()
+    ours = _append(table)
+    _lose_the_answer(table, lambda: _overtake(table, 2), says_exists=says_exists, in_flight=in_flight)
+    outcome = table.commit(ours)
+    assert isinstance(outcome, Unknown), outcome
+    assert table.versions() == [4]
+
+
+def test_lost_answer_is_not_settled_by_a_version_that_came_too_late() -> None:
+    table = Table()
+    ours, late = _append(table), _append(table)
+
+    def clean_up_and_come_late() -> None:
+        _overtake(table, 2)
+        table.store.fault = _listings_fail
+        assert isinstance(table.commit(late, known=first), Unknown)
+        table.store.fault = lambda call: None
+
+    first = table.log.read_version(1)
+    _lose_the_answer(table, clean_up_and_come_late, says_exists=False, in_flight=True)
+    assert isinstance(table.commit(ours), Unknown)
+
+
+def test_restore_of_a_version_whose_files_were_removed_is_withdrawn() -> None:
+    table = Table()
+    restore = Transaction(read_version=2, operation=Restore(version=1))
+    for each in table.latest().fragments:
+        for file in each.files:
+            table.store.inner.put(f"table/data/{file.path}", b"rows")
+    replaced = _replace_rows(table)
+    assert isinstance(table.commit(replaced), Committed)
+
+    def clean_up_with_files() -> None:
+        for info in list(table.store.inner.list("table/data")):
+            table.store.inner.delete(info.path)
+        table.clean_up()
+
+    table.act_at_create(clean_up_with_files)
+    assert table.commit(restore) == Overtaken(version=3, latest=2)
+    assert table.versions() == [2]
 
 
 @pytest.mark.parametrize(("is_first_try", "verdict"), [(True, Verdict.RETRYABLE), (False, Verdict.INCOMPATIBLE)])
