@@ -36,7 +36,7 @@ from lance_core.transactions.operations.update import Update
 from lance_core.transactions.operations.update_bases import UpdateBases
 from lance_core.transactions.operations.update_config import UpdateConfig
 from lance_core.transactions.outcomes import AlreadyCommitted, Conflicted, TableExists
-from lance_core.transactions.overtaken import Presence, is_built_on
+from lance_core.transactions.overtaken import Presence, may_be_built_on
 from lance_core.transactions.rebase import DeleteRebase, NotMergeable
 from lance_core.transactions.reused_fields import ReusedFields
 from lance_core.transactions.touched import touched_fragments
@@ -208,7 +208,7 @@ class Basis:
         """The versions after the one judged last.
 
         When that one is gone, or the one before it, a cleanup may have removed versions after it as well, and a writer
-        that came too late may have created one of them anew. Then each has to prove that the next was built on it.
+        that came too late may have created one of them anew.
         """
         judged = self._judged_version
         listed = self._log.newer_than(max(judged - 2, 0))
@@ -218,15 +218,18 @@ class Basis:
         return listed[len(old) :]
 
     def _is_built_on_last(self, manifest: Manifest) -> bool:
-        """Whether a version was built on the one judged before it, where that is not beyond doubt."""
+        """Whether a version was built on the one judged before it, which may have come too late.
+
+        Where versions are missing right before the first that was judged, it has to be proved.
+        """
         last = self._last
-        if not self._needs_proof or last is None or last.version != manifest.version - 1:
+        if last is None or last.version != manifest.version - 1:
             return True
         theirs = read_transaction(self._log, last)
         if theirs is None:
-            return False
-        presence = is_built_on(self._log, theirs, last, self._before_last, manifest, self._settings)
-        return presence is Presence.PRESENT
+            return not self._needs_proof
+        presence = may_be_built_on(self._log, theirs, last, self._before_last, manifest)
+        return presence is Presence.PRESENT or (presence is Presence.UNCERTAIN and not self._needs_proof)
 
     def _step(self, name: ManifestName, remaining: Iterable[ManifestName], winner: Manifest | None) -> Refusal | None:
         """Judge the next version and move to it."""
@@ -312,7 +315,8 @@ class Basis:
             return None
         paths = {file.path for fragment in operation.fragments for file in fragment.message.files}
         names = self._log.newer_than(0)
-        if not paths or names[0].version == 1:
+        is_complete = names[0].version == 1 and names[-1].version == len(names)
+        if not paths or is_complete:
             return None
         for name in names:
             fragments = self._log.read(name).message.fragments

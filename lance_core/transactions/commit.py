@@ -285,7 +285,7 @@ class _Commit:
                 if isinstance(self._transaction.operation, ReserveFragments):
                     # Whether others were given the same ids does not show; new ones cost nothing.
                     return Overtaken(made.version, newer[-1].version)
-                presence = find_presence(self._log, self._transaction, made, before, newer, self._settings)
+                presence = find_presence(self._log, self._transaction, made, before, newer)
                 if presence is Presence.PRESENT:
                     return Committed(made)
                 if presence is Presence.ABSENT and before is not None:

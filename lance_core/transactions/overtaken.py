@@ -39,6 +39,7 @@ from lance_core.transactions.operations.append import Append
 from lance_core.transactions.operations.carried import CarriedOperation
 from lance_core.transactions.operations.restore import Restore
 from lance_core.transactions.operations.update import Update
+from lance_core.transactions.settings import CommitSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -48,16 +49,18 @@ if TYPE_CHECKING:
     from lance_core.table.manifest import Manifest
     from lance_core.table.paths import ManifestName
     from lance_core.table.version_log import VersionLog
-    from lance_core.transactions.settings import CommitSettings
     from lance_core.transactions.transaction import Transaction
 
-__all__ = ["Presence", "find_presence", "has_lost_files", "is_built_on"]
+__all__ = ["Presence", "find_presence", "has_lost_files", "is_built_on", "may_be_built_on"]
 
 _Fact = tuple[Any, ...]
 """One statement about a version: its kind, what it is about, and the rest."""
 
 _FILE, _DELETION, _INDEX = "data file", "deletion file", "index"
 _UNIQUE = frozenset({_FILE, _DELETION, _INDEX})
+_METADATA = frozenset({"schema metadata", "field metadata"})
+_LASTING = frozenset({"fragment", _FILE, _DELETION, "field", "config", "base path"})
+"""What no writer changes but by its transaction."""
 
 
 class Presence(Enum):
@@ -79,7 +82,6 @@ def find_presence(
     made: Manifest,
     before: Manifest | None,
     newer: Sequence[ManifestName],
-    settings: CommitSettings,
 ) -> Presence:
     """Whether a version is part of the lineage of the latest one.
 
@@ -89,7 +91,6 @@ def find_presence(
         made: the version.
         before: what it was built on; None when that is gone.
         newer: the versions after ``made``, ascending; not empty.
-        settings: of the commit.
 
     Raises:
         VersionNotFoundError: one of ``newer`` was removed since it was listed.
@@ -103,44 +104,61 @@ def find_presence(
     if newer[0].version != made.version + 1:
         return Presence.UNCERTAIN
     following = latest if len(newer) == 1 else log.read(newer[0])
-    return is_built_on(log, transaction, made, before, following, settings)
+    return is_built_on(log, transaction, made, before, following)
 
 
 def is_built_on(
-    log: VersionLog,
-    transaction: Transaction,
-    made: Manifest,
-    before: Manifest | None,
-    following: Manifest,
-    settings: CommitSettings,
+    log: VersionLog, transaction: Transaction, made: Manifest, before: Manifest | None, following: Manifest
 ) -> Presence:
     """Whether the next version was built on this one; arguments and errors as for :func:`find_presence`."""
+    return _compare(log, transaction, made, before, following)[0]
+
+
+def may_be_built_on(
+    log: VersionLog, transaction: Transaction, made: Manifest, before: Manifest | None, following: Manifest
+) -> Presence:
+    """As :func:`is_built_on`, but "absent" already when anything differs that the next transaction leaves alone.
+
+    That is enough to refuse a commit, not to remove a version: the next version may be by a writer that changes more
+    than its transaction says.
+    """
+    presence, differs = _compare(log, transaction, made, before, following)
+    return Presence.ABSENT if presence is Presence.UNCERTAIN and differs else presence
+
+
+def _compare(
+    log: VersionLog, transaction: Transaction, made: Manifest, before: Manifest | None, following: Manifest
+) -> tuple[Presence, bool]:
+    """The presence, and whether something differs that the next transaction leaves alone."""
     unique = _unique_names(transaction, made, before)
     found = _facts(following)
     if not unique.isdisjoint(_names(found)):
-        return Presence.PRESENT
+        return Presence.PRESENT, False
     theirs = read_transaction(log, following)
     if theirs is None or isinstance(theirs.operation, CarriedOperation):
-        return Presence.UNCERTAIN
+        return Presence.UNCERTAIN, False
     if not unique.isdisjoint(_names(_fragment_facts(_fragments_in(theirs.operation.to_proto())))):
-        return Presence.PRESENT
+        return Presence.PRESENT, False
     try:
-        draft = draft_of(theirs, made, log, settings)
-        sealed = draft.seal(transaction=b"", transaction_file="", timestamp_ns=0)
+        # Row ids and other hidden columns are not compared, so they are not read.
+        sealed = draft_of(theirs, made, log, CommitSettings()).seal(
+            transaction=b"", transaction_file="", timestamp_ns=0
+        )
     except StorageError:
         raise
     except LanceError:
         # A restored version that is gone, or a change that does not fit on this version.
-        return Presence.UNCERTAIN
+        return Presence.UNCERTAIN, False
     own, expected = _facts(made), _facts(sealed.manifest)
+    changed = own ^ _facts(before) if before is not None else {fact for fact in own if _name(fact) in unique}
     if found == expected:
-        return Presence.PRESENT
+        # The reference keeps metadata of the schema where our way of applying some operations drops it.
+        has_lost_metadata = any(fact[0] in _METADATA for fact in changed & (own ^ found))
+        return (Presence.UNCERTAIN if has_lost_metadata else Presence.PRESENT), False
     touched = {fact[:2] for fact in own ^ expected}
-    if before is not None:
-        changed = {fact for fact in own ^ _facts(before) if fact[:2] not in touched}
-    else:
-        changed = {fact for fact in own if _name(fact) in unique and fact[:2] not in touched}
-    return Presence.UNCERTAIN if changed.isdisjoint(found ^ expected) else Presence.ABSENT
+    differing = {fact for fact in found ^ expected if fact[:2] not in touched}
+    presence = Presence.UNCERTAIN if differing.isdisjoint(changed) else Presence.ABSENT
+    return presence, any(fact[0] in _LASTING for fact in differing)
 
 
 def has_lost_files(
