@@ -244,7 +244,7 @@ def test_overtaken_commit_on_every_store_is_kept_or_refused(
     _on_store(server, tmp_path, store, name, "plain", 2)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.parametrize("num_commits", COMMITS)
 @pytest.mark.parametrize("store", STORES)
 @pytest.mark.parametrize("name", EFFECTS)
