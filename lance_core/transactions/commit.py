@@ -57,6 +57,7 @@ from lance_core.transactions.backoff import SlotBackoff
 from lance_core.transactions.basis import Basis
 from lance_core.transactions.drafting import draft_of
 from lance_core.transactions.history import is_made_by, record_transaction, transaction_path
+from lance_core.transactions.operations.clone import Clone
 from lance_core.transactions.operations.reserve_fragments import ReserveFragments
 from lance_core.transactions.operations.restore import Restore
 from lance_core.transactions.outcomes import (
@@ -274,6 +275,9 @@ class _Commit:
             made: the version.
             before: what it was built on; None when it was made by an earlier call, and must not be removed by this one.
         """
+        if isinstance(self._transaction.operation, Clone):
+            # The first version of a root; which of several creators has it is decided by whoever makes the root known.
+            return Committed(made)
         self._progress.may_land = True
         waits = iter(_READ_BACK_WAITS_SECONDS)
         cause: LanceError | None = None
