@@ -175,7 +175,7 @@ class InvalidRefError(InvalidInputError, OSError):
 
 
 class RefConflictError(InvalidInputError, OSError):
-    """A branch that must stay: tags name versions of it, or other branches were made from it."""
+    """A branch that must stay, as tags or other branches need it; or one that is needed while it is being deleted."""
 
     kind = ErrorKind.REF_CONFLICT
 

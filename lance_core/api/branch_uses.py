@@ -1,7 +1,8 @@
 """Who needs a branch: tags, branches that were made from it, and versions of others that keep files in its root.
 
-Where a branch has a record, the records and tags tell. Where it has none, the way to a branch that was made from it
-may not be known either, so the manifests of all other branches are asked.
+Where a branch has a record, the records and tags tell, and the manifests of branches that have none: they are being
+made or deleted. Where it has none, the way to a branch that was made from it may not be known either, so the manifests
+of all other branches are asked.
 
 Source: ``RefConflictError`` of pylance 14.0.2; that manifests are asked is ours.
 """
@@ -36,7 +37,7 @@ def refuse_when_used(main: VersionLog, branch: str, records: Mapping[str, Branch
 
     Raises:
         RefConflictError: somebody needs it.
-        CorruptDataError: it has no record, and the manifest of another branch is damaged.
+        CorruptDataError: the manifest of a branch that is asked is damaged.
     """
     tags = [name for name, tag in list_tags(main.store, main.root).items() if tag.branch == branch]
     own = records[branch].forks if branch in records else ()
@@ -45,8 +46,7 @@ def refuse_when_used(main: VersionLog, branch: str, records: Mapping[str, Branch
         for name, record in records.items()
         if record.parent == branch or (own and len(record.forks) > len(own) and record.forks[: len(own)] == own)
     }
-    if branch not in records:
-        children |= _borrowers(main, branch)
+    children |= _borrowers(main, branch, told=frozenset(records if branch in records else ()))
     if tags or children:
         raise RefConflictError(
             f"branch {branch!r} is used by tags {sorted(tags)} and branches {sorted(children)}; delete these first",
@@ -54,12 +54,12 @@ def refuse_when_used(main: VersionLog, branch: str, records: Mapping[str, Branch
         )
 
 
-def _borrowers(main: VersionLog, branch: str) -> set[str]:
-    """The other branches whose manifests have a base path in the root of a branch."""
+def _borrowers(main: VersionLog, branch: str, *, told: frozenset[str]) -> set[str]:
+    """The other branches whose manifests have a base path in the root of a branch; those ``told`` of are not asked."""
     inside = f"/{BRANCH_ROOTS_DIRECTORY}/{branch}/"
     found: set[str] = set()
     for each in manifests_of_others(Line(main, main, branch)):
-        if each.branch in found:
+        if each.branch in found or each.branch in told:
             continue
         try:
             manifest = main.at(branch_root(main.store, main.root, each.branch)).read(each.name)

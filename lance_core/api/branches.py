@@ -2,7 +2,8 @@
 
 A branch is a shallow clone below ``tree/`` of the main root. It is made manifest first, record second: two writers are
 told apart by the record, which only one of them creates. A writer that dies in between leaves versions without a
-record; making the same branch of the same version again completes them, deleting the branch removes them.
+record; making the same branch of the same version again completes them, deleting the branch removes them. Who has
+published a record looks afterwards whether the branch, and the one that it was made from, is being deleted.
 
 Names, arguments and results follow the reference, which does neither.
 """
@@ -16,17 +17,27 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
-from lance_core.api.branch_removal import has_rows, own_files, remove_branch_root
+from lance_core.api.branch_removal import (
+    has_rows,
+    own_files,
+    read_record,
+    remove_branch_root,
+    require_same_branch,
+    require_unmarked,
+    withdraw_record,
+)
 from lance_core.api.branch_uses import refuse_when_used
 from lance_core.api.cloning import clone_version
 from lance_core.api.dataset_uris import branch_uri
 from lance_core.api.references import main_line, open_version
 from lance_core.errors import (
     AlreadyExistsError,
+    CorruptDataError,
     InvalidInputError,
     InvalidTypeError,
     NotFoundError,
     RefAlreadyExistsError,
+    RefConflictError,
     RefNotFoundError,
     VersionNotFoundError,
 )
@@ -138,6 +149,8 @@ class Branches:
         self._main.require_commits()
         source_line, source = self._source(reference)
         parent = branch_at(source_line.store, self._main.root, source_line.root)
+        above = read_record(self._main, parent) if parent else None
+        require_unmarked(self._main, branch)
         target = self._main.at(branch_root(self._main.store, self._main.root, branch))
         clone = Clone(
             is_shallow=True,
@@ -151,24 +164,32 @@ class Branches:
         except AlreadyExistsError as error:
             manifest = self._left_behind(target, clone, error)
         try:
-            self._confirm_source(source_line, source)
+            source_line.read_version(source.version)
         except VersionNotFoundError:
-            remove_branch_root(self._main, branch)
+            # A cleanup that did not see the branch yet has removed the version it was made from.
+            self._remove_again(branch)
             raise
-        above = records[parent].forks if parent in records else ()
+        try:
+            num_bytes = target.manifest_bytes(manifest.version)
+        except VersionNotFoundError as error:
+            raise RefConflictError(f"branch {branch!r} was deleted while it was made", branch=branch) from error
         record = BranchRecord(
             name=branch,
             parent=parent or None,
             parent_version=source.version,
-            forks=(*above, Fork(source.version, uuid.uuid4().hex)),
+            forks=(*(above.forks if above is not None else ()), Fork(source.version, uuid.uuid4().hex)),
             created_at=int(time.time()),
-            manifest_size=_manifest_size(target, manifest),
+            manifest_size=num_bytes,
         )
-        path = self._path(branch)
-        if create_ref(self._main.store, path, record.to_json(), self._main.create_file) is PutOutcome.EXISTS:
+        if (
+            create_ref(self._main.store, self._path(branch), record.to_json(), self._main.create_file)
+            is PutOutcome.EXISTS
+        ):
             raise RefAlreadyExistsError(f"branch {branch!r} already exists", branch=branch)
         with known_to_exist(f"branch {branch!r}"):
-            self._confirm(target, manifest, branch)
+            self._confirm(target, manifest, record)
+            if above is not None:
+                self._confirm_parent(source_line, above, record)
         return target, manifest
 
     def delete(self, branch: str) -> None:
@@ -179,17 +200,22 @@ class Branches:
         Raises:
             InvalidRefError: no branch may have that name.
             RefNotFoundError: there is no such branch, and nothing is left of one.
-            RefConflictError: a tag names a version of it, or another branch was made from it.
-            CorruptDataError: a record is damaged; or it has none, and the manifest of another branch is damaged.
+            RefConflictError: a tag names a version of it, another branch was made from it, or others make, change or
+                delete it meanwhile. If somebody came to need it after its record was removed, the record comes back.
+            CorruptDataError: a record is damaged, or the manifest of a branch without one; or the branch itself has
+                none, and the manifest of another is damaged.
         """
         check_branch_name(branch)
         records = self._records()
-        refuse_when_used(self._main, branch, records)
+        record = None
         if branch in records:
+            refuse_when_used(self._main, branch, records)
+            with suppress(NotFoundError):
+                record = bytes(self._main.store.get(self._path(branch)))
             self._main.store.delete(self._path(branch))
         elif not own_files(self._main, branch) and not has_rows(self._main, branch):
             raise RefNotFoundError(f"branch {branch!r} does not exist", branch=branch)
-        remove_branch_root(self._main, branch)
+        remove_branch_root(self._main, branch, record=record)
 
     def replace_metadata(self, branch: str, metadata: Mapping[str, str]) -> None:
         """Replace all metadata of a branch.
@@ -197,16 +223,20 @@ class Branches:
         Raises:
             InvalidRefError: no branch may have that name.
             RefNotFoundError: there is no such branch.
+            RefConflictError: it is deleted meanwhile.
             InvalidTypeError: it is no mapping, or a key or value is no text.
         """
         check_branch_name(branch)
         texts = _texts(metadata)
-        path = self._path(branch)
+        record = replace(read_record(self._main, branch), metadata=texts)
+        self._main.store.put(self._path(branch), record.to_json())
         try:
-            record = BranchRecord.parse(branch, self._main.store.get(path), path)
-        except NotFoundError as error:
-            raise RefNotFoundError(f"branch {branch!r} does not exist", branch=branch) from error
-        self._main.store.put(path, replace(record, metadata=texts).to_json())
+            require_same_branch(self._main, record)
+            if self._main.at(branch_root(self._main.store, self._main.root, branch)).latest() is None:
+                raise RefConflictError(f"branch {branch!r} was deleted meanwhile", branch=branch)
+        except RefConflictError:
+            withdraw_record(self._main, branch, record.to_json())
+            raise
 
     def _records(self) -> dict[str, BranchRecord]:
         return list_branches(self._main.store, self._main.root)
@@ -234,21 +264,36 @@ class Branches:
             branch=clone.branch_name,
         ) from error
 
-    def _confirm(self, target: VersionLog, manifest: Manifest, branch: str) -> None:
-        """Take the record back when the writer whose versions it completes has given way to another."""
-        names = target.newer_than(0)
-        if not names or names[0].version != manifest.version:
-            self._main.store.delete(self._path(branch))
-            raise RefAlreadyExistsError(f"another writer makes a branch {branch!r}", branch=branch)
+    def _confirm(self, target: VersionLog, manifest: Manifest, record: BranchRecord) -> None:
+        """Take the record back when the root is being removed, or its versions are not those that it speaks of.
 
-    def _confirm_source(self, line: VersionLog, source: Manifest) -> None:
-        """Find out whether a cleanup that did not see the branch yet has removed the version it was made from."""
-        line.read_version(source.version)
+        They are not when the writer whose versions it completes has given way to another, or they have been removed.
+        """
+        try:
+            require_same_branch(self._main, record)
+            names = target.newer_than(0)
+            if not names or names[0].version != manifest.version:
+                raise RefAlreadyExistsError(
+                    f"another writer makes or deletes a branch {record.name!r}", branch=record.name
+                )
+        except (RefConflictError, RefAlreadyExistsError):
+            withdraw_record(self._main, record.name, record.to_json())
+            raise
 
+    def _confirm_parent(self, line: VersionLog, parent: BranchRecord, record: BranchRecord) -> None:
+        """Take a branch back when the one that it was made from is being deleted."""
+        try:
+            require_same_branch(self._main, parent)
+            line.manifest_bytes(record.parent_version)
+        except (RefConflictError, VersionNotFoundError):
+            withdraw_record(self._main, record.name, record.to_json())
+            self._remove_again(record.name)
+            raise
 
-def _manifest_size(log: VersionLog, manifest: Manifest) -> int:
-    names = [name for name in log.newer_than(manifest.version - 1) if name.version == manifest.version]
-    return log.store.head(log.path(names[0])).num_bytes if names else 0
+    def _remove_again(self, branch: str) -> None:
+        """Remove what was made, unless others go on with it."""
+        with suppress(RefConflictError, CorruptDataError):
+            remove_branch_root(self._main, branch)
 
 
 def _texts(metadata: Mapping[Any, Any]) -> dict[str, str]:

@@ -1,8 +1,8 @@
 """Tags: names for versions of any line. A tagged version is never cleaned up.
 
 Names, arguments and errors follow the reference; creating a tag succeeds for one of several writers, moving one is
-last-writer-wins there and here. Here a tag is set only when its version is there before *and* after: a cleanup that
-removes the version in between has not seen the tag.
+last-writer-wins there and here. Here a tag is set only when its version, and the branch that has it, is there before
+*and* after: a cleanup or delete that removes it in between has not seen the tag.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
+from lance_core.api.branch_removal import read_record, require_same_branch
 from lance_core.api.references import line_of, locate, main_line
 from lance_core.errors import (
     InvalidInputError,
     InvalidTypeError,
     NotFoundError,
     RefAlreadyExistsError,
+    RefConflictError,
     RefNotFoundError,
     VersionNotFoundError,
 )
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     import builtins
 
     from lance_core.api.references import Reference
+    from lance_core.table.branches import BranchRecord
     from lance_core.table.manifest import Manifest
     from lance_core.table.version_log import VersionLog
 
@@ -119,17 +122,19 @@ class Tags:
             RefAlreadyExistsError: there is a tag of that name; ``update`` moves it.
             VersionNotFoundError: there is no such version, or a cleanup has removed it by the time the tag is set; then
                 the tag is taken back.
+            RefConflictError: the branch that has it is being deleted; then the tag is taken back.
             RefNotFoundError: there is no tag or branch that the reference names.
             CommitOutcomeUnknownError: it could not be found out whether the tag was made, or whether it may stay.
         """
         check_tag_name(tag)
         now = time.time_ns()
         branch, version, size = self._target(reference)
+        source = self._source(branch)
         record = TagRecord(branch=branch, version=version, manifest_size=size, created_at_ns=now, updated_at_ns=now)
         if create_ref(self._log.store, self._path(tag), record.to_json(), self._log.create_file) is PutOutcome.EXISTS:
             raise RefAlreadyExistsError(f"tag {tag!r} already exists", tag=tag)
         with known_to_exist(f"tag {tag!r}"):
-            self._confirm(tag, record, before=None)
+            self._confirm(tag, record, source, before=None)
 
     def update(self, tag: str, reference: Reference = None) -> None:
         """Move a tag to another version; the reference as in :meth:`create`.
@@ -139,13 +144,15 @@ class Tags:
             RefNotFoundError: there is no such tag, or no branch that the reference names.
             VersionNotFoundError: there is no such version, or a cleanup has removed it by the time the tag is moved;
                 then the tag is moved back.
+            RefConflictError: the branch that has it is being deleted; then the tag is moved back.
         """
         record = self._read(tag)
         branch, version, size = self._target(reference)
+        source = self._source(branch)
         moved = replace(record, branch=branch, version=version, manifest_size=size, updated_at_ns=time.time_ns())
         self._log.store.put(self._path(tag), moved.to_json())
         with known_to_exist(f"the move of tag {tag!r}"):
-            self._confirm(tag, moved, before=record)
+            self._confirm(tag, moved, source, before=record)
 
     def delete(self, tag: str) -> None:
         """Remove a tag; the version stays. Raises ``RefNotFoundError`` and ``InvalidRefError``."""
@@ -177,11 +184,13 @@ class Tags:
         except NotFoundError as error:
             raise RefNotFoundError(f"tag {tag!r} does not exist", tag=tag) from error
 
-    def _confirm(self, tag: str, record: TagRecord, *, before: TagRecord | None) -> None:
-        """Take a tag back when a cleanup that had not seen it yet has removed its version."""
+    def _confirm(self, tag: str, record: TagRecord, source: BranchRecord | None, *, before: TagRecord | None) -> None:
+        """Take a tag back when a cleanup or delete that had not seen it yet has removed its version, or may do so."""
         try:
+            if source is not None:
+                require_same_branch(self._log, source)
             line_of(self._log, record.branch).manifest_bytes(record.version)
-        except VersionNotFoundError:
+        except (VersionNotFoundError, RefConflictError):
             with suppress(RefNotFoundError):
                 # Whoever has moved it meanwhile means it.
                 if self._read(tag) == record:
@@ -196,6 +205,10 @@ class Tags:
 
     def _path(self, tag: str) -> str:
         return tag_path(self._log.store, self._log.root, tag)
+
+    def _source(self, branch: str | None) -> BranchRecord | None:
+        """The record of the branch that has a version; None for the main line."""
+        return None if branch is None else read_record(self._log, branch)
 
     def _target(self, reference: Reference) -> tuple[str | None, int, int]:
         """Branch and version that are meant and the size of its manifest; whether it exists is asked for."""

@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING, Final, Self
 from urllib.parse import quote, unquote
 
 from lance_core.errors import InvalidRefError, InvalidTypeError
-from lance_core.table.paths import BRANCH_ROOTS_DIRECTORY, BRANCHES_DIRECTORY, ROOT_DIRECTORIES
+from lance_core.table.paths import BRANCH_ROOTS_DIRECTORY, BRANCHES_DIRECTORY, ROOT_DIRECTORIES, VERSIONS_DIRECTORY
 from lance_core.table.ref_files import REF_SUFFIX, RefDocument, ref_files, ref_json
 from lance_core.table.refs import MAIN_BRANCH
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping
+    from collections.abc import Container, Iterable, Mapping
 
     import pyarrow as pa
 
@@ -45,10 +45,12 @@ __all__ = [
     "check_new_branch_name",
     "list_branches",
     "main_root",
+    "nested_roots",
 ]
 
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
 _READ_NAME: Final = re.compile(r"[\w.-]+")
+_VERSIONS_BELOW: Final = f"/{VERSIONS_DIRECTORY}/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +235,11 @@ def branch_of_file(path: str, known: Container[str]) -> str | None:
     depths = [depth for depth in range(1, len(segments) - 1) if segments[depth] in ROOT_DIRECTORIES]
     names = ["/".join(segments[:depth]) for depth in depths]
     return next((name for name in reversed(names) if name in known), names[0] if names else None)
+
+
+def nested_roots(paths: Iterable[str]) -> tuple[str, ...]:
+    """The roots, each with a slash at its end, that lie below a root, by the paths of all files below it."""
+    return tuple({f"{path.partition(_VERSIONS_BELOW)[0]}/" for path in paths if _VERSIONS_BELOW in path})
 
 
 def list_branches(store: ObjectStore, root: str) -> dict[str, BranchRecord]:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import lance_core
-from lance_core.errors import RefAlreadyExistsError, RefNotFoundError, StorageError
+from lance_core.errors import RefAlreadyExistsError, RefConflictError, RefNotFoundError, StorageError
 
 NUM_WRITERS = 8
 
@@ -83,7 +83,7 @@ def test_making_and_deleting_at_once_leaves_a_whole_main_line(uri: str) -> None:
         barrier.wait()
         for _ in range(4):
             # A branch that is deleted while it is made has its files taken away.
-            with suppress(RefAlreadyExistsError, RefNotFoundError, StorageError):
+            with suppress(RefAlreadyExistsError, RefConflictError, RefNotFoundError, StorageError):
                 if number % 2:
                     handle.branches.delete("b")
                 else:

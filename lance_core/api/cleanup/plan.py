@@ -10,7 +10,6 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from lance_core.api.branch_removal import nested_roots
 from lance_core.api.cleanup.branches import Line
 from lance_core.api.cleanup.classification import UNVERIFIED_AGE, ClassifiedPath, Classifier, PathState
 from lance_core.api.cleanup.guard import Guard
@@ -27,6 +26,7 @@ from lance_core.api.cleanup.records import (
 from lance_core.api.cleanup.removal import Removal, figures
 from lance_core.api.cleanup.staged import abandoned_manifests
 from lance_core.errors import InvalidCleanupError
+from lance_core.table.branches import nested_roots
 from lance_core.table.paths import (
     BLOBS_DIRECTORY,
     DATA_DIRECTORY,
