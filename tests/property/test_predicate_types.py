@@ -270,6 +270,18 @@ def _check_fractions(fractions: Pair, left: str, seed: int) -> None:
     fractions.check(predicate, {"date", "timestamp"})
 
 
+@pytest.mark.parametrize(
+    "predicate",
+    [
+        "coalesce(cast(at_ns as timestamp), in_UTC_ns) > timestamp '2020-01-01 00:00:00'",
+        "coalesce(at_us = cast(at_ns as timestamp), at_ns > timestamp '2020-01-01 00:00:00.000000001')",
+        "coalesce(at_ns, timestamp '2020-01-01 00:00:00.000000999') = timestamp(9) '2020-01-01 00:00:00.000000999'",
+    ],
+)
+def test_timestamps_without_a_size_are_nanoseconds_in_arguments_of_functions(fractions: Pair, predicate: str) -> None:
+    fractions.check(predicate, {"timestamp"})
+
+
 @pytest.mark.parametrize("left", INSTANTS)
 def test_fractions_of_seconds_compare_as_in_the_reference(fractions: Pair, left: str) -> None:
     for seed in range(40):
