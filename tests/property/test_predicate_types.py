@@ -4,7 +4,8 @@ Each type has mild values, which every cast between types takes, and wild ones a
 is tried with both. Where the libraries differ on purpose, ``_may_differ`` says so:
 
 * we do not read text as a number or a time, take an integer for a date, or round a float to a decimal: refused;
-* dates and timestamps of all years compare, while the reference takes both as nanoseconds: from 1677 to 2262;
+* dates and timestamps of all years compare, while the reference takes both as nanoseconds: from 1677 to 2262, and
+  a literal of another year beside a column of nanoseconds for null;
 * bytes of two fixed widths compare, or of a fixed width and large ones;
 * decimals compare at every scale, where the reference overflows, or panics at negative ones; there it also rounds
   integer literals, which we refuse;
@@ -209,6 +210,91 @@ def instants(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     return Pair(uri)
 
 
+FRACTIONS = [0, 1, 999, 1000, 1001, 999_999, 10**6, 5 * 10**8, 10**9 - 10**6, 10**9 - 1]
+"""Nanoseconds of a second: below and at every unit."""
+PLACES = [0, -1, 1, 86400, *SECONDS[3:11]]
+"""Seconds around midnights of 1970 and 2020, of every zone."""
+FRACTION_FORMS = [
+    *COMPARISONS,
+    *("{1} <> {0}", "{1} is distinct from {0}", "not ({0} > {1})", "{1} in ({0})", "{0} in ({1})", "{0} in ({1}, {2})"),
+    *("{0} not in ({1}, {2}, null)", "{0} in ({1}, {3})", "{1} in ({0}, {3})", "coalesce({0}, {3}) = {1}"),
+    *("{0} between {1} and {2}", "{0} not between {2} and {1}", "{0} between {3} and {1}", "{0} between {1} and {3}"),
+    *("{1} between {0} and {3}", "not ({0} between {3} and {1})"),
+]
+CASTS = ["{0}"] * 3 + [f"cast({{0}} as timestamp{size})" for size in ("(0)", "(3)", "(6)", "(9)", "")]
+CASTS += ["cast({0} as date)", "cast(cast({0} as timestamp(0)) as timestamp(9))", "coalesce({0}, {0})"]
+
+
+@pytest.fixture(scope="module", params=["legacy", "2.1"])
+def fractions(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Pair:
+    """Dates and timestamps with fractions of a second, in files with statistics and without."""
+    choose = random.Random(13)
+    columns = {}
+    for name in INSTANTS:
+        dtype = COLUMNS[name][0]
+        values = [None if choose.random() < 0.1 else _moment(choose) for _ in range(NUM_ROWS)]
+        coarse = [None if value is None else value // _nanoseconds(dtype) for value in values]
+        columns[name] = _array(dtype, coarse)
+    uri = str(tmp_path_factory.mktemp("fractions") / request.param)
+    table = pa.table({**columns, "key": pa.array(range(NUM_ROWS))})
+    lance.write_dataset(table, uri, data_storage_version=request.param)
+    return Pair(uri)
+
+
+def _moment(choose: random.Random) -> int:
+    return choose.choice(PLACES) * 10**9 + choose.choice([0, *FRACTIONS])
+
+
+def _nanoseconds(dtype: pa.DataType) -> int:
+    return 86400 * 10**9 if dtype == pa.date32() else 10**9 // UNITS[getattr(dtype, "unit", "ms")]
+
+
+def _moment_literal(choose: random.Random) -> str:
+    """A date or a timestamp, with 0 to 9 digits of a second's fraction."""
+    seconds, fraction = divmod(_moment(choose), 10**9)
+    text = str(np.datetime64(seconds, "s")).replace("T", " ")
+    if choose.random() < 0.2:
+        return f"date '{text[:10]}'"
+    size = choose.choice(["", "", "", "(0)", "(3)", "(6)", "(9)"])
+    digits = choose.randrange(10)
+    fraction_text = f".{fraction:09}"[: digits + 1] if digits else ""
+    return f"timestamp{size} '{text}{fraction_text}{choose.choice(['', '', 'Z', '-02:00'])}'"
+
+
+def _check_fractions(fractions: Pair, left: str, seed: int) -> None:
+    choose = random.Random(f"{left} {seed}")
+    operand = choose.choice(CASTS).format(left)
+    other = choose.choice(CASTS).format(choose.choice(INSTANTS))
+    form = choose.choice(FRACTION_FORMS)
+    predicate = form.format(operand, _moment_literal(choose), _moment_literal(choose), other)
+    fractions.check(predicate, {"date", "timestamp"})
+
+
+@pytest.mark.parametrize(
+    "predicate",
+    [
+        "coalesce(cast(at_ns as timestamp), in_UTC_ns) > timestamp '2020-01-01 00:00:00'",
+        "coalesce(at_us = cast(at_ns as timestamp), at_ns > timestamp '2020-01-01 00:00:00.000000001')",
+        "coalesce(at_ns, timestamp '2020-01-01 00:00:00.000000999') = timestamp(9) '2020-01-01 00:00:00.000000999'",
+    ],
+)
+def test_timestamps_without_a_size_are_nanoseconds_in_arguments_of_functions(fractions: Pair, predicate: str) -> None:
+    fractions.check(predicate, {"timestamp"})
+
+
+@pytest.mark.parametrize("left", INSTANTS)
+def test_fractions_of_seconds_compare_as_in_the_reference(fractions: Pair, left: str) -> None:
+    for seed in range(40):
+        _check_fractions(fractions, left, seed)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("left", INSTANTS)
+def test_many_fractions_of_seconds_compare_as_in_the_reference(fractions: Pair, left: str) -> None:
+    for seed in range(1000, 2000):
+        _check_fractions(fractions, left, seed)
+
+
 @pytest.mark.parametrize("left", NAMES)
 def test_columns_of_every_two_types_compare_as_in_the_reference(tables: Pair, left: str) -> None:
     choose = random.Random(left)
@@ -278,6 +364,33 @@ def test_arrow_expressions_of_dates_and_timestamps_find_the_rows_of_the_referenc
     ],
 )
 def test_deletes_take_a_date_as_midnight_in_utc(tables: Pair, tmp_path: Path, predicate: str) -> None:
+    _check_delete(tables, tmp_path, predicate)
+
+
+@pytest.mark.parametrize(
+    "predicate",
+    [
+        "at_ns > timestamp '2020-01-01 00:00:00'",
+        "at_ns in (timestamp '2020-01-01 00:00:00.000000', timestamp '1970-01-02 00:00:00')",
+        "in_UTC_ns between date '1970-01-01' and timestamp '1970-01-02 00:00:00'",
+        "in_America_New_York_ns is not distinct from timestamp '2019-12-31 19:00:00'",
+        "cast(at_ns as timestamp(3)) >= timestamp '2020-01-01 00:00:00.000001'",
+        "cast(in_UTC_us as timestamp(0)) <> timestamp '2020-01-01 00:00:00'",
+        "at_us between in_plus0530_ms and timestamp '2020-01-01 01:00:00'",
+    ],
+)
+def test_deletes_compare_fractions_of_seconds(fractions: Pair, tmp_path: Path, predicate: str) -> None:
+    _check_delete(fractions, tmp_path, predicate)
+
+
+def test_literals_beyond_the_years_of_nanoseconds_are_before_or_after_every_value(fractions: Pair) -> None:
+    is_known = fractions.ours.count_rows("at_ns is not null")
+    assert fractions.ours.count_rows("at_ns > timestamp '1000-01-01 00:00:00'") == is_known
+    assert fractions.ours.count_rows("cast(at_ns as timestamp(0)) < timestamp '3000-01-01 00:00:00'") == is_known
+    assert fractions.ours.count_rows("at_ns not in (timestamp '3000-01-01 00:00:00')") == is_known
+
+
+def _check_delete(tables: Pair, tmp_path: Path, predicate: str) -> None:
     left = []
     for library in (lance, lance_core):
         with tempfile.TemporaryDirectory(dir=tmp_path) as directory:

@@ -39,7 +39,7 @@ from lance_core.api.filtering.kernels import (
 )
 from lance_core.api.filtering.like import like
 from lance_core.api.filtering.names import find_column
-from lance_core.api.filtering.operands import converted, is_text, mismatch, text_type
+from lance_core.api.filtering.operands import converted, is_text, mismatch, text_type, without_casts
 from lance_core.api.filtering.syntax import (
     Between,
     Call,
@@ -140,7 +140,7 @@ class Binder:
         if node.operator in COMPARISONS:
             left, right = self._sides(node, adapts)
             dtype = comparison_type(left.dtype, right.dtype)
-            return self._comparisons(node, (node.operator,), left, (right,), dtype, all_of)
+            return self._comparison(node, node.operator, left, right, dtype)
         left, right = self.bind(node.left), self.bind(node.right)
         return self._concatenation(node, left, right) if node.operator == "||" else self._arithmetic(node, left, right)
 
@@ -149,7 +149,12 @@ class Binder:
         operand = self.bind(node.operand)
         low, high = (self._beside(bound, operand, adapts) for bound in (node.low, node.high))
         dtype = range_type(operand.dtype, low.dtype, high.dtype)
-        test = self._comparisons(node, (">=", "<="), operand, (low, high), dtype, all_of)
+        if dtype is not None and pa.types.is_timestamp(dtype):
+            tests = [self._comparison(node, *bound, dtype) for bound in ((">=", operand, low), ("<=", operand, high))]
+            condition = joined([condition_of(each) for each in tests], all_needed=True)
+            test = computed(all_of, _BOOL, *tests, condition=condition)
+        else:
+            test = self._comparisons(node, (">=", "<="), operand, (low, high), dtype, all_of)
         return computed(pc.invert, _BOOL, test) if node.negated else test
 
     @bind.register
@@ -159,7 +164,10 @@ class Binder:
         dtype = comparison_type(operand.dtype, *(item.dtype for item in items))
         if dtype is not None and all(isinstance(item, Constant) for item in items):
             return self._constant_list(node, operand, items, dtype)
-        test = self._comparisons(node, ["="] * len(items), operand, items, dtype, any_of)
+        if len(items) == 1:
+            test = self._comparison(node, "=", operand, items[0], dtype)
+        else:
+            test = self._comparisons(node, ["="] * len(items), operand, items, dtype, any_of)
         return computed(pc.invert, _BOOL, test) if node.negated else test
 
     @bind.register
@@ -177,7 +185,7 @@ class Binder:
     def _(self, node: Cast, adapts: bool = False) -> Expression:
         operand = self.bind(node.operand)
         kernel = cast_kernel(operand, node)
-        return computed(kernel, node.target, operand)
+        return computed(kernel, node.target, operand, is_cast=True)
 
     @bind.register
     def _(self, node: Call, adapts: bool = False) -> Expression:
@@ -212,6 +220,16 @@ class Binder:
             return self._arithmetic(node, left, right)
         return self.bind(node)
 
+    def _comparison(
+        self, node: Node, operator: str, left: Expression, right: Expression, dtype: pa.DataType | None
+    ) -> Expression:
+        """Two operands compared."""
+        if isinstance(right, Constant):
+            left, [right], dtype = without_casts(left, [right], dtype)
+        elif isinstance(left, Constant):
+            right, [left], dtype = without_casts(right, [left], dtype)
+        return self._comparisons(node, (operator,), left, (right,), dtype, all_of)
+
     def _comparisons(
         self,
         node: Node,
@@ -241,8 +259,9 @@ class Binder:
         return computed(compare, _BOOL, operand, *sides, condition=condition)
 
     def _constant_list(
-        self, node: Membership, operand: Expression, items: list[Expression], dtype: pa.DataType
+        self, node: Membership, operand: Expression, items: Sequence[Expression], dtype: pa.DataType
     ) -> Expression:
+        operand, items, dtype = without_casts(operand, items, dtype)
         scalars = [converted(item, dtype) for item in items]
         values = pa.array([item.scalar for item in scalars if isinstance(item, Constant)], dtype)
         found = None

@@ -40,7 +40,7 @@ def cast_kernel(operand: Expression, node: Cast) -> Callable[[Values], Values]:
     source, target = operand.dtype, node.target
     if isinstance(operand, Constant) and is_string(source):
         return partial(_parsed, node=node)
-    if pa.types.is_timestamp(source) and pa.types.is_timestamp(target):
+    if pa.types.is_timestamp(target) and (pa.types.is_timestamp(source) or pa.types.is_date(source)):
         return partial(convert, dtype=target)
     for accepts_source, accepts_target, is_safe in _CASTS:
         if accepts_source(source) and accepts_target(target):
@@ -111,7 +111,6 @@ _CASTS: Final = (
     (pa.types.is_integer, is_string, True),
     (pa.types.is_floating, pa.types.is_floating, False),
     (is_string, is_string, True),
-    (pa.types.is_date, pa.types.is_timestamp, True),
     (pa.types.is_date, pa.types.is_date, False),
     # The day in the timestamp's own zone.
     (pa.types.is_timestamp, pa.types.is_date, False),

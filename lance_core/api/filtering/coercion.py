@@ -34,6 +34,7 @@ __all__ = [
     "is_binary",
     "is_string",
     "range_type",
+    "rescaled",
 ]
 
 _UNITS: Final = ("s", "ms", "us", "ns")
@@ -80,8 +81,11 @@ def adapt(scalar: pa.Scalar, stored: pa.DataType) -> pa.Scalar | None:
 
 
 def common_type(*dtypes: pa.DataType) -> pa.DataType | None:
-    """The type that values of all these types can take, the first two first; None when there is none."""
-    return _known(reduce(_common_pair, dtypes))
+    """The type that values of all these types can take, the first two first; None when there is none.
+
+    Of several zones it has the last, other than types that are compared.
+    """
+    return _known(reduce(lambda common, dtype: _common_pair(dtype, common), dtypes))
 
 
 def comparison_type(*dtypes: pa.DataType) -> pa.DataType | None:
@@ -157,6 +161,15 @@ def convert(values: pa.Array | pa.Scalar, dtype: pa.DataType) -> pa.Array | pa.S
     return pc.assume_timezone(same, dtype.tz) if gets_zone else same
 
 
+def rescaled(moment: pa.Scalar, dtype: pa.TimestampType) -> pa.Scalar:
+    """A timestamp as another: cut off towards 1970 where the unit is coarser, and not moved between zones.
+
+    Raises:
+        pyarrow.ArrowInvalid: it is beyond the years of the unit.
+    """
+    return pc.cast(moment, dtype, safe=not _is_coarser(dtype, moment.type))
+
+
 def _cast_or_none(scalar: pa.Scalar, dtype: pa.DataType) -> pa.Scalar | None:
     if pa.types.is_fixed_size_binary(dtype) and len(scalar.as_py()) != dtype.byte_width:
         return None
@@ -178,12 +191,10 @@ def _half_or_none(scalar: pa.Scalar) -> pa.Scalar | None:
 
 
 def _is_coarser(dtype: pa.DataType, source: pa.DataType) -> bool:
-    """Whether both are timestamps, and the first has the coarser unit."""
-    return bool(
-        pa.types.is_timestamp(dtype)
-        and pa.types.is_timestamp(source)
-        and _UNITS.index(dtype.unit) < _UNITS.index(source.unit)
-    )
+    """Whether a timestamp of the first type has the coarser unit than one, or a date, of the other."""
+    if not pa.types.is_timestamp(dtype) or not (pa.types.is_timestamp(source) or pa.types.is_date64(source)):
+        return False
+    return _UNITS.index(dtype.unit) < _UNITS.index("ms" if pa.types.is_date64(source) else source.unit)
 
 
 def _finest(units: Sequence[str]) -> str:

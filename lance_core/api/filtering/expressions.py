@@ -69,12 +69,14 @@ class Computed:
         operands: evaluated first, from left to right.
         dtype: of the result.
         condition: what it says of columns alone; None when nothing is known.
+        is_cast: whether it is its one operand as another type.
     """
 
     kernel: Callable[..., Values]
     operands: tuple[Expression, ...]
     dtype: pa.DataType
     condition: Condition | None = None
+    is_cast: bool = False
 
     def evaluate(self, columns: Sequence[pa.Array]) -> Values:
         """Compute."""
@@ -85,10 +87,14 @@ Expression: TypeAlias = Column | Constant | Computed
 
 
 def computed(
-    kernel: Callable[..., Values], dtype: pa.DataType, *operands: Expression, condition: Condition | None = None
+    kernel: Callable[..., Values],
+    dtype: pa.DataType,
+    *operands: Expression,
+    condition: Condition | None = None,
+    is_cast: bool = False,
 ) -> Expression:
     """A kernel over operands, or its result when all of them are constants."""
-    node = Computed(kernel, operands, dtype, condition)
+    node = Computed(kernel, operands, dtype, condition, is_cast)
     if all(isinstance(operand, Constant) for operand in operands):
         return Constant(node.evaluate(()))
     return node

@@ -77,6 +77,7 @@ class _Reader:
     def __init__(self, text: str) -> None:
         self._text = text
         self._depth = 0
+        self._calls = 0
 
     def read(self, tree: exp.Expr) -> Node:
         """The record of an expression."""
@@ -197,7 +198,8 @@ class _Reader:
 
     def cast(self, tree: exp.Cast) -> Node:
         """CAST, ``::`` or a typed literal."""
-        target = type_of(tree.to)
+        # The reference leaves arguments of functions to another reader, which has other defaults.
+        target = type_of(tree.to, default_unit="ns" if self._calls else "us")
         if target is None:
             raise NotSupportedError(f"predicate: {self.text(tree)}: unknown type")
         operand = self.read(tree.this)
@@ -205,7 +207,9 @@ class _Reader:
 
     def call(self, tree: exp.Anonymous) -> Node:
         """A function call."""
+        self._calls += 1
         arguments = tuple(self.read(argument) for argument in tree.expressions)
+        self._calls -= 1
         height = checked_height(*arguments)
         return Call(text=self.text(tree), height=height, function=tree.this.lower(), arguments=arguments)
 

@@ -31,19 +31,23 @@ _TYPES: Final[Mapping[exp.DType, pa.DataType]] = MappingProxyType(
         exp.DType.DOUBLE: pa.float64(),
         exp.DType.TEXT: pa.string(),
         exp.DType.DATE: pa.date32(),
-        exp.DType.TIMESTAMP: pa.timestamp("us"),
-        exp.DType.DATETIME: pa.timestamp("us"),
     }
 )
+_TIMESTAMPS: Final = frozenset({exp.DType.TIMESTAMP, exp.DType.DATETIME})
 _UNITS: Final = MappingProxyType({0: "s", 3: "ms", 6: "us", 9: "ns"})
 
 
-def type_of(written: exp.Expr) -> pa.DataType | None:
-    """The Arrow type of a type that is written in a predicate; None when there is none."""
+def type_of(written: exp.Expr, *, default_unit: str = "us") -> pa.DataType | None:
+    """The Arrow type of a type that is written in a predicate; None when there is none.
+
+    Args:
+        written: the type.
+        default_unit: of a timestamp without ``(n)``.
+    """
     if not isinstance(written, exp.DataType):
         return None
     if not written.expressions:
-        return _TYPES.get(written.this)
+        return pa.timestamp(default_unit) if written.this in _TIMESTAMPS else _TYPES.get(written.this)
     sizes = [size.name for size in written.expressions]
     if not all(size.isdecimal() and len(size) <= 2 for size in sizes):
         return None
@@ -52,7 +56,7 @@ def type_of(written: exp.Expr) -> pa.DataType | None:
 
 def _type_with(kind: exp.DType, sizes: list[int]) -> pa.DataType | None:
     """``timestamp(n)`` and ``decimal(p, s)``."""
-    if kind in (exp.DType.TIMESTAMP, exp.DType.DATETIME) and len(sizes) == 1:
+    if kind in _TIMESTAMPS and len(sizes) == 1:
         unit = _UNITS.get(sizes[0])
         return None if unit is None else pa.timestamp(unit)
     if kind is exp.DType.DECIMAL and len(sizes) == 2 and sizes[1] <= sizes[0] <= 38 and sizes[0]:
