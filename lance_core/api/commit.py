@@ -10,7 +10,7 @@ from lance_core.api.arguments import whole_number
 from lance_core.api.bases import declared_bases
 from lance_core.api.brought_files import brought_fragments
 from lance_core.api.cleanup.automatic import clean_up_after
-from lance_core.api.early_fragments import rows_in_files, uncounted_fragments
+from lance_core.api.early_fragments import rows_in_files, uncounted_fragments, with_row_counts
 from lance_core.api.hidden_columns import hidden_columns_of
 from lance_core.api.legacy_dictionaries import DictionaryAmendment
 from lance_core.api.location import open_log
@@ -130,6 +130,9 @@ def commit(
         )
     refuse_inner_bases(log.root, declared_bases(transaction.operation))
     transaction = with_index_files(log, transaction)
+    if known is not None and not isinstance(transaction.operation, Clone):
+        # What an operation claims of fragments that were never counted is compared with their files.
+        known = with_row_counts(known, FileLocator(log.store, log.root, known.base_paths, options.storage_options))
     settings = commit_settings(log, transaction, options, known=known)
     try:
         outcome = commit_transaction(log, transaction, settings, known=known)
