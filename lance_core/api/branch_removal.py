@@ -71,7 +71,7 @@ def require_unmarked(main: VersionLog, branch: str) -> None:
     except NotFoundError:
         return
     raise RefConflictError(
-        f"branch {branch!r} is being deleted; if nobody is at it any more, branches.delete goes on with it",
+        f"branch {branch!r} is being deleted; if that deletion was interrupted, call branches.delete again to complete it",
         branch=branch,
     )
 

@@ -228,7 +228,7 @@ def _remove(log: VersionLog, manifest: Manifest | None, planned: Transaction, op
 
 def _planned_on_latest(log: VersionLog, planned: Transaction, schema: Schema) -> tuple[Transaction, Manifest]:
     """An append, on the latest version, of rows that were written for another one, or to create the dataset."""
-    operation: Append | Overwrite = planned.operation  # type: ignore[assignment]  # of rows
+    operation: Append | Overwrite = planned.operation  # type: ignore[assignment]  # stage_rows makes no other
     latest = read_manifest(log, None)
     check_compatible(latest.schema, schema_to_arrow(schema))
     versions = {file.file_version for fragment in operation.fragments for file in fragment.files}
