@@ -71,7 +71,7 @@ def require_unmarked(main: VersionLog, branch: str) -> None:
     except NotFoundError:
         return
     raise RefConflictError(
-        f"branch {branch!r} is being deleted; if that deletion was interrupted, call branches.delete again to complete it",
+        f"branch {branch!r} is being deleted; if the deletion was interrupted, complete it with branches.delete",
         branch=branch,
     )
 
