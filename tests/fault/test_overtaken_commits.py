@@ -203,10 +203,6 @@ def _has(layout: str, name: str) -> bool:
     ("name", "layout"), [(name, layout) for name in EFFECTS for layout in LAYOUTS if _has(layout, name)]
 )
 def test_overtaken_commit_of_every_layout_is_kept_or_refused(name: str, layout: str, library: object, tmp_path) -> None:
-    if library is lance and name in ("mem wal", "data overlay"):
-        pytest.skip(
-            "the catalogue's overlay and log name files that do not exist, and the reference opens them to append"
-        )
     for num_commits in COMMITS:
         _check(name, layout, str(tmp_path / f"table-of-{num_commits}-commits"), {}, num_commits, library)
 
