@@ -108,7 +108,7 @@ class Landing:
         if not self._pending:
             return RewriteCommit(version=None, metrics=CompactionMetrics(), committed=[], lost=[], attempts=0)
         version = self._land(all_or_none=all_or_none)
-        before, lost = self._sort_lost()
+        before, lost = self._sort_lost(may_fail=version is None)
         if all_or_none and (lost or self._spared):
             ids = [fragment.id for result in lost for fragment in result.original_fragments]
             planned = min(result.read_version for result in self._lost)
@@ -129,23 +129,20 @@ class Landing:
             attempts=len(self._tries),
         )
 
-    @property
-    def _has_landed(self) -> bool:
-        return any(each.made is not None for each in self._tries)
-
     def remove_files(self) -> None:
         """After a failure, remove the new files that no version names, now or later."""
-        if self._has_landed:
-            self._sort_lost()
-        elif not any(each.may_land for each in self._tries):
+        if any(each.may_land for each in self._tries):
+            # Lost groups are no part of the one that may land: it is the last try, without them.
+            self._sort_lost(may_fail=False)
+        else:
             names = [name for result in self._results for name in result.new_file_names()]
             remove_data_files(self._log.store, self._log.root, names)
 
-    def _sort_lost(self) -> tuple[list[tuple[RewriteResult, int]], list[RewriteResult]]:
+    def _sort_lost(self, *, may_fail: bool) -> tuple[list[tuple[RewriteResult, int]], list[RewriteResult]]:
         try:
             return sort_lost(self._log, self._lost)
         except LanceError as error:
-            if not self._has_landed:
+            if may_fail:
                 raise
             _logger.warning("%s: the files of lost groups stay, versions cannot be read: %s", self._log.root, error)
             return [], self._lost
