@@ -10,33 +10,43 @@ what is found                                                                   
 ==========================================================================================  =============
 a data, deletion or index file of the version, whose names are unique, in a newer version    it
 such a file among the fragments that the next version's transaction names                    it
-the next version is what its transaction makes of the version                                it
+the next version is what its transaction makes of the version, with all that it changed      it
+the same, with a deletion file in the place of the version's that has its rows, too          it
+the same, with one that lacks rows of the version's                                          another
 it lacks something that the version changed and that its transaction leaves alone            another
 anything else; the next version is gone                                                      uncertain
 ==========================================================================================  =============
 
-What merely is not there any more proves nothing: a compaction removes fragments as a delete does. The third line holds
-for a version that happens to have the same content as the one that the next was built on, too; then the change is in
-the table as well. The latest version is never removed by a cleanup, so that the listing after the create shows whether
-there is a newer one, and if there is none, the version is the latest.
+What merely is not there any more proves nothing: a compaction removes fragments as a delete does, and a delete may drop
+a fragment that had the number of ours. Only a transaction that replaces the whole table, and settings, take the place
+of what was there whatever that was. The third and fourth line hold for a version that happens to have the same content
+as the one that the next was built on, too; then the change is in the table as well. The latest version is never removed
+by a cleanup, so that the listing after the create shows whether there is a newer one, and if there is none, the version
+is the latest.
 
 Source: ours; the reference acknowledges such a commit and loses it.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from lance_core.errors import LanceError, NotFoundError, StorageError, VersionNotFoundError
 from lance_core.proto import pb_table
 from lance_core.table.base_paths import FileLocator
-from lance_core.table.deletion_file import DeletionFile
+from lance_core.table.deletion_file import DeletionFile, read_deletion_offsets
+from lance_core.table.fragment import Fragment
 from lance_core.table.index_directories import index_directories
 from lance_core.transactions.drafting import draft_of
 from lance_core.transactions.history import read_transaction
 from lance_core.transactions.operations.append import Append
 from lance_core.transactions.operations.carried import CarriedOperation
+from lance_core.transactions.operations.delete import Delete
+from lance_core.transactions.operations.overwrite import Overwrite
 from lance_core.transactions.operations.restore import Restore
 from lance_core.transactions.operations.update import Update
 from lance_core.transactions.settings import CommitSettings
@@ -44,6 +54,7 @@ from lance_core.transactions.settings import CommitSettings
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    import numpy.typing as npt
     from google.protobuf.message import Message
 
     from lance_core.table.manifest import Manifest
@@ -59,6 +70,8 @@ _Fact = tuple[Any, ...]
 _FILE, _DELETION, _INDEX = "data file", "deletion file", "index"
 _UNIQUE = frozenset({_FILE, _DELETION, _INDEX})
 _METADATA = frozenset({"schema metadata", "field metadata"})
+_SETTINGS = _METADATA | {"config", "table metadata"}
+"""What a transaction sets whatever it was before."""
 _LASTING = frozenset({"fragment", _FILE, _DELETION, "field", "config", "base path"})
 """What no writer changes but by its transaction."""
 
@@ -97,8 +110,10 @@ def find_presence(
         StorageError: a manifest could not be read.
         CorruptDataError: one of them is damaged.
     """
-    unique = _unique_names(transaction, made, before)
     latest = log.read(newer[-1])
+    if _shows_files(transaction, before, latest):
+        return Presence.PRESENT
+    unique = _unique_names(transaction, made, before)
     if not unique.isdisjoint(_names(_facts(latest))):
         return Presence.PRESENT
     if newer[0].version != made.version + 1:
@@ -130,6 +145,8 @@ def _compare(
     log: VersionLog, transaction: Transaction, made: Manifest, before: Manifest | None, following: Manifest
 ) -> tuple[Presence, bool]:
     """The presence, and whether something differs that the next transaction leaves alone."""
+    if _shows_files(transaction, before, following):
+        return Presence.PRESENT, False
     unique = _unique_names(transaction, made, before)
     found = _facts(following)
     if not unique.isdisjoint(_names(found)):
@@ -150,15 +167,53 @@ def _compare(
         # A restored version that is gone, or a change that does not fit on this version.
         return Presence.UNCERTAIN, False
     own, expected = _facts(made), _facts(sealed.manifest)
-    changed = own ^ _facts(before) if before is not None else {fact for fact in own if _name(fact) in unique}
+    past = _facts(before) if before is not None else None
     if found == expected:
-        # The reference keeps metadata of the schema where our way of applying some operations drops it.
-        has_lost_metadata = any(fact[0] in _METADATA for fact in changed & (own ^ found))
-        return (Presence.UNCERTAIN if has_lost_metadata else Presence.PRESENT), False
+        if isinstance(theirs.operation, (Overwrite, Restore)):
+            return Presence.PRESENT, False
+        hides_rows = past is not None and isinstance(theirs.operation, (Delete, Update))
+        changed = own if past is None else own ^ past
+        return _survival(log, made, following, changed & (own ^ found), hides_rows=hides_rows), False
+    changed = own ^ past if past is not None else {fact for fact in own if _name(fact) in unique}
     touched = {fact[:2] for fact in own ^ expected}
     differing = {fact for fact in found ^ expected if fact[:2] not in touched}
     presence = Presence.UNCERTAIN if differing.isdisjoint(changed) else Presence.ABSENT
     return presence, any(fact[0] in _LASTING for fact in differing)
+
+
+def _survival(
+    log: VersionLog, made: Manifest, following: Manifest, undone: set[_Fact], *, hides_rows: bool
+) -> Presence:
+    """Whether a version's change is in the next one, which is what its transaction makes of the version.
+
+    Args:
+        log: the table's versions.
+        made: the version.
+        following: the next one.
+        undone: what the version changed and the next one has otherwise.
+        hides_rows: whether a fragment that the next one lacks was dropped since its last rows went.
+    """
+    # The reference keeps metadata of the schema where our way of applying some operations drops it.
+    if any(fact[0] in _METADATA for fact in undone):
+        return Presence.UNCERTAIN
+    presence = Presence.PRESENT
+    for kind, fragment_id, *_ in (fact for fact in undone if fact[0] not in _SETTINGS):
+        before = None if kind != _DELETION else _fragment_of(made, fragment_id)
+        after = _fragment_of(following, fragment_id)
+        if before is None or (after is None and not hides_rows):
+            return Presence.UNCERTAIN
+        if after is not None:
+            try:
+                lost = np.setdiff1d(_deleted_rows(log, made, before), _deleted_rows(log, following, after))
+            except NotFoundError:
+                return Presence.UNCERTAIN
+            if lost.size:
+                presence = Presence.ABSENT
+    return presence
+
+
+def _deleted_rows(log: VersionLog, manifest: Manifest, fragment: pb_table.DataFragment) -> npt.NDArray[np.uint32]:
+    return read_deletion_offsets(Fragment(fragment), FileLocator(log.store, log.root, manifest.base_paths, None))
 
 
 def has_lost_files(
@@ -189,6 +244,50 @@ def has_lost_files(
         except NotFoundError:
             return True
     return False
+
+
+def _shows_files(transaction: Transaction, before: Manifest | None, later: Manifest) -> bool:
+    """Whether a later version shows at first sight that it was built on the one that a transaction made.
+
+    Looks at new fragments and at those with a new deletion file only, however many there are. False says nothing.
+    """
+    match transaction.operation:
+        case Append(fragments=new):
+            updated: tuple[Fragment, ...] = ()
+        case Delete(updated_fragments=updated):
+            new = ()
+        case Update(new_fragments=new, updated_fragments=updated):
+            pass
+        case _:
+            return False
+    if before is None or not before.message.HasField("max_fragment_id"):
+        return False
+    fragments = later.message.fragments
+    paths = {file.path for fragment in new for file in fragment.message.files}
+    for number in range(_position(fragments, before.message.max_fragment_id + 1), len(fragments)) if paths else ():
+        if any(file.path in paths for file in fragments[number].files):
+            return True
+    for fragment in updated:
+        mine, past = fragment.message, _fragment_of(before, fragment.id)
+        if past is None or not mine.HasField("deletion_file") or mine.deletion_file == past.deletion_file:
+            continue
+        present = _fragment_of(later, fragment.id)
+        if present is not None and present.deletion_file == mine.deletion_file:
+            return True
+    return False
+
+
+def _position(fragments: Sequence[pb_table.DataFragment], fragment_id: int) -> int:
+    """Where a fragment is, or would be; they are in the order of their ids."""
+    return bisect_left(fragments, fragment_id, key=lambda fragment: fragment.id)
+
+
+def _fragment_of(manifest: Manifest, fragment_id: int) -> pb_table.DataFragment | None:
+    fragments = manifest.message.fragments
+    position = _position(fragments, fragment_id)
+    if position < len(fragments) and fragments[position].id == fragment_id:
+        return fragments[position]
+    return None
 
 
 def _unique_names(transaction: Transaction, made: Manifest, before: Manifest | None) -> set[_Fact]:
