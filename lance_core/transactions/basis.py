@@ -54,6 +54,9 @@ __all__ = ["Basis", "Refusal"]
 _PLANNED_ON_ANY: Final = (Append, Overwrite, Restore, ReserveFragments, UpdateConfig, UpdateBases, Clone)
 """Operations that name no fragment or field of the version that they were planned on."""
 
+_MAX_LISTINGS: Final = 10
+"""Rounds of looking for newer versions before a try; each further one means that the last found several."""
+
 Refusal = AlreadyCommitted | Conflicted | TableExists
 """Why a commit ends before it tries to make a version."""
 
@@ -110,7 +113,15 @@ class Basis:
         Returns:
             None when the change may be placed on :attr:`manifest`, else why the commit ends.
         """
-        return self._judge_newer(winner) or self._merge()
+        for _ in range(_MAX_LISTINGS):
+            judged = self._judged_version
+            refusal = self._judge_newer(winner)
+            if refusal is not None:
+                return refusal
+            if self._judged_version <= judged + 1:
+                break
+            # Judging many took its time; a try to create a version that others have made meanwhile would be in vain.
+        return self._merge()
 
     def unsynced_files(self) -> list[str]:
         """Files that the change brings along and that have to be made durable with its version."""

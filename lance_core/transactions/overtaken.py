@@ -33,8 +33,6 @@ from bisect import bisect_left
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from lance_core.errors import LanceError, NotFoundError, StorageError, VersionNotFoundError
 from lance_core.proto import pb_table
 from lance_core.table.base_paths import FileLocator
@@ -54,7 +52,6 @@ from lance_core.transactions.settings import CommitSettings
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    import numpy.typing as npt
     from google.protobuf.message import Message
 
     from lance_core.table.manifest import Manifest
@@ -147,11 +144,17 @@ def _compare(
     """The presence, and whether something differs that the next transaction leaves alone."""
     if _shows_files(transaction, before, following):
         return Presence.PRESENT, False
+    theirs = read_transaction(log, following)
+    match transaction.operation:
+        case Delete(updated_fragments=updated, deleted_fragment_ids=()) if theirs is not None and updated:
+            if isinstance(theirs.operation, (Delete, Update)):
+                presence = _hiding(log, made, following, [fragment.id for fragment in updated])
+                if presence is not Presence.UNCERTAIN:
+                    return presence, False
     unique = _unique_names(transaction, made, before)
     found = _facts(following)
     if not unique.isdisjoint(_names(found)):
         return Presence.PRESENT, False
-    theirs = read_transaction(log, following)
     if theirs is None or isinstance(theirs.operation, CarriedOperation):
         return Presence.UNCERTAIN, False
     if not unique.isdisjoint(_names(_fragment_facts(_fragments_in(theirs.operation.to_proto())))):
@@ -196,24 +199,37 @@ def _survival(
     # The reference keeps metadata of the schema where our way of applying some operations drops it.
     if any(fact[0] in _METADATA for fact in undone):
         return Presence.UNCERTAIN
-    presence = Presence.PRESENT
-    for kind, fragment_id, *_ in (fact for fact in undone if fact[0] not in _SETTINGS):
-        before = None if kind != _DELETION else _fragment_of(made, fragment_id)
-        after = _fragment_of(following, fragment_id)
-        if before is None or (after is None and not hides_rows):
+    lost = [fact for fact in undone if fact[0] not in _SETTINGS]
+    if any(fact[0] != _DELETION for fact in lost):
+        return Presence.UNCERTAIN
+    changed = {fact[1] for fact in lost}
+    kept = {fragment_id for fragment_id in changed if _fragment_of(following, fragment_id) is not None}
+    return Presence.UNCERTAIN if changed != kept and not hides_rows else _hiding(log, made, following, kept)
+
+
+def _hiding(log: VersionLog, made: Manifest, following: Manifest, fragment_ids: Iterable[int]) -> Presence:
+    """Whether all rows that a version hides in some fragments are hidden in the next one, which knew of them then."""
+    # Imported late: most versions are told by the names of their files.
+    from pyroaring import BitMap
+
+    for fragment_id in fragment_ids:
+        mine, theirs = _fragment_of(made, fragment_id), _fragment_of(following, fragment_id)
+        if mine is None or theirs is None or _data_paths(mine) != _data_paths(theirs):
             return Presence.UNCERTAIN
-        if after is not None:
-            try:
-                lost = np.setdiff1d(_deleted_rows(log, made, before), _deleted_rows(log, following, after))
-            except NotFoundError:
-                return Presence.UNCERTAIN
-            if lost.size:
-                presence = Presence.ABSENT
-    return presence
+        try:
+            rows = [
+                BitMap(read_deletion_offsets(Fragment(fragment), FileLocator(log.store, log.root, at.base_paths, None)))
+                for fragment, at in ((mine, made), (theirs, following))
+            ]
+        except NotFoundError:
+            return Presence.UNCERTAIN
+        if not rows[0].issubset(rows[1]):
+            return Presence.ABSENT
+    return Presence.PRESENT
 
 
-def _deleted_rows(log: VersionLog, manifest: Manifest, fragment: pb_table.DataFragment) -> npt.NDArray[np.uint32]:
-    return read_deletion_offsets(Fragment(fragment), FileLocator(log.store, log.root, manifest.base_paths, None))
+def _data_paths(fragment: pb_table.DataFragment) -> list[str]:
+    return [file.path for file in fragment.files]
 
 
 def has_lost_files(
