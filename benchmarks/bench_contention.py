@@ -141,21 +141,28 @@ def write(race: Race, library: str, number: int, barrier: Barrier, results: Queu
     operations = operations_of(module, race, number)
     # What a library loads at its first operation is loaded when the race starts.
     for _ in range(2):
-        next(operations)()
+        attempt(next(operations))
     attempts.clear()
     barrier.wait(timeout=120)
     seconds: list[float] = []
     refused, ends = 0, time.monotonic() + race.seconds
     while (started := time.monotonic()) < ends:
-        try:
-            next(operations)()
-        except (OSError, RuntimeError) as error:
-            if not any(word in str(error).lower() for word in CONTENTION):
-                raise
-            refused += 1
-        else:
+        if attempt(next(operations)):
             seconds.append(time.monotonic() - started)
+        else:
+            refused += 1
     results.put(Counts(library=library, attempts=len(attempts), refused=refused, seconds=seconds))
+
+
+def attempt(operation: Callable[[], object]) -> bool:
+    """Do it; False when the other writers were in the way."""
+    try:
+        operation()
+    except (OSError, RuntimeError) as error:
+        if not any(word in str(error).lower() for word in CONTENTION):
+            raise
+        return False
+    return True
 
 
 def counted_attempts(library: str) -> list[object]:

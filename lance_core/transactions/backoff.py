@@ -3,11 +3,11 @@
 The duration of the shortest attempt so far, a tenth longer, is one slot: about the time another writer needs for its
 commit. The first attempt alone would be a bad measure: it loads modules, checks files and reads all that was committed
 while the change was planned, and one slow attempt would slow down all that follow. Before a retry a writer waits a
-random number of slots out of 4, 8, 16 …, so that writers spread out instead of meeting again.
+random number of slots out of 2, 4, 8 …, so that writers spread out instead of meeting again.
 
 The number doubles with every third loss only. A writer that loses more than half of its races, because others are
 faster, would otherwise wait longer and longer for races that are no easier to win, and the others would have the table
-for themselves. It stops growing at 32: a writer that still loses then does so to others who do not wait.
+for themselves. It stops growing at 128: a wait of minutes serves nobody.
 
 Source: commit backoff of pylance 14.0.2, which takes the first attempt for the slot and doubles every time; the rest is
 ours.
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["SlotBackoff"]
 
-_FIRST_SLOTS: Final = 1
-_MAX_SLOTS: Final = 32
+_FIRST_SLOTS: Final = 2
+_MAX_SLOTS: Final = 128
 _LOSSES_PER_DOUBLING: Final = 3
 _SLOT_MARGIN: Final = 1.1
 

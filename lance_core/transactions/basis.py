@@ -81,6 +81,7 @@ class Basis:
         self._known = known if known is not None and known.version == transaction.read_version else None
         self._started = False
         self._judged_version = 0
+        self._num_new = 0
         self._manifest = settings.template
         self._shared: set[int] = set()
         self._last: Manifest | None = None
@@ -114,11 +115,10 @@ class Basis:
             None when the change may be placed on :attr:`manifest`, else why the commit ends.
         """
         for _ in range(_MAX_LISTINGS):
-            judged = self._judged_version
             refusal = self._judge_newer(winner)
             if refusal is not None:
                 return refusal
-            if self._judged_version <= judged + 1:
+            if self._num_new < 2:
                 break
             # Judging many took its time; a try to create a version that others have made meanwhile would be in vain.
         return self._merge()
@@ -145,6 +145,7 @@ class Basis:
             if isinstance(started, Refusal):
                 return started
             newer = started
+        self._num_new = len(newer)
         for position, name in enumerate(newer):
             # A directory listing may miss a file that was created while it ran and show a later one.
             while self._judged_version + 1 < name.version:

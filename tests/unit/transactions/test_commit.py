@@ -30,7 +30,7 @@ from lance_core.transactions.outcomes import (
 )
 from lance_core.transactions.settings import CommitSettings
 from lance_core.transactions.transaction import Transaction
-from tests.support.faulty_store import Call, FaultyStore, When
+from tests.support.faulty_store import Call, FaultyStore, When, no_fault
 from tests.support.records import append, fragment, overwrite
 
 
@@ -441,6 +441,26 @@ def _requests(table: Table) -> list[str]:
     requests = [call.method for call in table.store.calls]
     table.store.calls.clear()
     return requests
+
+
+def test_versions_that_appear_while_others_are_judged_are_judged_before_a_try(table: Table) -> None:
+    ours = append(fragment(), read_version=1)
+    for _ in range(3):
+        assert isinstance(table.commit(append(fragment(), read_version=1)), Committed)
+    left = [2, 1, 1]
+
+    def grow(call: Call) -> None:
+        if call.method == "get" and "_versions" in call.path and left:
+            table.store.fault = no_fault
+            for _ in range(left.pop(0)):
+                assert isinstance(table.commit(append(fragment(), read_version=1)), Committed)
+            table.store.calls.clear()
+            table.store.fault = grow
+
+    table.store.fault = grow
+    assert isinstance(table.commit(ours), Committed)
+    assert not left
+    assert [call.method for call in table.store.calls].count("put_if_absent") == 1
 
 
 def test_an_append_costs_as_few_requests_as_possible(table: Table) -> None:
