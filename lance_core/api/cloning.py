@@ -15,6 +15,8 @@ from lance_core.errors import AlreadyExistsError, NotSupportedError
 from lance_core.table.feature_flags import require_writable
 from lance_core.table.paths import ManifestName, is_detached_version
 from lance_core.table.ref_creation import known_to_exist
+from lance_core.transactions.history import read_transaction
+from lance_core.transactions.operations.clone import Clone
 from lance_core.transactions.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
 
     from lance_core.table.manifest import Manifest
     from lance_core.table.version_log import VersionLog
-    from lance_core.transactions.operations.clone import Clone
 
 __all__ = ["check_cloneable", "clone_version"]
 
@@ -65,10 +66,22 @@ def clone_version(
     manifest = commit(target, Transaction(read_version=clone.ref_version, operation=clone), options, known=source)
     # Clones of different versions do not take the same name: of those that see each other none stays.
     with known_to_exist(f"version {manifest.version} of {target.root}"):
-        others = [name.version for name in target.newer_than(0) if name.version != manifest.version]
+        others = _rivals(target, manifest.version)
     if others:
         target.store.delete(target.path(ManifestName(manifest.version, manifest.naming)))
         raise AlreadyExistsError(
-            f"another writer makes a dataset at {target.root}, at version {others[0]}", path=target.root
+            f"another writer makes a dataset at {target.root}, at version {others[0].version}", path=target.root
         )
     return manifest
+
+
+def _rivals(target: VersionLog, version: int) -> list[ManifestName]:
+    """The versions of a new root that were not built on its first one."""
+    names = target.newer_than(0)
+    older = [name for name in names if name.version < version]
+    newer = [name for name in names if name.version > version]
+    if newer and newer[0].version == version + 1:
+        theirs = read_transaction(target, target.read(newer[0]))
+        if theirs is not None and not isinstance(theirs.operation, Clone):
+            return older
+    return older + newer

@@ -39,13 +39,13 @@ def drop_dataset(uri: str, storage_options: Mapping[str, str] | None, *, ignore_
         StorageError: the outside world failed.
     """
     log = open_log(uri, storage_options)
-    latest = log.latest()
+    latest = log.read_latest()
     paths = [info.path for info in log.store.list_recursive(log.root)]
     if latest is None:
         if ignore_not_found and not paths:
             return
         raise DatasetNotFoundError(f"there is no dataset at {log.root}; nothing was removed", path=log.root)
-    branch = log.read(latest).message.branch
+    branch = latest.message.branch
     if branch:
         raise InvalidInputError(f"{log.root} is the branch {branch!r}; branches.delete removes it", branch=branch)
     marker = f"/{VERSIONS_DIRECTORY}/"

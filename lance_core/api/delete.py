@@ -291,7 +291,7 @@ def _is_outdated(log: VersionLog, manifest: Manifest) -> bool:
 
 
 def _latest(log: VersionLog) -> Manifest:
-    name = log.latest()
-    if name is None:
+    latest = log.read_latest()
+    if latest is None:
         raise DatasetNotFoundError(f"there is no dataset at {log.root} any more", path=log.root)
-    return log.read(name)
+    return latest

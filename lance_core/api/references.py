@@ -139,9 +139,9 @@ def _find_manifest(log: VersionLog, version: int | None, *, is_other_line: bool)
             log.adopt(ManifestName(version, manifest.naming))
             return manifest
     else:
-        latest = log.latest()
+        latest = log.read_latest()
         if latest is not None:
-            return log.read(latest)
+            return latest
     if is_other_line:
         raise RefNotFoundError(f"there is no branch at {log.root}", path=log.root)
     raise DatasetNotFoundError(f"there is no dataset at {log.root}", path=log.root)
@@ -169,5 +169,5 @@ def _read_tag(main: VersionLog, tag: str) -> TagRecord:
 
 
 def _branch_at(log: VersionLog) -> str:
-    latest = log.latest()
-    return "" if latest is None else log.read(latest).message.branch
+    latest = log.read_latest()
+    return "" if latest is None else latest.message.branch

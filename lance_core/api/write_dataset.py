@@ -264,5 +264,4 @@ def _destination(
     text = uri_text(uri)
     storage_options = with_base_params(storage_options, base_store_params)
     log = open_log(text, storage_options, commit_lock)
-    latest = log.latest()
-    return text, log, None if latest is None else log.read(latest), storage_options
+    return text, log, log.read_latest(), storage_options

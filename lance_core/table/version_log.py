@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from lance_core.errors import CorruptDataError, NotFoundError, VersionNotFoundError
 from lance_core.table.commit_protocols.conditional import ConditionalCreate
+from lance_core.table.commit_protocols.external import ExternalCommit
 from lance_core.table.manifest import Manifest
 from lance_core.table.paths import (
     VERSIONS_DIRECTORY,
@@ -150,6 +151,26 @@ class VersionLog:
             ) from error
         return Manifest.parse(buffer, path=path, name=name)
 
+    def read_latest(self) -> Manifest | None:
+        """The manifest of the latest version; None when there is no table.
+
+        A cleanup may remove what was the latest version right after it was found; there is a newer one then.
+
+        Raises:
+            VersionNotFoundError: the latest version has no manifest.
+            CorruptDataError: it is damaged, or manifests of both namings occur.
+        """
+        name = self.latest()
+        while name is not None:
+            try:
+                return self.read(name)
+            except VersionNotFoundError:
+                newest = self.latest()
+                if newest == name:
+                    raise
+                name = newest
+        return None
+
     def read_version(self, version: int) -> Manifest:
         """The manifest of an explicit version, whichever naming the table has; nothing is listed.
 
@@ -195,6 +216,11 @@ class VersionLog:
             StorageError: the outside world failed; whether the version exists now has to be found out.
         """
         return self._protocol.create(self, name, data, depends_on)
+
+    @property
+    def can_withdraw(self) -> bool:
+        """Whether the latest version may be withdrawn: an external manifest store goes on naming it."""
+        return not isinstance(self._protocol, ExternalCommit)
 
     def withdraw(self, name: ManifestName) -> None:
         """Remove the manifest of a version that was never part of the lineage.

@@ -18,6 +18,7 @@ An earlier commit of the same transaction is recognised by its uuid, so that com
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -186,15 +187,18 @@ class Basis:
         earlier = self._find_earlier_try()
         if earlier is not None:
             return earlier
-        self._manifest = self._log.read(latest)
-        self._judged_version = latest.version
+        latest_manifest = self._log.read_latest()
+        if latest_manifest is None:
+            raise VersionNotFoundError(f"{self._log.root} has no version any more")
+        self._manifest = latest_manifest
+        self._judged_version = latest_manifest.version
         return []
 
     def _start_from_read_version(self) -> list[ManifestName] | Refusal:
         read_version = self._transaction.read_version
         self._judged_version = read_version
         if self._known is not None:
-            self._manifest = self._known
+            self._manifest = self._last = self._known
             return self._newer()
         newer = self._newer()
         names = [*self._read_version_names, *newer]
@@ -212,7 +216,9 @@ class Basis:
                 "have changed since cannot be found out",
                 version=read_version,
             )
-        if is_index or not newer:
+        if self._read_version_names:
+            self._manifest = self._last = self._log.read(names[0])
+        elif is_index:
             self._manifest = self._log.read(names[0])
         return newer
 
@@ -339,7 +345,8 @@ class Basis:
 
     def _find_own(self, names: Iterable[ManifestName]) -> AlreadyCommitted | None:
         for name in names:
-            manifest = self._log.read(name)
-            if is_made_by(manifest, self._transaction):
-                return AlreadyCommitted(manifest)
+            with suppress(VersionNotFoundError):
+                manifest = self._log.read(name)
+                if is_made_by(manifest, self._transaction):
+                    return AlreadyCommitted(manifest)
         return None

@@ -203,7 +203,11 @@ class _Commit:
         if isinstance(outcome, NotLanded):
             if isinstance(outcome.cause, StorageError) and outcome.cause.in_flight:
                 self._in_flight = Unknown(self._basis.manifest.version + 1, outcome.cause)
-        elif outcome.manifest is not None:
+        elif outcome.manifest is None:
+            # Whose version it was, that existed and was cleaned up before it could be read, does not show any more.
+            version = self._basis.manifest.version + 1
+            self._in_flight = Unknown(version, VersionNotFoundError(f"version {version} was removed", version=version))
+        else:
             self._in_flight = None
 
     def _wait(self, seconds: float, started: float) -> bool:
@@ -291,7 +295,7 @@ class _Commit:
                     return Overtaken(made.version, newer[-1].version)
                 presence = find_presence(self._log, self._transaction, made, before, newer)
                 if presence is Presence.PRESENT:
-                    return Committed(made)
+                    return Unknown(made.version, lost) if (lost := self._lost_files(made)) else Committed(made)
                 if presence is Presence.ABSENT and before is not None:
                     self._withdraw(ManifestName(made.version, made.naming))
                     self._progress.may_land = False
@@ -309,15 +313,25 @@ class _Commit:
         reason = f"newer versions exist, and whether they were built on version {made.version} does not show any more"
         return Unknown(made.version, cause or VersionNotFoundError(reason, version=made.version))
 
-    def _with_its_files(self, made: Manifest) -> Committed | Overtaken:
+    def _with_its_files(self, made: Manifest) -> Committed | Overtaken | Unknown:
         """The latest version is ours. It is withdrawn if it restores one whose files a cleanup has removed."""
+        lost = self._lost_files(made)
+        if lost is None:
+            return Committed(made)
+        if not self._log.can_withdraw or self._log.newer_than(made.version):
+            return Unknown(made.version, lost)
+        self._withdraw(ManifestName(made.version, made.naming))
+        return Overtaken(made.version, made.version - 1)
+
+    def _lost_files(self, made: Manifest) -> VersionNotFoundError | None:
+        """Why the rows of a version cannot be read: it restores one that was cleaned up."""
         operation = self._transaction.operation
-        if isinstance(operation, Restore):
-            options = self._settings.storage_options
-            if has_lost_files(self._log, operation.version, made, options) and not self._log.newer_than(made.version):
-                self._withdraw(ManifestName(made.version, made.naming))
-                return Overtaken(made.version, made.version - 1)
-        return Committed(made)
+        if not isinstance(operation, Restore):
+            return None
+        if not has_lost_files(self._log, operation.version, made, self._settings.storage_options):
+            return None
+        reason = f"version {operation.version}, which it restores, was cleaned up meanwhile with its files"
+        return VersionNotFoundError(reason, version=operation.version)
 
     def _withdraw(self, name: ManifestName) -> None:
         """Remove a version of ours that no newer one was built on, unless somebody else has removed it by now."""

@@ -44,7 +44,9 @@ from lance_core.transactions.history import read_transaction
 from lance_core.transactions.operations.append import Append
 from lance_core.transactions.operations.carried import CarriedOperation
 from lance_core.transactions.operations.delete import Delete
+from lance_core.transactions.operations.merge import Merge
 from lance_core.transactions.operations.overwrite import Overwrite
+from lance_core.transactions.operations.project import Project
 from lance_core.transactions.operations.restore import Restore
 from lance_core.transactions.operations.update import Update
 from lance_core.transactions.settings import CommitSettings
@@ -108,7 +110,7 @@ def find_presence(
         CorruptDataError: one of them is damaged.
     """
     latest = log.read(newer[-1])
-    if _shows_files(transaction, before, latest):
+    if _shows_files(transaction, made, before, latest):
         return Presence.PRESENT
     unique = _unique_names(transaction, made, before)
     if not unique.isdisjoint(_names(_facts(latest))):
@@ -142,23 +144,10 @@ def _compare(
     log: VersionLog, transaction: Transaction, made: Manifest, before: Manifest | None, following: Manifest
 ) -> tuple[Presence, bool]:
     """The presence, and whether something differs that the next transaction leaves alone."""
-    if _shows_files(transaction, before, following):
-        return Presence.PRESENT, False
     theirs = read_transaction(log, following)
-    match transaction.operation:
-        case Delete(updated_fragments=updated, deleted_fragment_ids=()) if theirs is not None and updated:
-            if isinstance(theirs.operation, (Delete, Update)):
-                presence = _hiding(log, made, following, [fragment.id for fragment in updated])
-                if presence is not Presence.UNCERTAIN:
-                    return presence, False
-    unique = _unique_names(transaction, made, before)
-    found = _facts(following)
-    if not unique.isdisjoint(_names(found)):
-        return Presence.PRESENT, False
-    if theirs is None or isinstance(theirs.operation, CarriedOperation):
-        return Presence.UNCERTAIN, False
-    if not unique.isdisjoint(_names(_fragment_facts(_fragments_in(theirs.operation.to_proto())))):
-        return Presence.PRESENT, False
+    presence = _told_by_files(log, transaction, made, before, following, theirs)
+    if presence is not None or theirs is None:
+        return presence or Presence.UNCERTAIN, False
     try:
         # Row ids and other hidden columns are not compared, so they are not read.
         sealed = draft_of(theirs, made, log, CommitSettings()).seal(
@@ -167,21 +156,56 @@ def _compare(
     except StorageError:
         raise
     except LanceError:
-        # A restored version that is gone, or a change that does not fit on this version.
-        return Presence.UNCERTAIN, False
-    own, expected = _facts(made), _facts(sealed.manifest)
+        # A change that does not fit on this version, or a restored version that is gone.
+        return Presence.UNCERTAIN, not isinstance(theirs.operation, Restore)
+    own, expected, found = _facts(made), _facts(sealed.manifest), _facts(following)
     past = _facts(before) if before is not None else None
     if found == expected:
         if isinstance(theirs.operation, (Overwrite, Restore)):
             return Presence.PRESENT, False
-        hides_rows = past is not None and isinstance(theirs.operation, (Delete, Update))
+        hides_rows = past is not None and isinstance(theirs.operation, Delete)
         changed = own if past is None else own ^ past
-        return _survival(log, made, following, changed & (own ^ found), hides_rows=hides_rows), False
+        undone = changed & (own ^ found)
+        presence = _survival(log, made, following, undone, hides_rows=hides_rows)
+        if presence is Presence.PRESENT and _moves_rows(theirs) and any(fact[0] == _DELETION for fact in undone):
+            # The rows that the version hides may be those that were moved.
+            presence = Presence.UNCERTAIN
+        return presence, False
+    unique = _unique_names(transaction, made, before)
     changed = own ^ past if past is not None else {fact for fact in own if _name(fact) in unique}
     touched = {fact[:2] for fact in own ^ expected}
     differing = {fact for fact in found ^ expected if fact[:2] not in touched}
+    if isinstance(theirs.operation, (Merge, Project)):
+        # The reference keeps metadata that was there, which the transaction does not repeat.
+        differing = {fact for fact in differing if fact[0] not in _METADATA}
     presence = Presence.UNCERTAIN if differing.isdisjoint(changed) else Presence.ABSENT
     return presence, any(fact[0] in _LASTING for fact in differing)
+
+
+def _told_by_files(
+    log: VersionLog,
+    transaction: Transaction,
+    made: Manifest,
+    before: Manifest | None,
+    following: Manifest,
+    theirs: Transaction | None,
+) -> Presence | None:
+    """What the names of files, or the rows in deletion files, tell; None for nothing."""
+    if _shows_files(transaction, made, before, following):
+        return Presence.PRESENT
+    match transaction.operation:
+        case Delete(updated_fragments=updated, deleted_fragment_ids=()) if theirs is not None and updated:
+            if isinstance(theirs.operation, (Delete, Update)):
+                presence = _hiding(log, made, following, [fragment.id for fragment in updated])
+                if presence is Presence.ABSENT or (presence is Presence.PRESENT and not _moves_rows(theirs)):
+                    return presence
+    unique = _unique_names(transaction, made, before)
+    if not unique.isdisjoint(_names(_facts(following))):
+        return Presence.PRESENT
+    if theirs is None or isinstance(theirs.operation, CarriedOperation):
+        return Presence.UNCERTAIN
+    named = _names(_fragment_facts(_fragments_in(theirs.operation.to_proto())))
+    return None if unique.isdisjoint(named) else Presence.PRESENT
 
 
 def _survival(
@@ -228,6 +252,11 @@ def _hiding(log: VersionLog, made: Manifest, following: Manifest, fragment_ids: 
     return Presence.PRESENT
 
 
+def _moves_rows(theirs: Transaction) -> bool:
+    """Whether rows that it hides are there again in new fragments."""
+    return isinstance(theirs.operation, Update) and bool(theirs.operation.new_fragments)
+
+
 def _data_paths(fragment: pb_table.DataFragment) -> list[str]:
     return [file.path for file in fragment.files]
 
@@ -262,7 +291,7 @@ def has_lost_files(
     return False
 
 
-def _shows_files(transaction: Transaction, before: Manifest | None, later: Manifest) -> bool:
+def _shows_files(transaction: Transaction, made: Manifest, before: Manifest | None, later: Manifest) -> bool:
     """Whether a later version shows at first sight that it was built on the one that a transaction made.
 
     Looks at new fragments and at those with a new deletion file only, however many there are. False says nothing.
@@ -276,13 +305,14 @@ def _shows_files(transaction: Transaction, before: Manifest | None, later: Manif
             pass
         case _:
             return False
-    if before is None or not before.message.HasField("max_fragment_id"):
-        return False
-    fragments = later.message.fragments
+    fragments, own = later.message.fragments, made.message.fragments
     paths = {file.path for fragment in new for file in fragment.message.files}
-    for number in range(_position(fragments, before.message.max_fragment_id + 1), len(fragments)) if paths else ():
+    first = own[-len(new)].id if 0 < len(new) <= len(own) else 0
+    for number in range(_position(fragments, first), len(fragments)) if new else ():
         if any(file.path in paths for file in fragments[number].files):
             return True
+    if before is None:
+        return False
     for fragment in updated:
         mine, past = fragment.message, _fragment_of(before, fragment.id)
         if past is None or not mine.HasField("deletion_file") or mine.deletion_file == past.deletion_file:

@@ -17,15 +17,20 @@ import pyarrow as pa
 import pytest
 
 import lance_core
-from lance_core.errors import CommitConflictError, CommitOutcomeUnknownError, IncompatibleTransactionError
+from lance_core.errors import (
+    CommitConflictError,
+    CommitOutcomeUnknownError,
+    IncompatibleTransactionError,
+    SchemaMismatchError,
+)
 from lance_core.table.version_log import VersionLog
 
-REFUSALS = (CommitConflictError, CommitOutcomeUnknownError, IncompatibleTransactionError)
+REFUSALS = (CommitConflictError, CommitOutcomeUnknownError, IncompatibleTransactionError, SchemaMismatchError)
 NO_AGE = timedelta(0)
 
 
 def _rows(*numbers: int) -> pa.Table:
-    return pa.table({"a": pa.array(numbers, pa.int64())})
+    return pa.table({name: pa.array(numbers, pa.int64()) for name in ("a", "b")})
 
 
 def _numbers(uri: str) -> list[int]:
@@ -115,8 +120,7 @@ class Schedule:
 def _check(
     ours: str, changes: tuple[str, ...], module: ModuleType, uri: str, monkeypatch: pytest.MonkeyPatch, stable: bool
 ) -> None:
-    table = pa.table({"a": pa.array(range(20), pa.int64()), "b": pa.array(range(20), pa.int64())})
-    lance_core.write_dataset(table, uri, max_rows_per_file=10, enable_stable_row_ids=stable)
+    lance_core.write_dataset(_rows(*range(20)), uri, max_rows_per_file=10, enable_stable_row_ids=stable)
     with monkeypatch.context() as patch:
         schedule = Schedule(uri, changes, module, patch)
         raised: Exception | None = None

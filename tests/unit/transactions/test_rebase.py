@@ -170,12 +170,12 @@ def test_a_fragment_that_we_remove_whole_is_a_conflict(table: Table) -> None:
 
 
 def _update(table: Table, *, path: str) -> None:
-    """Version 2: another writer's update, which hid row 5 of fragment 0 and says that its file is ``path``."""
+    """Version 2: another writer's update, which hid row 5 of fragment 0; another ``path`` holds its columns anew."""
     theirs = planned_delete(table.log, 1, {0: BitMap([5])}).operation.updated_fragments[0]
+    is_anew = theirs.message.files[0].path != path
     theirs.message.files[0].path = path
-    message = pb_transaction.Transaction(
-        read_version=1, uuid=new_uuid(), update={"updated_fragments": [theirs.message]}
-    )
+    update = {"updated_fragments": [theirs.message], "fields_modified": [0] if is_anew else []}
+    message = pb_transaction.Transaction(read_version=1, uuid=new_uuid(), update=update)
     draft = ManifestDraft(table.log.read_version(1))
     draft.message.fragments[0].CopyFrom(theirs.message)
     sealed = draft.seal(transaction=message.SerializeToString(), transaction_file="", timestamp_ns=0)
