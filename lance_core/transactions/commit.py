@@ -55,6 +55,7 @@ from lance_core.table.paths import ManifestName
 from lance_core.table.version_hint import write_version_hint
 from lance_core.transactions.backoff import SlotBackoff
 from lance_core.transactions.basis import Basis
+from lance_core.transactions.conflicts import Verdict
 from lance_core.transactions.drafting import draft_of
 from lance_core.transactions.history import is_made_by, record_transaction, transaction_path
 from lance_core.transactions.operations.clone import Clone
@@ -166,7 +167,7 @@ class _Commit:
         retries_left = self._settings.max_retries
         while True:
             attempt_started = time.monotonic()
-            refusal = self._basis.advance(winner)
+            refusal = self._basis.advance(winner) or self._judge_line()
             if refusal is not None:
                 return self._refused(refusal)
             outcome = self._attempt()
@@ -184,6 +185,15 @@ class _Commit:
             if gives_up or not self._wait(wait_seconds, started):
                 return Contended(self._settings.max_retries - retries_left + 1)
             retries_left -= 1
+
+    def _judge_line(self) -> Conflicted | None:
+        """A branch that was deleted and made again since the first try is another one, without the files of ours."""
+        line = self._settings.identity_of(self._basis.manifest)
+        if self._progress.line in (None, line):
+            self._progress.line = line
+            return None
+        reason = "the branch was deleted since, and made again"
+        return Conflicted(Verdict.INCOMPATIBLE, self._basis.manifest.version, reason)
 
     def _refused(self, refusal: Refusal) -> CommitOutcome:
         """The end of a commit that makes no version now; one that was made before must be part of the table."""
@@ -288,6 +298,11 @@ class _Commit:
         for _ in range(_MAX_CONFIRMATIONS):
             try:
                 newer = self._log.newer_than(made.version)
+                if before is not None and self._settings.identity_of(made) != self._progress.line:
+                    reason = f"{self._log.root} was deleted meanwhile, and the files of version {made.version} with it"
+                    if newer or not self._log.can_withdraw:
+                        return Unknown(made.version, VersionNotFoundError(reason, version=made.version))
+                    return self._withdrawn(made)
                 if not newer:
                     return self._with_its_files(made)
                 if isinstance(self._transaction.operation, ReserveFragments):
@@ -320,7 +335,12 @@ class _Commit:
             return Committed(made)
         if not self._log.can_withdraw or self._log.newer_than(made.version):
             return Unknown(made.version, lost)
+        return self._withdrawn(made)
+
+    def _withdrawn(self, made: Manifest) -> Overtaken:
+        """The latest version is ours, and must not stay."""
         self._withdraw(ManifestName(made.version, made.naming))
+        self._progress.may_land = False
         return Overtaken(made.version, made.version - 1)
 
     def _lost_files(self, made: Manifest) -> VersionNotFoundError | None:

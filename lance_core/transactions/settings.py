@@ -11,7 +11,7 @@ from lance_core.table.manifest import Manifest
 from lance_core.table.row_lineage import HiddenColumns, no_hidden_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Hashable, Mapping
 
     from pyroaring import BitMap
 
@@ -31,6 +31,11 @@ def _no_amendment(draft: ManifestDraft) -> None:
     """Leave the draft as it is."""
 
 
+def _no_identity(manifest: Manifest) -> Hashable:
+    """A line that can only be deleted together with its table."""
+    return None
+
+
 def _no_hidden_columns(manifest: Manifest) -> HiddenColumns:
     """Read no hidden column."""
     return no_hidden_columns
@@ -44,10 +49,12 @@ class CommitProgress:
         may_land: whether a version may name the files of the transaction, now or later. Set before the step that can
             make one, taken back when that is known to have failed.
         made: the version that the commit made.
+        line: what the line of versions was told by when the first try began.
     """
 
     may_land: bool = False
     made: Manifest | None = None
+    line: Hashable = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +72,7 @@ class CommitSettings:
         storage_options: handed to the stores of base paths.
         check: called once with the manifest to build on, before anything is written; refuses by raising.
         amend: called with every draft before it is sealed; adds what data files say and operations do not.
+        identity_of: tells the line of a version from one that was made in its place; asked before and after the create.
         hidden_columns: how hidden columns of a version's fragments are read; called with the manifest to build on.
         progress: told how far the commit got.
         wait: sleeps that many seconds.
@@ -80,6 +88,7 @@ class CommitSettings:
     storage_options: Mapping[str, str] | None = field(default=None, repr=False)
     check: Callable[[Manifest], None] = _no_check
     amend: Callable[[ManifestDraft], None] = _no_amendment
+    identity_of: Callable[[Manifest], Hashable] = _no_identity
     hidden_columns: Callable[[Manifest], HiddenColumns] = _no_hidden_columns
     progress: CommitProgress = field(default_factory=CommitProgress)
     wait: Callable[[float], None] = time.sleep
