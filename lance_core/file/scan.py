@@ -19,7 +19,6 @@ import pyarrow as pa
 
 from lance_core.errors import InternalError, InvalidInputError
 from lance_core.file.decode_pool import decode_pool
-from lance_core.file.field_source import PacedSource
 from lance_core.schema.logical_types import arrow_type
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ class FieldPlan:
         """What is decoded at a time."""
         source, pace = self.source, self.pace
         for segment in self.segments:
-            if pace is None or not isinstance(source, PacedSource) or source.memory_of(segment) <= pace.max_memory:
+            if pace is None or source.memory_of(segment) <= pace.max_memory:
                 yield segment
             else:
                 yield from source.cut(segment, pace)
