@@ -142,13 +142,15 @@ def plan_fragment(
 
 
 def _search(fragment: Fragment, locator: FileLocator, predicate: Predicate) -> FragmentDelete:
+    # Imported late, as above.
+    from pyroaring import BitMap
+
     reader = FragmentReader(fragment, locator)
     rows_before = reader.num_live_rows
     if predicate.constant:
         return FragmentDelete(fragment, rows_before, found=None, deleted=None)
     pieces = list(find_rows(reader, predicate, DEFAULT_BATCH_ROWS))
-    live = np.concatenate(pieces) if pieces else np.empty(0, np.int64)
-    if not live.size:
-        return plan_fragment(fragment, rows_before, np.empty(0, np.uint32), live)
+    if not pieces:
+        return FragmentDelete(fragment, rows_before, found=BitMap(), deleted=BitMap())
     deleted = reader.deleted_rows()
-    return plan_fragment(fragment, rows_before, deleted, live_to_physical(deleted, live))
+    return plan_fragment(fragment, rows_before, deleted, live_to_physical(deleted, np.concatenate(pieces)))

@@ -12,6 +12,7 @@ from lance_core.api.column_sources import ColumnSources, assemble_column
 from lance_core.api.fragment_overlays import FragmentOverlays
 from lance_core.api.open_files import OpenFiles, one_array
 from lance_core.api.output_schema import OutputSchema, batch_without_columns
+from lance_core.api.read_plan import ReadPlan
 from lance_core.api.row_columns import ROW_COLUMN_IDS, RowColumns, split_row_columns
 from lance_core.api.scan_plan import live_to_physical
 from lance_core.errors import CorruptDataError
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from lance_core.api.read_plan import PlannedFile
     from lance_core.table.base_paths import FileLocator
-    from lance_core.table.data_file import DataFile
     from lance_core.table.fragment import Fragment
 
 __all__ = ["FragmentReader"]
@@ -113,12 +114,14 @@ class FragmentReader:
         """
         if start >= stop:
             return
-        wanted = stored_schema(wanted)
+        plan = ReadPlan.of(wanted)
+        output = plan.output
         deleted = self.deleted_rows()
-        position, last = live_to_physical(deleted, np.array([start, stop - 1], np.int64)).tolist()
-        output = OutputSchema(wanted)
-        for parts, num_rows in self._physical_runs(wanted, position, last + 1, batch_rows):
-            arrays = self._assemble(wanted, parts, range(position, position + num_rows))
+        position, last = start, stop - 1
+        if len(deleted):
+            position, last = live_to_physical(deleted, np.array([start, stop - 1], np.int64)).tolist()
+        for parts, num_rows in self._physical_runs(plan, position, last + 1, batch_rows):
+            arrays = self._assemble(plan.wanted, parts, range(position, position + num_rows))
             run = _without(output.batch(arrays, num_rows), deleted, position)
             position += num_rows
             if 0 < run.num_rows <= batch_rows:
@@ -141,10 +144,16 @@ class FragmentReader:
 
     def take_physical(self, wanted: Schema, rows: npt.NDArray[np.int64], table: Schema) -> pa.RecordBatch:
         """Single rows by their positions in the data files, deleted ones included; see :meth:`take`."""
-        wanted, table = stored_schema(wanted), stored_schema(table)
+        wanted = stored_schema(wanted)
+        stored, row_columns = split_row_columns(wanted)
+        whole, _ = split_row_columns(stored_schema(table))
+        sources = ColumnSources.plan(stored, self._files.files, whole).files
         parts: _Parts = {}
-        for file, here in self._plan(wanted, table):
-            rows_here = self._files.reader(file).take(here.fields, rows, column_indices=file.all_columns())
+        for file, here, columns in (
+            *((file, here, file.all_columns()) for file, here in sources),
+            *self._hidden_files(row_columns),
+        ):
+            rows_here = self._files.reader(file).take(here.fields, rows, column_indices=columns)
             _collect(parts, here, (one_array(column) for column in rows_here.columns))
         return OutputSchema(wanted).batch(self._assemble(wanted, parts, rows), len(rows))
 
@@ -189,12 +198,12 @@ class FragmentReader:
                 if isinstance(metadata, LegacyMetadataReader):
                     yield metadata
 
-    def _physical_runs(self, wanted: Schema, start: int, stop: int, batch_rows: int) -> Iterator[tuple[_Parts, int]]:
+    def _physical_runs(self, plan: ReadPlan, start: int, stop: int, batch_rows: int) -> Iterator[tuple[_Parts, int]]:
         """Parts of the columns, and the number of rows, for physical rows ``[start, stop)``.
 
         Of one file come as many batches at a time as its pages allow without a copy; several files keep step.
         """
-        sources = self._plan(wanted)
+        sources = [*plan.files(self._files.files), *self._hidden_files(plan.row_columns)]
         if not sources:
             for position in range(start, stop, batch_rows):
                 yield {}, min(batch_rows, stop - position)
@@ -202,32 +211,27 @@ class FragmentReader:
         streams = [
             self._files.reader(file).read_batches(
                 here.fields,
-                column_indices=file.all_columns(),
+                column_indices=columns,
                 row_range=(start, stop),
                 batch_rows=batch_rows,
                 in_runs=len(sources) == 1,
             )
-            for file, here in sources
+            for file, here, columns in sources
         ]
         # Every stream cuts the same rows into batches of the same size.
         for batches in zip(*streams, strict=True):
             parts: _Parts = {}
-            for (_, here), batch in zip(sources, batches, strict=True):
+            for (_, here, _), batch in zip(sources, batches, strict=True):
                 _collect(parts, here, batch.columns)
             num_rows = batches[0].num_rows
             del batches
             yield parts, num_rows
 
-    def _plan(self, wanted: Schema, table: Schema | None = None) -> list[tuple[DataFile, Schema]]:
-        """What to read from which file."""
-        stored, row = split_row_columns(wanted)
-        if table is not None:
-            table, _ = split_row_columns(table)
-        hidden = [top for top in row if self._lineage.is_hidden(top.id)]
-        return [
-            *ColumnSources.plan(stored, self._files.files, table).files,
-            *((self._files.hidden_file(top), Schema(fields=(top,))) for top in hidden),
-        ]
+    def _hidden_files(self, row_columns: Iterable[Field]) -> list[PlannedFile]:
+        """Where those of the row's columns are that are kept in hidden columns."""
+        hidden = [top for top in row_columns if self._lineage.is_hidden(top.id)]
+        holders = map(self._files.hidden_file, hidden)
+        return [(file, Schema(fields=(top,)), file.all_columns()) for top, file in zip(hidden, holders, strict=True)]
 
     def _assemble(self, wanted: Schema, parts: _Parts, rows: range | npt.NDArray[np.int64]) -> list[pa.Array]:
         """The columns of rows at some physical positions."""
@@ -253,6 +257,8 @@ def _positions(rows: range | npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 
 def _without(batch: pa.RecordBatch, deleted: npt.NDArray[np.uint32], position: int) -> pa.RecordBatch:
     """The batch without deleted rows; ``position`` is the physical position of its first row."""
+    if not len(deleted):
+        return batch
     low, high = np.searchsorted(deleted, [position, position + batch.num_rows])
     if low == high:
         return batch

@@ -19,7 +19,6 @@ import pyarrow as pa
 
 from lance_core.errors import InternalError, InvalidInputError
 from lance_core.file.decode_pool import decode_pool
-from lance_core.schema.logical_types import arrow_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 
     from lance_core.file.field_source import FieldSource, Pace, Read, Segment
     from lance_core.io.byte_range import ByteRange
-    from lance_core.schema.field import Field
 
 __all__ = ["FieldPlan", "scan_arrays", "scan_batches"]
 
@@ -87,7 +85,7 @@ def scan_batches(
         in_runs: batches that are slices of the same arrays come as one, which has a multiple of ``batch_rows``.
     """
     with _decoder_of(plans, read) as segments:
-        cursors = [_Cursor(segments, index, plan.source.field) for index, plan in enumerate(plans)]
+        cursors = [_Cursor(segments, index, dtype) for index, dtype in enumerate(schema.types)]
         start = 0
         while start < num_rows:
             wanted = min(batch_rows, num_rows - start)
@@ -116,9 +114,8 @@ class _Inline:
 
     def __init__(self, plans: Sequence[FieldPlan], read: Read) -> None:
         jobs = [(plan.source, list(plan.pieces())) for plan in plans]
-        self._read = _Prefetched(
-            read, [extent for source, pieces in jobs for piece in pieces for extent in source.first_ranges(piece)]
-        )
+        ranges = [extent for source, pieces in jobs for piece in pieces for extent in source.first_ranges(piece)]
+        self._read = _Prefetched(read, ranges) if ranges else read
         self._jobs = [(source, iter(pieces)) for source, pieces in jobs]
 
     def __enter__(self) -> Self:
@@ -139,7 +136,7 @@ class _Prefetched:
     def __init__(self, read: Read, ranges: Sequence[ByteRange]) -> None:
         self._read = read
         wanted = list(dict.fromkeys(ranges))
-        self._known = dict(zip(wanted, read(wanted) if wanted else [], strict=True))
+        self._known = dict(zip(wanted, read(wanted), strict=True))
 
     def __call__(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
         if all(extent in self._known for extent in ranges):
@@ -229,10 +226,10 @@ class _Cursor:
 
     __slots__ = ("_array", "_index", "_must_copy", "_position", "_segments")
 
-    def __init__(self, segments: _Inline | _ReadAhead, index: int, field: Field) -> None:
+    def __init__(self, segments: _Inline | _ReadAhead, index: int, dtype: pa.DataType) -> None:
         self._segments = segments
         self._index = index
-        self._must_copy = _has_nested_fixed_size_list(arrow_type(field))
+        self._must_copy = _has_nested_fixed_size_list(dtype)
         self._array: pa.Array | None = None
         self._position = 0
 
@@ -273,6 +270,8 @@ class _Cursor:
 
 def _has_nested_fixed_size_list(dtype: pa.DataType) -> bool:
     # pyarrow 26.0: take() and filter() of a slice of nested fixed-size lists return other rows than the slice has.
+    if not dtype.num_fields:
+        return False
     children = [dtype.field(index).type for index in range(dtype.num_fields)]
     if pa.types.is_fixed_size_list(dtype) and pa.types.is_fixed_size_list(dtype.value_type):
         return True

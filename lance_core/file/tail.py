@@ -84,8 +84,9 @@ class FileTail:
             CorruptDataError: a range ends behind the file.
         """
         self._check(ranges)
-        if all(wanted.start >= self.start for wanted in ranges):
-            return [self._tail.slice(wanted.start - self.start, wanted.num_bytes) for wanted in ranges]
+        tail, start = self._tail, self.start
+        if all(wanted.start >= start for wanted in ranges):
+            return [tail.slice(wanted.start - start, wanted.stop - wanted.start) for wanted in ranges]
         return self._store.get_ranges(self.path, ranges)
 
     def read_scattered(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:

@@ -134,9 +134,10 @@ def leaf_columns(
     """
     columns = []
     for (leaf, slots), index, metadata in zip(_slots_per_row(field, 1), indices, metadatas, strict=True):
-        pages = tuple(page for page in metadata.pages if page.length)
+        pages = tuple([page for page in metadata.pages if page.length])
         lengths = [page.length for page in pages]
-        if any(length % slots for length in lengths) or sum(lengths) != num_rows * slots:
+        is_even = slots == 1 or not any(length % slots for length in lengths)
+        if not is_even or sum(lengths) != num_rows * slots:
             raise CorruptDataError(
                 f"{path}: column {index} ({leaf.name!r}) has pages of {sum(lengths)} slots, "
                 f"the file has {num_rows} rows of {slots}",
@@ -145,8 +146,7 @@ def leaf_columns(
                 expected=num_rows * slots,
                 found=sum(lengths),
             )
-        row_starts = np.zeros(len(pages) + 1, np.int64)
-        np.cumsum([length // slots for length in lengths], dtype=np.int64, out=row_starts[1:])
+        row_starts = np.array(list(itertools.accumulate([length // slots for length in lengths], initial=0)), np.int64)
         columns.append(
             LeafColumn(
                 field=leaf,
