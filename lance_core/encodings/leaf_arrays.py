@@ -242,7 +242,7 @@ def _array_from_dictionary(dtype: pa.DataType, block: DictionaryBlock, bitmap: p
         bitmap is None
         and num_values == len(items) == 1
         and not pa.types.is_dictionary(dtype)
-        and not block.indices.data.any()
+        and not any(block.indices.data.tobytes())
     ):
         return items
     index_type = {8: pa.uint8(), 16: pa.uint16(), 32: pa.uint32(), 64: pa.uint64()}[bits]

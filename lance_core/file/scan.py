@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from lance_core.errors import InternalError, InvalidInputError
 from lance_core.file.decode_pool import decode_pool
+from lance_core.schema.logical_types import arrow_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -53,6 +54,11 @@ class FieldPlan:
     segments: Sequence[Segment]
     pace: Pace | None = None
 
+    @property
+    def is_one_array(self) -> bool:
+        """Whether the rows are decoded together, and the array can be handed out as it is."""
+        return len(self.segments) == 1 and self.pace is None and not _needs_copies(arrow_type(self.source.field))
+
     def pieces(self) -> Iterator[Segment]:
         """What is decoded at a time."""
         source, pace = self.source, self.pace
@@ -84,6 +90,11 @@ def scan_batches(
         finish: what is done to a batch, row by row the same; several batches may be slices of what it returns.
         in_runs: batches that are slices of the same arrays come as one, which has a multiple of ``batch_rows``.
     """
+    if num_rows <= batch_rows and all(plan.is_one_array for plan in plans):
+        # Of a small file, or of few rows: nothing has to be cut or joined.
+        columns = [array for [array] in scan_arrays(plans, read)]
+        yield finish(pa.RecordBatch.from_arrays(columns, schema=schema))
+        return
     with _decoder_of(plans, read) as segments:
         cursors = [_Cursor(segments, index, dtype) for index, dtype in enumerate(schema.types)]
         start = 0
@@ -229,7 +240,7 @@ class _Cursor:
     def __init__(self, segments: _Inline | _ReadAhead, index: int, dtype: pa.DataType) -> None:
         self._segments = segments
         self._index = index
-        self._must_copy = _has_nested_fixed_size_list(dtype)
+        self._must_copy = _needs_copies(dtype)
         self._array: pa.Array | None = None
         self._position = 0
 
@@ -268,11 +279,12 @@ class _Cursor:
         return self._array
 
 
-def _has_nested_fixed_size_list(dtype: pa.DataType) -> bool:
-    # pyarrow 26.0: take() and filter() of a slice of nested fixed-size lists return other rows than the slice has.
+def _needs_copies(dtype: pa.DataType) -> bool:
+    """Whether slices have to be copied: those of nested fixed-size lists."""
+    # pyarrow 26.0: take() and filter() of such a slice return other rows than the slice has.
     if not dtype.num_fields:
         return False
     children = [dtype.field(index).type for index in range(dtype.num_fields)]
     if pa.types.is_fixed_size_list(dtype) and pa.types.is_fixed_size_list(dtype.value_type):
         return True
-    return any(_has_nested_fixed_size_list(child) for child in children)
+    return any(map(_needs_copies, children))

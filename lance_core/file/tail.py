@@ -71,8 +71,7 @@ class FileTail:
         """
         if self.num_bytes < _TRAILER.size:
             raise self._corrupt(f"a data file ends with a footer, this one has {self.num_bytes} bytes")
-        [trailer] = self.read([ByteRange(self.num_bytes - _TRAILER.size, self.num_bytes)])
-        major, minor, magic = _TRAILER.unpack(trailer)
+        major, minor, magic = _TRAILER.unpack(self._tail[-_TRAILER.size :])
         if magic != MAGIC:
             raise self._corrupt(f"the last 4 bytes are {magic!r}, a data file ends with {MAGIC!r}")
         return LanceFileVersion.from_pair(major, minor)
