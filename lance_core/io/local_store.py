@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LocalStore"]
 
+_CAPABILITIES: Final = StoreCapabilities(atomic_create=True, lexical_listing=False, version_hint=True, maps_files=True)
 _TEMPORARY_PREFIX: Final = ".tmp"
 _RETRYABLE: Final = frozenset({errno.EAGAIN, errno.EINTR, errno.EBUSY, errno.ETIMEDOUT, errno.ESTALE})
 _UNCLEAR: Final = frozenset({errno.EIO, errno.EINTR, errno.ETIMEDOUT, errno.ESTALE})
@@ -64,7 +65,7 @@ class LocalStore:
 
     @property
     def capabilities(self) -> StoreCapabilities:
-        return StoreCapabilities(atomic_create=True, lexical_listing=False, version_hint=True, maps_files=True)
+        return _CAPABILITIES
 
     def join(self, *segments: str) -> str:
         return os.path.join(*segments)
