@@ -149,6 +149,8 @@ def decode_leaf(
 def _check_widths(field: Field, layout: pb21.MiniBlockLayout) -> None:
     """No value is described as wider than those of the column: compressed bytes may grow to what is described."""
     described = most_value_bits(layout.dictionary if layout.HasField("dictionary") else layout.value_compression)
+    if described <= _MAX_WORD_BITS:
+        return
     most = max(_MAX_WORD_BITS, bits_per_row(arrow_type(field)))
     if described > most:
         raise CorruptDataError(f"values of {described} bits in a column whose values have {most}", expected=most)

@@ -162,7 +162,9 @@ class ColumnMetadata:
             Page.from_proto(page, data_bytes, f"{where}, page {index}", version)
             for index, page in enumerate(message.pages)
         ]
-        buffers = _ranges(message.buffer_offsets, message.buffer_sizes, data_bytes, 1, f"{where}, column buffers")
+        buffers: tuple[ByteRange, ...] = ()
+        if not version.is_structural:
+            buffers = _ranges(message.buffer_offsets, message.buffer_sizes, data_bytes, 1, f"{where}, column buffers")
         return cls(pages=tuple(pages), buffers=buffers, is_blob=is_blob)
 
     def serialize(self) -> bytes:

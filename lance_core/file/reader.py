@@ -182,7 +182,7 @@ class FileReader:
         if not plans:
             return pa.Table.from_batches([_without_columns(stop - start)])
         schema = pa.schema([arrow_field(plan.source.field) for plan in plans])
-        chunks = scan_arrays(plans, self._metadata.read)
+        chunks = scan_arrays(plans, self._metadata.read, in_memory=self._tail.is_whole)
         columns = [pa.chunked_array(arrays, column.type) for arrays, column in zip(chunks, schema, strict=True)]
         return _restored(pa.Table.from_arrays(columns, schema=schema), fields)
 
@@ -240,7 +240,16 @@ class FileReader:
         def finish(batch: pa.RecordBatch) -> pa.RecordBatch:
             return batch if restored is stored else restore_batch(batch, restored)
 
-        return scan_batches(plans, stored, num_rows, batch_rows, self._metadata.read, finish, in_runs=in_runs)
+        return scan_batches(
+            plans,
+            stored,
+            num_rows,
+            batch_rows,
+            self._metadata.read,
+            finish,
+            in_runs=in_runs,
+            in_memory=self._tail.is_whole,
+        )
 
     def _checked_range(self, row_range: tuple[int, int] | None) -> tuple[int, int]:
         first, last = row_range if row_range is not None else (0, self.num_rows)

@@ -78,6 +78,7 @@ def scan_batches(
     finish: Callable[[pa.RecordBatch], pa.RecordBatch],
     *,
     in_runs: bool = False,
+    in_memory: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """One batch after the other.
 
@@ -89,13 +90,14 @@ def scan_batches(
         read: reads ranges of the file; called from several threads.
         finish: what is done to a batch, row by row the same; several batches may be slices of what it returns.
         in_runs: batches that are slices of the same arrays come as one, which has a multiple of ``batch_rows``.
+        in_memory: ``read`` makes no request.
     """
     if num_rows <= batch_rows and all(plan.is_one_array for plan in plans):
         # Of a small file, or of few rows: nothing has to be cut or joined.
-        columns = [array for [array] in scan_arrays(plans, read)]
+        columns = [array for [array] in scan_arrays(plans, read, in_memory=in_memory)]
         yield finish(pa.RecordBatch.from_arrays(columns, schema=schema))
         return
-    with _decoder_of(plans, read) as segments:
+    with _decoder_of(plans, read, in_memory=in_memory) as segments:
         cursors = [_Cursor(segments, index, dtype) for index, dtype in enumerate(schema.types)]
         start = 0
         while start < num_rows:
@@ -114,20 +116,18 @@ def scan_batches(
             del run
 
 
-def scan_arrays(plans: Sequence[FieldPlan], read: Read) -> list[list[pa.Array]]:
+def scan_arrays(plans: Sequence[FieldPlan], read: Read, *, in_memory: bool = False) -> list[list[pa.Array]]:
     """All segments of every plan, decoded; see :func:`scan_batches`."""
-    with _decoder_of(plans, read) as segments:
+    with _decoder_of(plans, read, in_memory=in_memory) as segments:
         return [[segments.next(index) for _ in plan.segments] for index, plan in enumerate(plans)]
 
 
 class _Inline:
-    """Decodes the segments of a small scan when they are asked for; what they read first comes with one request."""
+    """Decodes the segments of a small scan when they are asked for."""
 
     def __init__(self, plans: Sequence[FieldPlan], read: Read) -> None:
-        jobs = [(plan.source, list(plan.pieces())) for plan in plans]
-        ranges = [extent for source, pieces in jobs for piece in pieces for extent in source.first_ranges(piece)]
-        self._read = _Prefetched(read, ranges) if ranges else read
-        self._jobs = [(source, iter(pieces)) for source, pieces in jobs]
+        self._read = read
+        self._jobs = [(plan.source, plan.pieces()) for plan in plans]
 
     def __enter__(self) -> Self:
         return self
@@ -144,10 +144,16 @@ class _Inline:
 class _Prefetched:
     """A ``Read`` that has some ranges already."""
 
+    @classmethod
+    def of(cls, plans: Sequence[FieldPlan], read: Read) -> Self:
+        """With what the segments of some plans read first, got with one request."""
+        jobs = [(plan.source, piece) for plan in plans for piece in plan.pieces()]
+        return cls(read, [extent for source, piece in jobs for extent in source.first_ranges(piece)])
+
     def __init__(self, read: Read, ranges: Sequence[ByteRange]) -> None:
         self._read = read
         wanted = list(dict.fromkeys(ranges))
-        self._known = dict(zip(wanted, read(wanted), strict=True))
+        self._known = dict(zip(wanted, read(wanted) if wanted else [], strict=True))
 
     def __call__(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
         if all(extent in self._known for extent in ranges):
@@ -227,9 +233,11 @@ def _numbered(index: int, plan: FieldPlan) -> Iterator[tuple[int, Segment]]:
     return ((index, piece) for piece in plan.pieces())
 
 
-def _decoder_of(plans: Sequence[FieldPlan], read: Read) -> _Inline | _ReadAhead:
+def _decoder_of(plans: Sequence[FieldPlan], read: Read, *, in_memory: bool) -> _Inline | _ReadAhead:
     num_bytes = sum(segment.num_bytes for plan in plans for segment in plan.segments)
-    return _Inline(plans, read) if num_bytes <= _INLINE_BYTES else _ReadAhead(plans, read)
+    if num_bytes > _INLINE_BYTES:
+        return _ReadAhead(plans, read)
+    return _Inline(plans, read if in_memory else _Prefetched.of(plans, read))
 
 
 class _Cursor:

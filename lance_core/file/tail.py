@@ -62,6 +62,11 @@ class FileTail:
         return self.num_bytes <= _MAPPED_BYTES and self._store.capabilities.maps_files
 
     @property
+    def is_whole(self) -> bool:
+        """Whether the whole file is in memory: reading costs no request."""
+        return self.start == 0
+
+    @property
     def version(self) -> LanceFileVersion:
         """The version that the last bytes name.
 
