@@ -83,7 +83,7 @@ class LanceFileVersion(Enum):
     @property
     def is_structural(self) -> bool:
         """True for 2.1 and later: pages carry repetition and definition levels."""
-        return self >= LanceFileVersion.V2_1
+        return self not in _WITHOUT_LEVELS
 
     @property
     def is_readable(self) -> bool:
@@ -142,6 +142,7 @@ _PAIRS: Final = {
 _FOOTER_PAIRS: Final = {"0.1": (0, 2), "2.0": (0, 3), "2.1": (2, 1), "2.2": (2, 2), "2.3": (2, 3)}
 _MANIFEST_PAIRS: Final = {"0.1": (0, 2), "2.0": (2, 0), "2.1": (2, 1), "2.2": (2, 2), "2.3": (2, 3)}
 
+_WITHOUT_LEVELS: Final = (LanceFileVersion.V0_1, LanceFileVersion.V2_0)
 _READABLE: Final = (LanceFileVersion.V0_1, LanceFileVersion.V2_0, LanceFileVersion.V2_1, LanceFileVersion.V2_2)
 _WRITABLE: Final = _READABLE
 

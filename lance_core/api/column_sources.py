@@ -93,7 +93,7 @@ def assemble_column(field: Field, parts: Sequence[tuple[Field, pa.Array]], num_r
     """
     if not parts:
         return pa.nulls(num_rows, arrow_type(field))
-    if len(parts) == 1 and parts[0][0] == field:
+    if len(parts) == 1 and (parts[0][0] is field or parts[0][0] == field):
         return parts[0][1]
     parts = [(part, storage_array(array)) for part, array in parts]
     if field.is_list and len(parts) == 1:

@@ -7,6 +7,7 @@ left alone.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -141,14 +142,20 @@ def plan_fragment(
     return FragmentDelete(fragment, rows_before, found=rows, deleted=rows | BitMap(deleted_before))
 
 
+@cache
+def _nothing() -> BitMap:
+    from pyroaring import BitMap
+
+    return BitMap()
+
+
 def _search(fragment: Fragment, locator: FileLocator, predicate: Predicate) -> FragmentDelete:
     reader = FragmentReader(fragment, locator)
     rows_before = reader.num_live_rows
     if predicate.constant:
         return FragmentDelete(fragment, rows_before, found=None, deleted=None)
     pieces = list(find_rows(reader, predicate, DEFAULT_BATCH_ROWS))
-    live = np.concatenate(pieces) if pieces else np.empty(0, np.int64)
-    if not live.size:
-        return plan_fragment(fragment, rows_before, np.empty(0, np.uint32), live)
+    if not pieces:
+        return FragmentDelete(fragment, rows_before, found=_nothing(), deleted=_nothing())
     deleted = reader.deleted_rows()
-    return plan_fragment(fragment, rows_before, deleted, live_to_physical(deleted, live))
+    return plan_fragment(fragment, rows_before, deleted, live_to_physical(deleted, np.concatenate(pieces)))

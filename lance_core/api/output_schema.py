@@ -30,6 +30,7 @@ class OutputSchema:
     def __init__(self, wanted: Schema) -> None:
         """Convert the projection."""
         self._stored = schema_to_arrow(wanted)
+        self._types = self._stored.types
         restores = any(has_extension(top) for top in wanted.fields)
         self.schema: pa.Schema = restore_schema(self._stored) if restores else self._stored
 
@@ -37,7 +38,7 @@ class OutputSchema:
         """A batch of these columns, each of its stored or of its extension type."""
         if not arrays:
             return batch_without_columns(num_rows)
-        if self.schema is self._stored and all(map(_is_of, arrays, self._stored)):
+        if self.schema is self._stored and [array.type for array in arrays] == self._types:
             return pa.RecordBatch.from_arrays(list(arrays), schema=self._stored)
         fields = [
             stored if array.type == stored.type else restored
@@ -45,10 +46,6 @@ class OutputSchema:
         ]
         batch = pa.RecordBatch.from_arrays(list(arrays), schema=pa.schema(fields, metadata=self.schema.metadata))
         return batch if self.schema is self._stored else restore_batch(batch, self.schema)
-
-
-def _is_of(array: pa.Array, field: pa.Field) -> bool:
-    return bool(array.type == field.type)
 
 
 def batch_without_columns(num_rows: int) -> pa.RecordBatch:

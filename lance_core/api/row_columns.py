@@ -20,20 +20,19 @@ files is read from there, under their field ids; the others have ids that no fie
 from __future__ import annotations
 
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
 
 from lance_core.schema.field import Field, Schema
-from lance_core.table.row_lineage import CREATED_AT_ID, ROW_ID_ID, UPDATED_AT_ID
+from lance_core.table.row_lineage import CREATED_AT_ID, ROW_ID_ID, UPDATED_AT_ID, RowLineage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     import numpy.typing as npt
-
-    from lance_core.table.row_lineage import RowLineage
 
 __all__ = [
     "ROW_ADDRESS_NAME",
@@ -62,6 +61,15 @@ _FIELDS: Final = tuple(
     )
 )
 _OFFSET_FIELD: Final = Field(id=_OFFSET_ID, name="_rowoffset", logical_type="uint64")
+
+_READERS: Final[Mapping[int, Callable[[RowLineage, npt.NDArray[np.int64]], npt.NDArray[np.uint64]]]] = MappingProxyType(
+    {
+        ROW_ID_ID: RowLineage.ids_at,
+        _ADDRESS_ID: RowLineage.addresses_at,
+        CREATED_AT_ID: RowLineage.created_at,
+        UPDATED_AT_ID: RowLineage.updated_at,
+    }
+)
 
 ROW_COLUMN_IDS: Final = frozenset({*(field.id for field in _FIELDS), _OFFSET_ID})
 
@@ -122,15 +130,9 @@ class RowColumns:
 
     def __init__(self, lineage: RowLineage, first_row: int, deleted: Callable[[], npt.NDArray[np.uint32]]) -> None:
         """Nothing is computed yet."""
+        self._lineage = lineage
         self._first_row = first_row
         self._deleted = deleted
-        self._values: dict[int, Callable[[npt.NDArray[np.int64]], npt.NDArray[np.uint64]]] = {
-            ROW_ID_ID: lineage.ids_at,
-            _ADDRESS_ID: lineage.addresses_at,
-            CREATED_AT_ID: lineage.created_at,
-            UPDATED_AT_ID: lineage.updated_at,
-            _OFFSET_ID: self._offsets_at,
-        }
 
     def column(self, field: Field, positions: npt.NDArray[np.int64]) -> pa.Array:
         """One of the columns.
@@ -139,7 +141,10 @@ class RowColumns:
             field: which.
             positions: physical positions of the rows.
         """
-        return pa.array(self._values[field.id](positions), pa.uint64())
+        numbers = (
+            self._offsets_at(positions) if field.id == _OFFSET_ID else _READERS[field.id](self._lineage, positions)
+        )
+        return pa.array(numbers, pa.uint64())
 
     def _offsets_at(self, positions: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
         return (positions - np.searchsorted(self._deleted(), positions) + self._first_row).astype(np.uint64)

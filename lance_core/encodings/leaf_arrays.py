@@ -41,6 +41,11 @@ __all__ = [
 
 _MAX_INT32: Final = (1 << 31) - 1
 _WORD_BYTES: Final = (1, 2, 4, 8)
+_VARIABLE_WIDTH: Final = frozenset(
+    dtype.id for dtype in (pa.string(), pa.binary(), pa.large_string(), pa.large_binary())
+)
+_CHECKED: Final = frozenset(dtype.id for dtype in (pa.string(), pa.large_string(), pa.decimal128(1), pa.decimal256(1)))
+"""Types of which not every byte string, or word, is a value."""
 
 
 def bytes_of(buffer: pa.Buffer | None) -> NDArray[np.uint8]:
@@ -50,12 +55,7 @@ def bytes_of(buffer: pa.Buffer | None) -> NDArray[np.uint8]:
 
 def is_variable_width(dtype: pa.DataType) -> bool:
     """True for strings and binaries."""
-    return bool(
-        pa.types.is_string(dtype)
-        or pa.types.is_binary(dtype)
-        or pa.types.is_large_string(dtype)
-        or pa.types.is_large_binary(dtype)
-    )
+    return dtype.id in _VARIABLE_WIDTH
 
 
 def validity_of(array: pa.Array) -> NDArray[np.bool_] | None:
@@ -213,9 +213,8 @@ def _arrow_offsets(dtype: pa.DataType, block: VariableWidthBlock) -> tuple[NDArr
 
 
 def _checked_values(array: pa.Array) -> pa.Array:
-    """The array, if its bytes are values of its type: not every byte string is text, nor every word a decimal."""
-    dtype = array.type
-    if not (pa.types.is_string(dtype) or pa.types.is_large_string(dtype) or pa.types.is_decimal(dtype)):
+    """The array, if its bytes are values of its type."""
+    if array.type.id not in _CHECKED:
         return array
     try:
         array.validate(full=True)
@@ -237,17 +236,17 @@ def _arrow_words(dtype: pa.DataType, block: FixedWidthBlock) -> NDArray[np.uint8
 
 def _array_from_dictionary(dtype: pa.DataType, block: DictionaryBlock, bitmap: pa.Buffer | None) -> pa.Array:
     num_values, bits = block.num_values, block.indices.bits_per_value
-    index_type = {8: pa.uint8(), 16: pa.uint16(), 32: pa.uint32(), 64: pa.uint64()}[bits]
-    indices = pa.Array.from_buffers(index_type, num_values, [bitmap, pa.py_buffer(block.indices.data)])
     value_type = dtype.value_type if pa.types.is_dictionary(dtype) else dtype
     items = array_from_block(value_type, block.items, None)
     if (
         bitmap is None
         and num_values == len(items) == 1
         and not pa.types.is_dictionary(dtype)
-        and not block.indices.data.any()
+        and not any(block.indices.data.tobytes())
     ):
         return items
+    index_type = {8: pa.uint8(), 16: pa.uint16(), 32: pa.uint32(), 64: pa.uint64()}[bits]
+    indices = pa.Array.from_buffers(index_type, num_values, [bitmap, pa.py_buffer(block.indices.data)])
     if pa.types.is_dictionary(dtype):
         if len(items) > 1 << (dtype.index_type.bit_width - pa.types.is_signed_integer(dtype.index_type)):
             raise CorruptDataError(f"a dictionary of {len(items)} items for indices of type {dtype.index_type}")

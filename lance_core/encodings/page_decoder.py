@@ -10,7 +10,6 @@ Source: ``lance.encodings21.PageLayout``; behaviour of pylance 14.0.2.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -35,7 +34,7 @@ from lance_core.errors import (
 from lance_core.schema.logical_types import arrow_type
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -84,7 +83,7 @@ def open_page(field: Field, layout: pb21.PageLayout, sizes: Sequence[int], num_r
     arm = selected_arm(layout, "layout", f"{where}: a page layout")
     if arm in STRUCTURAL_NOT_YET:
         raise UnsupportedEncodingError(f"{where}: page layout {arm!r} is not supported: {STRUCTURAL_NOT_YET[arm]}")
-    with _located(where):
+    with _Located(where):
         if arm == "mini_block":
             _check_widths(field, layout.mini_block)
         return (yield from STRUCTURAL[arm](getattr(layout, arm), sizes, num_rows, DECODER))
@@ -107,7 +106,7 @@ def read_leaf(field: Field, state: PageState, rows: Rows) -> PageSteps[LeafPage]
     num_rows = rows[1] - rows[0] if isinstance(rows, tuple) else len(rows)
     if num_rows > _MAX_ROWS_AT_ONCE:
         raise NotSupportedError(f"{where}: {num_rows} rows at once, at most {_MAX_ROWS_AT_ONCE} can be read")
-    with _located(where):
+    with _Located(where):
         levels, block = yield from state.read(rows)
     return LeafPage(field, levels, block, num_rows)
 
@@ -150,23 +149,35 @@ def decode_leaf(
 def _check_widths(field: Field, layout: pb21.MiniBlockLayout) -> None:
     """No value is described as wider than those of the column: compressed bytes may grow to what is described."""
     described = most_value_bits(layout.dictionary if layout.HasField("dictionary") else layout.value_compression)
+    if described <= _MAX_WORD_BITS:
+        return
     most = max(_MAX_WORD_BITS, bits_per_row(arrow_type(field)))
     if described > most:
         raise CorruptDataError(f"values of {described} bits in a column whose values have {most}", expected=most)
 
 
-@contextmanager
-def _located(where: str) -> Iterator[None]:
-    """Say where an error is, and make damage of what decoding stumbles over."""
-    try:
-        yield
-    except (CorruptDataError, NotSupportedError) as error:
-        context: dict[str, Any] = dict(error.context)
-        raise type(error)(f"{where}: {error.message}", **context) from error
-    except MemoryError as error:
-        raise OutOfMemoryError(f"{where}: the rows do not fit into memory: read fewer at once") from error
-    except (ValueError, IndexError, OverflowError, pa.ArrowException) as error:
-        raise CorruptDataError(f"{where}: the page cannot be decoded: {error}") from error
+class _Located:
+    """Says where an error is, and makes damage of what decoding stumbles over."""
+
+    __slots__ = ("_where",)
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        where = self._where
+        if error is None:
+            return
+        if isinstance(error, (CorruptDataError, NotSupportedError)):
+            context: dict[str, Any] = dict(error.context)
+            raise type(error)(f"{where}: {error.message}", **context) from error
+        if isinstance(error, MemoryError):
+            raise OutOfMemoryError(f"{where}: the rows do not fit into memory: read fewer at once") from error
+        if isinstance(error, (ValueError, IndexError, OverflowError, pa.ArrowException)):
+            raise CorruptDataError(f"{where}: the page cannot be decoded: {error}") from error
 
 
 def _emptied(levels: Levels) -> Levels:

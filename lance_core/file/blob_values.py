@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from lance_core.file.field_source import FieldSource, Read, Segment
+    from lance_core.file.field_source import FieldSource, Pace, Read, Segment
     from lance_core.io.byte_range import ByteRange
     from lance_core.schema.field import Field
 
@@ -81,6 +81,14 @@ class BlobBytesSource:
             for at in range(start, stop, step)
             for segment in self._described.plan(at, min(at + step, stop), batch_rows=batch_rows)
         ]
+
+    def memory_of(self, segment: Segment) -> int:
+        """None that could be saved: a segment has no more rows than are wanted at a time."""
+        return 0
+
+    def cut(self, segment: Segment, pace: Pace) -> Sequence[Segment]:
+        """The segment."""
+        return [segment]
 
     def first_ranges(self, segment: Segment) -> Sequence[ByteRange]:
         """The bytes of the descriptors."""

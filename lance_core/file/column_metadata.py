@@ -74,7 +74,7 @@ class Page:
     @property
     def num_bytes(self) -> int:
         """Bytes of all buffers."""
-        return sum(buffer.num_bytes for buffer in self.buffers)
+        return sum([buffer.stop - buffer.start for buffer in self.buffers])
 
     @classmethod
     def from_proto(
@@ -158,12 +158,14 @@ class ColumnMetadata:
         is_blob = _column_encoding_is_blob(message.encoding, where, version)
         if version.is_structural and (message.buffer_offsets or message.buffer_sizes):
             raise UnsupportedEncodingError(f"{where}: column-level buffers are not read here")
-        pages = tuple(
+        pages = [
             Page.from_proto(page, data_bytes, f"{where}, page {index}", version)
             for index, page in enumerate(message.pages)
-        )
-        buffers = _ranges(message.buffer_offsets, message.buffer_sizes, data_bytes, 1, f"{where}, column buffers")
-        return cls(pages=pages, buffers=buffers, is_blob=is_blob)
+        ]
+        buffers: tuple[ByteRange, ...] = ()
+        if not version.is_structural:
+            buffers = _ranges(message.buffer_offsets, message.buffer_sizes, data_bytes, 1, f"{where}, column buffers")
+        return cls(pages=tuple(pages), buffers=buffers, is_blob=is_blob)
 
     def serialize(self) -> bytes:
         """The message's bytes."""

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from lance_core.file.field_source import Pace, PacedSource
+from lance_core.file.field_source import Pace
 from lance_core.file.scan import FieldPlan
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lance_core.file.field_source import FieldSource, Segment
+    from lance_core.file.field_source import FieldSource
 
 __all__ = ["fair_share", "stream_plans"]
 
@@ -45,9 +45,12 @@ def stream_plans(
         budget: decoded bytes that all fields together may hold.
     """
     plans = [source.plan(start, stop, batch_rows=batch_rows) for source in sources]
-    demands = [_demand(source, segments) for source, segments in zip(sources, plans, strict=True)]
+    if stop - start <= batch_rows:
+        # One batch, which holds all of them.
+        return list(map(FieldPlan, sources, plans))
+    demands = [max(map(source.memory_of, segments), default=0) for source, segments in zip(sources, plans, strict=True)]
     if sum(demands) <= budget:
-        return [FieldPlan(source, segments) for source, segments in zip(sources, plans, strict=True)]
+        return list(map(FieldPlan, sources, plans))
     pace = Pace(max(_LEAST_BYTES, fair_share(demands, budget)), batch_rows, start)
     return [
         FieldPlan(source, segments, pace if demand > pace.max_memory else None)
@@ -64,9 +67,3 @@ def fair_share(demands: Sequence[int], budget: int) -> int:
             return left // num_others
         left -= demand
     return max(demands, default=0)
-
-
-def _demand(source: FieldSource, segments: Sequence[Segment]) -> int:
-    if not isinstance(source, PacedSource):
-        return 0
-    return max(map(source.memory_of, segments), default=0)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from lance_core.io.byte_range import ByteRange
     from lance_core.schema.field import Field
 
-__all__ = ["FieldSource", "Pace", "PacedSource", "Read", "Segment", "SteppedSource"]
+__all__ = ["FieldSource", "Pace", "Read", "Segment", "SteppedSource"]
 
 Read: TypeAlias = "Callable[[Sequence[ByteRange]], list[pa.Buffer]]"
 """Reads ranges of one file with as few requests as it takes; called from several threads."""
@@ -62,6 +62,15 @@ class FieldSource(Protocol):
             start: first row.
             stop: end of the rows; no segments when it is not behind ``start``.
             batch_rows: rows that the consumer wants at a time; None = all at once.
+        """
+
+    def memory_of(self, segment: Segment) -> int:
+        """About the bytes that the decoded rows take, from what is known without reading; 0 = it is never cut."""
+
+    def cut(self, segment: Segment, pace: Pace) -> Sequence[Segment]:
+        """The same rows as segments of the wanted size, as far as the pages can be read in parts.
+
+        So many fields together stay within the memory of a stream.
         """
 
     def first_ranges(self, segment: Segment) -> Sequence[ByteRange]:
@@ -100,17 +109,6 @@ class Pace:
     max_memory: int
     batch_rows: int
     first_row: int
-
-
-@runtime_checkable
-class PacedSource(FieldSource, Protocol):
-    """A source whose segments can be cut, so that many fields together stay within the memory of a stream."""
-
-    def memory_of(self, segment: Segment) -> int:
-        """About the bytes that the decoded rows take; from what is known without reading."""
-
-    def cut(self, segment: Segment, pace: Pace) -> Sequence[Segment]:
-        """The same rows as segments of the wanted size, as far as the pages can be read in parts."""
 
 
 @runtime_checkable

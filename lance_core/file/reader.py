@@ -9,6 +9,7 @@ What differs between format versions is behind two protocols: what a file says a
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Self
 
 import numpy as np
@@ -181,7 +182,7 @@ class FileReader:
         if not plans:
             return pa.Table.from_batches([_without_columns(stop - start)])
         schema = pa.schema([arrow_field(plan.source.field) for plan in plans])
-        chunks = scan_arrays(plans, self._metadata.read)
+        chunks = scan_arrays(plans, self._metadata.read, in_memory=self._tail.is_whole)
         columns = [pa.chunked_array(arrays, column.type) for arrays, column in zip(chunks, schema, strict=True)]
         return _restored(pa.Table.from_arrays(columns, schema=schema), fields)
 
@@ -233,13 +234,22 @@ class FileReader:
         if not plans:
             starts = range(0, num_rows, batch_rows)
             return (_without_columns(min(batch_rows, num_rows - start)) for start in starts)
-        stored = pa.schema([arrow_field(plan.source.field) for plan in plans])
-        restored = restore_schema(stored) if any(has_extension(plan.source.field) for plan in plans) else stored
+        stored, has_extensions = _stored_schema(tuple([plan.source.field for plan in plans]))
+        restored = restore_schema(stored) if has_extensions else stored
 
         def finish(batch: pa.RecordBatch) -> pa.RecordBatch:
             return batch if restored is stored else restore_batch(batch, restored)
 
-        return scan_batches(plans, stored, num_rows, batch_rows, self._metadata.read, finish, in_runs=in_runs)
+        return scan_batches(
+            plans,
+            stored,
+            num_rows,
+            batch_rows,
+            self._metadata.read,
+            finish,
+            in_runs=in_runs,
+            in_memory=self._tail.is_whole,
+        )
 
     def _checked_range(self, row_range: tuple[int, int] | None) -> tuple[int, int]:
         first, last = row_range if row_range is not None else (0, self.num_rows)
@@ -261,6 +271,12 @@ class FileReader:
         kept = None if column_indices is None else dict(column_indices)
         self._known = [*self._known[-_KEPT_PROJECTIONS + 1 :], (tuple(fields), kept, sources)]
         return sources
+
+
+@lru_cache(maxsize=64)
+def _stored_schema(fields: tuple[Field, ...]) -> tuple[pa.Schema, bool]:
+    """The Arrow schema of some fields without extension types, and whether any of them names one."""
+    return pa.schema(list(map(arrow_field, fields))), any(map(has_extension, fields))
 
 
 def _without_columns(num_rows: int) -> pa.RecordBatch:

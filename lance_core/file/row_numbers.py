@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from operator import index
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = ["row_ids", "row_number", "row_positions"]
+
+_MIN_INT64: Final = -(2**63)
+_MAX_INT64: Final = 2**63 - 1
 
 
 def row_positions(indices: Sequence[int] | NDArray[Any] | pa.Array) -> NDArray[np.int64]:
@@ -33,7 +36,7 @@ def row_positions(indices: Sequence[int] | NDArray[Any] | pa.Array) -> NDArray[n
         return np.array([row_number("a row number", value) for value in plain.tolist()], np.int64)
     if plain.dtype.kind not in "iu":
         raise InvalidTypeError(f"row numbers must be whole numbers, found {plain.dtype}")
-    if plain.dtype == np.uint64 and int(plain.max()) > np.iinfo(np.int64).max:
+    if plain.dtype == np.uint64 and int(plain.max()) > _MAX_INT64:
         raise RowOutOfRangeError(f"row {int(plain.max())} is larger than the number of any row")
     return plain.astype(np.int64, copy=False)
 
@@ -71,7 +74,7 @@ def row_number(name: str, value: Any) -> int:
         number = index(value)
     except TypeError as error:
         raise InvalidTypeError(f"{name} must be a whole number, found {value!r}", argument=name) from error
-    if not np.iinfo(np.int64).min <= number <= np.iinfo(np.int64).max:
+    if not _MIN_INT64 <= number <= _MAX_INT64:
         raise RowOutOfRangeError(f"{name}: {number} is larger than the number of any row")
     return number
 

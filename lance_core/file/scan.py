@@ -19,7 +19,6 @@ import pyarrow as pa
 
 from lance_core.errors import InternalError, InvalidInputError
 from lance_core.file.decode_pool import decode_pool
-from lance_core.file.field_source import PacedSource
 from lance_core.schema.logical_types import arrow_type
 
 if TYPE_CHECKING:
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
     from lance_core.file.field_source import FieldSource, Pace, Read, Segment
     from lance_core.io.byte_range import ByteRange
-    from lance_core.schema.field import Field
 
 __all__ = ["FieldPlan", "scan_arrays", "scan_batches"]
 
@@ -56,11 +54,16 @@ class FieldPlan:
     segments: Sequence[Segment]
     pace: Pace | None = None
 
+    @property
+    def is_one_array(self) -> bool:
+        """Whether the rows are decoded together, and the array can be handed out as it is."""
+        return len(self.segments) == 1 and self.pace is None and not _needs_copies(arrow_type(self.source.field))
+
     def pieces(self) -> Iterator[Segment]:
         """What is decoded at a time."""
         source, pace = self.source, self.pace
         for segment in self.segments:
-            if pace is None or not isinstance(source, PacedSource) or source.memory_of(segment) <= pace.max_memory:
+            if pace is None or source.memory_of(segment) <= pace.max_memory:
                 yield segment
             else:
                 yield from source.cut(segment, pace)
@@ -75,6 +78,7 @@ def scan_batches(
     finish: Callable[[pa.RecordBatch], pa.RecordBatch],
     *,
     in_runs: bool = False,
+    in_memory: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """One batch after the other.
 
@@ -86,9 +90,15 @@ def scan_batches(
         read: reads ranges of the file; called from several threads.
         finish: what is done to a batch, row by row the same; several batches may be slices of what it returns.
         in_runs: batches that are slices of the same arrays come as one, which has a multiple of ``batch_rows``.
+        in_memory: ``read`` makes no request.
     """
-    with _decoder_of(plans, read) as segments:
-        cursors = [_Cursor(segments, index, plan.source.field) for index, plan in enumerate(plans)]
+    if num_rows <= batch_rows and all(plan.is_one_array for plan in plans):
+        # Of a small file, or of few rows: nothing has to be cut or joined.
+        columns = [array for [array] in scan_arrays(plans, read, in_memory=in_memory)]
+        yield finish(pa.RecordBatch.from_arrays(columns, schema=schema))
+        return
+    with _decoder_of(plans, read, in_memory=in_memory) as segments:
+        cursors = [_Cursor(segments, index, dtype) for index, dtype in enumerate(schema.types)]
         start = 0
         while start < num_rows:
             wanted = min(batch_rows, num_rows - start)
@@ -106,21 +116,18 @@ def scan_batches(
             del run
 
 
-def scan_arrays(plans: Sequence[FieldPlan], read: Read) -> list[list[pa.Array]]:
+def scan_arrays(plans: Sequence[FieldPlan], read: Read, *, in_memory: bool = False) -> list[list[pa.Array]]:
     """All segments of every plan, decoded; see :func:`scan_batches`."""
-    with _decoder_of(plans, read) as segments:
+    with _decoder_of(plans, read, in_memory=in_memory) as segments:
         return [[segments.next(index) for _ in plan.segments] for index, plan in enumerate(plans)]
 
 
 class _Inline:
-    """Decodes the segments of a small scan when they are asked for; what they read first comes with one request."""
+    """Decodes the segments of a small scan when they are asked for."""
 
     def __init__(self, plans: Sequence[FieldPlan], read: Read) -> None:
-        jobs = [(plan.source, list(plan.pieces())) for plan in plans]
-        self._read = _Prefetched(
-            read, [extent for source, pieces in jobs for piece in pieces for extent in source.first_ranges(piece)]
-        )
-        self._jobs = [(source, iter(pieces)) for source, pieces in jobs]
+        self._read = read
+        self._jobs = [(plan.source, plan.pieces()) for plan in plans]
 
     def __enter__(self) -> Self:
         return self
@@ -136,6 +143,12 @@ class _Inline:
 
 class _Prefetched:
     """A ``Read`` that has some ranges already."""
+
+    @classmethod
+    def of(cls, plans: Sequence[FieldPlan], read: Read) -> Self:
+        """With what the segments of some plans read first, got with one request."""
+        jobs = [(plan.source, piece) for plan in plans for piece in plan.pieces()]
+        return cls(read, [extent for source, piece in jobs for extent in source.first_ranges(piece)])
 
     def __init__(self, read: Read, ranges: Sequence[ByteRange]) -> None:
         self._read = read
@@ -220,9 +233,11 @@ def _numbered(index: int, plan: FieldPlan) -> Iterator[tuple[int, Segment]]:
     return ((index, piece) for piece in plan.pieces())
 
 
-def _decoder_of(plans: Sequence[FieldPlan], read: Read) -> _Inline | _ReadAhead:
+def _decoder_of(plans: Sequence[FieldPlan], read: Read, *, in_memory: bool) -> _Inline | _ReadAhead:
     num_bytes = sum(segment.num_bytes for plan in plans for segment in plan.segments)
-    return _Inline(plans, read) if num_bytes <= _INLINE_BYTES else _ReadAhead(plans, read)
+    if num_bytes > _INLINE_BYTES:
+        return _ReadAhead(plans, read)
+    return _Inline(plans, read if in_memory else _Prefetched.of(plans, read))
 
 
 class _Cursor:
@@ -230,10 +245,10 @@ class _Cursor:
 
     __slots__ = ("_array", "_index", "_must_copy", "_position", "_segments")
 
-    def __init__(self, segments: _Inline | _ReadAhead, index: int, field: Field) -> None:
+    def __init__(self, segments: _Inline | _ReadAhead, index: int, dtype: pa.DataType) -> None:
         self._segments = segments
         self._index = index
-        self._must_copy = _has_nested_fixed_size_list(arrow_type(field))
+        self._must_copy = _needs_copies(dtype)
         self._array: pa.Array | None = None
         self._position = 0
 
@@ -272,9 +287,12 @@ class _Cursor:
         return self._array
 
 
-def _has_nested_fixed_size_list(dtype: pa.DataType) -> bool:
-    # pyarrow 26.0: take() and filter() of a slice of nested fixed-size lists return other rows than the slice has.
+def _needs_copies(dtype: pa.DataType) -> bool:
+    """Whether slices have to be copied: those of nested fixed-size lists."""
+    # pyarrow 26.0: take() and filter() of such a slice return other rows than the slice has.
+    if not dtype.num_fields:
+        return False
     children = [dtype.field(index).type for index in range(dtype.num_fields)]
     if pa.types.is_fixed_size_list(dtype) and pa.types.is_fixed_size_list(dtype.value_type):
         return True
-    return any(_has_nested_fixed_size_list(child) for child in children)
+    return any(map(_needs_copies, children))

@@ -62,6 +62,11 @@ class FileTail:
         return self.num_bytes <= _MAPPED_BYTES and self._store.capabilities.maps_files
 
     @property
+    def is_whole(self) -> bool:
+        """Whether the whole file is in memory: reading costs no request."""
+        return self.start == 0
+
+    @property
     def version(self) -> LanceFileVersion:
         """The version that the last bytes name.
 
@@ -71,8 +76,7 @@ class FileTail:
         """
         if self.num_bytes < _TRAILER.size:
             raise self._corrupt(f"a data file ends with a footer, this one has {self.num_bytes} bytes")
-        [trailer] = self.read([ByteRange(self.num_bytes - _TRAILER.size, self.num_bytes)])
-        major, minor, magic = _TRAILER.unpack(trailer)
+        major, minor, magic = _TRAILER.unpack(self._tail[-_TRAILER.size :])
         if magic != MAGIC:
             raise self._corrupt(f"the last 4 bytes are {magic!r}, a data file ends with {MAGIC!r}")
         return LanceFileVersion.from_pair(major, minor)
@@ -84,8 +88,9 @@ class FileTail:
             CorruptDataError: a range ends behind the file.
         """
         self._check(ranges)
-        if all(wanted.start >= self.start for wanted in ranges):
-            return [self._tail.slice(wanted.start - self.start, wanted.num_bytes) for wanted in ranges]
+        tail, start = self._tail, self.start
+        if all(wanted.start >= start for wanted in ranges):
+            return [tail.slice(wanted.start - start, wanted.stop - wanted.start) for wanted in ranges]
         return self._store.get_ranges(self.path, ranges)
 
     def read_scattered(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LocalStore"]
 
+_CAPABILITIES: Final = StoreCapabilities(atomic_create=True, lexical_listing=False, version_hint=True, maps_files=True)
 _TEMPORARY_PREFIX: Final = ".tmp"
 _RETRYABLE: Final = frozenset({errno.EAGAIN, errno.EINTR, errno.EBUSY, errno.ETIMEDOUT, errno.ESTALE})
 _UNCLEAR: Final = frozenset({errno.EIO, errno.EINTR, errno.ETIMEDOUT, errno.ESTALE})
@@ -64,22 +65,22 @@ class LocalStore:
 
     @property
     def capabilities(self) -> StoreCapabilities:
-        return StoreCapabilities(atomic_create=True, lexical_listing=False, version_hint=True, maps_files=True)
+        return _CAPABILITIES
 
     def join(self, *segments: str) -> str:
         return os.path.join(*segments)
 
     def head(self, path: str) -> ObjectInfo:
-        with _translated(path, "stat"):
+        with _Translated(path, "stat"):
             status = os.stat(path)
         return ObjectInfo(path=path, num_bytes=status.st_size, modified_at=status.st_mtime)
 
     def get(self, path: str) -> pa.Buffer:
-        with _translated(path, "read"):
+        with _Translated(path, "read"):
             return read_whole_file(path)
 
     def get_ranges(self, path: str, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
-        with _translated(path, "read"):
+        with _Translated(path, "read"):
             return read_file_ranges(path, ranges)
 
     def put(
@@ -90,7 +91,7 @@ class LocalStore:
             stream.commit(durable=durable, depends_on=depends_on)
 
     def put_if_absent(self, path: str, data: pa.Buffer | bytes, *, depends_on: Collection[str] = ()) -> PutOutcome:
-        with _translated(path, "create"):
+        with _Translated(path, "create"):
             _make_directory(os.path.dirname(path))
             staging = _write_staging(path, data)
             try:
@@ -110,13 +111,13 @@ class LocalStore:
         return LocalWriteStream(path)
 
     def delete(self, path: str, *, durable: bool = True) -> None:
-        with _translated(path, "delete"), suppress(FileNotFoundError):
+        with _Translated(path, "delete"), suppress(FileNotFoundError):
             os.unlink(path)
             if durable:
                 sync(os.path.dirname(path))
 
     def remove_empty_directory(self, path: str) -> None:
-        with _translated(path, "remove"):
+        with _Translated(path, "remove"):
             try:
                 os.rmdir(path)
             except OSError as error:
@@ -124,13 +125,13 @@ class LocalStore:
                     raise
 
     def remove_directory(self, path: str) -> None:
-        with _translated(path, "remove"), suppress(FileNotFoundError):
+        with _Translated(path, "remove"), suppress(FileNotFoundError):
             shutil.rmtree(os.path.realpath(path))
             if os.path.islink(path):
                 os.unlink(path)
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
-        with _translated(prefix, "list"):
+        with _Translated(prefix, "list"):
             try:
                 entries = list(os.scandir(prefix))
             except FileNotFoundError:
@@ -139,7 +140,7 @@ class LocalStore:
         yield from infos
 
     def list_names(self, prefix: str) -> Iterator[str]:
-        with _translated(prefix, "list"):
+        with _Translated(prefix, "list"):
             try:
                 names = _names(prefix)
             except FileNotFoundError:
@@ -147,7 +148,7 @@ class LocalStore:
         yield from names
 
     def list_recursive(self, prefix: str) -> Iterator[ObjectInfo]:
-        with _translated(prefix, "list"):
+        with _Translated(prefix, "list"):
             try:
                 entries = list(os.scandir(prefix))
             except FileNotFoundError:
@@ -171,7 +172,7 @@ class LocalWriteStream:
         # The reference takes every file of the tags' directory that ends in .json for a tag.
         ending = "#" if name.endswith(".json") else ""
         self._temporary = os.path.join(directory, f"{_TEMPORARY_PREFIX}{secrets.token_hex(8)}-{name}{ending}")
-        with _translated(path, "create"):
+        with _Translated(path, "create"):
             # An interrupt may lose a stream before anybody can abort it.
             self._descriptors: list[int] = []
             self._dropped = weakref.finalize(self, _give_up, self._descriptors, self._temporary, os.getpid())
@@ -184,13 +185,13 @@ class LocalWriteStream:
     def write(self, data: pa.Buffer | bytes | memoryview) -> None:
         if not self._descriptors:
             raise StorageError(f"cannot write {self._path}: the stream is closed", path=self._path)
-        with _translated(self._path, "write"):
+        with _Translated(self._path, "write"):
             self._position += _write_all(self._descriptors[0], memoryview(data).cast("B"))
 
     def commit(self, *, durable: bool = True, depends_on: Collection[str] = ()) -> None:
         if not self._descriptors:
             raise StorageError(f"cannot commit {self._path}: the stream is closed", path=self._path)
-        with _translated(self._path, "write"):
+        with _Translated(self._path, "write"):
             os.close(self._descriptors.pop())
             if durable:
                 sync_together(self._temporary, depends_on)
@@ -320,22 +321,33 @@ def _unsettled(path: str, errors: Container[int] = _UNCLEAR) -> Iterator[None]:
         ) from error
 
 
-@contextmanager
-def _translated(path: str, verb: str) -> Iterator[None]:
-    """Turn the operating system's errors into ours, naming the file and the verb."""
-    try:
-        yield
-    except LanceError:
-        raise
-    except OSError as error:
+class _Translated:
+    """Turns the operating system's errors into ours, naming the file and the verb."""
+
+    __slots__ = ("_path", "_verb")
+
+    def __init__(self, path: str, verb: str) -> None:
+        self._path = path
+        self._verb = verb
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        path, verb = self._path, self._verb
+        if error is None or isinstance(error, LanceError):
+            return
         if isinstance(error, FileNotFoundError) and verb in _READING:
             raise NotFoundError(f"cannot {verb} {path}: it does not exist", path=path) from error
-        raise StorageError(
-            f"cannot {verb} {path}: {error.strerror or error}",
-            path=path,
-            errno=error.errno,
-            retryable=error.errno in _RETRYABLE,
-        ) from error
-    except ValueError as error:
-        # A name that no file can have: with a NUL, or characters that the file system's encoding lacks.
-        raise InvalidInputError(f"cannot {verb} {path!r}: {error}", path=path) from error
+        if isinstance(error, OSError):
+            raise StorageError(
+                f"cannot {verb} {path}: {error.strerror or error}",
+                path=path,
+                errno=error.errno,
+                retryable=error.errno in _RETRYABLE,
+            ) from error
+        if isinstance(error, ValueError):
+            # A name that no file can have: with a NUL, or characters that the file system's encoding lacks.
+            raise InvalidInputError(f"cannot {verb} {path!r}: {error}", path=path) from error

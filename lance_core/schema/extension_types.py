@@ -86,6 +86,8 @@ def contains_extension(dtype: pa.DataType) -> bool:
     """Whether the type or one inside it is an extension type."""
     if isinstance(dtype, pa.BaseExtensionType):
         return True
+    if not dtype.num_fields:
+        return False
     return any(contains_extension(dtype.field(index).type) for index in range(dtype.num_fields))
 
 

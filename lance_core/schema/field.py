@@ -132,15 +132,15 @@ class Field:
     @property
     def is_blob(self) -> bool:
         """True for values stored outside the pages (large_binary, or the blob v2 struct)."""
+        if not self.metadata and not self.extension_name:
+            return False
         name = self.extension_name or self.metadata.get(EXTENSION_NAME_KEY, b"").decode(errors="replace")
         return BLOB_KEY in self.metadata or name == BLOB_V2
 
     @property
     def is_leaf(self) -> bool:
         """True when the field owns a column of a 2.1+ data file; containers leave that to their leaves."""
-        if self.is_packed or self.is_blob:
-            return True
-        return not self.children
+        return not self.children or self.is_packed or self.is_blob
 
     def leaves(self) -> list[Field]:
         """The fields that own a column of a 2.1+ data file, depth first; ``[self]`` for a leaf."""

@@ -33,8 +33,11 @@ def candidate_ranges(reader: FragmentReader, predicate: Predicate, gap_rows: int
         CorruptDataError: the statistics of a file are damaged.
     """
     field_ids = predicate.field_ids
+    legacy_files = list(reader.legacy_files(field_ids))
+    if not legacy_files:
+        return [(0, reader.num_live_rows)]
     ruled_out = np.zeros((0, 2), np.int64)
-    for metadata in reader.legacy_files(field_ids):
+    for metadata in legacy_files:
         by_id = batch_bounds(metadata, field_ids)
         bounds = {index: by_id[field_id] for index, field_id in enumerate(field_ids) if field_id in by_id}
         possible = may_match(predicate.condition, bounds, metadata.num_batches)

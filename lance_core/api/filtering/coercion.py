@@ -40,6 +40,10 @@ __all__ = [
 _UNITS: Final = ("s", "ms", "us", "ns")
 _DECIMAL: Final = pa.decimal128(20, 0)
 """Holds every int64 and every uint64."""
+_CONVERTED: Final = frozenset(
+    dtype.id for dtype in (pa.dictionary(pa.int8(), pa.null()), pa.string_view(), pa.binary_view())
+)
+"""Types of columns whose values are evaluated as another one."""
 
 
 def is_string(dtype: pa.DataType) -> bool:
@@ -55,11 +59,11 @@ def is_binary(dtype: pa.DataType) -> bool:
 def evaluated_type(stored: pa.DataType) -> pa.DataType:
     """The type in which values of a column are evaluated: without dictionaries and views."""
     dtype = storage_type(stored)
+    if dtype.id not in _CONVERTED:
+        return dtype
     if pa.types.is_dictionary(dtype):
         return evaluated_type(dtype.value_type)
-    if pa.types.is_string_view(dtype):
-        return pa.string()
-    return pa.binary() if pa.types.is_binary_view(dtype) else dtype
+    return pa.string() if pa.types.is_string_view(dtype) else pa.binary()
 
 
 def adapt(scalar: pa.Scalar, stored: pa.DataType) -> pa.Scalar | None:

@@ -14,7 +14,7 @@ from lance_core.api.filtering.binding import Binder
 from lance_core.api.filtering.coercion import evaluated_type
 from lance_core.api.filtering.conditions import condition_of
 from lance_core.api.filtering.expressions import Constant, Expression
-from lance_core.errors import InternalError, InvalidInputError, InvalidTypeError
+from lance_core.errors import InvalidInputError, InvalidTypeError
 from lance_core.schema.extension_types import storage_array
 
 if TYPE_CHECKING:
@@ -33,10 +33,12 @@ class Predicate:
     Attributes:
         text: as given; of an Arrow expression its text form.
         wanted: the fields it needs, with the table's field ids; without fields when it is constant.
+        field_ids: ids of the fields that it names, in the order in which conditions count them.
     """
 
     text: str
     wanted: Schema
+    field_ids: tuple[int, ...]
     _paths: tuple[tuple[str, ...], ...]
     _expression: Expression
 
@@ -75,7 +77,8 @@ class Predicate:
             raise InvalidInputError(f"the predicate {_shown(text)} has no value: {error}") from error
         if not pa.types.is_boolean(expression.dtype):
             raise InvalidInputError(f"the predicate {_shown(text)} is of type {expression.dtype}, expected a condition")
-        return cls(text, schema.project(_outermost(binder.paths)), tuple(binder.paths), expression)
+        wanted, paths = schema.project(_outermost(binder.paths)), tuple(binder.paths)
+        return cls(text, wanted, tuple(_named(wanted, path).id for path in paths), paths, expression)
 
     @property
     def constant(self) -> bool | None:
@@ -86,20 +89,6 @@ class Predicate:
     def condition(self) -> Condition | None:
         """What it says of columns alone, by their place in :attr:`field_ids`; None when nothing is known."""
         return condition_of(self._expression)
-
-    @property
-    def field_ids(self) -> list[int]:
-        """Ids of the fields that it names, in the order in which conditions count them."""
-        return [self._field(path).id for path in self._paths]
-
-    def _field(self, path: tuple[str, ...]) -> Field:
-        siblings, found = self.wanted.fields, None
-        for name in path:
-            found = next(node for node in siblings if node.name == name)
-            siblings = found.children
-        if found is None:
-            raise InternalError(f"the predicate {_shown(self.text)} names nothing")
-        return found
 
     def matches(self, batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
         """Which rows satisfy it; a row of which it is unknown does not.
@@ -117,7 +106,8 @@ class Predicate:
             result = self._expression.evaluate([_column(batch, path) for path in self._paths])
             if isinstance(result, pa.Scalar):
                 return np.full(batch.num_rows, bool(result.as_py()))
-            return np.asarray(result.fill_null(False).to_numpy(zero_copy_only=False))
+            known = result.fill_null(False) if result.null_count else result
+            return np.asarray(known.to_numpy(zero_copy_only=False))
         except pa.ArrowException as error:
             raise InvalidInputError(f"the predicate {_shown(self.text)} has no value for a row: {error}") from error
 
@@ -136,6 +126,15 @@ def _outermost(paths: list[tuple[str, ...]]) -> list[str]:
     """The paths that are not part of another one, as dotted names."""
     kept = [path for path in paths if not any(path[:length] in paths for length in range(1, len(path)))]
     return [".".join(path) for path in kept]
+
+
+def _named(wanted: Schema, path: tuple[str, ...]) -> Field:
+    """The field at a path, which is not empty."""
+    siblings = wanted.fields
+    for name in path:
+        found = next(node for node in siblings if node.name == name)
+        siblings = found.children
+    return found
 
 
 def _column(batch: pa.RecordBatch, path: tuple[str, ...]) -> pa.Array:

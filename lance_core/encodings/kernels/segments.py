@@ -86,6 +86,8 @@ class Segments:
         """All segments joined: a view where they already lie back to back, else one copy."""
         if self.num_segments == 0:
             return self.data[:0]
+        if self.num_segments == 1:
+            return self.segment(0)
         stops = self.starts + self.sizes
         if bool((self.starts[1:] == stops[:-1]).all()):
             return self.data[int(self.starts[0]) : int(stops[-1])]
@@ -102,11 +104,13 @@ class Segments:
         """
         if self.num_segments == 0 or segment_bytes == 0:
             return np.empty((self.num_segments, segment_bytes), np.uint8)
+        first = int(self.starts[0])
+        if self.num_segments == 1:
+            return self.data[first : first + segment_bytes].reshape(1, segment_bytes)
         steps = np.diff(self.starts)
-        if len(steps) == 0 or bool((steps == steps[0]).all()):
-            step = int(steps[0]) if len(steps) else segment_bytes
+        if bool((steps == steps[0]).all()):
             return np.lib.stride_tricks.as_strided(
-                self.data[int(self.starts[0]) :], (self.num_segments, segment_bytes), (step, 1), writeable=False
+                self.data[first:], (self.num_segments, segment_bytes), (int(steps[0]), 1), writeable=False
             )
         if segment_bytes <= _FEW_BYTES:
             picked: NDArray[np.uint8] = self.data[self.starts[:, None] + np.arange(segment_bytes)]

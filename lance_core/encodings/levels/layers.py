@@ -89,7 +89,7 @@ class Layers:
             NotSupportedError: more layers than any schema that this library reads.
         """
         layers = tuple(codes)
-        if not layers or layers[0] in LIST_LAYERS or any(code not in DEFINITION_LEVELS for code in layers):
+        if not layers or layers[0] in LIST_LAYERS or not DEFINITION_LEVELS.keys() >= set(layers):
             raise CorruptDataError(f"{what}: layers {list(layers)} do not describe a column")
         if len(layers) > _MAX_LAYERS:
             raise NotSupportedError(f"{what}: {len(layers)} layers of nesting, at most {_MAX_LAYERS} are supported")

@@ -108,6 +108,8 @@ class Spans:
 
     def clipped(self, start: int, stop: int) -> Spans | None:
         """What lies in ``[start, stop)``, counted from ``start``; None if nothing does."""
+        if start == 0 and self.total > 0 and self.stop <= stop:
+            return self
         first = int(np.searchsorted(self.stops, start, side="right"))
         last = int(np.searchsorted(self.starts, stop, side="left"))
         if first >= last:

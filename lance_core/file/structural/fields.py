@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Final, cast
 
 import numpy as np
@@ -70,10 +71,11 @@ def structural_sources(
             )
         indices.append([column_indices[leaf.id] for leaf in leaves])
     # One request for the metadata of all columns.
-    metadata.columns([index for group in indices for index in group])
+    metadatas = iter(metadata.columns([index for group in indices for index in group]))
     sources: list[FieldSource] = []
     for top, group in zip(fields, indices, strict=True):
-        columns = leaf_columns(top, group, metadata.columns(group), metadata.num_rows, metadata.path)
+        of_group = list(itertools.islice(metadatas, len(group)))
+        columns = leaf_columns(top, group, of_group, metadata.num_rows, metadata.path)
         sources.append(StructuralSource(top, columns, metadata.page_states, is_mapped=metadata.is_mapped))
     return sources
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -22,6 +23,8 @@ from lance_core.schema.logical_types import arrow_type
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from lance_core.file.column_metadata import ColumnMetadata, Page
     from lance_core.file.field_source import Pace
     from lance_core.schema.field import Field
@@ -29,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["LeafColumn", "PageSegment", "PageSlice", "leaf_columns", "plan_segments"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class LeafColumn:
     """One leaf of a field and its pages.
 
@@ -39,7 +42,6 @@ class LeafColumn:
         where: file and column, for messages.
         slots_per_row: factor between rows and ``Page.length``; more than 1 below a fixed-size list of structs.
         pages: its pages that have rows, in row order.
-        row_starts: file row at which each page starts, and the number of rows of the file, shape (num_pages + 1,).
     """
 
     field: Field
@@ -47,7 +49,12 @@ class LeafColumn:
     where: str
     slots_per_row: int
     pages: tuple[Page, ...]
-    row_starts: np.ndarray
+
+    @cached_property
+    def row_starts(self) -> NDArray[np.int64]:
+        """File row at which each page starts, and the number of rows of the file, shape (num_pages + 1,)."""
+        lengths = [page.length // self.slots_per_row for page in self.pages]
+        return np.array(list(itertools.accumulate(lengths, initial=0)), np.int64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +83,7 @@ class PageSlice:
     @property
     def num_slots(self) -> int:
         """Slots of all the pages."""
-        return sum(page.length for page in self.pages)
+        return sum([page.length for page in self.pages])
 
     @property
     def is_whole(self) -> bool:
@@ -86,7 +93,8 @@ class PageSlice:
     @property
     def num_bytes(self) -> int:
         """Encoded bytes, in proportion to the wanted slots."""
-        return sum(page.num_bytes for page in self.pages) * (self.stop - self.start) // self.num_slots
+        num_bytes = sum([page.num_bytes for page in self.pages])
+        return num_bytes * (self.stop - self.start) // self.num_slots if num_bytes else 0
 
     @property
     def memory(self) -> int:
@@ -134,9 +142,10 @@ def leaf_columns(
     """
     columns = []
     for (leaf, slots), index, metadata in zip(_slots_per_row(field, 1), indices, metadatas, strict=True):
-        pages = tuple(page for page in metadata.pages if page.length)
+        pages = tuple([page for page in metadata.pages if page.length])
         lengths = [page.length for page in pages]
-        if any(length % slots for length in lengths) or sum(lengths) != num_rows * slots:
+        is_even = slots == 1 or not any(length % slots for length in lengths)
+        if not is_even or sum(lengths) != num_rows * slots:
             raise CorruptDataError(
                 f"{path}: column {index} ({leaf.name!r}) has pages of {sum(lengths)} slots, "
                 f"the file has {num_rows} rows of {slots}",
@@ -145,18 +154,8 @@ def leaf_columns(
                 expected=num_rows * slots,
                 found=sum(lengths),
             )
-        row_starts = np.zeros(len(pages) + 1, np.int64)
-        np.cumsum([length // slots for length in lengths], dtype=np.int64, out=row_starts[1:])
-        columns.append(
-            LeafColumn(
-                field=leaf,
-                index=index,
-                where=f"{path}: column {index}",
-                slots_per_row=slots,
-                pages=pages,
-                row_starts=row_starts,
-            )
-        )
+        where = f"{path}: column {index}"
+        columns.append(LeafColumn(field=leaf, index=index, where=where, slots_per_row=slots, pages=pages))
     return columns
 
 
@@ -249,13 +248,15 @@ def _is_as_stored(part: PageSlice) -> bool:
 
 
 def _segment(columns: Sequence[LeafColumn], start: int, stop: int) -> PageSegment:
-    slices = tuple(_page_slice(column, start, stop) for column in columns)
-    return PageSegment(start=start, stop=stop, slices=slices, num_bytes=sum(part.num_bytes for part in slices))
+    slices = tuple([_page_slice(column, start, stop) for column in columns])
+    return PageSegment(start=start, stop=stop, slices=slices, num_bytes=sum([part.num_bytes for part in slices]))
 
 
 def _page_slice(column: LeafColumn, start: int, stop: int) -> PageSlice:
-    index = 0 if len(column.pages) == 1 else int(np.searchsorted(column.row_starts, start, side="right")) - 1
-    page_start = int(column.row_starts[index])
+    index = page_start = 0
+    if len(column.pages) > 1:
+        index = int(np.searchsorted(column.row_starts, start, side="right")) - 1
+        page_start = int(column.row_starts[index])
     return PageSlice(
         column=column,
         page_index=index,

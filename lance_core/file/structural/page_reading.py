@@ -9,7 +9,6 @@ Source: design, see ``docs/decisions/0009-reading-data-files.md``.
 from __future__ import annotations
 
 import itertools
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 import numpy as np
@@ -23,7 +22,7 @@ from lance_core.file.read_steps import together
 from lance_core.io.byte_range import ByteRange
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -63,7 +62,7 @@ def read_page(
         UnsupportedEncodingError: the page uses an encoding that is not read here.
     """
     page = column.pages[page_index]
-    with _located(column, page_index):
+    with _Located(column, page_index):
         if isinstance(rows, tuple) and rows == (0, page.length):
             found = yield page.buffers
             views = [bytes_of(buffer) for buffer in found]
@@ -98,7 +97,7 @@ def read_pages_as_one(
         is_mapped: whether ranges of the file cost nothing until their bytes are looked at.
     """
     pages = [column.pages[page] for page in page_indices]
-    with _located(column, page_indices[0]):
+    with _Located(column, page_indices[0]):
         if isinstance(rows, tuple) and rows == (0, sum(page.length for page in pages)):
             buffers = [buffer for page in pages for buffer in page.buffers]
             whole = ByteRange(min(buffer.start for buffer in buffers), max(buffer.stop for buffer in buffers))
@@ -210,10 +209,19 @@ def _extents(wanted: Wanted, buffer: ByteRange, *, is_mapped: bool) -> tuple[lis
     return ranges, starts + np.repeat(shifts, np.diff(np.append(first_parts, len(starts))))
 
 
-@contextmanager
-def _located(column: LeafColumn, page_index: int) -> Iterator[None]:
-    try:
-        yield
-    except LanceError as error:
-        where = f"{column.where}, page {page_index}"
-        raise type(error)(f"{where}: {error.message}", **error.context) from error
+class _Located:
+    """Says of which page an error is."""
+
+    __slots__ = ("_column", "_page_index")
+
+    def __init__(self, column: LeafColumn, page_index: int) -> None:
+        self._column = column
+        self._page_index = page_index
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, LanceError):
+            where = f"{self._column.where}, page {self._page_index}"
+            raise type(error)(f"{where}: {error.message}", **error.context) from error

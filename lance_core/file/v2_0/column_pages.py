@@ -85,8 +85,10 @@ class ColumnPages:
         """The pages that hold the rows, each with the rows counted from its start."""
         if rows.stop > self.num_rows:
             raise CorruptDataError(f"{self.where}: row {rows.stop} of {self.num_rows} is wanted")
-        first = int(np.searchsorted(self.edges, rows.start, side="right")) - 1
-        last = int(np.searchsorted(self.edges, rows.stop, side="left"))
+        first, last = 0, len(self.pages)
+        if last > 1:
+            first = int(np.searchsorted(self.edges, rows.start, side="right")) - 1
+            last = int(np.searchsorted(self.edges, rows.stop, side="left"))
         parts = []
         for index in range(max(first, 0), last):
             start, stop = int(self.edges[index]), int(self.edges[index + 1])

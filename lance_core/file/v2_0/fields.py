@@ -137,8 +137,10 @@ class _Source:
 
     def _segments(self, start: int, stop: int, min_pieces: int = 1) -> list[RowSegment]:
         columns = self._node.columns
-        edges = np.unique(np.concatenate([column.edges for column in columns] + [np.array([start, stop])]))
-        within = edges[(edges >= start) & (edges <= stop)].tolist()
+        within = [start, stop]
+        if any(len(column.pages) > 1 for column in columns):
+            edges = np.unique(np.concatenate([column.edges for column in columns] + [np.array(within)]))
+            within = edges[(edges >= start) & (edges <= stop)].tolist()
         segments = []
         for first, last in itertools.pairwise(within):
             num_bytes = self._bytes_of(first, last)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from dataclasses import replace
 
 import numpy as np
@@ -104,3 +106,55 @@ def test_a_file_of_another_version_than_recorded_is_damage(stored: str, recorded
     reader = FragmentReader(Fragment.of([wrong], physical_rows=20), FileLocator(store, "t"))
     with pytest.raises(CorruptDataError, match=f"is of format {stored}, recorded is {recorded}"):
         reader.check()
+
+
+def test_a_projection_of_fragments_whose_files_differ() -> None:
+    store = MemoryStore()
+    locator = FileLocator(store, "t")
+    layouts = [PARTS, (set().union(*PARTS),), PARTS[::-1], PARTS]
+    for parts in layouts:
+        reader = FragmentReader(_fragment(store, "2.2", parts), locator)
+        [batch] = reader.batches(SCHEMA, 0, 20, 100)
+        assert pa.Table.from_batches([batch]).equals(ROWS)
+
+
+def test_a_type_that_is_registered_between_two_reads() -> None:
+    class Marked(pa.ExtensionType):  # type: ignore[misc]  # pyarrow has no types
+        def __init__(self) -> None:
+            super().__init__(pa.int64(), "tests.marked_between_reads")
+
+        def __arrow_ext_serialize__(self) -> bytes:
+            return b""
+
+        @classmethod
+        def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> pa.ExtensionType:
+            return cls()
+
+    store = MemoryStore()
+    names = {"ARROW:extension:name": "tests.marked_between_reads", "ARROW:extension:metadata": ""}
+    rows = pa.table([range(20)], schema=pa.schema([pa.field("n", pa.int64(), metadata=names)]))
+    schema = schema_from_arrow(rows.schema)
+    fragment = _written(store, schema, "2.2", rows)
+    found = []
+    for registers in (False, True):
+        if registers:
+            pa.register_extension_type(Marked())
+        [batch] = FragmentReader(fragment, FileLocator(store, "t")).batches(schema, 0, 20, 100)
+        found.append(batch.schema.field("n").type)
+    pa.unregister_extension_type("tests.marked_between_reads")
+    assert found == [pa.int64(), Marked()]
+
+
+@pytest.mark.parametrize("version", ["0.1", "2.0", "2.2"])
+def test_open_files_go_with_their_reader(version: str) -> None:
+    store = MemoryStore()
+    reader = FragmentReader(_fragment(store, version, (set(ROWS.column_names),)), FileLocator(store, "t"))
+    gc.collect()
+    gc.disable()
+    try:
+        assert sum(batch.num_rows for batch in reader.batches(SCHEMA, 0, 20, 7)) == 20
+        gone = weakref.ref(reader)
+        del reader
+        assert gone() is None
+    finally:
+        gc.enable()
