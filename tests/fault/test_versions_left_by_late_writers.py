@@ -1,0 +1,268 @@
+"""A writer came too late and was killed, so that its version stays in the place of one that a cleanup removed.
+
+No newer version was built on it. Nobody may judge by it what has happened since: not a handle that was opened before,
+nor one that is opened on that very version.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+
+import lance
+import pyarrow as pa
+import pytest
+
+import lance_core
+from lance_core.errors import (
+    CommitConflictError,
+    CommitOutcomeUnknownError,
+    IncompatibleTransactionError,
+    NotFoundError,
+    StorageError,
+)
+from lance_core.table.version_log import VersionLog
+from tests.support.s3_servers import S3Server, create_manifest_table, moto_server
+
+NO_AGE = timedelta(0)
+REFUSALS = (CommitConflictError, CommitOutcomeUnknownError, IncompatibleTransactionError, NotFoundError)
+
+
+class Killed(BaseException):
+    """The end of a writer."""
+
+
+def _rows(*numbers: int) -> pa.Table:
+    return pa.table({name: pa.array(numbers, pa.int64()) for name in ("a", "b")})
+
+
+def _table(uri: str, *, stable: bool = False) -> lance_core.LanceDataset:
+    """Version 3 has three fragments."""
+    lance_core.write_dataset(_rows(1, 2, 3), uri, enable_stable_row_ids=stable)
+    for numbers in ((4, 5, 6), (7, 8, 9)):
+        lance_core.write_dataset(_rows(*numbers), uri, mode="append")
+    return lance_core.dataset(uri)
+
+
+def _append(uri: str, number: int, branch: str | None = None) -> None:
+    target = uri if branch is None else lance_core.dataset(uri).checkout_version((branch, None))
+    lance_core.write_dataset(_rows(number), target, mode="append")
+
+
+def _content(uri: str) -> list[tuple[int, int]]:
+    columns = lance.dataset(uri).to_table(columns=["a", "b"]).to_pydict()
+    return sorted(zip(columns["a"], columns["b"], strict=True))
+
+
+def _update(uri: str, where: str) -> None:
+    lance.dataset(uri).update({"b": "b + 1000"}, where=where)
+
+
+@contextmanager
+def _at_create(before: Callable[[], object] | None = None, after: Callable[[], object] | None = None) -> Iterator[None]:
+    """Do something right before, or right after, the next version is created."""
+    create = VersionLog.create
+
+    def once(log: VersionLog, *arguments: object) -> object:
+        VersionLog.create = create
+        if before is not None:
+            before()
+        outcome = create(log, *arguments)
+        if after is not None:
+            after()
+        return outcome
+
+    VersionLog.create = once
+    try:
+        yield
+    finally:
+        VersionLog.create = create
+
+
+def _die() -> None:
+    raise Killed
+
+
+LATE: dict[str, Callable[[lance_core.LanceDataset], object]] = {
+    "config": lambda dataset: dataset.update_config({"x": "1"}),
+    "delete of nothing": lambda dataset: dataset.delete("a = 900"),
+    "append": lambda dataset: lance_core.write_dataset(_rows(70), dataset, mode="append"),
+}
+FOURTH: dict[str, Callable[[str], object]] = {
+    "update": lambda uri: _update(uri, "a in (1, 4)"),
+    "delete": lambda uri: lance_core.dataset(uri).delete("a in (1, 4)"),
+    "overwrite": lambda uri: lance_core.write_dataset(_rows(*range(1, 10)), uri, mode="overwrite"),
+}
+"""The real fourth version, which the cleanup removes."""
+FIFTH: dict[str, Callable[[str], object]] = {
+    "delete": lambda uri: lance_core.dataset(uri).delete("a = 4 OR a = 9"),
+    "update": lambda uri: _update(uri, "a = 4 OR a = 9"),
+    "append": lambda uri: _append(uri, 40),
+}
+
+
+@pytest.mark.parametrize("opened", ["before", "on it"])
+@pytest.mark.parametrize("stable", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["plain", "stable"])
+@pytest.mark.parametrize(("late", "fourth", "fifth"), list(itertools.product(LATE, FOURTH, FIFTH)))
+def test_a_version_left_by_a_late_writer_is_judged_by_nobody(
+    late: str, fourth: str, fifth: str, stable: bool, opened: str, tmp_path: Path
+) -> None:
+    uri = str(tmp_path / "table")
+    behind = _table(uri, stable=stable)
+    for version in (2, 3):
+        behind.tags.create(f"t{version}", version)
+
+    def overtake() -> None:
+        FOURTH[fourth](uri)
+        FIFTH[fifth](uri)
+        fifth_version = lance_core.dataset(uri).version
+        _append(uri, 50)
+        lance_core.dataset(uri, version=fifth_version).cleanup_old_versions(
+            older_than=NO_AGE, error_if_tagged_old_versions=False
+        )
+
+    with _at_create(overtake, _die), pytest.raises(Killed):
+        LATE[late](lance_core.dataset(uri))
+    before = _content(uri)
+    handle = behind if opened == "before" else lance_core.dataset(uri, version=4)
+    try:
+        handle.delete("a = 2")
+    except REFUSALS:
+        assert _content(uri) == before
+    else:
+        assert _content(uri) == [row for row in before if row[0] != 2]
+
+
+@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize("recreated", [False, True], ids=["deleted", "made again"])
+@pytest.mark.parametrize("verb", ["append", "delete", "config", "overwrite"])
+def test_a_late_commit_to_a_branch_that_was_deleted_is_in_no_other_one(
+    verb: str, recreated: bool, times: int, tmp_path: Path
+) -> None:
+    uri = str(tmp_path / "table")
+    _table(uri).create_branch("b")
+    _append(uri, 10, "b")
+    branch = lance_core.dataset(uri).checkout_version(("b", None))
+    acts: dict[str, Callable[[], object]] = {
+        "append": lambda: lance_core.write_dataset(_rows(70), branch, mode="append"),
+        "delete": lambda: branch.delete("a in (1, 10)"),
+        "config": lambda: branch.update_config({"x": "1"}),
+        "overwrite": lambda: lance_core.write_dataset(_rows(70), branch, mode="overwrite"),
+    }
+    expected = [1, 2, 3, 4, 5, 6, 7, 8, 9]
+
+    def remove() -> None:
+        lance_core.dataset(uri).branches.delete("b")
+        if recreated:
+            lance_core.dataset(uri).create_branch("b")
+            for number in range(times):
+                _append(uri, 20 + number, "b")
+                expected.append(20 + number)
+
+    with _at_create(remove):
+        try:
+            acts[verb]()
+        except (*REFUSALS, StorageError):
+            pass
+        else:
+            assert (verb, recreated) == ("delete", True), "only what is planned anew has the new branch"
+            expected.remove(1)
+    if recreated:
+        again = lance_core.dataset(uri).checkout_version(("b", None))
+        again.validate()
+        assert sorted(again.to_table()["a"].to_pylist()) == expected
+    else:
+        assert "b" not in lance_core.dataset(uri).branches.list()
+        lance_core.dataset(uri).create_branch("b")
+
+
+@pytest.mark.parametrize("is_deep", [False, True], ids=["shallow", "deep"])
+def test_a_clone_on_which_others_build_at_once_is_made(is_deep: bool, tmp_path: Path) -> None:
+    source, target = _table(str(tmp_path / "source")), str(tmp_path / "clone")
+
+    def build() -> None:
+        lance_core.dataset(target).tags.create("first", 3)
+        _append(target, 50)
+
+    with _at_create(after=build):
+        (source.deep_clone if is_deep else source.shallow_clone)(target, 3)
+    assert [row[0] for row in _content(target)] == [1, 2, 3, 4, 5, 6, 7, 8, 9, 50]
+    assert lance_core.dataset(target, version="first").count_rows() == 9
+
+
+@pytest.mark.parametrize("builds", [False, True], ids=["alone", "others build on it"])
+def test_a_restore_of_a_version_that_is_cleaned_up_meanwhile_is_not_acknowledged(builds: bool, tmp_path: Path) -> None:
+    uri = str(tmp_path / "table")
+    _table(uri).delete("a < 7")
+    lance_core.dataset(uri).optimize.compact_files()
+    old = lance_core.dataset(uri, version=2)
+    with (
+        _at_create(
+            lambda: lance_core.dataset(uri).cleanup_old_versions(older_than=NO_AGE),
+            (lambda: _append(uri, 50)) if builds else None,
+        ),
+        pytest.raises((CommitConflictError, CommitOutcomeUnknownError)),
+    ):
+        old.restore()
+    if not builds:
+        assert [row[0] for row in _content(uri)] == [7, 8, 9]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[S3Server]:
+    with moto_server() as started:
+        create_manifest_table(started, started.bucket)
+        yield started
+
+
+@pytest.mark.parametrize("kind", ["dynamodb", "sqlite"])
+def test_a_table_of_an_external_store_opens_after_a_restore_that_came_too_late(
+    server: S3Server, kind: str, tmp_path: Path
+) -> None:
+    options = {**server.options(), "dynamodb_endpoint": server.endpoint, "sql_url": f"sqlite:///{tmp_path}/m.db"}
+    uri = server.uri(f"restored-{kind}", "s3+ddb" if kind == "dynamodb" else "s3+sql")
+    if kind == "dynamodb":
+        uri += f"?ddbTableName={server.bucket}"
+    lance_core.write_dataset(_rows(1, 2), uri, storage_options=options)
+    lance_core.write_dataset(_rows(3, 4), uri, mode="append", storage_options=options)
+    lance_core.dataset(uri, storage_options=options).delete("a < 3")
+    lance_core.dataset(uri, storage_options=options).optimize.compact_files()
+    before = lance_core.dataset(uri, storage_options=options).version
+    old = lance_core.dataset(uri, version=2, storage_options=options)
+
+    def clean_up() -> None:
+        lance_core.dataset(uri, storage_options=options).cleanup_old_versions(older_than=NO_AGE)
+
+    with _at_create(clean_up), pytest.raises(CommitOutcomeUnknownError, match="cleaned up"):
+        old.restore()
+    assert lance_core.dataset(uri, storage_options=options).version == before + 1
+    lance_core.write_dataset(_rows(5), uri, mode="overwrite", storage_options=options)
+    assert lance_core.dataset(uri, storage_options=options).count_rows() == 1
+
+
+@pytest.mark.parametrize("act", ["open", "append", "delete"])
+def test_the_latest_version_is_found_although_a_cleanup_removes_what_was_it(
+    act: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri = str(tmp_path / "table")
+    _table(uri)
+    read, is_armed = VersionLog.read, [True]
+
+    def read_late(log: VersionLog, *arguments: object) -> object:
+        if is_armed:
+            is_armed.clear()
+            _append(uri, 10)
+            lance_core.dataset(uri).cleanup_old_versions(older_than=NO_AGE)
+        return read(log, *arguments)
+
+    monkeypatch.setattr(VersionLog, "read", read_late)
+    if act == "append":
+        _append(uri, 11)
+    else:
+        dataset = lance_core.dataset(uri)
+        if act == "delete":
+            dataset.delete("a = 10")
+    assert {row[0] for row in _content(uri)} - {10, 11} == set(range(1, 10))
