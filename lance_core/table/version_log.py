@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Final
 
 from lance_core.errors import CorruptDataError, NotFoundError, VersionNotFoundError
 from lance_core.table.commit_protocols.conditional import ConditionalCreate
-from lance_core.table.commit_protocols.external import ExternalCommit
 from lance_core.table.manifest import Manifest
 from lance_core.table.paths import (
     VERSIONS_DIRECTORY,
@@ -216,11 +215,6 @@ class VersionLog:
             StorageError: the outside world failed; whether the version exists now has to be found out.
         """
         return self._protocol.create(self, name, data, depends_on)
-
-    @property
-    def can_withdraw(self) -> bool:
-        """Whether the latest version may be withdrawn: an external manifest store goes on naming it."""
-        return not isinstance(self._protocol, ExternalCommit)
 
     def withdraw(self, name: ManifestName) -> None:
         """Remove the manifest of a version that was never part of the lineage.

@@ -74,15 +74,15 @@ from lance_core.transactions.outcomes import (
     Unknown,
 )
 from lance_core.transactions.overtaken import Presence, find_presence, has_lost_files
+from lance_core.transactions.transaction import Transaction
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from lance_core.table.manifest import Manifest
     from lance_core.table.version_log import VersionLog
     from lance_core.transactions.basis import Refusal
     from lance_core.transactions.settings import CommitSettings
-    from lance_core.transactions.transaction import Transaction
 
 __all__ = ["commit_transaction"]
 
@@ -299,18 +299,17 @@ class _Commit:
             try:
                 newer = self._log.newer_than(made.version)
                 if before is not None and self._settings.identity_of(made) != self._progress.line:
-                    reason = f"{self._log.root} was deleted meanwhile, and the files of version {made.version} with it"
-                    if newer or not self._log.can_withdraw:
-                        return Unknown(made.version, VersionNotFoundError(reason, version=made.version))
-                    return self._withdrawn(made)
+                    reason = f"{self._log.root} was deleted meanwhile"
+                    return self._undone(made, newer, VersionNotFoundError(reason, version=made.version))
                 if not newer:
-                    return self._with_its_files(made)
+                    return self._with_its_files(made, before)
                 if isinstance(self._transaction.operation, ReserveFragments):
                     # Whether others were given the same ids does not show; new ones cost nothing.
                     return Overtaken(made.version, newer[-1].version)
                 presence = find_presence(self._log, self._transaction, made, before, newer)
                 if presence is Presence.PRESENT:
-                    return Unknown(made.version, lost) if (lost := self._lost_files(made)) else Committed(made)
+                    lost = self._lost_files(made)
+                    return Committed(made) if lost is None else Unknown(made.version, lost)
                 if presence is Presence.ABSENT and before is not None:
                     self._withdraw(ManifestName(made.version, made.naming))
                     self._progress.may_land = False
@@ -328,20 +327,35 @@ class _Commit:
         reason = f"newer versions exist, and whether they were built on version {made.version} does not show any more"
         return Unknown(made.version, cause or VersionNotFoundError(reason, version=made.version))
 
-    def _with_its_files(self, made: Manifest) -> Committed | Overtaken | Unknown:
-        """The latest version is ours. It is withdrawn if it restores one whose files a cleanup has removed."""
+    def _with_its_files(self, made: Manifest, before: Manifest | None) -> Committed | Overtaken | Unknown:
+        """The latest version is ours. It is undone if it restores one whose files a cleanup has removed."""
         lost = self._lost_files(made)
         if lost is None:
             return Committed(made)
-        if not self._log.can_withdraw or self._log.newer_than(made.version):
-            return Unknown(made.version, lost)
-        return self._withdrawn(made)
+        return Unknown(made.version, lost) if before is None else self._undone(made, [], lost)
 
-    def _withdrawn(self, made: Manifest) -> Overtaken:
-        """The latest version is ours, and must not stay."""
+    def _undone(self, made: Manifest, newer: Sequence[ManifestName], cause: LanceError) -> Overtaken | Unknown:
+        """Make what was the latest version before ours the latest again, unless others have committed on ours."""
+        older = [] if newer else [name.version for name in self._log.newer_than(0) if name.version < made.version]
+        if not older:
+            return Unknown(made.version, cause)
+        transaction = Transaction(read_version=made.version, operation=Restore(version=older[-1]))
+        serialized = transaction.serialize()
+        try:
+            draft = draft_of(transaction, made, self._log, self._settings)
+            sealed = draft.seal(
+                transaction=serialized, transaction_file=transaction.file_name, timestamp_ns=time.time_ns()
+            )
+            record_transaction(self._log, transaction.file_name, serialized)
+            name = ManifestName(sealed.manifest.version, sealed.manifest.naming)
+            if self._log.create(name, sealed.data) is not PutOutcome.CREATED:
+                return Unknown(made.version, cause)
+        except LanceError as error:
+            _logger.warning("%s: version %d cannot be undone: %s", self._log.root, made.version, error)
+            return Unknown(made.version, cause)
         self._withdraw(ManifestName(made.version, made.naming))
         self._progress.may_land = False
-        return Overtaken(made.version, made.version - 1)
+        return Overtaken(made.version, name.version)
 
     def _lost_files(self, made: Manifest) -> VersionNotFoundError | None:
         """Why the rows of a version cannot be read: it restores one that was cleaned up."""

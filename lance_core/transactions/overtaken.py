@@ -163,6 +163,10 @@ def _compare(
     if found == expected:
         if isinstance(theirs.operation, (Overwrite, Restore)):
             return Presence.PRESENT, False
+        added = {fact for fact in found - own if fact[0] == "fragment"}
+        if added and isinstance(theirs.operation, Merge):
+            # It lists all fragments, and adds none: it knew others than there are in the version.
+            return Presence.UNCERTAIN, True
         hides_rows = past is not None and isinstance(theirs.operation, Delete)
         changed = own if past is None else own ^ past
         undone = changed & (own ^ found)
@@ -197,7 +201,8 @@ def _told_by_files(
         case Delete(updated_fragments=updated, deleted_fragment_ids=()) if theirs is not None and updated:
             if isinstance(theirs.operation, (Delete, Update)):
                 presence = _hiding(log, made, following, [fragment.id for fragment in updated])
-                if presence is Presence.ABSENT or (presence is Presence.PRESENT and not _moves_rows(theirs)):
+                is_alike = isinstance(theirs.operation, Delete) and _has_no_more_fragments(made, following)
+                if presence is Presence.ABSENT or (presence is Presence.PRESENT and is_alike):
                     return presence
     unique = _unique_names(transaction, made, before)
     if not unique.isdisjoint(_names(_facts(following))):
@@ -250,6 +255,12 @@ def _hiding(log: VersionLog, made: Manifest, following: Manifest, fragment_ids: 
         if not rows[0].issubset(rows[1]):
             return Presence.ABSENT
     return Presence.PRESENT
+
+
+def _has_no_more_fragments(made: Manifest, following: Manifest) -> bool:
+    """Whether no fragment was added in between, to which rows might have been moved."""
+    highest = [each.message.max_fragment_id for each in (made, following) if each.message.HasField("max_fragment_id")]
+    return len(highest) == 2 and highest[0] == highest[1]
 
 
 def _moves_rows(theirs: Transaction) -> bool:

@@ -345,7 +345,7 @@ def test_lost_answer_is_not_settled_by_a_version_that_came_too_late() -> None:
     assert isinstance(table.commit(ours), Unknown)
 
 
-def test_restore_of_a_version_whose_files_were_removed_is_withdrawn() -> None:
+def test_restore_of_a_version_whose_files_were_removed_is_undone() -> None:
     table = Table()
     restore = Transaction(read_version=2, operation=Restore(version=1))
     for each in table.latest().fragments:
@@ -360,8 +360,9 @@ def test_restore_of_a_version_whose_files_were_removed_is_withdrawn() -> None:
         table.clean_up()
 
     table.act_at_create(clean_up_with_files)
-    assert table.commit(restore) == Overtaken(version=3, latest=2)
-    assert table.versions() == [2]
+    assert table.commit(restore) == Overtaken(version=3, latest=4)
+    assert table.versions() == [2, 4]
+    assert table.paths() == {file.path for each in replaced.operation.fragments for file in each.files}
 
 
 @pytest.mark.parametrize(("is_first_try", "verdict"), [(True, Verdict.RETRYABLE), (False, Verdict.INCOMPATIBLE)])
