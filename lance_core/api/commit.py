@@ -266,8 +266,8 @@ def manifest_of(outcome: CommitOutcome, root: str) -> Manifest:
         case Overtaken(version, latest):
             raise CommitOvertakenError(
                 f"{root}: version {version} was created too late: a cleanup had removed another version {version}, or "
-                f"the version to restore, or the branch was made again. It was withdrawn; do the operation again on the "
-                f"latest version, {latest}",
+                "the version to restore, or the branch was made again, or the table was migrated. It was withdrawn; do "
+                f"the operation again on the latest version, {latest}",
                 path=root,
                 version=version,
                 latest=latest,

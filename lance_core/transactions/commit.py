@@ -51,7 +51,7 @@ from typing import TYPE_CHECKING, Final
 from lance_core.errors import LanceError, StorageError, VersionNotFoundError
 from lance_core.io.object_store import PutOutcome
 from lance_core.io.removal import remove_objects
-from lance_core.table.paths import ManifestName
+from lance_core.table.paths import ManifestName, ManifestNaming
 from lance_core.table.version_hint import write_version_hint
 from lance_core.transactions.backoff import SlotBackoff
 from lance_core.transactions.basis import Basis
@@ -319,6 +319,10 @@ class _Commit:
                 cause = error
             except LanceError as error:
                 cause = error
+                if before is not None and self._is_beside_another(made):
+                    self._withdraw(ManifestName(made.version, made.naming))
+                    self._progress.may_land = False
+                    return Overtaken(made.version, made.version)
                 # The version exists: looking again can only help, whatever kept the store from answering.
                 wait_seconds = next(waits, None)
                 if wait_seconds is None or not isinstance(error, StorageError):
@@ -326,6 +330,14 @@ class _Commit:
                 self._settings.wait(wait_seconds)
         reason = f"newer versions exist, and whether they were built on version {made.version} does not show any more"
         return Unknown(made.version, cause or VersionNotFoundError(reason, version=made.version))
+
+    def _is_beside_another(self, made: Manifest) -> bool:
+        """Whether the table was migrated to the other names meanwhile, and another version has the number of ours."""
+        naming = ManifestNaming.V1 if made.naming is ManifestNaming.V2 else ManifestNaming.V2
+        try:
+            return not is_made_by(self._log.read(ManifestName(made.version, naming)), self._transaction)
+        except LanceError:
+            return False
 
     def _with_its_files(self, made: Manifest, before: Manifest | None) -> Committed | Overtaken | Unknown:
         """The latest version is ours. It is undone if it restores one whose files a cleanup has removed."""

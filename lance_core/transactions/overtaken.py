@@ -125,7 +125,7 @@ def is_built_on(
     log: VersionLog, transaction: Transaction, made: Manifest, before: Manifest | None, following: Manifest
 ) -> Presence:
     """Whether the next version was built on this one; arguments and errors as for :func:`find_presence`."""
-    return _compare(log, transaction, made, before, following)[0]
+    return _compare(log, transaction, made, before, following, is_effect_enough=True)[0]
 
 
 def may_be_built_on(
@@ -136,16 +136,32 @@ def may_be_built_on(
     That is enough to refuse a commit, not to remove a version: the next version may be by a writer that changes more
     than its transaction says.
     """
-    presence, differs = _compare(log, transaction, made, before, following)
+    presence, differs = _compare(log, transaction, made, before, following, is_effect_enough=False)
     return Presence.ABSENT if presence is Presence.UNCERTAIN and differs else presence
 
 
 def _compare(
-    log: VersionLog, transaction: Transaction, made: Manifest, before: Manifest | None, following: Manifest
+    log: VersionLog,
+    transaction: Transaction,
+    made: Manifest,
+    before: Manifest | None,
+    following: Manifest,
+    *,
+    is_effect_enough: bool,
 ) -> tuple[Presence, bool]:
-    """The presence, and whether something differs that the next transaction leaves alone."""
+    """The presence, and whether something differs that the next transaction leaves alone.
+
+    Args:
+        log: the table's versions.
+        transaction: what made the version.
+        made: the version.
+        before: what it was built on; None when that is gone.
+        following: the next one.
+        is_effect_enough: whether the version counts as present when what it changed is in the next one, whatever else
+            that one was built on.
+    """
     theirs = read_transaction(log, following)
-    presence = _told_by_files(log, transaction, made, before, following, theirs)
+    presence = _told_by_files(log, transaction, made, before, following, theirs, is_effect_enough=is_effect_enough)
     if presence is not None or theirs is None:
         return presence or Presence.UNCERTAIN, False
     try:
@@ -193,6 +209,8 @@ def _told_by_files(
     before: Manifest | None,
     following: Manifest,
     theirs: Transaction | None,
+    *,
+    is_effect_enough: bool,
 ) -> Presence | None:
     """What the names of files, or the rows in deletion files, tell; None for nothing."""
     if _shows_files(transaction, made, before, following):
@@ -202,7 +220,7 @@ def _told_by_files(
             if isinstance(theirs.operation, (Delete, Update)):
                 presence = _hiding(log, made, following, [fragment.id for fragment in updated])
                 is_alike = isinstance(theirs.operation, Delete) and _has_no_more_fragments(made, following)
-                if presence is Presence.ABSENT or (presence is Presence.PRESENT and is_alike):
+                if presence is Presence.ABSENT or (presence is Presence.PRESENT and is_effect_enough and is_alike):
                     return presence
     unique = _unique_names(transaction, made, before)
     if not unique.isdisjoint(_names(_facts(following))):

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 
 import lance_core
+from lance_core.api.cleanup.guard import Guard
 from lance_core.errors import (
     CommitConflictError,
     CommitOutcomeUnknownError,
@@ -273,3 +274,57 @@ def test_the_latest_version_is_found_although_a_cleanup_removes_what_was_it(
         if act == "delete":
             dataset.delete("a = 10")
     assert {row[0] for row in _content(uri)} - {10, 11} == set(range(1, 10))
+
+
+@pytest.mark.parametrize("line", ["branch", "table"])
+def test_a_cleanup_that_is_under_way_removes_no_version_of_a_line_that_was_made_again(
+    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri = str(tmp_path / "table")
+    _table(uri)
+    if line == "branch":
+        lance_core.dataset(uri).create_branch("b", 2)
+        for number in range(10, 14):
+            _append(uri, number, "b")
+    look, is_armed = Guard.look, [True]
+
+    def look_late(guard: Guard) -> None:
+        if is_armed:
+            is_armed.clear()
+            if line == "branch":
+                lance_core.dataset(uri).branches.delete("b")
+                lance_core.dataset(uri).create_branch("b", 3)
+                _append(uri, 20, "b")
+            else:
+                lance_core.LanceDataset.drop(uri)
+                lance_core.write_dataset(_rows(20, 21), uri)
+        look(guard)
+
+    monkeypatch.setattr(Guard, "look", look_late)
+
+    def opened() -> lance_core.LanceDataset:
+        dataset = lance_core.dataset(uri)
+        return dataset.checkout_version(("b", None)) if line == "branch" else dataset
+
+    opened().cleanup_old_versions(older_than=NO_AGE)
+    latest = opened()
+    latest.validate()
+    expected = [1, 2, 3, 4, 5, 6, 7, 8, 9, 20] if line == "branch" else [20, 21]
+    assert sorted(latest.to_table()["a"].to_pylist()) == expected
+
+
+@pytest.mark.parametrize("verb", ["append", "config"])
+def test_a_commit_that_stopped_over_a_migration_leaves_the_table_open(verb: str, tmp_path: Path) -> None:
+    uri = str(tmp_path / "table")
+    lance_core.write_dataset(_rows(1, 2), uri, enable_v2_manifest_paths=False)
+    _append(uri, 3)
+
+    def migrate() -> None:
+        lance_core.dataset(uri).migrate_manifest_paths_v2()
+        _append(uri, 4)
+
+    handle = lance_core.dataset(uri)
+    with _at_create(migrate), pytest.raises((CommitConflictError, CommitOutcomeUnknownError)):
+        LATE[verb](handle)
+    assert [row[0] for row in _content(uri)] == [1, 2, 3, 4]
+    lance_core.dataset(uri).validate()

@@ -11,6 +11,7 @@ the guard looks again.
 
 from __future__ import annotations
 
+import logging
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from lance_core.table.version_log import VersionLog
 
 __all__ = ["Removal", "figures"]
+
+_logger: Final = logging.getLogger(__name__)
 
 _DEFAULT_THREADS: Final = 8
 _COUNTERS: Final = {
@@ -122,10 +125,27 @@ class Removal:
             self._guard.record_gone(file.path)
         self._remove_empty_directories(gone)
         manifests = [file for file in batch if file.kind is FileKind.MANIFEST and not self._must_stay(file)]
+        are_known = list(executor.map(self._is_as_planned, manifests))
+        manifests = [file for file, is_known in zip(manifests, are_known, strict=True) if is_known]
         for file in self._remove(executor, manifests):
             if file.goes_with is not None:
                 self._guard.record_gone_version(file.goes_with)
         self._stride.finish(len(files) + len(manifests))
+
+    def _is_as_planned(self, manifest: ClassifiedPath) -> bool:
+        """Whether the manifest is the one that was listed: the line may have been deleted and made again since."""
+        path = self._log.store.join(self._log.root, *manifest.path.split("/"))
+        try:
+            found = self._log.store.head(path)
+        except LanceError:
+            # Gone, or the removal will tell.
+            return True
+        if found.num_bytes == manifest.num_bytes and _is_same_moment(found.modified_at, manifest.modified_at):
+            return True
+        if manifest.goes_with is not None:
+            self._guard.spared_versions.add(manifest.goes_with)
+        _logger.warning("%s stays: it was created after the cleanup had begun", path)
+        return False
 
     def _must_stay(self, manifest: ClassifiedPath) -> bool:
         version = manifest.goes_with
@@ -178,3 +198,8 @@ class Removal:
             except LanceError:
                 # It is in nobody's way.
                 continue
+
+
+def _is_same_moment(one: float, other: float) -> bool:
+    """Whether two modification times may be one: S3 gives whole seconds for a single object, and more in listings."""
+    return one == other or (abs(one - other) < 1 and (one.is_integer() or other.is_integer()))
