@@ -243,11 +243,13 @@ class Basis:
         last = self._last
         if last is None or last.version != manifest.version - 1:
             return True
+        # Of the version that the change was planned on, which was the latest one then, it need only not be disproved.
+        needs_proof = self._needs_proof and self._before_last is not None
         theirs = read_transaction(self._log, last)
         if theirs is None:
-            return not self._needs_proof
+            return not needs_proof
         presence = may_be_built_on(self._log, theirs, last, self._before_last, manifest)
-        return presence is Presence.PRESENT or (presence is Presence.UNCERTAIN and not self._needs_proof)
+        return presence is Presence.PRESENT or (presence is Presence.UNCERTAIN and not needs_proof)
 
     def _step(self, name: ManifestName, remaining: Iterable[ManifestName], winner: Manifest | None) -> Refusal | None:
         """Judge the next version and move to it."""

@@ -365,8 +365,10 @@ class _Commit:
         except LanceError as error:
             _logger.warning("%s: version %d cannot be undone: %s", self._log.root, made.version, error)
             return Unknown(made.version, cause)
-        self._withdraw(ManifestName(made.version, made.naming))
-        self._progress.may_land = False
+        if isinstance(self._transaction.operation, Restore):
+            # Nobody can read it. Any other version may have been tagged, or branched off, while it was the latest.
+            self._withdraw(ManifestName(made.version, made.naming))
+            self._progress.may_land = False
         return Overtaken(made.version, name.version)
 
     def _lost_files(self, made: Manifest) -> VersionNotFoundError | None:

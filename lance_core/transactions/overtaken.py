@@ -177,12 +177,12 @@ def _compare(
     own, expected, found = _facts(made), _facts(sealed.manifest), _facts(following)
     past = _facts(before) if before is not None else None
     if found == expected:
-        if isinstance(theirs.operation, (Overwrite, Restore)):
-            return Presence.PRESENT, False
         added = {fact for fact in found - own if fact[0] == "fragment"}
         if added and isinstance(theirs.operation, Merge):
             # It lists all fragments, and adds none: it knew others than there are in the version.
             return Presence.UNCERTAIN, True
+        if not is_effect_enough or isinstance(theirs.operation, (Overwrite, Restore)):
+            return Presence.PRESENT, False
         hides_rows = past is not None and isinstance(theirs.operation, Delete)
         changed = own if past is None else own ^ past
         undone = changed & (own ^ found)

@@ -328,3 +328,60 @@ def test_a_commit_that_stopped_over_a_migration_leaves_the_table_open(verb: str,
         LATE[verb](handle)
     assert [row[0] for row in _content(uri)] == [1, 2, 3, 4]
     lance_core.dataset(uri).validate()
+
+
+@pytest.mark.parametrize("wanted_by", ["tag", "branch"])
+def test_a_version_of_a_branch_whose_deletion_is_given_up_stays_for_those_who_need_it(
+    wanted_by: str, tmp_path: Path
+) -> None:
+    uri = str(tmp_path / "table")
+    _table(uri).create_branch("b")
+    _append(uri, 10, "b")
+    record = tmp_path / "table" / "_refs" / "branches" / "b.json"
+    saved = record.read_bytes()
+
+    def need_and_delete() -> None:
+        if wanted_by == "tag":
+            lance_core.dataset(uri).tags.create("x", ("b", 5))
+        else:
+            lance_core.dataset(uri).create_branch("c", ("b", 5))
+        # A deletion removes the record first, and puts it back when it finds that somebody needs the branch.
+        record.unlink()
+
+    with _at_create(after=need_and_delete), pytest.raises((CommitConflictError, CommitOutcomeUnknownError)):
+        _append(uri, 20, "b")
+    record.write_bytes(saved)
+    dataset = lance_core.dataset(uri)
+    wanted = lance_core.dataset(uri, version="x") if wanted_by == "tag" else dataset.checkout_version(("c", None))
+    assert sorted(wanted.to_table()["a"].to_pylist()) == [*range(1, 10), 10, 20]
+    dataset.checkout_version(("b", None)).validate()
+
+
+CHANGES: dict[str, Callable[[lance.LanceDataset], object]] = {
+    "drop column": lambda dataset: dataset.drop_columns(["c"]),
+    "rename": lambda dataset: dataset.alter_columns({"path": "b", "name": "d"}),
+    "cast": lambda dataset: dataset.alter_columns({"path": "b", "data_type": pa.int32()}),
+    "delete all": lambda dataset: dataset.delete("true"),
+    "update": lambda dataset: dataset.update({"b": "b + 1"}, where="a < 5"),
+    "schema metadata": lambda dataset: dataset.update_schema_metadata({"k": "v"}),
+    "compact": lambda dataset: dataset.optimize.compact_files(),
+    "config": lambda dataset: dataset.update_config({"k": "v"}),
+}
+
+
+@pytest.mark.parametrize("second", ["config", "append"])
+@pytest.mark.parametrize("first", CHANGES)
+def test_a_handle_on_the_only_version_that_a_cleanup_left_goes_on(first: str, second: str, tmp_path: Path) -> None:
+    uri = str(tmp_path / "table")
+    table = _rows(1, 2, 3).append_column("c", pa.array([1, 2, 3]))
+    lance_core.write_dataset(table, uri)
+    lance_core.write_dataset(table, uri, mode="append")
+    handle = lance_core.dataset(uri)
+    handle.cleanup_old_versions(older_than=NO_AGE)
+    CHANGES[first](lance.dataset(uri))
+    if second == "config":
+        lance.dataset(uri).update_config({"other": "v"})
+    else:
+        lance.write_dataset(lance.dataset(uri).schema.empty_table(), uri, mode="append")
+    handle.update_config({"ours": "v"})
+    assert lance_core.dataset(uri).config()["ours"] == "v"
