@@ -19,7 +19,7 @@ from lance_core.api.compaction.planner import make_plan
 from lance_core.api.compaction.result import CompactionMetrics
 from lance_core.api.new_data_file import remove_data_files
 from lance_core.api.references import read_manifest
-from lance_core.errors import CommitOutcomeUnknownError, LanceError, RetryableCommitConflictError
+from lance_core.errors import CommitOutcomeUnknownError, LanceError, NotFoundError, RetryableCommitConflictError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -48,10 +48,14 @@ def plan_again(dataset: LanceDataset, lost: Iterable[RewriteResult], options: Ma
     Raises:
         LanceError: what :meth:`Compaction.plan` raises.
     """
+    return _plan_on_latest(dataset, options, {fragment.id for result in lost for fragment in result.original_fragments})
+
+
+def _plan_on_latest(dataset: LanceDataset, options: Mapping[str, Any], only: set[int] | None = None) -> CompactionPlan:
     latest = type(dataset).from_manifest(
         dataset.uri, dataset.log, read_manifest(dataset.log, None), dataset.storage_options
     )
-    return make_plan(latest, options, only={fragment.id for result in lost for fragment in result.original_fragments})
+    return make_plan(latest, options, only=only)
 
 
 def compact(
@@ -60,10 +64,12 @@ def compact(
     """Compact; see :meth:`~lance_core.api.compaction.optimizer.DatasetOptimizer.compact_files`."""
     done: list[RewriteResult] = []
     lost: list[RewriteResult] = []
+    is_outdated = False
     plan = make_plan(dataset, options)
     ours = {fragment.id for fragment in dataset.manifest.message.fragments}
     for _ in range(_MAX_ROUNDS):
         if not plan.tasks:
+            is_outdated = False
             break
         try:
             outcome = _execute_and_commit(dataset, plan, properties)
@@ -76,10 +82,19 @@ def compact(
             # that differed in the indices that answered for them do not any more. What others have appended meanwhile
             # is left alone.
             plan = plan_again(dataset, lost, options) if lost else make_plan(dataset, options, only=ours)
+        except NotFoundError as error:
+            # A cleanup may have removed the files of the version that was planned on.
+            latest = dataset.log.latest()
+            if latest is None or latest.version <= plan.read_version:
+                _pass_on(error, dataset, done, lost)
+                break
+            plan, is_outdated = _plan_on_latest(dataset, options), True
         except LanceError as error:
             _pass_on(error, dataset, done, lost)
             break
-    if lost and not done:
+        else:
+            is_outdated = False
+    if (lost or is_outdated) and not done:
         raise RetryableCommitConflictError(
             f"{dataset.uri}: other writers changed the fragments of every group; nothing was compacted",
             path=dataset.uri,
