@@ -8,10 +8,11 @@ Source: clones and branches of pylance 14.0.2.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from lance_core.api.commit import CommitOptions, commit
-from lance_core.errors import AlreadyExistsError, NotSupportedError
+from lance_core.errors import AlreadyExistsError, NotSupportedError, VersionNotFoundError
 from lance_core.table.feature_flags import require_writable
 from lance_core.table.paths import ManifestName, is_detached_version
 from lance_core.table.ref_creation import known_to_exist
@@ -81,7 +82,9 @@ def _rivals(target: VersionLog, version: int) -> list[ManifestName]:
     older = [name for name in names if name.version < version]
     newer = [name for name in names if name.version > version]
     if newer and newer[0].version == version + 1:
-        theirs = read_transaction(target, target.read(newer[0]))
-        if theirs is not None and not isinstance(theirs.operation, Clone):
-            return older
+        # A rival that gives way takes its version with it.
+        with suppress(VersionNotFoundError):
+            theirs = read_transaction(target, target.read(newer[0]))
+            if theirs is not None and not isinstance(theirs.operation, Clone):
+                return older
     return older + newer

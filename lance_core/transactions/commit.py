@@ -213,12 +213,12 @@ class _Commit:
         if isinstance(outcome, NotLanded):
             if isinstance(outcome.cause, StorageError) and outcome.cause.in_flight:
                 self._in_flight = Unknown(self._basis.manifest.version + 1, outcome.cause)
-        elif outcome.manifest is None:
+        elif outcome.manifest is not None:
+            self._in_flight = None
+        elif self._newer_than(ManifestName(self._basis.manifest.version + 1, self._basis.manifest.naming)):
             # Whose version it was, that existed and was cleaned up before it could be read, does not show any more.
             version = self._basis.manifest.version + 1
             self._in_flight = Unknown(version, VersionNotFoundError(f"version {version} was removed", version=version))
-        else:
-            self._in_flight = None
 
     def _wait(self, seconds: float, started: float) -> bool:
         """Wait; False when the time limit would be passed."""

@@ -137,8 +137,7 @@ class Removal:
         path = self._log.store.join(self._log.root, *manifest.path.split("/"))
         try:
             found = self._log.store.head(path)
-        except LanceError:
-            # Gone, or the removal will tell.
+        except NotFoundError:
             return True
         if found.num_bytes == manifest.num_bytes and _is_same_moment(found.modified_at, manifest.modified_at):
             return True
