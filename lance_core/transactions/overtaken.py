@@ -161,6 +161,10 @@ def _compare(
             that one was built on.
     """
     theirs = read_transaction(log, following)
+    # As the comparison of all facts below, for the most frequent case in which no file of the version is left.
+    delete = None if theirs is None or is_effect_enough else theirs.operation
+    if isinstance(delete, Delete) and _is_made_by_delete(delete, made, following):
+        return Presence.PRESENT, False
     presence = _told_by_files(log, transaction, made, before, following, theirs, is_effect_enough=is_effect_enough)
     if presence is not None or theirs is None:
         return presence or Presence.UNCERTAIN, False
@@ -200,6 +204,25 @@ def _compare(
         differing = {fact for fact in differing if fact[0] not in _METADATA}
     presence = Presence.UNCERTAIN if differing.isdisjoint(changed) else Presence.ABSENT
     return presence, any(fact[0] in _LASTING for fact in differing)
+
+
+def _is_made_by_delete(delete: Delete, made: Manifest, following: Manifest) -> bool:
+    """Whether a version is plainly what a delete makes of another one; False says nothing."""
+    updated = {fragment.id: fragment.message for fragment in delete.updated_fragments}
+    gone = set(delete.deleted_fragment_ids)
+    before = [fragment for fragment in made.message.fragments if fragment.id not in gone]
+    if len(before) != len(following.message.fragments) or _facts_beside_fragments(made) != _facts_beside_fragments(
+        following
+    ):
+        return False
+    for old, new in zip(before, following.message.fragments, strict=True):
+        changed = updated.get(old.id)
+        if changed is None:
+            if old != new:
+                return False
+        elif new.id != old.id or new.deletion_file != changed.deletion_file or _data_paths(old) != _data_paths(new):
+            return False
+    return True
 
 
 def _told_by_files(
@@ -383,8 +406,12 @@ def _unique_names(transaction: Transaction, made: Manifest, before: Manifest | N
 
 def _facts(manifest: Manifest) -> set[_Fact]:
     """What distinguishes a version from another, as far as operations change it."""
+    return {*_fragment_facts(manifest.message.fragments), *_facts_beside_fragments(manifest)}
+
+
+def _facts_beside_fragments(manifest: Manifest) -> set[_Fact]:
     message = manifest.message
-    facts: set[_Fact] = set(_fragment_facts(message.fragments))
+    facts: set[_Fact] = set()
     for field in message.fields:
         facts.add(("field", field.id, field.name, field.parent_id, field.logical_type, field.nullable))
         facts.update(("field metadata", (field.id, key), value) for key, value in field.metadata.items())
