@@ -155,7 +155,7 @@ def write(race: Race, library: str, number: int, barrier: Barrier, results: Queu
 
 
 def attempt(operation: Callable[[], object]) -> bool:
-    """Do it; False when the other writers were in the way."""
+    """Run the operation; False when it lost against the other writers."""
     try:
         operation()
     except (OSError, RuntimeError) as error:

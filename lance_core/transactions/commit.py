@@ -361,6 +361,7 @@ class _Commit:
             record_transaction(self._log, transaction.file_name, serialized)
             name = ManifestName(sealed.manifest.version, sealed.manifest.naming)
             if self._log.create(name, sealed.data) is not PutOutcome.CREATED:
+                self._forget([transaction.file_name])
                 return Unknown(made.version, cause)
         except LanceError as error:
             _logger.warning("%s: version %d cannot be undone: %s", self._log.root, made.version, error)

@@ -64,12 +64,12 @@ def compact(
     """Compact; see :meth:`~lance_core.api.compaction.optimizer.DatasetOptimizer.compact_files`."""
     done: list[RewriteResult] = []
     lost: list[RewriteResult] = []
-    is_outdated = False
+    outdated: NotFoundError | None = None
     plan = make_plan(dataset, options)
     ours = {fragment.id for fragment in dataset.manifest.message.fragments}
     for _ in range(_MAX_ROUNDS):
         if not plan.tasks:
-            is_outdated = False
+            outdated = None
             break
         try:
             outcome = _execute_and_commit(dataset, plan, properties)
@@ -88,17 +88,17 @@ def compact(
             if latest is None or latest.version <= plan.read_version:
                 _pass_on(error, dataset, done, lost)
                 break
-            plan, is_outdated = _plan_on_latest(dataset, options), True
+            plan, outdated = _plan_on_latest(dataset, options), error
         except LanceError as error:
             _pass_on(error, dataset, done, lost)
             break
         else:
-            is_outdated = False
-    if (lost or is_outdated) and not done:
+            outdated = None
+    if (lost or outdated) and not done:
         raise RetryableCommitConflictError(
             f"{dataset.uri}: other writers changed the fragments of every group; nothing was compacted",
             path=dataset.uri,
-        )
+        ) from outdated
     return CompactionMetrics.sum(result.metrics for result in done)
 
 

@@ -85,7 +85,7 @@ def adapt(scalar: pa.Scalar, stored: pa.DataType) -> pa.Scalar | None:
 
 
 def common_type(*dtypes: pa.DataType) -> pa.DataType | None:
-    """The type that values of all these types can take, the first two first; None when there is none.
+    """A type for values of all these types, found pair by pair from left to right; None when there is none.
 
     Of several zones it has the last, other than types that are compared.
     """

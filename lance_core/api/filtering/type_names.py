@@ -38,11 +38,11 @@ _UNITS: Final = MappingProxyType({0: "s", 3: "ms", 6: "us", 9: "ns"})
 
 
 def type_of(written: exp.Expr, *, default_unit: str = "us") -> pa.DataType | None:
-    """The Arrow type of a type that is written in a predicate; None when there is none.
+    """The Arrow type for a type name in a predicate; None when the name is not known.
 
     Args:
-        written: the type.
-        default_unit: of a timestamp without ``(n)``.
+        written: the type name.
+        default_unit: the unit of a timestamp without ``(n)``.
     """
     if not isinstance(written, exp.DataType):
         return None
