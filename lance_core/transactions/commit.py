@@ -27,6 +27,8 @@
       CONFIRM list the versions after ours
         |     none, or they hold what ours changed -> Committed
         |     they do not hold it                  -> withdraw our manifest: Overtaken
+        |     none, but files that ours restores were cleaned up, or the branch was deleted and made again
+        |                                          -> make the version before ours the latest again: Overtaken
         |     it cannot be found out               -> Unknown (nothing is removed)
         v
       HINT    best effort
