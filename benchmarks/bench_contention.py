@@ -53,7 +53,7 @@ HEADINGS: Final = (
 Place: TypeAlias = tuple[str, "dict[str, str] | None"]
 """The URI of a table, and the options of its store."""
 ROWS_OF_A_WRITER: Final = 2_500
-CONTENTION: Final = ("conflict", "concurrent", "preempted", "contention")
+CONTENTION: Final = ("conflict", "concurrent", "preempted", "contention", "lost")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -299,10 +299,10 @@ class RetryableCommitConflictError(CommitConflictError):
 
 
 class CommitOvertakenError(RetryableCommitConflictError):
-    """The version was created after a cleanup had freed its number or removed the version to restore; it was withdrawn.
+    """The version was created after a cleanup had freed its number, or had removed the version to restore.
 
-    Nothing was changed. Do the operation again and write its files again: a cleanup may have seen the version before it
-    was withdrawn, and may remove the files that it named.
+    The table's content is what it was: the version was withdrawn, or a newer one undoes it. Do the operation again and
+    write its files again: a cleanup may have seen the version, and may remove the files that it named.
     """
 
     kind = ErrorKind.COMMIT_OVERTAKEN

@@ -181,7 +181,8 @@ def read_deletion_offsets(fragment: Fragment, locator: FileLocator) -> npt.NDArr
         locator: finds its file.
 
     Returns:
-        Physical positions, shape (num_deleted_rows,), fresh. ``BitMap(offsets, optimize=False)`` makes a set of them.
+        Physical positions, shape (num_deleted_rows,), not to be changed. ``BitMap(offsets, optimize=False)`` makes a
+        set of them.
 
     Raises:
         NotFoundError: the file is missing.
@@ -234,13 +235,14 @@ def parse_deletion_file(
         what: which file this is, for error messages.
 
     Returns:
-        Shape (num_deleted_rows,), fresh.
+        Shape (num_deleted_rows,), not to be changed.
 
     Raises:
         CorruptDataError: the bytes are not such a file, or an offset lies outside the fragment.
     """
     offsets = _read_arrow(buffer, what) if file_type is DeletionFileType.ARROW else _read_bitmap(buffer, what)
-    offsets = np.unique(offsets)
+    if not bool((offsets[:-1] < offsets[1:]).all()):
+        offsets = np.unique(offsets)
     if offsets.size and int(offsets[-1]) >= physical_rows:
         raise CorruptDataError(
             f"deletion file {what}: row {int(offsets[-1])} is deleted, the fragment has {physical_rows} rows",

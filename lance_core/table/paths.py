@@ -200,8 +200,9 @@ def newer_manifest_names(names: Iterable[str], version: int) -> list[ManifestNam
     newest_known = manifest_name(version) if version > 0 else manifest_name(1) + "~"
     found: list[ManifestName] = []
     others: dict[ManifestNaming, ManifestName] = {}
+    is_older_seen = False
     for name in names:
-        if len(name) == _V2_LENGTH and name >= newest_known and ManifestNaming.V2 in others:
+        if is_older_seen and len(name) == _V2_LENGTH and name >= newest_known:
             continue
         parsed = parse_manifest_name(name)
         if parsed is None:
@@ -210,6 +211,7 @@ def newer_manifest_names(names: Iterable[str], version: int) -> list[ManifestNam
             found.append(parsed)
         else:
             others.setdefault(parsed.naming, parsed)
+            is_older_seen = ManifestNaming.V2 in others
     return found + [other for naming, other in others.items() if all(name.naming is not naming for name in found)]
 
 

@@ -115,12 +115,13 @@ class Contended:
 
 @dataclass(frozen=True, slots=True)
 class Overtaken:
-    """The version was made after newer ones that do not hold its change, and was withdrawn.
+    """The version was made too late, after newer ones that do not hold its change; the table is without it.
 
-    A cleanup may have seen it and may remove the files that it named, so they must not be committed again.
+    It was withdrawn, or undone by a newer version when it was the latest. A cleanup may have seen it and may remove the
+    files that it named, so they must not be committed again.
 
     Attributes:
-        version: the version that was made and withdrawn.
+        version: the version that was made.
         latest: the latest version.
     """
 

@@ -39,6 +39,7 @@ from lance_core.table.base_paths import FileLocator
 from lance_core.table.deletion_file import DeletionFile, read_deletion_offsets
 from lance_core.table.fragment import Fragment
 from lance_core.table.index_directories import index_directories
+from lance_core.table.paths import ManifestName
 from lance_core.transactions.drafting import draft_of
 from lance_core.transactions.history import read_transaction
 from lance_core.transactions.operations.append import Append
@@ -57,7 +58,6 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
 
     from lance_core.table.manifest import Manifest
-    from lance_core.table.paths import ManifestName
     from lance_core.table.version_log import VersionLog
     from lance_core.transactions.transaction import Transaction
 
@@ -115,9 +115,14 @@ def find_presence(
     unique = _unique_names(transaction, made, before)
     if not unique.isdisjoint(_names(_facts(latest))):
         return Presence.PRESENT
-    if newer[0].version != made.version + 1:
+    # A directory listing may miss a file that was created while it ran and show a later one.
+    following_name = ManifestName(made.version + 1, made.naming)
+    try:
+        following = latest if latest.version == following_name.version else log.read(following_name)
+    except VersionNotFoundError:
+        if following_name in newer:
+            raise
         return Presence.UNCERTAIN
-    following = latest if len(newer) == 1 else log.read(newer[0])
     return is_built_on(log, transaction, made, before, following)
 
 

@@ -9,6 +9,7 @@ from lance_core.errors import StorageError
 from lance_core.io.memory_store import MemoryStore
 from lance_core.io.object_store import PutOutcome
 from lance_core.table.manifest import Manifest
+from lance_core.table.paths import manifest_name
 from lance_core.table.version_log import VersionLog
 from lance_core.transactions.commit import commit_transaction
 from lance_core.transactions.conflicts import Verdict
@@ -147,6 +148,24 @@ def test_commit_that_others_build_on_at_once_is_kept(change: str, num_commits: i
     assert isinstance(outcome, Committed)
     assert outcome.manifest.version == 2
     assert table.versions() == list(range(1, 3 + num_commits))
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_commit_is_kept_when_the_listing_misses_the_version_built_on_it(
+    change: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = Table()
+    listed = MemoryStore.list_names
+
+    def hide_the_next_version() -> None:
+        _overtake(table, 2, keep=9)
+        hidden = manifest_name(3)
+        monkeypatch.setattr(
+            MemoryStore, "list_names", lambda store, prefix: (n for n in listed(store, prefix) if n != hidden)
+        )
+
+    table.act_at_create(hide_the_next_version, When.AFTER)
+    assert isinstance(table.commit(CHANGES[change](table)), Committed)
 
 
 @pytest.mark.parametrize("num_commits", range(1, 6))
