@@ -17,13 +17,13 @@ from lance_core.api.commit_checks import (
 )
 from lance_core.api.early_fragments import with_row_counts
 from lance_core.api.overlay_checks import check_overlays
-from lance_core.api.restoring import check_restore
 from lance_core.api.row_id_checks import check_row_ids
 from lance_core.errors import SchemaMismatchError, VersionNotFoundError
 from lance_core.table.base_paths import BasePath, FileLocator
 from lance_core.transactions.operations.data_overlay import DataOverlay
 from lance_core.transactions.operations.merge import Merge
 from lance_core.transactions.operations.overwrite import Overwrite
+from lance_core.transactions.restoring import check_restore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

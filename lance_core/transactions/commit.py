@@ -59,8 +59,9 @@ from lance_core.transactions.backoff import SlotBackoff
 from lance_core.transactions.basis import Basis
 from lance_core.transactions.conflicts import Verdict
 from lance_core.transactions.drafting import draft_of
-from lance_core.transactions.history import is_made_by, record_transaction, transaction_path
+from lance_core.transactions.history import is_made_by, read_transaction, record_transaction, transaction_path
 from lance_core.transactions.operations.clone import Clone
+from lance_core.transactions.operations.overwrite import Overwrite
 from lance_core.transactions.operations.reserve_fragments import ReserveFragments
 from lance_core.transactions.operations.restore import Restore
 from lance_core.transactions.outcomes import (
@@ -75,7 +76,8 @@ from lance_core.transactions.outcomes import (
     Overtaken,
     Unknown,
 )
-from lance_core.transactions.overtaken import Presence, find_presence, has_lost_files
+from lance_core.transactions.overtaken import Presence, find_presence
+from lance_core.transactions.restoring import has_lost_files
 from lance_core.transactions.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -91,6 +93,9 @@ __all__ = ["commit_transaction"]
 _READ_BACK_WAITS_SECONDS: Final = (0.05, 0.2, 1.0)
 _MAX_CONFIRMATIONS: Final = 10
 """Listings after the create at most; each further one means that a cleanup removed what the last one showed."""
+
+_REPLACING_ALL_FILES: Final = (Clone, Overwrite, Restore)
+"""After these the version names none of the files of the one that it was built on, as far as it is not their own."""
 
 _logger: Final = logging.getLogger(__name__)
 
@@ -169,7 +174,7 @@ class _Commit:
         retries_left = self._settings.max_retries
         while True:
             attempt_started = time.monotonic()
-            refusal = self._basis.advance(winner) or self._judge_line()
+            refusal = self._basis.advance(winner) or self._judge_line() or self._judge_restore()
             if refusal is not None:
                 return self._refused(refusal)
             outcome = self._attempt()
@@ -196,6 +201,25 @@ class _Commit:
             return None
         reason = "the branch was deleted since, and made again"
         return Conflicted(Verdict.INCOMPATIBLE, self._basis.manifest.version, reason)
+
+    def _judge_restore(self) -> Conflicted | None:
+        """A version that restores what was cleaned up is nothing to build on: its writer may be about to undo it."""
+        basis = self._basis.manifest
+        # The transaction of a restore is so short that the manifest always holds it.
+        if basis.transaction is None or isinstance(self._transaction.operation, _REPLACING_ALL_FILES):
+            return None
+        try:
+            theirs = read_transaction(self._log, basis)
+        except LanceError:
+            # One of a later release, or damaged: no matter for what is built on it.
+            return None
+        if theirs is None or not isinstance(theirs.operation, Restore):
+            return None
+        restored = theirs.operation.version
+        if not has_lost_files(self._log, restored, basis, self._settings.storage_options):
+            return None
+        reason = f"it restores version {restored}, which was cleaned up meanwhile with its files"
+        return Conflicted(Verdict.RETRYABLE, basis.version, reason)
 
     def _refused(self, refusal: Refusal) -> CommitOutcome:
         """The end of a commit that makes no version now; one that was made before must be part of the table."""

@@ -53,7 +53,7 @@ from lance_core.transactions.operations.update import Update
 from lance_core.transactions.settings import CommitSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from google.protobuf.message import Message
 
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from lance_core.table.version_log import VersionLog
     from lance_core.transactions.transaction import Transaction
 
-__all__ = ["Presence", "find_presence", "has_lost_files", "is_built_on", "may_be_built_on"]
+__all__ = ["Presence", "find_presence", "is_built_on", "may_be_built_on"]
 
 _Fact = tuple[Any, ...]
 """One statement about a version: its kind, what it is about, and the rest."""
@@ -316,36 +316,6 @@ def _moves_rows(theirs: Transaction) -> bool:
 
 def _data_paths(fragment: pb_table.DataFragment) -> list[str]:
     return [file.path for file in fragment.files]
-
-
-def has_lost_files(
-    log: VersionLog, restored_version: int, made: Manifest, storage_options: Mapping[str, str] | None
-) -> bool:
-    """Whether a cleanup removed the version that a restore went back to, and with it files that the new one names.
-
-    Args:
-        log: the table's versions.
-        restored_version: the version that was restored.
-        made: the version that the restore made.
-        storage_options: handed to the stores of base paths.
-
-    Raises:
-        StorageError: it cannot be found out.
-    """
-    try:
-        log.manifest_bytes(restored_version)
-    except VersionNotFoundError:
-        locator = FileLocator(log.store, log.root, made.base_paths, storage_options)
-        try:
-            for fragment in made.fragments:
-                places = [locator.data_file(file) for file in fragment.files]
-                if fragment.deletion_file is not None:
-                    places.append(locator.deletion_file(fragment.id, fragment.deletion_file))
-                for place in places:
-                    place.store.head(place.path)
-        except NotFoundError:
-            return True
-    return False
 
 
 def _shows_files(transaction: Transaction, made: Manifest, before: Manifest | None, later: Manifest) -> bool:

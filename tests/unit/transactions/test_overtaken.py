@@ -52,17 +52,21 @@ class Table:
         for name in self.log.newer_than(0)[:-keep]:
             self.store.inner.delete(self.log.path(name))
 
-    def act_at_create(self, action: Callable[[], object], when: When = When.BEFORE) -> None:
-        """Run an action when the store is asked to create the next manifest, or right after it did."""
+    def act_at_create(
+        self, action: Callable[[], object], when: When = When.BEFORE, *, then: Callable[[], object] = lambda: None
+    ) -> None:
+        """Run an action when the store is asked to create the next manifest, or right after it did; ``then`` last."""
         inner = self.store.inner.put_if_absent
 
         def put_if_absent(path: str, data: object, **durability: object) -> object:
             self.store.inner.put_if_absent = inner
             if when is When.BEFORE:
                 action()
-                return inner(path, data, **durability)
-            outcome = inner(path, data, **durability)
-            action()
+                outcome = inner(path, data, **durability)
+            else:
+                outcome = inner(path, data, **durability)
+                action()
+            then()
             return outcome
 
         self.store.inner.put_if_absent = put_if_absent
@@ -198,8 +202,12 @@ def test_commit_whose_fragment_is_compacted_at_once_is_kept() -> None:
     assert table.versions() == [1, 2, 3]
 
 
+def _restore_of(table: Table, version: int) -> Transaction:
+    return Transaction(read_version=table.latest().version, operation=Restore(version=version))
+
+
 def _restore_first(table: Table) -> Transaction:
-    return Transaction(read_version=table.latest().version, operation=Restore(version=1))
+    return _restore_of(table, 1)
 
 
 @pytest.mark.parametrize("undo", [_replace_rows, _restore_first, _set_config])
@@ -364,24 +372,58 @@ def test_lost_answer_is_not_settled_by_a_version_that_came_too_late() -> None:
     assert isinstance(table.commit(ours), Unknown)
 
 
-def test_restore_of_a_version_whose_files_were_removed_is_undone() -> None:
-    table = Table()
+def _restore_what_is_cleaned_up(table: Table, then: Callable[[], object] = lambda: None) -> CommitOutcome:
+    """Restore version 1, which a cleanup removes with its files right before version 3 is created from it."""
     restore = Transaction(read_version=2, operation=Restore(version=1))
     for each in table.latest().fragments:
         for file in each.files:
             table.store.inner.put(f"table/data/{file.path}", b"rows")
-    replaced = _replace_rows(table)
-    assert isinstance(table.commit(replaced), Committed)
+    assert isinstance(table.commit(_replace_rows(table)), Committed)
 
     def clean_up_with_files() -> None:
         for info in list(table.store.inner.list("table/data")):
             table.store.inner.delete(info.path)
         table.clean_up()
 
-    table.act_at_create(clean_up_with_files)
-    assert table.commit(restore) == Overtaken(version=3, latest=4)
+    table.act_at_create(clean_up_with_files, then=then)
+    return table.commit(restore)
+
+
+def test_restore_of_a_version_whose_files_were_removed_is_undone() -> None:
+    table = Table()
+    assert _restore_what_is_cleaned_up(table) == Overtaken(version=3, latest=4)
     assert table.versions() == [2, 4]
-    assert table.paths() == {file.path for each in replaced.operation.fragments for file in each.files}
+    assert table.paths() == {file.path for each in table.log.read_version(2).fragments for file in each.files}
+
+
+@pytest.mark.parametrize("change", ["append", "delete", "config"])
+def test_restore_that_is_undone_is_nothing_to_build_on(change: str) -> None:
+    table = Table()
+    others: list[CommitOutcome] = []
+    outcome = _restore_what_is_cleaned_up(table, lambda: others.append(table.commit(CHANGES[change](table))))
+    assert [(type(each), each.verdict, each.version) for each in others] == [(Conflicted, Verdict.RETRYABLE, 3)]
+    assert outcome == Overtaken(version=3, latest=4)
+    assert table.versions() == [2, 4]
+
+
+@pytest.mark.parametrize("change", [_replace_rows, lambda table: _restore_of(table, 2)])
+def test_restore_of_what_was_cleaned_up_can_be_replaced(change: Callable[[Table], Transaction]) -> None:
+    table = Table()
+    others: list[CommitOutcome] = []
+    outcome = _restore_what_is_cleaned_up(table, lambda: others.append(table.commit(change(table))))
+    assert isinstance(others[0], Committed), others
+    assert isinstance(outcome, Unknown)
+    assert table.latest() == others[0].manifest
+
+
+def test_restore_whose_files_are_there_is_built_on_after_its_source_was_cleaned_up() -> None:
+    table = Table()
+    for each in table.latest().fragments:
+        for file in each.files:
+            table.store.inner.put(f"table/data/{file.path}", b"rows")
+    assert isinstance(table.commit(_restore_of(table, 1)), Committed)
+    table.clean_up()
+    assert isinstance(table.commit(_append(table)), Committed)
 
 
 @pytest.mark.parametrize(("is_first_try", "verdict"), [(True, Verdict.RETRYABLE), (False, Verdict.INCOMPATIBLE)])
