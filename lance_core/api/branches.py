@@ -271,8 +271,7 @@ class Branches:
         """
         try:
             require_same_branch(self._main, record)
-            names = target.newer_than(0)
-            if not names or names[0].version != manifest.version:
+            if not _goes_on_from(target, manifest):
                 raise RefAlreadyExistsError(
                     f"another writer makes or deletes a branch {record.name!r}", branch=record.name
                 )
@@ -294,6 +293,17 @@ class Branches:
         """Remove what was made, unless others go on with it."""
         with suppress(RefConflictError, CorruptDataError):
             remove_branch_root(self._main, branch)
+
+
+def _goes_on_from(target: VersionLog, first: Manifest) -> bool:
+    """Whether the versions of a branch began with this one; a cleanup may have removed it since."""
+    names = target.newer_than(0)
+    if names and names[0].version > first.version:
+        # A version of others is the first of another branch, unless they have built it on one.
+        latest = target.read_latest()
+        theirs = read_transaction(target, latest) if latest is not None else None
+        return theirs is not None and not isinstance(theirs.operation, Clone)
+    return bool(names) and names[0].version == first.version
 
 
 def _texts(metadata: Mapping[Any, Any]) -> dict[str, str]:

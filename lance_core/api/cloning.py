@@ -12,7 +12,12 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from lance_core.api.commit import CommitOptions, commit
-from lance_core.errors import AlreadyExistsError, NotSupportedError, VersionNotFoundError
+from lance_core.errors import (
+    AlreadyExistsError,
+    CommitOutcomeUnknownError,
+    NotSupportedError,
+    VersionNotFoundError,
+)
 from lance_core.table.feature_flags import require_writable
 from lance_core.table.paths import ManifestName, is_detached_version
 from lance_core.table.ref_creation import known_to_exist
@@ -67,24 +72,36 @@ def clone_version(
     manifest = commit(target, Transaction(read_version=clone.ref_version, operation=clone), options, known=source)
     # Clones of different versions do not take the same name: of those that see each other none stays.
     with known_to_exist(f"version {manifest.version} of {target.root}"):
-        others = _rivals(target, manifest.version)
-    if others:
+        rival = _find_rival(target, manifest)
+    if rival is not None:
         target.store.delete(target.path(ManifestName(manifest.version, manifest.naming)))
         raise AlreadyExistsError(
-            f"another writer makes a dataset at {target.root}, at version {others[0].version}", path=target.root
+            f"another writer makes a dataset at {target.root}, at version {rival.version}", path=target.root
         )
     return manifest
 
 
-def _rivals(target: VersionLog, version: int) -> list[ManifestName]:
-    """The versions of a new root that were not built on its first one."""
-    names = target.newer_than(0)
-    older = [name for name in names if name.version < version]
-    newer = [name for name in names if name.version > version]
-    if newer and newer[0].version == version + 1:
-        # A rival that gives way takes its version with it.
-        with suppress(VersionNotFoundError):
-            theirs = read_transaction(target, target.read(newer[0]))
-            if theirs is not None and not isinstance(theirs.operation, Clone):
-                return older
-    return older + newer
+def _find_rival(target: VersionLog, made: Manifest) -> ManifestName | None:
+    """A version of a new root that is none of those that others have built on its first one.
+
+    Raises:
+        CommitOutcomeUnknownError: versions were removed meanwhile, so that it does not show.
+    """
+    # A directory listing may miss a file that was created while it ran, and a rival that gives way takes its version
+    # with it.
+    following = ManifestName(made.version + 1, made.naming)
+    while True:
+        names = target.newer_than(0)
+        older = [name for name in names if name.version < made.version]
+        newer = [name for name in names if name.version > made.version]
+        if older or not newer:
+            return next(iter(older), None)
+        for name in dict.fromkeys((following, newer[0])):
+            with suppress(VersionNotFoundError):
+                theirs = read_transaction(target, target.read(name))
+                if theirs is not None and isinstance(theirs.operation, Clone):
+                    return name
+                if name == following:
+                    return None
+                reason = f"version {following.version} of {target.root}, the first after the clone, was removed"
+                raise CommitOutcomeUnknownError(reason, path=target.root, version=following.version)

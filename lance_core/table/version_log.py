@@ -86,7 +86,8 @@ class VersionLog:
         Raises:
             CorruptDataError: manifests of both namings occur.
         """
-        return self._protocol.latest(self) or self._newest_listed()
+        # While a directory is listed the latest version may go and a newer one come, so that the listing has neither.
+        return self._protocol.latest(self) or self._newest_listed() or self._newest_listed()
 
     def adopt(self, name: ManifestName) -> None:
         """Let an external manifest store know of a version that was opened by its number and exists."""

@@ -335,7 +335,7 @@ class Basis:
             return None
         paths = {file.path for fragment in operation.fragments for file in fragment.message.files}
         names = self._log.newer_than(0)
-        is_complete = names[0].version == 1 and names[-1].version == len(names)
+        is_complete = bool(names) and names[0].version == 1 and names[-1].version == len(names)
         if not paths or is_complete:
             return None
         for name in names:

@@ -20,9 +20,10 @@ anything else; the next version is gone                                         
 What merely is not there any more proves nothing: a compaction removes fragments as a delete does, and a delete may drop
 a fragment that had the number of ours. Only a transaction that replaces the whole table, and settings, take the place
 of what was there whatever that was. The third and fourth line hold for a version that happens to have the same content
-as the one that the next was built on, too; then the change is in the table as well. The latest version is never removed
-by a cleanup, so that the listing after the create shows whether there is a newer one, and if there is none, the version
-is the latest.
+as the one that the next was built on, too; then the change is in the table as well, unless the next version has come
+too late itself: it is followed up to the latest one, as long as nothing speaks against a step. The latest version is
+never removed by a cleanup, so that the listing after the create shows whether there is a newer one, and if there is
+none, the version is the latest.
 
 Source: ours; the reference acknowledges such a commit and loses it.
 """
@@ -115,15 +116,37 @@ def find_presence(
     unique = _unique_names(transaction, made, before)
     if not unique.isdisjoint(_names(_facts(latest))):
         return Presence.PRESENT
-    # A directory listing may miss a file that was created while it ran and show a later one.
-    following_name = ManifestName(made.version + 1, made.naming)
     try:
-        following = latest if latest.version == following_name.version else log.read(following_name)
+        following = latest if latest.version == made.version + 1 else log.read(_after(made))
     except VersionNotFoundError:
-        if following_name in newer:
+        if _after(made) in newer:
             raise
         return Presence.UNCERTAIN
-    return is_built_on(log, transaction, made, before, following)
+    presence = is_built_on(log, transaction, made, before, following)
+    if presence is Presence.PRESENT and not _leads_to(log, following, made, latest):
+        return Presence.UNCERTAIN
+    return presence
+
+
+def _after(manifest: Manifest) -> ManifestName:
+    """The name of the next version. A directory listing may miss a file that is created while it runs."""
+    return ManifestName(manifest.version + 1, manifest.naming)
+
+
+def _leads_to(log: VersionLog, version: Manifest, before: Manifest, latest: Manifest) -> bool:
+    """Whether nothing speaks against a version as part of the lineage of the latest one; it may be too late itself."""
+    while version.version < latest.version:
+        theirs = read_transaction(log, version)
+        if theirs is not None and _shows_files(theirs, version, before, latest):
+            return True
+        try:
+            following = latest if latest.version == version.version + 1 else log.read(_after(version))
+        except VersionNotFoundError:
+            return False
+        if theirs is not None and may_be_built_on(log, theirs, version, before, following) is Presence.ABSENT:
+            return False
+        before, version = version, following
+    return True
 
 
 def is_built_on(

@@ -1,16 +1,25 @@
 """Several writers make, continue and delete the same branch at once."""
 
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import nullcontext, suppress
+from datetime import timedelta
 from pathlib import Path
 from threading import Barrier
+from types import ModuleType
 
 import lance
 import pyarrow as pa
 import pytest
 
 import lance_core
-from lance_core.errors import RefAlreadyExistsError, RefConflictError, RefNotFoundError, StorageError
+from lance_core.api import branches, cloning
+from lance_core.errors import (
+    CommitOutcomeUnknownError,
+    RefAlreadyExistsError,
+    RefConflictError,
+    RefNotFoundError,
+    StorageError,
+)
 
 NUM_WRITERS = 8
 
@@ -96,3 +105,47 @@ def test_making_and_deleting_at_once_leaves_a_whole_main_line(uri: str) -> None:
     with suppress(RefNotFoundError):
         lance_core.dataset(uri).branches.delete("b")
     assert lance_core.dataset(uri).create_branch("b").count_rows() == 6
+
+
+@pytest.mark.parametrize("module", [lance, lance_core], ids=["pylance", "ours"])
+@pytest.mark.parametrize("num_appends", [1, 2])
+def test_branch_that_others_go_on_with_at_once_is_kept(
+    uri: str, monkeypatch: pytest.MonkeyPatch, module: ModuleType, num_appends: int
+) -> None:
+    made = branches.create_ref
+
+    def go_on(*arguments: object, **options: object) -> object:
+        monkeypatch.setattr(branches, "create_ref", made)
+        outcome = made(*arguments, **options)
+        for number in range(num_appends):
+            module.write_dataset(_rows(100 + number, 101 + number), f"{uri}/tree/b", mode="append")
+        module.dataset(f"{uri}/tree/b").cleanup_old_versions(older_than=timedelta(0))
+        return outcome
+
+    monkeypatch.setattr(branches, "create_ref", go_on)
+    lance_core.dataset(uri).create_branch("b")
+    branch = lance_core.dataset(uri).checkout_version(("b", None))
+    assert branch.count_rows() == 6 + num_appends
+    assert set(lance.dataset(uri).branches.list()) == {"b"}
+
+
+@pytest.mark.parametrize(("num_appends", "cleans_up"), [(1, False), (2, False), (1, True), (3, True)])
+def test_clone_that_others_go_on_with_at_once_is_kept_or_unknown(
+    uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, num_appends: int, cleans_up: bool
+) -> None:
+    target = str(tmp_path / "clone")
+    commit = cloning.commit
+
+    def go_on(*arguments: object, **options: object) -> object:
+        manifest = commit(*arguments, **options)
+        for number in range(num_appends):
+            lance_core.write_dataset(_rows(100 + number, 101 + number), target, mode="append")
+        if cleans_up:
+            lance_core.dataset(target).cleanup_old_versions(older_than=timedelta(0))
+        return manifest
+
+    monkeypatch.setattr(cloning, "commit", go_on)
+    is_shown = not cleans_up or num_appends == 1
+    with nullcontext() if is_shown else pytest.raises(CommitOutcomeUnknownError):
+        lance_core.dataset(uri).shallow_clone(target, 2)
+    assert lance_core.dataset(target).count_rows() == 6 + num_appends

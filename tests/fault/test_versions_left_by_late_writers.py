@@ -385,3 +385,50 @@ def test_a_handle_on_the_only_version_that_a_cleanup_left_goes_on(first: str, se
         lance.write_dataset(lance.dataset(uri).schema.empty_table(), uri, mode="append")
     handle.update_config({"ours": "v"})
     assert lance_core.dataset(uri).config()["ours"] == "v"
+
+
+@pytest.mark.parametrize("left_at", ["before the listing", "after the listing"])
+@pytest.mark.parametrize("stable", [False, True], ids=["plain", "stable"])
+@pytest.mark.parametrize("theirs", ["a = 1", "a in (1, 5)"])
+def test_late_delete_is_not_confirmed_by_a_late_version_above_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, theirs: str, stable: bool, left_at: str
+) -> None:
+    """Both delete the same row: the version above has all that the late delete changed, but nobody builds on it."""
+    uri = str(tmp_path / "table")
+    first = _table(uri, stable=stable)
+    create, newer_than = VersionLog.create, VersionLog.newer_than
+    left: list[Callable[[], object]] = []
+
+    def leave_the_fifth() -> None:
+        """A writer plans on the real fourth version and dies, after its version was created or just before."""
+        second = lance_core.dataset(uri)
+
+        def die_late(log: VersionLog, *arguments: object) -> object:
+            VersionLog.create = create
+            lance_core.dataset(uri).update_config({"y": "1"})
+            _append(uri, 60)
+            lance_core.dataset(uri).cleanup_old_versions(older_than=NO_AGE)
+            left.append(lambda: create(log, *arguments))
+            if left_at == "before the listing":
+                left.pop()()
+            raise Killed
+
+        VersionLog.create = die_late
+        with pytest.raises(Killed):
+            second.delete(theirs)
+
+    def come_late() -> None:
+        lance_core.dataset(uri).update_config({"z": "1"})
+        leave_the_fifth()
+        VersionLog.create = create
+
+    def list_then_leave(log: VersionLog, version: int) -> object:
+        names = newer_than(log, version)
+        if left and version == 4:
+            left.pop()()
+        return names
+
+    monkeypatch.setattr(VersionLog, "newer_than", list_then_leave)
+    with _at_create(before=come_late), pytest.raises(REFUSALS):
+        first.delete("a = 1")
+    assert (1, 1) in _content(uri)

@@ -1,5 +1,7 @@
 """Finding versions: by listing, and by name."""
 
+from collections.abc import Iterator
+
 import pytest
 
 from lance_core.errors import CorruptDataError, VersionNotFoundError
@@ -34,6 +36,22 @@ def _put(log: VersionLog, name: str, data: bytes = b"x") -> None:
 def test_an_absent_table_has_no_versions(log: VersionLog) -> None:
     assert log.latest() is None
     assert log.newer_than(0) == []
+
+
+def test_latest_version_is_found_when_it_changes_while_the_directory_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = MemoryStore()
+    log = VersionLog(store, "table")
+    _make(log, 1)
+    listed = store.list_names
+
+    def list_names(prefix: str) -> Iterator[str]:
+        monkeypatch.setattr(store, "list_names", listed)
+        _make(log, 2)
+        store.delete(log.path(ManifestName(1, ManifestNaming.V2)))
+        return iter(())
+
+    monkeypatch.setattr(store, "list_names", list_names)
+    assert log.latest() == ManifestName(2, ManifestNaming.V2)
 
 
 @pytest.mark.parametrize("naming", list(ManifestNaming))

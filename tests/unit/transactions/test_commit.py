@@ -190,6 +190,13 @@ def test_an_earlier_commit_is_found_behind_removed_versions(table: Table) -> Non
     assert outcome.manifest.version == 3
 
 
+def test_earlier_commit_of_a_table_that_is_removed_meanwhile_is_not_found(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(VersionLog, "newer_than", lambda log, version: [])
+    assert isinstance(table.commit(append(fragment(), read_version=0)), Committed)
+
+
 def test_removed_versions_are_a_conflict_for_everybody_else(table: Table) -> None:
     table.made(append(fragment(), read_version=1))
     table.made(append(fragment(), read_version=2))
