@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 
 from lance_core.api.arguments import whole_number
 from lance_core.api.bases import declared_bases
-from lance_core.api.branch_removal import read_record
 from lance_core.api.brought_files import brought_fragments
 from lance_core.api.cleanup.automatic import clean_up_after
 from lance_core.api.early_fragments import rows_in_files, uncounted_fragments, with_row_counts
 from lance_core.api.hidden_columns import hidden_columns_of
 from lance_core.api.legacy_dictionaries import DictionaryAmendment
 from lance_core.api.location import open_log
-from lance_core.api.references import main_line
+from lance_core.api.references import line_identity
 from lance_core.api.rewritten_index_files import with_index_files
 from lance_core.api.storage_checks import storage_checks
 from lance_core.errors import (
@@ -27,7 +26,6 @@ from lance_core.errors import (
     InvalidInputError,
     InvalidTypeError,
     NotSupportedError,
-    RefNotFoundError,
     RetryableCommitConflictError,
     TooMuchWriteContentionError,
     VersionNotFoundError,
@@ -55,7 +53,7 @@ from lance_core.transactions.settings import DEFAULT_MAX_RETRIES, CommitProgress
 from lance_core.versions import DEFAULT_VERSION, LanceFileVersion
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping
+    from collections.abc import Callable, Mapping
 
     from pyroaring import BitMap
 
@@ -85,7 +83,8 @@ class CommitOptions:
             change whose rows are not given. Not needed by whoever has just written them.
         file_version: of an Overwrite that brings no data file; None for the table's.
         is_first_try: nobody has tried to commit this transaction before, so that no version can be its work yet.
-        progress: told how far the commit got; one for each commit that is to be told apart.
+        progress: told how far the commit got; one for each commit that is to be told apart. Its line is that of the
+            handle that the change was planned on.
     """
 
     max_retries: int = DEFAULT_MAX_RETRIES
@@ -176,23 +175,11 @@ def commit_settings(
         progress=options.progress,
         check=storage_checks(log, transaction, options),
         amend=_amendment(log, transaction, options),
-        identity_of=lambda current: _branch_identity(log, current.message.branch),
+        identity_of=lambda current: line_identity(log, current.message.branch),
         hidden_columns=lambda current: hidden_columns_of(
             FileLocator(log.store, log.root, current.base_paths, options.storage_options)
         ),
     )
-
-
-def _branch_identity(log: VersionLog, branch: str) -> Hashable:
-    """Tells a branch from another of the same name, made after it was deleted; None for the main line."""
-    main = main_line(log, branch)
-    if main is log:
-        return None
-    try:
-        record = read_record(main, branch)
-    except RefNotFoundError:
-        return "deleted"
-    return record.forks, record.created_at
 
 
 def _template(transaction: Transaction, options: CommitOptions, known: Manifest | None) -> Manifest:

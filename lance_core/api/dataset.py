@@ -31,7 +31,7 @@ from lance_core.api.merge_schemas import with_known_field_ids
 from lance_core.api.operation_conversion import transaction_to_core
 from lance_core.api.operations import Transaction
 from lance_core.api.output_schema import OutputSchema
-from lance_core.api.references import open_version, read_manifest
+from lance_core.api.references import identified, open_version, read_manifest
 from lance_core.api.requested_transaction import requested_transaction
 from lance_core.api.row_id_lookup import RowIdLookup
 from lance_core.api.scanner import ScanSource
@@ -45,10 +45,10 @@ from lance_core.table.fragment import Fragments
 from lance_core.table.fragment_totals import FragmentTotals
 from lance_core.table.index_metadata import parse_index_section
 from lance_core.table.paths import ManifestNaming
-from lance_core.transactions.settings import DEFAULT_MAX_RETRIES
+from lance_core.transactions.settings import DEFAULT_MAX_RETRIES, CommitProgress
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Sequence
     from datetime import timedelta
     from pathlib import Path
 
@@ -104,7 +104,8 @@ class LanceDataset(
         text = uri_text(uri)
         opened = open_log(text, storage_options, commit_lock)
         log, manifest = open_version(opened, version)
-        self._fill(line_uri(text, of=opened, to=log), log, manifest, storage_options)
+        line, manifest = identified(log, manifest)
+        self._fill(line_uri(text, of=opened, to=log), log, manifest, storage_options, line)
 
     @classmethod
     def from_manifest(
@@ -112,16 +113,25 @@ class LanceDataset(
     ) -> Self:
         """A handle for a manifest that has been read already."""
         handle = cls.__new__(cls)
-        handle._fill(uri, log, manifest, storage_options)
+        line, manifest = identified(log, manifest)
+        handle._fill(uri, log, manifest, storage_options, line)
         return handle
 
-    def _fill(self, uri: str, log: VersionLog, manifest: Manifest, storage_options: dict[str, str] | None) -> None:
+    def _fill(
+        self,
+        uri: str,
+        log: VersionLog,
+        manifest: Manifest,
+        storage_options: dict[str, str] | None,
+        line: Hashable,
+    ) -> None:
         totals = FragmentTotals.of(manifest.message)
         manifest.check_readable(totals)
         self._uri = uri
         self._log = log
         self._locator = FileLocator(log.store, log.root, manifest.base_paths, storage_options)
         self._manifest = manifest
+        self._line = line
         self._counted = manifest if totals.counts_every_fragment else None
         self._num_live_rows = totals.num_live_rows
         self._storage_options = storage_options
@@ -158,6 +168,11 @@ class LanceDataset(
     def log(self) -> VersionLog:
         """The dataset's versions."""
         return self._log
+
+    @property
+    def line(self) -> Hashable:
+        """Tells the branch of this version from one that was made again under its name; None on the main line."""
+        return self._line
 
     @property
     def manifest(self) -> Manifest:
@@ -258,11 +273,12 @@ class LanceDataset(
 
     def checkout_latest(self) -> None:
         """Make this handle show the latest version."""
-        self.show(read_manifest(self._log, None))
+        self._line, manifest = identified(self._log, read_manifest(self._log, None))
+        self.show(manifest)
 
     def show(self, manifest: Manifest) -> None:
         """Make this handle show the version of a manifest, as the reference's handles follow their own commits."""
-        self._fill(self._uri, self._log, manifest, self._storage_options)
+        self._fill(self._uri, self._log, manifest, self._storage_options, self._line)
 
     def get_fragments(self, filter: Any = None) -> list[LanceFragment]:
         """The fragments, ascending by id. A filter is not supported."""
@@ -380,6 +396,7 @@ class LanceDataset(
             stable_row_ids=bool(enable_stable_row_ids),
             storage_options=storage_options,
             is_first_try=not isinstance(operation, Transaction),
+            progress=CommitProgress(line=base_uri.line if isinstance(base_uri, LanceDataset) else None),
         )
         transaction = with_known_field_ids(transaction, log, known)
         make = commit_outside_lineage if detached else commit

@@ -56,6 +56,7 @@ class DatasetChanges(DatasetHandle):
             RetryPolicy(conflict_retries, retry_timeout),
             storage_options=self.storage_options,
             properties=checked_properties(transaction_properties),
+            line=self.line,
         )
         self.show(deleted.manifest)
         return {"num_deleted_rows": deleted.plan.rows_deleted}

@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     from lance_core.schema.field import Schema
     from lance_core.table.manifest import Manifest
     from lance_core.table.version_log import VersionLog
@@ -30,6 +32,11 @@ class DatasetHandle(ABC):
     @abstractmethod
     def manifest(self) -> Manifest:
         """The manifest of the version shown."""
+
+    @property
+    @abstractmethod
+    def line(self) -> Hashable:
+        """Tells the branch of the version from one that was made again under its name; None on the main line."""
 
     @property
     @abstractmethod

@@ -17,6 +17,7 @@ from lance_core.errors import IndexNotFoundError
 from lance_core.table.index_metadata import is_system_index
 from lance_core.table.index_rules import decode_index_section
 from lance_core.transactions.operations.create_index import CreateIndex
+from lance_core.transactions.settings import CommitProgress
 from lance_core.transactions.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -74,5 +75,7 @@ class DatasetIndices(DatasetHandle):
             )
         operation = CreateIndex(new_indices=(), removed_indices=tuple(dropped))
         transaction = Transaction(read_version=self.manifest.version, operation=operation)
-        options = CommitOptions(storage_options=self.storage_options, is_first_try=True)
+        options = CommitOptions(
+            storage_options=self.storage_options, is_first_try=True, progress=CommitProgress(line=self.line)
+        )
         self.show(commit(self.log, transaction, options, known=self.manifest))

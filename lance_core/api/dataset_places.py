@@ -17,6 +17,7 @@ from lance_core.api.references import main_line, open_version
 from lance_core.table.migration import migrate_to_v2_names
 from lance_core.table.ref_creation import known_to_exist
 from lance_core.transactions.operations.update_bases import UpdateBases
+from lance_core.transactions.settings import CommitProgress
 from lance_core.transactions.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -153,7 +154,9 @@ class DatasetPlaces(DatasetHandle):
         operation = UpdateBases(new_bases=as_messages(new_bases))
         properties = checked_properties(transaction_properties)
         transaction = Transaction(read_version=self.manifest.version, operation=operation, properties=properties)
-        options = CommitOptions(storage_options=self.storage_options, is_first_try=True)
+        options = CommitOptions(
+            storage_options=self.storage_options, is_first_try=True, progress=CommitProgress(line=self.line)
+        )
         self.show(commit(self.log, transaction, options, known=self.manifest))
         return self
 

@@ -18,6 +18,7 @@ from lance_core.api.operation_values import checked_text
 from lance_core.errors import DatasetNotFoundError, InvalidTypeError, SchemaMismatchError
 from lance_core.transactions.operations.restore import Restore
 from lance_core.transactions.operations.update_config import UpdateConfig
+from lance_core.transactions.settings import CommitProgress
 from lance_core.transactions.transaction import Transaction
 
 __all__ = ["DatasetSettings"]
@@ -130,7 +131,9 @@ class DatasetSettings(DatasetHandle):
         self._commit(Transaction(read_version=self.manifest.version, operation=operation))
 
     def _commit(self, transaction: Transaction) -> None:
-        options = CommitOptions(storage_options=self.storage_options, is_first_try=True)
+        options = CommitOptions(
+            storage_options=self.storage_options, is_first_try=True, progress=CommitProgress(line=self.line)
+        )
         self.show(commit(self.log, transaction, options, known=self.manifest))
 
 

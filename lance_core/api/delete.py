@@ -46,10 +46,11 @@ from lance_core.table.deletion_file import (
 from lance_core.table.feature_flags import require_writable
 from lance_core.transactions.backoff import SlotBackoff
 from lance_core.transactions.operations.delete import Delete
+from lance_core.transactions.settings import CommitProgress
 from lance_core.transactions.transaction import Transaction
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Hashable, Iterable, Mapping
     from concurrent.futures import Future
 
     from pyroaring import BitMap
@@ -127,6 +128,7 @@ def delete_rows(
     storage_options: Mapping[str, str] | None = None,
     properties: Mapping[str, str] | None = None,
     only_if_found: bool = False,
+    line: Hashable = None,
 ) -> Deleted:
     """Delete the rows that match a predicate.
 
@@ -138,6 +140,7 @@ def delete_rows(
         storage_options: handed to the stores of base paths.
         properties: of the transaction.
         only_if_found: make no version when no row matches; the manifest of the result is then the one planned on.
+        line: what the line of the version is told by, as the handle has it.
 
     Raises:
         InvalidInputError: the predicate is none, or has no value for a row.
@@ -153,7 +156,9 @@ def delete_rows(
     for attempt in range(policy.retries + 1):
         attempt_started = time.monotonic()
         try:
-            deleted = _attempt(log, manifest, predicate, storage_options, properties, only_if_found=only_if_found)
+            deleted = _attempt(
+                log, manifest, predicate, storage_options, properties, only_if_found=only_if_found, line=line
+            )
             return replace(deleted, attempts=attempt + 1)
         except RetryableCommitConflictError as error:
             conflict: RetryableCommitConflictError | NotFoundError = error
@@ -218,6 +223,7 @@ def _attempt(
     properties: Mapping[str, str] | None,
     *,
     only_if_found: bool,
+    line: Hashable,
 ) -> Deleted:
     """Plan, write and commit once."""
     manifest.check_readable()
@@ -228,7 +234,11 @@ def _attempt(
     if only_if_found and not plan.rows_deleted:
         return Deleted(manifest, plan)
     options = CommitOptions(
-        storage_options=storage_options, affected_rows=_affected_rows(plan), checks_files=False, is_first_try=True
+        storage_options=storage_options,
+        affected_rows=_affected_rows(plan),
+        checks_files=False,
+        is_first_try=True,
+        progress=CommitProgress(line=line),
     )
     updated: tuple[Fragment, ...] = ()
     try:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import errno
 from datetime import datetime
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from lance_core.api.arguments import whole_number
 from lance_core.errors import (
@@ -23,20 +23,35 @@ from lance_core.errors import (
     StorageError,
     VersionNotFoundError,
 )
-from lance_core.table.branches import branch_root, check_branch_name, main_root
+from lance_core.table.branches import BranchRecord, branch_path, branch_root, check_branch_name, main_root
 from lance_core.table.paths import ManifestName
 from lance_core.table.refs import MAIN_BRANCH, TagRecord, check_tag_name, tag_path
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     from lance_core.table.manifest import Manifest
     from lance_core.table.version_log import VersionLog
 
-__all__ = ["Reference", "line_of", "locate", "main_line", "open_version", "read_manifest", "to_moment"]
+__all__ = [
+    "Reference",
+    "identified",
+    "line_identity",
+    "line_of",
+    "locate",
+    "main_line",
+    "open_version",
+    "read_manifest",
+    "to_moment",
+]
 
 Reference: TypeAlias = "int | str | tuple[str | None, int | None] | None"
 """A number, the name of a tag, or (branch, number)."""
 
 _PAIR = 2
+
+_DELETED: Final = "deleted"
+"""What tells a branch without a record."""
 
 
 def read_manifest(log: VersionLog, reference: Reference) -> Manifest:
@@ -94,6 +109,32 @@ def main_line(log: VersionLog, branch: str) -> VersionLog:
     """The versions of the main line of a dataset, from those of any line."""
     root = main_root(log.root, branch)
     return log if root == log.root else log.at(root)
+
+
+def line_identity(log: VersionLog, branch: str) -> Hashable:
+    """Tells a branch from another of the same name, made after it was deleted; None for the main line."""
+    main = main_line(log, branch)
+    if main is log:
+        return None
+    path = branch_path(main.store, main.root, branch)
+    try:
+        record = BranchRecord.parse(branch, main.store.get(path), path)
+    except NotFoundError:
+        return _DELETED
+    return record.forks, record.created_at
+
+
+def identified(log: VersionLog, manifest: Manifest) -> tuple[Hashable, Manifest]:
+    """What the line of a version that was just read is told by, and the version once more: it is of that very line."""
+    branch = manifest.message.branch
+    if not branch:
+        return None, manifest
+    identity = line_identity(log, branch)
+    try:
+        return identity, log.read(ManifestName(manifest.version, manifest.naming))
+    except VersionNotFoundError:
+        # Cleaned up, or the branch was made again in between: a mark that is no line's, so that nothing is committed.
+        return object(), manifest
 
 
 def line_of(main: VersionLog, branch: str | None) -> VersionLog:

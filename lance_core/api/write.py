@@ -168,7 +168,7 @@ def write_rows(
             path=log.root,
         )
     log.require_commits()
-    progress = CommitProgress()
+    progress = CommitProgress(line=commit_options.progress.line)
     transaction: Transaction | None = None
     try:
         transaction = stage_rows(log, manifest, data, schema, options, properties, commit_options.storage_options)

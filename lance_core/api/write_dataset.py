@@ -15,12 +15,15 @@ from lance_core.api.fragment_writer import DEFAULT_MAX_BYTES_PER_FILE, DEFAULT_M
 from lance_core.api.location import locked, open_log, uri_text
 from lance_core.api.operation_conversion import transaction_from_core
 from lance_core.api.operation_values import checked_properties
+from lance_core.api.references import identified
 from lance_core.api.write import WriteOptions, stage_rows, write_rows
 from lance_core.errors import InvalidInputError
 from lance_core.table.base_options import inherited_options, with_base_params
 from lance_core.table.paths import ManifestNaming
+from lance_core.transactions.settings import CommitProgress
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
     from pathlib import Path
 
     import pyarrow as pa
@@ -124,7 +127,7 @@ def write_dataset(  # noqa: D417  # the reference's signature; arguments without
         session=session,
     )
     properties = checked_properties(transaction_properties, commit_message)
-    text, log, manifest, storage_options = _destination(uri, storage_options, base_store_params, commit_lock)
+    text, log, manifest, storage_options, line = _destination(uri, storage_options, base_store_params, commit_lock)
     options = WriteOptions(
         mode=mode,
         max_rows_per_file=max_rows_per_file,
@@ -145,6 +148,7 @@ def write_dataset(  # noqa: D417  # the reference's signature; arguments without
         naming=ManifestNaming.V2 if enable_v2_manifest_paths else ManifestNaming.V1,
         stable_row_ids=enable_stable_row_ids,
         storage_options=storage_options,
+        progress=CommitProgress(line=line),
     )
     made = write_rows(log, manifest, data_obj, schema, options, commit_options, properties)
     return LanceDataset.from_manifest(text, log, made, storage_options)
@@ -220,7 +224,7 @@ def write_fragments(  # noqa: D417  # the reference's signature; arguments witho
         table_id=table_id,
         session=session,
     )
-    _, log, manifest, storage_options = _destination(dataset_uri, storage_options, base_store_params)
+    _, log, manifest, storage_options, _ = _destination(dataset_uri, storage_options, base_store_params)
     options = WriteOptions(
         mode=mode,
         max_rows_per_file=max_rows_per_file,
@@ -256,12 +260,15 @@ def _destination(
     storage_options: dict[str, str] | None,
     base_store_params: dict[str, dict[str, str]] | None,
     commit_lock: CommitLock | None = None,
-) -> tuple[str, VersionLog, Manifest | None, dict[str, str] | None]:
-    """Where to write, and the version to plan on; None when there is no dataset."""
+) -> tuple[str, VersionLog, Manifest | None, dict[str, str] | None, Hashable]:
+    """Where to write, the version to plan on, None when there is no dataset, and what its line is told by."""
     if isinstance(uri, LanceDataset):
         log = locked(uri.log, commit_lock)
-        return uri.uri, log, uri.manifest, inherited_options(uri.storage_options, storage_options, base_store_params)
+        options = inherited_options(uri.storage_options, storage_options, base_store_params)
+        return uri.uri, log, uri.manifest, options, uri.line
     text = uri_text(uri)
     storage_options = with_base_params(storage_options, base_store_params)
     log = open_log(text, storage_options, commit_lock)
-    return text, log, log.read_latest(), storage_options
+    latest = log.read_latest()
+    line, manifest = (None, None) if latest is None else identified(log, latest)
+    return text, log, manifest, storage_options, line

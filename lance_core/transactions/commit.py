@@ -374,10 +374,10 @@ class _Commit:
 
     def _undone(self, made: Manifest, newer: Sequence[ManifestName], cause: LanceError) -> Overtaken | Unknown:
         """Make what was the latest version before ours the latest again, unless others have committed on ours."""
-        older = [] if newer else [name.version for name in self._log.newer_than(0) if name.version < made.version]
-        if not older:
+        before = made.version - 1
+        if newer or before not in {name.version for name in self._log.newer_than(before - 1)}:
             return Unknown(made.version, cause)
-        transaction = Transaction(read_version=made.version, operation=Restore(version=older[-1]))
+        transaction = Transaction(read_version=made.version, operation=Restore(version=before))
         serialized = transaction.serialize()
         try:
             draft = draft_of(transaction, made, self._log, self._settings)

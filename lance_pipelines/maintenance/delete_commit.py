@@ -107,6 +107,7 @@ def commit_delete(planned: PlannedDelete, policy: MaintenancePolicy) -> DeleteRe
             _ID_PROPERTY: planned.delete_id,
         },
         only_if_found=True,
+        line=dataset.line,
     )
     return _report(planned, policy, deleted.manifest.version, deleted.plan.rows_deleted, attempts=deleted.attempts)
 

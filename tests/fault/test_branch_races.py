@@ -1,5 +1,6 @@
 """Several writers make, continue and delete the same branch at once."""
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
 from datetime import timedelta
@@ -14,7 +15,10 @@ import pytest
 import lance_core
 from lance_core.api import branches, cloning
 from lance_core.errors import (
+    CommitConflictError,
     CommitOutcomeUnknownError,
+    InvalidInputError,
+    NotFoundError,
     RefAlreadyExistsError,
     RefConflictError,
     RefNotFoundError,
@@ -149,3 +153,61 @@ def test_clone_that_others_go_on_with_at_once_is_kept_or_unknown(
     with nullcontext() if is_shown else pytest.raises(CommitOutcomeUnknownError):
         lance_core.dataset(uri).shallow_clone(target, 2)
     assert lance_core.dataset(target).count_rows() == 6 + num_appends
+
+
+@pytest.mark.parametrize("num_appends", range(3))
+@pytest.mark.parametrize("opened", ["by uri", "by handle"])
+def test_append_to_a_branch_that_is_made_again_meanwhile_is_refused(uri: str, opened: str, num_appends: int) -> None:
+    """The files that were written went with the old branch."""
+    lance_core.dataset(uri).create_branch("b", 2)
+    branch = f"{uri}/tree/b"
+    lance_core.write_dataset(_rows(50, 51), branch, mode="append")
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield from _rows(60, 61).to_batches()
+        lance_core.dataset(uri).branches.delete("b")
+        lance_core.dataset(uri).create_branch("b", 2)
+        for number in range(num_appends):
+            lance_core.write_dataset(_rows(70 + number, 71 + number), branch, mode="append")
+        yield from _rows(61, 62).to_batches()
+
+    reader = pa.RecordBatchReader.from_batches(_rows(0, 1).schema, batches())
+    target = branch if opened == "by uri" else lance_core.dataset(branch)
+    with pytest.raises(CommitConflictError, match="made again"):
+        lance_core.write_dataset(reader, target, mode="append", max_rows_per_file=1)
+    for module in (lance, lance_core):
+        rows = module.dataset(branch).to_table()["x"].to_pylist()
+        assert sorted(rows) == [*range(6), *range(70, 70 + num_appends)]
+
+
+CHANGES_OF_A_BRANCH = {
+    "append": lambda branch: lance_core.write_dataset(_rows(60, 61), branch, mode="append"),
+    "delete": lambda branch: branch.delete("x = 0"),
+    "config": lambda branch: branch.update_config({"a": "1"}),
+    "overwrite": lambda branch: lance_core.LanceDataset.commit(
+        branch, lance_core.LanceOperation.Overwrite(branch.schema, []), read_version=branch.version
+    ),
+    "compact": lambda branch: branch.optimize.compact_files(),
+}
+
+
+@pytest.mark.parametrize("num_appends", range(3))
+@pytest.mark.parametrize("change", CHANGES_OF_A_BRANCH)
+def test_handle_of_a_branch_that_was_made_again_changes_nothing(uri: str, change: str, num_appends: int) -> None:
+    lance_core.dataset(uri).create_branch("b", 2)
+    branch = f"{uri}/tree/b"
+    lance_core.write_dataset(_rows(50, 51), branch, mode="append")
+    stale = lance_core.dataset(branch)
+    lance_core.dataset(uri).branches.delete("b")
+    lance_core.dataset(uri).create_branch("b", 2)
+    for number in range(num_appends):
+        lance_core.write_dataset(_rows(70 + number, 71 + number), branch, mode="append")
+    version = lance_core.dataset(branch).version
+    with pytest.raises((CommitConflictError, NotFoundError, InvalidInputError)):
+        CHANGES_OF_A_BRANCH[change](stale)
+    latest = lance_core.dataset(branch)
+    assert latest.version == version
+    assert sorted(latest.to_table()["x"].to_pylist()) == [*range(6), *range(70, 70 + num_appends)]
+    stale.checkout_latest()
+    CHANGES_OF_A_BRANCH[change](stale)
+    lance.dataset(branch).to_table()

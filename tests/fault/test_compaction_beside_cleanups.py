@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -11,6 +12,8 @@ import pytest
 import lance_core
 from lance_core.api.compaction.plan import CompactionTask
 from lance_core.errors import RetryableCommitConflictError
+from lance_core.io.local_store import LocalStore
+from lance_core.optimize import Compaction
 
 NO_AGE = timedelta(0)
 
@@ -51,3 +54,35 @@ def test_a_compaction_whose_files_were_cleaned_up_is_planned_again(
     if times == 100:
         files = {path.name for path in (tmp_path / "table" / "data").iterdir()}
         assert files == {file.path for fragment in latest.manifest.fragments for file in fragment.files}
+
+
+@pytest.mark.parametrize("position", range(1, 6))
+def test_compaction_that_is_committed_again_beside_a_cleanup_keeps_its_files(
+    position: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A listing has neither the version that goes while it runs, which is the compaction's, nor the one that comes."""
+    uri = str(tmp_path / "table")
+    dataset = lance_core.write_dataset(pa.table({"a": range(20)}), uri, max_rows_per_file=10)
+    dataset.tags.create("planned", dataset.version)
+    results = [task.execute(dataset) for task in Compaction.plan(dataset, {"target_rows_per_fragment": 40}).tasks]
+    Compaction.commit(lance_core.dataset(uri), results)
+    listed, left = LocalStore.list_names, [position]
+
+    def list_names(store: LocalStore, prefix: str) -> Iterator[str]:
+        if not prefix.endswith("_versions"):
+            return listed(store, prefix)
+        left[0] -= 1
+        names = set(listed(store, prefix))
+        if left[0] == 0:
+            lance_core.write_dataset(pa.table({"a": [20]}), uri, mode="append")
+            latest = lance_core.dataset(uri)
+            latest.cleanup_old_versions(older_than=NO_AGE, error_if_tagged_old_versions=False)
+            names &= set(listed(store, prefix))
+        return iter(names)
+
+    monkeypatch.setattr(LocalStore, "list_names", list_names)
+    Compaction.commit(lance_core.dataset(uri), results)
+    monkeypatch.undo()
+    latest = lance_core.dataset(uri)
+    latest.validate()
+    assert set(range(20)) <= set(latest.to_table()["a"].to_pylist())

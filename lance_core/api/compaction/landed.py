@@ -90,19 +90,21 @@ class _History:
     @classmethod
     def read(cls, log: VersionLog, results: Sequence[RewriteResult]) -> _History:
         since = min(result.read_version for result in results)
-        names = log.newer_than(since - 1)
         history = cls(
-            is_complete=[name.version for name in names] == list(range(since, since + len(names))),
+            is_complete=True,
             new_names={name for result in results for name in result.new_file_names()},
             old_ids={fragment.id for result in results for fragment in result.original_fragments},
         )
-        for name in names:
-            try:
-                manifest = log.read(name)
-            except VersionNotFoundError:
-                history.is_complete = False
-            else:
-                history._take(manifest)
+        following = since
+        # A listing may miss versions that are made or removed while it runs: the last one has to show no newer version.
+        while names := log.newer_than(following - 1):
+            for name in names:
+                history.is_complete = history.is_complete and name.version == following
+                try:
+                    history._take(log.read(name))
+                except VersionNotFoundError:
+                    history.is_complete = False
+                following = name.version + 1
         return history
 
     def _take(self, manifest: Manifest) -> None:

@@ -96,7 +96,12 @@ class Landing:
         self._pending = self._results
         self._properties = dict(properties or {})
         self._checks_files = checks_files
-        self._options = CommitOptions(storage_options=dataset.storage_options, checks_files=False, is_first_try=True)
+        self._options = CommitOptions(
+            storage_options=dataset.storage_options,
+            checks_files=False,
+            is_first_try=True,
+            progress=CommitProgress(line=dataset.line),
+        )
         self._latest = dataset.manifest
         self._reserved: range | None = None
         self._lost: list[RewriteResult] = []
@@ -149,10 +154,11 @@ class Landing:
 
     def _land(self, *, all_or_none: bool) -> int | None:
         """Commit what is intact; afterwards ``_pending`` is committed, and the rest is ``_lost``."""
+        is_refused = False
         while True:
             self._latest = with_row_counts(read_manifest(self._log, None), self._dataset.locator)
             check_planned_versions(self._pending, self._latest.version)
-            if not self._drop_touched() and self._tries:
+            if not self._drop_touched() and is_refused:
                 # The conflict is not with some of the groups but with all: the schema changed, for example.
                 self._lost, self._pending = self._lost + self._pending, []
             if self._lost and all_or_none:
@@ -167,7 +173,10 @@ class Landing:
                     # A cleanup may have seen the version that was withdrawn, and may remove the new files it named.
                     self._lost, self._pending = self._lost + self._pending, []
                 continue
-            except (RetryableCommitConflictError, IncompatibleTransactionError):
+            except (RetryableCommitConflictError, IncompatibleTransactionError) as error:
+                # A reservation of fragment ids on a version that was cleaned up meanwhile is made on the latest.
+                if len(self._tries) > num_tries or not error.context.get("is_removed"):
+                    is_refused = True
                 continue
             return self._latest.version
 
@@ -203,7 +212,7 @@ class Landing:
             for result, group in zip(self._pending, new_fragments, strict=True)
         )
         read_version = min(result.read_version for result in self._pending)
-        self._tries.append(CommitProgress())
+        self._tries.append(CommitProgress(line=self._dataset.line))
         options = replace(self._options, progress=self._tries[-1])
         transaction = Transaction(
             read_version=read_version, operation=Rewrite(groups=groups), properties=self._properties

@@ -9,7 +9,7 @@ from lance_core.errors import StorageError
 from lance_core.io.memory_store import MemoryStore
 from lance_core.io.object_store import PutOutcome
 from lance_core.table.manifest import Manifest
-from lance_core.table.paths import manifest_name
+from lance_core.table.paths import ManifestName, ManifestNaming, manifest_name
 from lance_core.table.version_log import VersionLog
 from lance_core.transactions.commit import commit_transaction
 from lance_core.transactions.conflicts import Verdict
@@ -394,6 +394,24 @@ def test_restore_of_a_version_whose_files_were_removed_is_undone() -> None:
     assert _restore_what_is_cleaned_up(table) == Overtaken(version=3, latest=4)
     assert table.versions() == [2, 4]
     assert table.paths() == {file.path for each in table.log.read_version(2).fragments for file in each.files}
+
+
+def test_restore_is_not_undone_to_an_older_version_than_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = Table()
+    remove = table.store.inner.delete
+
+    def list_names(prefix: str) -> object:
+        if 3 in (versions := [int(2**64 - 1 - int(name[:20])) for name in listed(prefix)]):
+            monkeypatch.setattr(table.store.inner, "list_names", listed)
+            for version in versions:
+                if version == 2:
+                    remove(table.log.path(ManifestName(2, ManifestNaming.V2)))
+        return listed(prefix)
+
+    listed = table.store.inner.list_names
+    monkeypatch.setattr(table.store.inner, "list_names", list_names)
+    assert isinstance(_restore_what_is_cleaned_up(table), Unknown)
+    assert table.versions() == [3]
 
 
 @pytest.mark.parametrize("change", ["append", "delete", "config"])
