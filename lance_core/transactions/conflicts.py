@@ -1,10 +1,11 @@
 """When may a change planned on version n be committed on top of later versions?
 
-Everything that decides about conflicts lives in this file, as a table: one column per operation that is about to be
-committed, one row per operation that may have been committed meanwhile. Merges and projections have two rows each: with
-``+`` the change promises that no field became required, without it the promise is missing (``-``). Updates have one for
-each way to store the new values. An update of settings counts once for each of the four maps that it changes, and the
-severest verdict stands.
+The matrix: one column per operation that is about to be committed, one row per operation that may have been committed
+meanwhile. What a cell leaves to the content of the two operations is decided in
+:mod:`~lance_core.transactions.clashes`, and merging two deletes in :mod:`~lance_core.transactions.rebase`. Merges and
+projections have two rows each: with ``+`` the change promises that no field became required, without it the promise is
+missing (``-``). Updates have one for each way to store the new values. An update of settings counts once for each of
+the four maps that it changes, and the severest verdict stands.
 
 =====  ========================================================================================================
 ``.``  compatible
