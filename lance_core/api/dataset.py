@@ -7,7 +7,7 @@ reference; what is not supported yet is refused by name.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from lance_core.api.arguments import refuse_unsupported
 from lance_core.api.commit import DEFAULT_COMMIT_TIMEOUT, CommitOptions, commit
@@ -31,7 +31,7 @@ from lance_core.api.merge_schemas import with_known_field_ids
 from lance_core.api.operation_conversion import transaction_to_core
 from lance_core.api.operations import Transaction
 from lance_core.api.output_schema import OutputSchema
-from lance_core.api.references import identified, open_version, read_manifest
+from lance_core.api.references import open_version, planned_line, read_manifest
 from lance_core.api.requested_transaction import requested_transaction
 from lance_core.api.row_id_lookup import RowIdLookup
 from lance_core.api.scanner import ScanSource
@@ -62,6 +62,10 @@ if TYPE_CHECKING:
     from lance_core.table.version_log import VersionLog
 
 __all__ = ["LanceDataset"]
+
+
+_NOT_ASKED: Final = object()
+"""In the place of what a line is told by, until a change is planned on it."""
 
 
 class LanceDataset(
@@ -104,8 +108,7 @@ class LanceDataset(
         text = uri_text(uri)
         opened = open_log(text, storage_options, commit_lock)
         log, manifest = open_version(opened, version)
-        line, manifest = identified(log, manifest)
-        self._fill(line_uri(text, of=opened, to=log), log, manifest, storage_options, line)
+        self._fill(line_uri(text, of=opened, to=log), log, manifest, storage_options)
 
     @classmethod
     def from_manifest(
@@ -113,8 +116,7 @@ class LanceDataset(
     ) -> Self:
         """A handle for a manifest that has been read already."""
         handle = cls.__new__(cls)
-        line, manifest = identified(log, manifest)
-        handle._fill(uri, log, manifest, storage_options, line)
+        handle._fill(uri, log, manifest, storage_options)
         return handle
 
     def _fill(
@@ -123,7 +125,7 @@ class LanceDataset(
         log: VersionLog,
         manifest: Manifest,
         storage_options: dict[str, str] | None,
-        line: Hashable,
+        line: Hashable = _NOT_ASKED,
     ) -> None:
         totals = FragmentTotals.of(manifest.message)
         manifest.check_readable(totals)
@@ -172,6 +174,8 @@ class LanceDataset(
     @property
     def line(self) -> Hashable:
         """Tells the branch of this version from one that was made again under its name; None on the main line."""
+        if self._line is _NOT_ASKED:
+            self._line = planned_line(self._log, self._manifest)
         return self._line
 
     @property
@@ -273,8 +277,8 @@ class LanceDataset(
 
     def checkout_latest(self) -> None:
         """Make this handle show the latest version."""
-        self._line, manifest = identified(self._log, read_manifest(self._log, None))
-        self.show(manifest)
+        self._line = _NOT_ASKED
+        self.show(read_manifest(self._log, None))
 
     def show(self, manifest: Manifest) -> None:
         """Make this handle show the version of a manifest, as the reference's handles follow their own commits."""

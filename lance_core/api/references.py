@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Reference",
-    "identified",
     "line_identity",
     "line_of",
     "locate",
     "main_line",
     "open_version",
+    "planned_line",
     "read_manifest",
     "to_moment",
 ]
@@ -124,17 +124,23 @@ def line_identity(log: VersionLog, branch: str) -> Hashable:
     return record.forks, record.created_at
 
 
-def identified(log: VersionLog, manifest: Manifest) -> tuple[Hashable, Manifest]:
-    """What the line of a version that was just read is told by, and the version once more: it is of that very line."""
+def planned_line(log: VersionLog, manifest: Manifest) -> Hashable:
+    """What the line of a version is told by that was opened some time ago and that a change is to be planned on.
+
+    Returns:
+        None on the main line; a mark that is no line's when the branch was made again since.
+    """
     branch = manifest.message.branch
     if not branch:
-        return None, manifest
+        return None
     identity = line_identity(log, branch)
     try:
-        return identity, log.read(ManifestName(manifest.version, manifest.naming))
+        is_same = log.read(ManifestName(manifest.version, manifest.naming)).message == manifest.message
     except VersionNotFoundError:
-        # Cleaned up, or the branch was made again in between: a mark that is no line's, so that nothing is committed.
-        return object(), manifest
+        # A cleanup has removed it, or it was of another branch, made before this one.
+        created_at = identity[1] if isinstance(identity, tuple) else 0
+        is_same = manifest.message.timestamp.seconds > created_at
+    return identity if is_same else object()
 
 
 def line_of(main: VersionLog, branch: str | None) -> VersionLog:

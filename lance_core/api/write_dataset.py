@@ -15,7 +15,7 @@ from lance_core.api.fragment_writer import DEFAULT_MAX_BYTES_PER_FILE, DEFAULT_M
 from lance_core.api.location import locked, open_log, uri_text
 from lance_core.api.operation_conversion import transaction_from_core
 from lance_core.api.operation_values import checked_properties
-from lance_core.api.references import identified
+from lance_core.api.references import planned_line
 from lance_core.api.write import WriteOptions, stage_rows, write_rows
 from lance_core.errors import InvalidInputError
 from lance_core.table.base_options import inherited_options, with_base_params
@@ -269,6 +269,5 @@ def _destination(
     text = uri_text(uri)
     storage_options = with_base_params(storage_options, base_store_params)
     log = open_log(text, storage_options, commit_lock)
-    latest = log.read_latest()
-    line, manifest = (None, None) if latest is None else identified(log, latest)
-    return text, log, manifest, storage_options, line
+    manifest = log.read_latest()
+    return text, log, manifest, storage_options, None if manifest is None else planned_line(log, manifest)

@@ -165,6 +165,7 @@ DATASET_EXTRAS = {
     "find_fragment",
     "from_manifest",
     "locator",
+    "line",
     "log",
     "manifest",
     "recorded_rows",
