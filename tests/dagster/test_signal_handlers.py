@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import dagster as dg
 import pytest
 
 REPOSITORY = Path(__file__).parents[2]
+_WORKER = "PYTEST_XDIST_WORKER"
 
 
 @dg.op
@@ -25,6 +27,7 @@ def idle() -> None:
     nothing()
 
 
+@pytest.mark.skipif(_WORKER in os.environ, reason="forks; the tests below run it in a process without other threads")
 def test_a_run_in_this_process_and_a_pool_of_forked_processes() -> None:
     """``Pool.terminate`` sends its workers SIGTERM and waits for their end."""
     assert idle.execute_in_process().success
@@ -39,6 +42,7 @@ def test_a_pool_ends_when_the_tests_run_in_the_background(handler: signal.Handle
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-n", "0", "-q", "-p", "no:cacheprovider", f"tests/dagster/{test}"],
         cwd=REPOSITORY,
+        env={name: value for name, value in os.environ.items() if name != _WORKER},
         preexec_fn=lambda: signal.signal(signal.SIGINT, handler),
         start_new_session=True,
         capture_output=True,
@@ -47,3 +51,4 @@ def test_a_pool_ends_when_the_tests_run_in_the_background(handler: signal.Handle
         check=False,
     )
     assert done.returncode == 0, done.stdout
+    assert "1 passed" in done.stdout, done.stdout
