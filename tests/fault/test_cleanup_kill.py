@@ -13,6 +13,7 @@ import pytest
 
 import lance_core
 from lance_core.api.cleanup import CleanupPolicy
+from lance_core.api.cleanup.pacing import Stride
 from lance_core.api.cleanup.plan import plan_for
 from lance_core.io.local_store import LocalStore
 from lance_core.table.version_log import VersionLog
@@ -32,6 +33,12 @@ from tests.support.faulty_store import Call, FaultyStore, no_fault
 
 # One thread: the calls come in the same order each time.
 POLICY = CleanupPolicy.of(retain_versions=2, error_if_tagged_old_versions=False, delete_concurrency=1)
+
+
+@pytest.fixture(autouse=True)
+def steady_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same calls each time, however fast they are."""
+    monkeypatch.setattr(Stride, "finish", lambda stride, actions: setattr(stride, "length", 3))
 
 
 @pytest.fixture
