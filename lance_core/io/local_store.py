@@ -19,6 +19,10 @@ schemes again.
 
 Symbolic links to files count as the files: a table may be a farm of links to another copy of it.
 
+The kernel hands out a large directory in several steps, between which others go on: a name that is made and another
+one that is removed may both escape a listing. So a large directory that changes is listed twice, and what either
+listing has counts; who made both escape would have to do so twice in a row.
+
 How ranges are read: :mod:`lance_core.io.file_ranges`.
 
 Source: local commit primitive of pylance 14.0.2 as recorded from its system calls; the fsyncs are ours.
@@ -30,6 +34,7 @@ import errno
 import os
 import secrets
 import shutil
+import time
 import weakref
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final, Self
@@ -56,6 +61,10 @@ _UNCLEAR: Final = frozenset({errno.EIO, errno.EINTR, errno.ETIMEDOUT, errno.ESTA
 """Failures of a link after which it may be there: those of devices and of servers."""
 _ALL: Final = frozenset(errno.errorcode)
 _NOT_AN_EMPTY_DIRECTORY: Final = frozenset({errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT, errno.ENOTDIR})
+_NAMES_IN_ONE_STEP: Final = 256
+"""Names that the kernel surely hands out in one step: some 32 KiB of them."""
+_CLOCK_STEP_NS: Final = 100_000_000
+"""The time of a directory's last change may be the same for changes that are closer to each other."""
 _READING: Final = frozenset({"read", "stat"})
 """Verbs that need an existing file; where a new one cannot be made, something else is missing."""
 
@@ -277,7 +286,17 @@ def _make_directory(directory: str) -> None:
 
 
 def _names(prefix: str) -> list[str]:
-    """The names of files in a directory."""
+    """The names of files in a directory; those that a change removed meanwhile may be among them."""
+    started_ns, changed_ns = time.time_ns(), os.stat(prefix).st_mtime_ns
+    names = _listed_names(prefix)
+    if len(names) <= _NAMES_IN_ONE_STEP:
+        return names
+    if os.stat(prefix).st_mtime_ns == changed_ns < started_ns - _CLOCK_STEP_NS:
+        return names
+    return list(dict.fromkeys(_listed_names(prefix) + names))
+
+
+def _listed_names(prefix: str) -> list[str]:
     with os.scandir(prefix) as entries:
         # Plain files first: asking the kind that the directory itself tells takes no system call.
         return [entry.name for entry in entries if entry.is_file(follow_symlinks=False) or _is_file(entry)]

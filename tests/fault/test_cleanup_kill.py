@@ -38,7 +38,7 @@ POLICY = CleanupPolicy.of(retain_versions=2, error_if_tagged_old_versions=False,
 @pytest.fixture(autouse=True)
 def steady_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same calls each time, however fast they are."""
-    monkeypatch.setattr(Stride, "finish", lambda stride, actions: setattr(stride, "length", 3))
+    monkeypatch.setattr(Stride, "finish", lambda stride, actions: setattr(stride, "length", 6))
 
 
 @pytest.fixture

@@ -2,7 +2,8 @@
 
 import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pytest
 
 import lance_core
 from lance_core.errors import CorruptDataError, InvalidInputError, NotFoundError, StorageError
+from lance_core.io import local_store
 from lance_core.io.byte_range import ByteRange
 from lance_core.io.local_store import LocalStore
 from lance_core.io.memory_store import MemoryStore
@@ -177,3 +179,45 @@ def test_a_full_disk_leaves_neither_a_file_nor_a_descriptor(tmp_path: Path, monk
             patch.setattr(os, name, full)
             assert descriptors_left_by(write) == set()
         assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("size", [10, 300])
+def test_a_name_that_comes_while_a_large_directory_is_listed_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    for number in range(size):
+        (tmp_path / f"{number}").touch()
+    in_steps = _scandir_in_steps(lambda: ((tmp_path / "new").touch(), (tmp_path / "0").unlink()))
+    monkeypatch.setattr(local_store.os, "scandir", in_steps)
+    # A small one is handed out in one step, so that what escapes here is what came after it.
+    assert ("new" in STORE.list_names(str(tmp_path))) == (size == 300)
+    assert sorted(STORE.list_names(str(tmp_path))) == sorted(os.listdir(tmp_path))
+
+
+def test_a_large_directory_at_rest_is_listed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(300):
+        (tmp_path / f"{number}").touch()
+    listings: list[str] = []
+    real = os.scandir
+    monkeypatch.setattr(local_store.os, "scandir", lambda path: (listings.append(path), real(path))[1])
+    long_ago = 1_600_000_000
+    os.utime(tmp_path, (long_ago, long_ago))
+    assert len(set(STORE.list_names(str(tmp_path)))) == len(list(STORE.list_names(str(tmp_path)))) == 300
+    assert len(listings) == 2
+
+
+def _scandir_in_steps(act: Callable[[], object]) -> Callable[[str], object]:
+    """``os.scandir``, of which the first call misses both what is made and what is removed while it runs."""
+    real = os.scandir
+    is_first = True
+
+    @contextmanager
+    def scandir(path: str) -> Iterator[list[os.DirEntry[str]]]:
+        nonlocal is_first
+        before = {entry.name for entry in real(path)}
+        if is_first:
+            is_first = False
+            act()
+        yield [entry for entry in real(path) if entry.name in before]
+
+    return scandir
