@@ -19,6 +19,7 @@ import uuid
 from typing import TYPE_CHECKING, Final, Self
 
 from lance_core.api.branch_uses import refuse_when_used
+from lance_core.api.references import read_record
 from lance_core.errors import CorruptDataError, NotFoundError, RefConflictError, RefNotFoundError
 from lance_core.table.branches import (
     BranchRecord,
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
 __all__ = [
     "has_rows",
     "own_files",
-    "read_record",
     "remove_branch_root",
     "require_same_branch",
     "require_unmarked",
@@ -48,20 +48,6 @@ __all__ = [
 ]
 
 _MARK: Final = f"{VERSIONS_DIRECTORY}/.tmp_removal"
-
-
-def read_record(main: VersionLog, branch: str) -> BranchRecord:
-    """The record of a branch.
-
-    Raises:
-        RefNotFoundError: it has none.
-        CorruptDataError: it is damaged.
-    """
-    path = branch_path(main.store, main.root, branch)
-    try:
-        return BranchRecord.parse(branch, main.store.get(path), path)
-    except NotFoundError as error:
-        raise RefNotFoundError(f"branch {branch!r} does not exist", branch=branch) from error
 
 
 def require_unmarked(main: VersionLog, branch: str) -> None:

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict
 from lance_core.api.branch_removal import (
     has_rows,
     own_files,
-    read_record,
     remove_branch_root,
     require_same_branch,
     require_unmarked,
@@ -29,7 +28,7 @@ from lance_core.api.branch_removal import (
 from lance_core.api.branch_uses import refuse_when_used
 from lance_core.api.cloning import clone_version
 from lance_core.api.dataset_uris import branch_uri
-from lance_core.api.references import main_line, open_version
+from lance_core.api.references import identity_of, main_line, open_version, read_record
 from lance_core.errors import (
     AlreadyExistsError,
     CorruptDataError,
@@ -58,6 +57,7 @@ from lance_core.transactions.operations.clone import Clone
 
 if TYPE_CHECKING:
     import builtins
+    from collections.abc import Hashable
 
     from lance_core.api.references import Reference
     from lance_core.table.manifest import Manifest
@@ -130,7 +130,7 @@ class Branches:
 
     def create(
         self, branch: str, reference: Reference = None, *, root_uri: str, storage_options: dict[str, str] | None = None
-    ) -> tuple[VersionLog, Manifest]:
+    ) -> tuple[VersionLog, Manifest, Hashable]:
         """Make a branch; see ``LanceDataset.create_branch``.
 
         Args:
@@ -140,7 +140,7 @@ class Branches:
             storage_options: credentials and settings of the store.
 
         Returns:
-            The new line and its first version.
+            The new line, its first version, and what tells it from another of its name.
         """
         check_new_branch_name(branch)
         records = self._records()
@@ -190,7 +190,7 @@ class Branches:
             self._confirm(target, manifest, record)
             if above is not None:
                 self._confirm_parent(source_line, above, record)
-        return target, manifest
+        return target, manifest, identity_of(record)
 
     def delete(self, branch: str) -> None:
         """Remove a branch: its record, its files, its rows in an external manifest store.

@@ -21,7 +21,7 @@ from lance_core.errors import (
 from lance_core.table.feature_flags import require_writable
 from lance_core.table.paths import ManifestName, is_detached_version
 from lance_core.table.ref_creation import known_to_exist
-from lance_core.transactions.history import read_transaction
+from lance_core.transactions.history import read_transaction, withdraw_version
 from lance_core.transactions.operations.clone import Clone
 from lance_core.transactions.transaction import Transaction
 
@@ -69,12 +69,13 @@ def clone_version(
     check_cloneable(source)
     target.require_commits()
     options = CommitOptions(create_only=True, storage_options=storage_options, checks_files=False)
-    manifest = commit(target, Transaction(read_version=clone.ref_version, operation=clone), options, known=source)
+    transaction = Transaction(read_version=clone.ref_version, operation=clone)
+    manifest = commit(target, transaction, options, known=source)
     # Clones of different versions do not take the same name: of those that see each other none stays.
     with known_to_exist(f"version {manifest.version} of {target.root}"):
         rival = _find_rival(target, manifest)
     if rival is not None:
-        target.store.delete(target.path(ManifestName(manifest.version, manifest.naming)))
+        withdraw_version(target, ManifestName(manifest.version, manifest.naming), transaction)
         raise AlreadyExistsError(
             f"another writer makes a dataset at {target.root}, at version {rival.version}", path=target.root
         )

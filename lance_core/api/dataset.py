@@ -112,11 +112,16 @@ class LanceDataset(
 
     @classmethod
     def from_manifest(
-        cls, uri: str, log: VersionLog, manifest: Manifest, storage_options: dict[str, str] | None
+        cls,
+        uri: str,
+        log: VersionLog,
+        manifest: Manifest,
+        storage_options: dict[str, str] | None,
+        line: Hashable = _NOT_ASKED,
     ) -> Self:
-        """A handle for a manifest that has been read already."""
+        """A handle for a manifest that has been read already; ``line`` as for :attr:`line`, where it is known."""
         handle = cls.__new__(cls)
-        handle._fill(uri, log, manifest, storage_options)
+        handle._fill(uri, log, manifest, storage_options, line)
         return handle
 
     def _fill(

@@ -69,9 +69,9 @@ class DatasetPlaces(DatasetHandle):
         options = self.storage_options if storage_options is None else storage_options
         main = main_line(self.log, self.manifest.message.branch)
         root_uri = recorded_root(self.uri, main)
-        log, manifest = self.branches.create(branch, reference, root_uri=root_uri, storage_options=options)
+        log, manifest, line = self.branches.create(branch, reference, root_uri=root_uri, storage_options=options)
         uri = line_uri(self.uri, of=self.log, to=log)
-        return LanceDataset.from_manifest(uri, log, manifest, options)
+        return LanceDataset.from_manifest(uri, log, manifest, options, line)
 
     def shallow_clone(
         self,

@@ -20,6 +20,7 @@ from lance_core.errors import (
     InvalidTypeError,
     NotFoundError,
     RefNotFoundError,
+    RetryableCommitConflictError,
     StorageError,
     VersionNotFoundError,
 )
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Reference",
+    "identity_of",
     "line_identity",
     "line_of",
     "locate",
@@ -42,6 +44,7 @@ __all__ = [
     "open_version",
     "planned_line",
     "read_manifest",
+    "read_record",
     "to_moment",
 ]
 
@@ -50,8 +53,8 @@ Reference: TypeAlias = "int | str | tuple[str | None, int | None] | None"
 
 _PAIR = 2
 
-_DELETED: Final = "deleted"
-"""What tells a branch without a record."""
+_CLOCK_SKEW_SECONDS: Final = 300
+"""A version counts as younger than a branch only when it is so by more than the clocks of two writers may differ."""
 
 
 def read_manifest(log: VersionLog, reference: Reference) -> Manifest:
@@ -112,15 +115,31 @@ def main_line(log: VersionLog, branch: str) -> VersionLog:
 
 
 def line_identity(log: VersionLog, branch: str) -> Hashable:
-    """Tells a branch from another of the same name, made after it was deleted; None for the main line."""
+    """Tells a branch from another of the same name, made after it was deleted; None for the main line.
+
+    Raises:
+        RefNotFoundError: the branch was deleted.
+    """
     main = main_line(log, branch)
-    if main is log:
-        return None
+    return None if main is log else identity_of(read_record(main, branch))
+
+
+def read_record(main: VersionLog, branch: str) -> BranchRecord:
+    """The record of a branch.
+
+    Raises:
+        RefNotFoundError: it has none.
+        CorruptDataError: it is damaged.
+    """
     path = branch_path(main.store, main.root, branch)
     try:
-        record = BranchRecord.parse(branch, main.store.get(path), path)
-    except NotFoundError:
-        return _DELETED
+        return BranchRecord.parse(branch, main.store.get(path), path)
+    except NotFoundError as error:
+        raise RefNotFoundError(f"branch {branch!r} does not exist", branch=branch) from error
+
+
+def identity_of(record: BranchRecord) -> tuple[Hashable, int]:
+    """What tells the branch of a record from another of its name, and when it was made, in seconds."""
     return record.forks, record.created_at
 
 
@@ -129,17 +148,28 @@ def planned_line(log: VersionLog, manifest: Manifest) -> Hashable:
 
     Returns:
         None on the main line; a mark that is no line's when the branch was made again since.
+
+    Raises:
+        RefNotFoundError: the branch was deleted.
+        RetryableCommitConflictError: the version was cleaned up; whether the branch was made again does not show.
     """
     branch = manifest.message.branch
-    if not branch:
-        return None
-    identity = line_identity(log, branch)
+    identity = line_identity(log, branch) if branch else None
+    if not isinstance(identity, tuple):
+        return identity
     try:
         is_same = log.read(ManifestName(manifest.version, manifest.naming)).message == manifest.message
-    except VersionNotFoundError:
-        # A cleanup has removed it, or it was of another branch, made before this one.
-        created_at = identity[1] if isinstance(identity, tuple) else 0
-        is_same = manifest.message.timestamp.seconds > created_at
+    except VersionNotFoundError as error:
+        # A cleanup has removed it, or it was of another branch, made before this one. Clocks differ.
+        if manifest.message.timestamp.seconds <= identity[1] + _CLOCK_SKEW_SECONDS:
+            raise RetryableCommitConflictError(
+                f"{log.root}: version {manifest.version} was cleaned up, and whether branch {branch!r} was made again "
+                "since does not show; open the branch again",
+                path=log.root,
+                version=manifest.version,
+                is_removed=True,
+            ) from error
+        is_same = True
     return identity if is_same else object()
 
 

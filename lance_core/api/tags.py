@@ -14,8 +14,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
-from lance_core.api.branch_removal import read_record, require_same_branch
-from lance_core.api.references import line_of, locate, main_line
+from lance_core.api.branch_removal import require_same_branch
+from lance_core.api.references import line_of, locate, main_line, read_record
 from lance_core.errors import (
     InvalidInputError,
     InvalidTypeError,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from warnings import warn
 
 from lance_core.api.arguments import refuse_unsupported
@@ -17,7 +17,7 @@ from lance_core.api.operation_conversion import transaction_from_core
 from lance_core.api.operation_values import checked_properties
 from lance_core.api.references import planned_line
 from lance_core.api.write import WriteOptions, stage_rows, write_rows
-from lance_core.errors import InvalidInputError
+from lance_core.errors import InvalidInputError, RetryableCommitConflictError
 from lance_core.table.base_options import inherited_options, with_base_params
 from lance_core.table.paths import ManifestNaming
 from lance_core.transactions.settings import CommitProgress
@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     from lance_core.transactions.operations.overwrite import Overwrite
 
 __all__ = ["DEFAULT_MAX_BYTES_PER_FILE", "DEFAULT_MAX_ROWS_PER_FILE", "write_dataset", "write_fragments"]
+
+_MAX_READS: Final = 10
+"""Readings of the latest version; each further one means that a cleanup removed what the last one found."""
 
 
 def write_dataset(  # noqa: D417  # the reference's signature; arguments without effect are summed up
@@ -269,5 +272,13 @@ def _destination(
     text = uri_text(uri)
     storage_options = with_base_params(storage_options, base_store_params)
     log = open_log(text, storage_options, commit_lock)
-    manifest = log.read_latest()
-    return text, log, manifest, storage_options, None if manifest is None else planned_line(log, manifest)
+    for _ in range(_MAX_READS):
+        manifest = log.read_latest()
+        try:
+            return text, log, manifest, storage_options, None if manifest is None else planned_line(log, manifest)
+        except RetryableCommitConflictError:
+            # A cleanup has removed the version since it was read.
+            continue
+    raise RetryableCommitConflictError(
+        f"{log.root}: the latest version was cleaned up {_MAX_READS} times right after it was read", path=log.root
+    )

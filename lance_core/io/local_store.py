@@ -19,9 +19,9 @@ schemes again.
 
 Symbolic links to files count as the files: a table may be a farm of links to another copy of it.
 
-The kernel hands out a large directory in several steps, between which others go on: a name that is made and another
-one that is removed may both escape a listing. So a large directory that changes is listed twice, and what either
-listing has counts; who made both escape would have to do so twice in a row.
+The kernel hands out a directory in steps, some hundred names each, or fewer when a signal arrives. Between two steps
+others go on, so that a name that is made and another one that is removed may both escape a listing. A directory that
+changes is therefore listed again, and what any of the listings has counts.
 
 How ranges are read: :mod:`lance_core.io.file_ranges`.
 
@@ -61,9 +61,9 @@ _UNCLEAR: Final = frozenset({errno.EIO, errno.EINTR, errno.ETIMEDOUT, errno.ESTA
 """Failures of a link after which it may be there: those of devices and of servers."""
 _ALL: Final = frozenset(errno.errorcode)
 _NOT_AN_EMPTY_DIRECTORY: Final = frozenset({errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT, errno.ENOTDIR})
-_NAMES_IN_ONE_STEP: Final = 256
-"""Names that the kernel surely hands out in one step: some 32 KiB of them."""
-_CLOCK_STEP_NS: Final = 100_000_000
+_MAX_LISTINGS: Final = 5
+"""Listings of a directory that goes on changing."""
+_CLOCK_STEP_NS: Final = 20_000_000
 """The time of a directory's last change may be the same for changes that are closer to each other."""
 _READING: Final = frozenset({"read", "stat"})
 """Verbs that need an existing file; where a new one cannot be made, something else is missing."""
@@ -286,14 +286,15 @@ def _make_directory(directory: str) -> None:
 
 
 def _names(prefix: str) -> list[str]:
-    """The names of files in a directory; those that a change removed meanwhile may be among them."""
-    started_ns, changed_ns = time.time_ns(), os.stat(prefix).st_mtime_ns
-    names = _listed_names(prefix)
-    if len(names) <= _NAMES_IN_ONE_STEP:
-        return names
-    if os.stat(prefix).st_mtime_ns == changed_ns < started_ns - _CLOCK_STEP_NS:
-        return names
-    return list(dict.fromkeys(_listed_names(prefix) + names))
+    """The names of files in a directory; those that were removed meanwhile may be among them."""
+    names: dict[str, None] = {}
+    for number in range(_MAX_LISTINGS):
+        started_ns, changed_ns = time.time_ns(), os.stat(prefix).st_mtime_ns
+        names.update(dict.fromkeys(_listed_names(prefix)))
+        is_told = number > 0 or changed_ns < started_ns - _CLOCK_STEP_NS
+        if is_told and os.stat(prefix).st_mtime_ns == changed_ns:
+            break
+    return list(names)
 
 
 def _listed_names(prefix: str) -> list[str]:

@@ -50,7 +50,7 @@ import logging
 import time
 from typing import TYPE_CHECKING, Final
 
-from lance_core.errors import LanceError, StorageError, VersionNotFoundError
+from lance_core.errors import LanceError, RefNotFoundError, StorageError, VersionNotFoundError
 from lance_core.io.object_store import PutOutcome
 from lance_core.io.removal import remove_objects
 from lance_core.table.paths import ManifestName, ManifestNaming
@@ -59,7 +59,13 @@ from lance_core.transactions.backoff import SlotBackoff
 from lance_core.transactions.basis import Basis
 from lance_core.transactions.conflicts import Verdict
 from lance_core.transactions.drafting import draft_of
-from lance_core.transactions.history import is_made_by, read_transaction, record_transaction, transaction_path
+from lance_core.transactions.history import (
+    is_made_by,
+    read_transaction,
+    record_transaction,
+    transaction_path,
+    withdraw_version,
+)
 from lance_core.transactions.operations.clone import Clone
 from lance_core.transactions.operations.overwrite import Overwrite
 from lance_core.transactions.operations.reserve_fragments import ReserveFragments
@@ -77,7 +83,7 @@ from lance_core.transactions.outcomes import (
     Unknown,
 )
 from lance_core.transactions.overtaken import Presence, find_presence
-from lance_core.transactions.restoring import has_lost_files
+from lance_core.transactions.restoring import announcing_file, has_lost_files, is_going
 from lance_core.transactions.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -96,6 +102,9 @@ _MAX_CONFIRMATIONS: Final = 10
 
 _REPLACING_ALL_FILES: Final = (Clone, Overwrite, Restore)
 """After these the version names none of the files of the one that it was built on, as far as it is not their own."""
+
+_CLEANUP_BATCH_SECONDS: Final = 2.0
+"""Longer than a cleanup takes for the files that it removes between two looks at what has come."""
 
 _logger: Final = logging.getLogger(__name__)
 
@@ -139,6 +148,7 @@ class _Commit:
         self._recorded: list[str] = []
         self._progress = settings.progress
         self._in_flight: Unknown | None = None
+        self._announcing: str | None = None
 
     def run(self) -> CommitOutcome:
         try:
@@ -195,12 +205,23 @@ class _Commit:
 
     def _judge_line(self) -> Conflicted | None:
         """A branch that was deleted and made again since the first try is another one, without the files of ours."""
-        line = self._settings.identity_of(self._basis.manifest)
-        if self._progress.line in (None, line):
-            self._progress.line = line
-            return None
-        reason = "the branch was deleted since, and made again"
+        try:
+            line = self._settings.identity_of(self._basis.manifest)
+        except RefNotFoundError:
+            reason = "the branch was deleted"
+        else:
+            if self._progress.line in (None, line):
+                self._progress.line = line
+                return None
+            reason = "the branch was deleted since, and made again"
         return Conflicted(Verdict.INCOMPATIBLE, self._basis.manifest.version, reason)
+
+    def _is_on_line(self, made: Manifest) -> bool:
+        """Whether the line of a version is still the one that the first try began on."""
+        try:
+            return self._settings.identity_of(made) == self._progress.line
+        except RefNotFoundError:
+            return False
 
     def _judge_restore(self) -> Conflicted | None:
         """A version that restores what was cleaned up is nothing to build on: its writer may be about to undo it."""
@@ -215,10 +236,9 @@ class _Commit:
             return None
         if theirs is None or not isinstance(theirs.operation, Restore):
             return None
-        restored = theirs.operation.version
-        if not has_lost_files(self._log, restored, basis, self._settings.storage_options):
+        if not has_lost_files(self._log, basis, self._settings.storage_options):
             return None
-        reason = f"it restores version {restored}, which was cleaned up meanwhile with its files"
+        reason = f"it restores version {theirs.operation.version}, whose files are missing"
         return Conflicted(Verdict.RETRYABLE, basis.version, reason)
 
     def _refused(self, refusal: Refusal) -> CommitOutcome:
@@ -267,6 +287,8 @@ class _Commit:
             transaction=self._serialized, transaction_file=transaction.file_name, timestamp_ns=time.time_ns()
         )
         target = ManifestName(sealed.manifest.version, sealed.manifest.naming)
+        if isinstance(transaction.operation, Restore):
+            self._announcing = announcing_file(self._log, transaction.operation.version)
         self._progress.may_land = True
         try:
             put = self._log.create(target, sealed.data, self._basis.unsynced_files())
@@ -324,7 +346,7 @@ class _Commit:
         for _ in range(_MAX_CONFIRMATIONS):
             try:
                 newer = self._log.newer_than(made.version)
-                if before is not None and self._settings.identity_of(made) != self._progress.line:
+                if before is not None and not self._is_on_line(made):
                     reason = f"{self._log.root} was deleted meanwhile"
                     return self._undone(made, newer, VersionNotFoundError(reason, version=made.version))
                 if not newer:
@@ -334,7 +356,7 @@ class _Commit:
                     return Overtaken(made.version, newer[-1].version)
                 presence = find_presence(self._log, self._transaction, made, before, newer)
                 if presence is Presence.PRESENT:
-                    lost = self._lost_files(made)
+                    lost = self._lost_files(made, is_new=before is not None)
                     return Committed(made) if lost is None else Unknown(made.version, lost)
                 if presence is Presence.ABSENT and before is not None:
                     self._withdraw(ManifestName(made.version, made.naming))
@@ -367,7 +389,7 @@ class _Commit:
 
     def _with_its_files(self, made: Manifest, before: Manifest | None) -> Committed | Overtaken | Unknown:
         """The latest version is ours. It is undone if it restores one whose files a cleanup has removed."""
-        lost = self._lost_files(made)
+        lost = self._lost_files(made, is_new=before is not None)
         if lost is None:
             return Committed(made)
         return Unknown(made.version, lost) if before is None else self._undone(made, [], lost)
@@ -398,29 +420,29 @@ class _Commit:
             self._progress.may_land = False
         return Overtaken(made.version, name.version)
 
-    def _lost_files(self, made: Manifest) -> VersionNotFoundError | None:
+    def _lost_files(self, made: Manifest, *, is_new: bool) -> VersionNotFoundError | None:
         """Why the rows of a version cannot be read: it restores one that was cleaned up."""
         operation = self._transaction.operation
         if not isinstance(operation, Restore):
             return None
-        if not has_lost_files(self._log, operation.version, made, self._settings.storage_options):
+        if is_new and self._announcing is None:
+            self._settings.wait(_CLEANUP_BATCH_SECONDS)
+        is_lost = is_going(self._log, self._announcing) or has_lost_files(
+            self._log, made, self._settings.storage_options
+        )
+        if not is_lost:
             return None
         reason = f"version {operation.version}, which it restores, was cleaned up meanwhile with its files"
         return VersionNotFoundError(reason, version=operation.version)
 
     def _withdraw(self, name: ManifestName) -> None:
         """Remove a version of ours that no newer one was built on, unless somebody else has removed it by now."""
-        try:
-            ours = is_made_by(self._log.read(name), self._transaction)
-        except VersionNotFoundError:
-            return
-        if ours:
+        if withdraw_version(self._log, name, self._transaction):
             _logger.warning(
                 "%s: version %d was created after a cleanup had removed what it belongs to; it is withdrawn",
                 self._log.root,
                 name.version,
             )
-            self._log.withdraw(name)
 
     def _record(self, transaction: Transaction) -> None:
         """Write the transaction file, unless it is there."""

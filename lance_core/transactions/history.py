@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lance_core.errors import NotFoundError
+from lance_core.errors import NotFoundError, VersionNotFoundError
 from lance_core.table.manifest_file import is_kept_inline
 from lance_core.table.paths import TRANSACTIONS_DIRECTORY
 from lance_core.transactions.transaction import Transaction
 
 if TYPE_CHECKING:
     from lance_core.table.manifest import Manifest
+    from lance_core.table.paths import ManifestName
     from lance_core.table.version_log import VersionLog
 
-__all__ = ["is_made_by", "read_transaction", "record_transaction", "transaction_path"]
+__all__ = ["is_made_by", "read_transaction", "record_transaction", "transaction_path", "withdraw_version"]
 
 
 def transaction_path(log: VersionLog, file_name: str) -> str:
@@ -68,3 +69,22 @@ def is_made_by(manifest: Manifest, transaction: Transaction) -> bool:
     if manifest.transaction is None:
         return False
     return Transaction.parse(manifest.transaction, f"version {manifest.version}").uuid == transaction.uuid
+
+
+def withdraw_version(log: VersionLog, name: ManifestName, transaction: Transaction) -> bool:
+    """Remove a version of one's own that is not part of the table, unless another has its number by now.
+
+    Returns:
+        Whether it was removed here.
+
+    Raises:
+        CorruptDataError: the version's transaction cannot be decoded.
+        StorageError: the outside world failed.
+    """
+    try:
+        is_own = is_made_by(log.read(name), transaction)
+    except VersionNotFoundError:
+        return False
+    if is_own:
+        log.withdraw(name)
+    return is_own

@@ -34,7 +34,7 @@ from bisect import bisect_left
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
-from lance_core.errors import LanceError, NotFoundError, StorageError, VersionNotFoundError
+from lance_core.errors import LanceError, NotFoundError, NotSupportedError, StorageError, VersionNotFoundError
 from lance_core.proto import pb_table
 from lance_core.table.base_paths import FileLocator
 from lance_core.table.deletion_file import DeletionFile, read_deletion_offsets
@@ -203,6 +203,9 @@ def _compare(
         )
     except StorageError:
         raise
+    except NotSupportedError:
+        # It can be read, and not repeated here.
+        return Presence.UNCERTAIN, False
     except LanceError:
         # A change that does not fit on this version, or a restored version that is gone.
         return Presence.UNCERTAIN, not isinstance(theirs.operation, Restore)

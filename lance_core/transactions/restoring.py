@@ -1,10 +1,15 @@
-"""Restores beside cleanups: whether the files of the version that becomes the latest again are there.
+"""Restores beside cleanups: whether the files of the version that becomes the latest again are there, and stay.
 
 A cleanup removes the files of a version before its manifest, and another implementation may bring a manifest back whose
 files are gone. It is looked at before a version is restored; after it was, since a cleanup may have been under way; and
 before anything else is committed on top: the writer of the restore undoes it when files are gone, which it cannot do
 once others have built on it. Names are listed once for each directory; asking for every file would take longer than the
 restore.
+
+The first file of a version that our cleanup removes is that of its transaction; then it looks for new versions. So when
+that file, which was there before the restore was committed, is gone afterwards, the cleanup may not have seen the new
+version, and the other files may go any moment. When it was missing before, one has to wait for as long as a batch of
+removals takes.
 """
 
 from __future__ import annotations
@@ -12,17 +17,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lance_core.errors import NotFoundError, VersionNotFoundError
-from lance_core.table.base_paths import FileLocator
+from lance_core.table.base_paths import FileLocator, Location
+from lance_core.transactions.history import transaction_path
 from lance_core.transactions.operations.restore import Restore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from lance_core.table.base_paths import Location
     from lance_core.table.manifest import Manifest
     from lance_core.table.version_log import VersionLog
 
-__all__ = ["check_restore", "has_lost_files"]
+__all__ = ["announcing_file", "check_restore", "has_lost_files", "is_going"]
 
 
 def check_restore(log: VersionLog, operation: object, storage_options: Mapping[str, str] | None) -> None:
@@ -44,25 +49,41 @@ def check_restore(log: VersionLog, operation: object, storage_options: Mapping[s
         )
 
 
-def has_lost_files(
-    log: VersionLog, restored_version: int, made: Manifest, storage_options: Mapping[str, str] | None
-) -> bool:
-    """Whether a cleanup removed the version that a restore went back to, and with it files that the new one names.
+def announcing_file(log: VersionLog, version: int) -> str | None:
+    """The path of the file that a cleanup removes first of a version; None when it is not there.
+
+    Raises:
+        StorageError: it cannot be found out.
+    """
+    try:
+        name = log.read_version(version).message.transaction_file
+    except VersionNotFoundError:
+        return None
+    path = transaction_path(log, name)
+    return path if name and _exists(Location(log.store, path)) else None
+
+
+def is_going(log: VersionLog, announcing: str | None) -> bool:
+    """Whether a cleanup has removed the file that :func:`announcing_file` found before.
+
+    Raises:
+        StorageError: it cannot be found out.
+    """
+    return announcing is not None and not _exists(Location(log.store, announcing))
+
+
+def has_lost_files(log: VersionLog, made: Manifest, storage_options: Mapping[str, str] | None) -> bool:
+    """Whether files are missing that a version names which restores another one.
 
     Args:
         log: the table's versions.
-        restored_version: the version that was restored.
         made: the version that the restore made.
         storage_options: handed to the stores of base paths.
 
     Raises:
         StorageError: it cannot be found out.
     """
-    try:
-        log.manifest_bytes(restored_version)
-    except VersionNotFoundError:
-        return _find_missing(log, made, storage_options) is not None
-    return False
+    return _find_missing(log, made, storage_options) is not None
 
 
 def _find_missing(log: VersionLog, manifest: Manifest, storage_options: Mapping[str, str] | None) -> str | None:

@@ -73,6 +73,7 @@ class CommitSettings:
         check: called once with the manifest to build on, before anything is written; refuses by raising.
         amend: called with every draft before it is sealed; adds what data files say and operations do not.
         identity_of: tells the line of a version from one that was made in its place; asked before and after the create.
+            Raises RefNotFoundError when the line was deleted.
         hidden_columns: how hidden columns of a version's fragments are read; called with the manifest to build on.
         progress: told how far the commit got.
         wait: sleeps that many seconds.

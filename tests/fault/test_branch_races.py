@@ -1,5 +1,6 @@
 """Several writers make, continue and delete the same branch at once."""
 
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
@@ -212,3 +213,69 @@ def test_handle_of_a_branch_that_was_made_again_changes_nothing(uri: str, change
     stale.checkout_latest()
     CHANGES_OF_A_BRANCH[change](stale)
     lance.dataset(branch).to_table()
+
+
+@pytest.mark.parametrize("is_asked", [False, True], ids=["opened", "asked before"])
+@pytest.mark.parametrize("change", CHANGES_OF_A_BRANCH)
+def test_handle_of_a_branch_that_was_deleted_changes_nothing(uri: str, change: str, is_asked: bool) -> None:
+    lance_core.dataset(uri).create_branch("b", 2)
+    branch = f"{uri}/tree/b"
+    lance_core.write_dataset(_rows(50, 51), branch, mode="append")
+    stale = lance_core.dataset(branch)
+    assert not is_asked or stale.line
+    lance_core.dataset(uri).branches.delete("b")
+    with pytest.raises((RefNotFoundError, CommitConflictError, NotFoundError)):
+        CHANGES_OF_A_BRANCH[change](stale)
+    lance_core.dataset(uri).create_branch("b", 2)
+    assert lance_core.dataset(branch).count_rows() == 6
+
+
+@pytest.mark.parametrize("change", CHANGES_OF_A_BRANCH)
+def test_handle_of_the_first_version_of_a_branch_goes_on_after_a_cleanup(uri: str, change: str) -> None:
+    first = lance_core.dataset(uri).create_branch("b", 2)
+    branch = f"{uri}/tree/b"
+    lance_core.write_dataset(_rows(50, 51), branch, mode="append")
+    lance_core.dataset(branch).cleanup_old_versions(older_than=timedelta(0))
+    CHANGES_OF_A_BRANCH[change](first)
+    lance.dataset(branch).to_table()
+
+
+@pytest.mark.parametrize("change", CHANGES_OF_A_BRANCH)
+def test_writers_clock_does_not_make_one_branch_of_two(uri: str, change: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A version of the old branch looks younger than the new branch."""
+    lance_core.dataset(uri).create_branch("b", 2)
+    branch = f"{uri}/tree/b"
+    now = time.time_ns
+    with monkeypatch.context() as ahead:
+        ahead.setattr(time, "time_ns", lambda: now() + 60 * 10**9)
+        for number in (50, 51):
+            lance_core.write_dataset(_rows(number, number + 1), branch, mode="append")
+        stale = lance_core.dataset(branch)
+    lance_core.dataset(uri).branches.delete("b")
+    lance_core.dataset(uri).create_branch("b", 2)
+    lance_core.write_dataset(_rows(70, 71), branch, mode="append")
+    with pytest.raises((CommitConflictError, NotFoundError)):
+        CHANGES_OF_A_BRANCH[change](stale)
+    assert sorted(lance.dataset(branch).to_table()["x"].to_pylist()) == [*range(6), 70]
+
+
+@pytest.mark.parametrize("num_appends", [0, 1, 2])
+def test_maker_of_a_branch_that_gives_way_removes_no_version_of_others(
+    uri: str, num_appends: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first version was removed as that of a maker who was killed; another has its number."""
+    branch = f"{uri}/tree/b"
+    find_rival = cloning._find_rival
+
+    def find_late(*arguments: object) -> object:
+        monkeypatch.setattr(cloning, "_find_rival", find_rival)
+        lance_core.dataset(uri).branches.delete("b")
+        lance_core.dataset(uri).create_branch("b", 1)
+        for number in range(num_appends):
+            lance_core.write_dataset(_rows(50 + number, 51 + number), branch, mode="append")
+        return find_rival(*arguments)
+
+    monkeypatch.setattr(cloning, "_find_rival", find_late)
+    with pytest.raises(RefAlreadyExistsError):
+        lance_core.dataset(uri).create_branch("b", 2)
+    assert sorted(lance.dataset(branch).to_table()["x"].to_pylist()) == [*range(5), *range(50, 50 + num_appends)]

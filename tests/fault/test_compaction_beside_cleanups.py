@@ -10,10 +10,12 @@ import pyarrow as pa
 import pytest
 
 import lance_core
+from lance_core.api.compaction import landing
 from lance_core.api.compaction.plan import CompactionTask
 from lance_core.errors import RetryableCommitConflictError
 from lance_core.io.local_store import LocalStore
 from lance_core.optimize import Compaction
+from lance_core.table.version_log import VersionLog
 
 NO_AGE = timedelta(0)
 
@@ -86,3 +88,33 @@ def test_compaction_that_is_committed_again_beside_a_cleanup_keeps_its_files(
     latest = lance_core.dataset(uri)
     latest.validate()
     assert set(range(20)) <= set(latest.to_table()["a"].to_pylist())
+
+
+def test_ids_are_reserved_again_beside_a_cleanup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first reservation is overtaken; of what happened before the second one a cleanup has removed a part."""
+    uri = str(tmp_path / "table")
+    dataset = lance_core.write_dataset(pa.table({"a": range(20)}), uri, max_rows_per_file=10)
+
+    def append(number: int) -> None:
+        lance_core.write_dataset(pa.table({"a": [number]}), uri, mode="append")
+
+    create, read_manifest = VersionLog.create, landing.read_manifest
+
+    def create_then_append(log: VersionLog, *arguments: object) -> object:
+        monkeypatch.setattr(VersionLog, "create", create)
+        outcome = create(log, *arguments)
+        append(20)
+        monkeypatch.setattr(landing, "read_manifest", read_then_clean_up)
+        return outcome
+
+    def read_then_clean_up(*arguments: object) -> object:
+        monkeypatch.setattr(landing, "read_manifest", read_manifest)
+        manifest = read_manifest(*arguments)
+        append(21)
+        append(22)
+        lance_core.dataset(uri).cleanup_old_versions(older_than=NO_AGE)
+        return manifest
+
+    monkeypatch.setattr(VersionLog, "create", create_then_append)
+    assert dataset.optimize.compact_files(target_rows_per_fragment=40).fragments_removed == 2
+    assert sorted(lance_core.dataset(uri).to_table()["a"].to_pylist()) == list(range(23))

@@ -10,13 +10,16 @@ import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
+from threading import Event, Thread
 
 import lance
 import pyarrow as pa
 import pytest
 
 import lance_core
+from lance_core.api import commit as api_commit
 from lance_core.api.cleanup.guard import Guard
 from lance_core.errors import (
     CommitConflictError,
@@ -26,7 +29,9 @@ from lance_core.errors import (
     NotFoundError,
     StorageError,
 )
+from lance_core.io.local_store import LocalStore
 from lance_core.table.version_log import VersionLog
+from lance_core.transactions.settings import CommitSettings
 from tests.support.s3_servers import S3Server, create_manifest_table, moto_server
 
 NO_AGE = timedelta(0)
@@ -432,3 +437,60 @@ def test_late_delete_is_not_confirmed_by_a_late_version_above_it(
     with _at_create(before=come_late), pytest.raises(REFUSALS):
         first.delete("a = 1")
     assert (1, 1) in _content(uri)
+
+
+@pytest.mark.parametrize("builds", [False, True], ids=["alone", "others build on it"])
+@pytest.mark.parametrize("stable", [False, True], ids=["plain", "stable"])
+def test_a_restore_of_a_version_that_a_cleanup_is_about_to_remove_is_kept_or_undone(
+    stable: bool, builds: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cleanup has looked for new versions for the last time when the restore begins; its files are all there."""
+    uri = str(tmp_path / "table")
+    _table(uri, stable=stable).delete("a < 7")
+    lance_core.dataset(uri).optimize.compact_files()
+    cleanup = Thread(target=lambda: lance_core.dataset(uri).cleanup_old_versions(older_than=NO_AGE))
+    is_removing, may_remove = Event(), Event()
+    delete = LocalStore.delete
+
+    def delete_when_told(store: LocalStore, path: str, **how: object) -> None:
+        if "/data/" in path and not may_remove.is_set():
+            is_removing.set()
+            assert may_remove.wait(60)
+        delete(store, path, **how)
+
+    def wait(seconds: float) -> None:
+        may_remove.set()
+        cleanup.join()
+
+    monkeypatch.setattr(LocalStore, "delete", delete_when_told)
+    monkeypatch.setattr(api_commit, "CommitSettings", partial(CommitSettings, wait=wait))
+    old = lance_core.dataset(uri, version=2)
+    cleanup.start()
+    assert is_removing.wait(60)
+    with (
+        _at_create(after=(lambda: _append(uri, 50)) if builds else None),
+        pytest.raises(CommitOutcomeUnknownError if builds else CommitOvertakenError),
+    ):
+        old.restore()
+    if not builds:
+        assert [row[0] for row in _content(uri)] == [7, 8, 9]
+
+
+def test_a_cleanup_spares_a_version_that_is_restored_when_its_turn_comes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri = str(tmp_path / "table")
+    _table(uri).delete("a < 7")
+    lance_core.dataset(uri).optimize.compact_files()
+    old = lance_core.dataset(uri, version=2)
+    delete = LocalStore.delete
+
+    def restore_first(store: LocalStore, path: str, **how: object) -> None:
+        monkeypatch.setattr(LocalStore, "delete", delete)
+        old.restore()
+        delete(store, path, **how)
+
+    # The guard has looked for new versions before the first removal.
+    monkeypatch.setattr(LocalStore, "delete", restore_first)
+    lance_core.dataset(uri).cleanup_old_versions(older_than=NO_AGE)
+    assert [row[0] for row in _content(uri)] == [1, 2, 3, 4, 5, 6]

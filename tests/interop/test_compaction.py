@@ -710,3 +710,32 @@ def test_a_clone_gets_files_of_its_own(uri: str, tmp_path) -> None:
     assert data_files(uri) == before
     [fragment] = dataset.get_fragments()
     assert [file.base_id for file in fragment.data_files()] == [None]
+
+
+@pytest.mark.parametrize("defers", [False, True], ids=["remapped", "deferred"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda dataset: dataset.update_config({"a": "1"}),
+        lambda dataset: dataset.update_schema_metadata({"a": "1"}),
+        lambda dataset: dataset.drop_index("a_idx"),
+        lambda dataset: lance_core.write_dataset(pa.table({"a": [7]}), dataset, mode="overwrite"),
+        lambda dataset: lance_core.write_dataset(pa.table({"a": [7]}), dataset, mode="append"),
+    ],
+    ids=["config", "schema metadata", "drop index", "overwrite", "append"],
+)
+def test_changes_go_on_top_of_compactions_that_cannot_be_repeated_here(
+    change: Callable[[lance_core.LanceDataset], object], defers: bool, tmp_path: Path
+) -> None:
+    """The reference compacts a table that defers the remapping of its indices, once more."""
+    uri = str(tmp_path / "t")
+    lance.write_dataset(pa.table({"a": range(12)}), uri, max_rows_per_file=4)
+    lance.dataset(uri).create_scalar_index("a", "BTREE")
+    lance.dataset(uri).optimize.compact_files(defer_index_remap=True)
+    for number in (100, 101):
+        lance.write_dataset(pa.table({"a": [number]}), uri, mode="append")
+    dataset = lance_core.dataset(uri)
+    lance.dataset(uri).optimize.compact_files(defer_index_remap=defers)
+    change(dataset)
+    assert lance.dataset(uri).version == lance_core.dataset(uri).version > dataset.version - 1
+    lance.dataset(uri).validate()

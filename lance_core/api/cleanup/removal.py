@@ -5,6 +5,11 @@ that goes on. So a removal that dies leaves work, never riddles: the few version
 and fulfil the same terms again. For the same reason the manifest of a version stays when a file that goes with it could
 not be removed.
 
+The transaction files of a batch go first, and then the guard looks once more. Nobody needs them to read a version, and
+who restores one looks whether its transaction file is still there afterwards
+(:mod:`~lance_core.transactions.restoring`): so either the guard sees the restored version, or its writer sees that the
+version is going.
+
 Files go in batches that take a second at most, or one removal per thread. Several threads remove, and before each batch
 the guard looks again.
 """
@@ -110,16 +115,11 @@ class Removal:
         )
 
     def _remove_batch(self, executor: ThreadPoolExecutor, batch: Sequence[ClassifiedPath]) -> None:
-        spared = self._guard.spared_owners
         self._stride.start()
-        directories = held_directories(spared)
-        files = [
-            file
-            for file in batch
-            if file.kind is not FileKind.MANIFEST
-            and owner_of(file.path) not in spared
-            and not file.path.startswith(directories)
-        ]
+        announcing = self._not_spared(file for file in batch if _announces(file))
+        if self._remove(executor, announcing):
+            self._guard.look()
+        files = self._not_spared(file for file in batch if file.kind is not FileKind.MANIFEST and not _announces(file))
         gone = self._remove(executor, files)
         for file in gone:
             self._guard.record_gone(file.path)
@@ -130,7 +130,12 @@ class Removal:
         for file in self._remove(executor, manifests):
             if file.goes_with is not None:
                 self._guard.record_gone_version(file.goes_with)
-        self._stride.finish(len(files) + len(manifests))
+        self._stride.finish(len(announcing) + len(files) + len(manifests))
+
+    def _not_spared(self, files: Iterable[ClassifiedPath]) -> list[ClassifiedPath]:
+        spared = self._guard.spared_owners
+        directories = held_directories(spared)
+        return [file for file in files if owner_of(file.path) not in spared and not file.path.startswith(directories)]
 
     def _is_as_planned(self, manifest: ClassifiedPath) -> bool:
         """Whether the manifest is the one that was listed: the line may have been deleted and made again since."""
@@ -197,6 +202,11 @@ class Removal:
             except LanceError:
                 # It is in nobody's way.
                 continue
+
+
+def _announces(file: ClassifiedPath) -> bool:
+    """Whether it tells others, by being gone, that a version is about to go; the manifest holds the same."""
+    return file.kind is FileKind.TRANSACTION and file.goes_with is not None
 
 
 def _is_same_moment(one: float, other: float) -> bool:

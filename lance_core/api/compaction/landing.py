@@ -100,7 +100,6 @@ class Landing:
             storage_options=dataset.storage_options,
             checks_files=False,
             is_first_try=True,
-            progress=CommitProgress(line=dataset.line),
         )
         self._latest = dataset.manifest
         self._reserved: range | None = None
@@ -212,12 +211,15 @@ class Landing:
             for result, group in zip(self._pending, new_fragments, strict=True)
         )
         read_version = min(result.read_version for result in self._pending)
-        self._tries.append(CommitProgress(line=self._dataset.line))
-        options = replace(self._options, progress=self._tries[-1])
+        options = self._new_try()
+        self._tries.append(options.progress)
         transaction = Transaction(
             read_version=read_version, operation=Rewrite(groups=groups), properties=self._properties
         )
         return commit(self._log, transaction, options, known=self._dataset.manifest)
+
+    def _new_try(self) -> CommitOptions:
+        return replace(self._options, progress=CommitProgress(line=self._dataset.line))
 
     def _schemas(self) -> list[Schema]:
         """The latest schema, and those that the new files were written for: columns may have been renamed since."""
@@ -235,7 +237,7 @@ class Landing:
         if self._reserved is None:
             reservation = ReserveFragments(num_fragments=num_fragments)
             transaction = Transaction(read_version=self._latest.version, operation=reservation)
-            last = commit(self._log, transaction, self._options, known=self._latest).message.max_fragment_id
+            last = commit(self._log, transaction, self._new_try(), known=self._latest).message.max_fragment_id
             self._reserved = range(last - num_fragments + 1, last + 1)
         return self._reserved
 

@@ -182,19 +182,19 @@ def test_a_full_disk_leaves_neither_a_file_nor_a_descriptor(tmp_path: Path, monk
 
 
 @pytest.mark.parametrize("size", [10, 300])
-def test_a_name_that_comes_while_a_large_directory_is_listed_is_found(
+def test_a_name_that_comes_while_a_directory_is_listed_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
     for number in range(size):
         (tmp_path / f"{number}").touch()
     in_steps = _scandir_in_steps(lambda: ((tmp_path / "new").touch(), (tmp_path / "0").unlink()))
     monkeypatch.setattr(local_store.os, "scandir", in_steps)
-    # A small one is handed out in one step, so that what escapes here is what came after it.
-    assert ("new" in STORE.list_names(str(tmp_path))) == (size == 300)
+    # A signal may end a step early, so that a small one is no exception.
+    assert "new" in STORE.list_names(str(tmp_path))
     assert sorted(STORE.list_names(str(tmp_path))) == sorted(os.listdir(tmp_path))
 
 
-def test_a_large_directory_at_rest_is_listed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_directory_at_rest_is_listed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(300):
         (tmp_path / f"{number}").touch()
     listings: list[str] = []

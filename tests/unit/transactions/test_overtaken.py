@@ -35,6 +35,9 @@ class Table:
         self.commit(overwrite(fragment(), fragment()))
 
     def commit(self, transaction: Transaction, *, known: Manifest | None = None, **settings: object) -> CommitOutcome:
+        for each in getattr(transaction.operation, "fragments", ()):
+            for file in each.files:
+                self.store.inner.put(f"table/data/{file.path}", b"rows")
         settings = {"wait": lambda seconds: None, "rng": random.Random(1), "is_first_try": True, **settings}
         return commit_transaction(self.log, transaction, CommitSettings(**settings), known=known)
 
@@ -375,14 +378,12 @@ def test_lost_answer_is_not_settled_by_a_version_that_came_too_late() -> None:
 def _restore_what_is_cleaned_up(table: Table, then: Callable[[], object] = lambda: None) -> CommitOutcome:
     """Restore version 1, which a cleanup removes with its files right before version 3 is created from it."""
     restore = Transaction(read_version=2, operation=Restore(version=1))
-    for each in table.latest().fragments:
-        for file in each.files:
-            table.store.inner.put(f"table/data/{file.path}", b"rows")
+    old = table.paths()
     assert isinstance(table.commit(_replace_rows(table)), Committed)
 
     def clean_up_with_files() -> None:
-        for info in list(table.store.inner.list("table/data")):
-            table.store.inner.delete(info.path)
+        for path in old:
+            table.store.inner.delete(f"table/data/{path}")
         table.clean_up()
 
     table.act_at_create(clean_up_with_files, then=then)
@@ -436,9 +437,6 @@ def test_restore_of_what_was_cleaned_up_can_be_replaced(change: Callable[[Table]
 
 def test_restore_whose_files_are_there_is_built_on_after_its_source_was_cleaned_up() -> None:
     table = Table()
-    for each in table.latest().fragments:
-        for file in each.files:
-            table.store.inner.put(f"table/data/{file.path}", b"rows")
     assert isinstance(table.commit(_restore_of(table, 1)), Committed)
     table.clean_up()
     assert isinstance(table.commit(_append(table)), Committed)

@@ -235,7 +235,8 @@ def test_a_tag_between_two_batches(
         assert outcome == [VersionNotFoundError]
         assert dataset.tags.list() == {}
         assert (stats.old_versions, stats.spared_versions, stats.damaged_versions) == (3, 0, 0)
-    elif version > turn:
+    elif version > turn or place == "_transactions":
+        # What goes first tells that the version is about to go; nobody needs it to read the rows.
         assert (stats.old_versions, stats.spared_versions, stats.damaged_versions) == (2, 1, 0)
         assert _versions(dataset) == [version, 4]
         assert dataset.checkout_version("late").to_table().equals(rows)
