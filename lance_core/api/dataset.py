@@ -117,7 +117,7 @@ class LanceDataset(
         log: VersionLog,
         manifest: Manifest,
         storage_options: dict[str, str] | None,
-        line: Hashable = _NOT_ASKED,
+        line: Hashable = None,
     ) -> Self:
         """A handle for a manifest that has been read already; ``line`` as for :attr:`line`, where it is known."""
         handle = cls.__new__(cls)
@@ -130,7 +130,7 @@ class LanceDataset(
         log: VersionLog,
         manifest: Manifest,
         storage_options: dict[str, str] | None,
-        line: Hashable = _NOT_ASKED,
+        line: Hashable = None,
     ) -> None:
         totals = FragmentTotals.of(manifest.message)
         manifest.check_readable(totals)
@@ -138,7 +138,7 @@ class LanceDataset(
         self._log = log
         self._locator = FileLocator(log.store, log.root, manifest.base_paths, storage_options)
         self._manifest = manifest
-        self._line = line
+        self._line = _NOT_ASKED if line is None else line
         self._counted = manifest if totals.counts_every_fragment else None
         self._num_live_rows = totals.num_live_rows
         self._storage_options = storage_options
@@ -151,7 +151,7 @@ class LanceDataset(
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as place and version; the copy reads the manifest again."""
-        return _reopen, (self._uri, self.version, self._storage_options)
+        return _reopen, (self._uri, self.version, self._storage_options, self._known_line)
 
     @property
     def uri(self) -> str:
@@ -182,6 +182,11 @@ class LanceDataset(
         if self._line is _NOT_ASKED:
             self._line = planned_line(self._log, self._manifest)
         return self._line
+
+    @property
+    def _known_line(self) -> Hashable:
+        """:attr:`line`, as far as it has been asked for; None where it has not."""
+        return None if self._line is _NOT_ASKED else self._line
 
     @property
     def manifest(self) -> Manifest:
@@ -278,7 +283,8 @@ class LanceDataset(
             raise InvalidTypeError("version must be a number, a tag or (branch, number), found None")
         log, manifest = open_version(self._log, version, branch=self._manifest.message.branch)
         uri = line_uri(self._uri, of=self._log, to=log)
-        return LanceDataset.from_manifest(uri, log, manifest, self._storage_options)
+        line = self._known_line if log.root == self._log.root else None
+        return LanceDataset.from_manifest(uri, log, manifest, self._storage_options, line)
 
     def checkout_latest(self) -> None:
         """Make this handle show the latest version."""
@@ -287,7 +293,7 @@ class LanceDataset(
 
     def show(self, manifest: Manifest) -> None:
         """Make this handle show the version of a manifest, as the reference's handles follow their own commits."""
-        self._fill(self._uri, self._log, manifest, self._storage_options, self._line)
+        self._fill(self._uri, self._log, manifest, self._storage_options, self._known_line)
 
     def get_fragments(self, filter: Any = None) -> list[LanceFragment]:
         """The fragments, ascending by id. A filter is not supported."""
@@ -410,7 +416,7 @@ class LanceDataset(
         transaction = with_known_field_ids(transaction, log, known)
         make = commit_outside_lineage if detached else commit
         manifest = make(log, transaction_to_core(transaction), options, known=known)
-        return LanceDataset.from_manifest(uri, log, manifest, storage_options)
+        return LanceDataset.from_manifest(uri, log, manifest, storage_options, options.progress.line)
 
     def _records(self) -> Sequence[Fragment]:
         return Fragments(self.counted_manifest.message.fragments)
@@ -435,5 +441,10 @@ class LanceDataset(
         return self._lookup
 
 
-def _reopen(uri: str, version: int, storage_options: dict[str, str] | None) -> LanceDataset:
-    return LanceDataset(uri, version, storage_options=storage_options)
+def _reopen(uri: str, version: int, storage_options: dict[str, str] | None, line: Hashable = None) -> LanceDataset:
+    opened = LanceDataset(uri, version, storage_options=storage_options)
+    return (
+        opened
+        if line is None
+        else LanceDataset.from_manifest(opened.uri, opened.log, opened.manifest, storage_options, line)
+    )

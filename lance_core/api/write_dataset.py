@@ -154,7 +154,7 @@ def write_dataset(  # noqa: D417  # the reference's signature; arguments without
         progress=CommitProgress(line=line),
     )
     made = write_rows(log, manifest, data_obj, schema, options, commit_options, properties)
-    return LanceDataset.from_manifest(text, log, made, storage_options)
+    return LanceDataset.from_manifest(text, log, made, storage_options, line)
 
 
 def write_fragments(  # noqa: D417  # the reference's signature; arguments without effect are summed up

@@ -46,6 +46,7 @@ __all__ = [
     "DATA_DIRECTORY",
     "DELETIONS_DIRECTORY",
     "FIRST_DETACHED_VERSION",
+    "HOLD_PREFIX",
     "INDICES_DIRECTORY",
     "MEM_WAL_DIRECTORY",
     "REFS_DIRECTORY",
@@ -55,10 +56,12 @@ __all__ = [
     "TRANSACTIONS_DIRECTORY",
     "VERSIONS_DIRECTORY",
     "VERSION_HINT_NAME",
+    "Hold",
     "ManifestName",
     "ManifestNaming",
     "data_file_name",
     "file_token_of",
+    "hold_name",
     "is_detached_manifest_name",
     "is_detached_version",
     "is_plain_path",
@@ -68,6 +71,7 @@ __all__ = [
     "newer_manifest_names",
     "newest_manifest_names",
     "parse_detached_name",
+    "parse_hold_name",
     "parse_manifest_name",
     "transaction_file_name",
 ]
@@ -108,6 +112,9 @@ FIRST_DETACHED_VERSION: Final = 2**63
 _MAX_U64: Final = 2**64 - 1
 _MANIFEST: Final = re.compile(r"([0-9]{1,20})\.manifest")
 _DETACHED: Final = re.compile(r"d[0-9]{1,20}\.manifest")
+HOLD_PREFIX: Final = ".tmp_hold-"
+"""Begins the names of files below ``_versions/`` that keep a version from being cleaned up."""
+_HOLD: Final = re.compile(rf"{re.escape(HOLD_PREFIX)}([0-9]{{1,20}})-([0-9]{{1,20}})-[0-9a-f]+")
 _STAGED: Final = re.compile(r"d?[0-9]{1,20}\.manifest(#[0-9]+|-[0-9a-f-]{32,36})")
 _V2_DIGITS: Final = 20
 _V2_LENGTH: Final = _V2_DIGITS + len(".manifest")
@@ -223,6 +230,30 @@ def is_detached_manifest_name(name: str) -> bool:
 def is_staged_manifest_name(name: str) -> bool:
     """Whether a file below ``_versions/`` is a manifest on its way: ``{final}#{n}`` or ``{final}-{uuid}``."""
     return _STAGED.fullmatch(name) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """What the name of a file below ``_versions/`` says that keeps a version from being cleaned up.
+
+    Attributes:
+        version: which one.
+        since: when it was made, in seconds since the epoch.
+    """
+
+    version: int
+    since: int
+
+
+def hold_name(version: int, since: int) -> str:
+    """The name of a hold; no two are the same. The reference takes it for a temporary file."""
+    return f"{HOLD_PREFIX}{version}-{since}-{secrets.token_hex(8)}"
+
+
+def parse_hold_name(name: str) -> Hold | None:
+    """What the name of a hold says; None for another name."""
+    match = _HOLD.fullmatch(name)
+    return None if match is None else Hold(int(match[1]), int(match[2]))
 
 
 def transaction_file_name(read_version: int, transaction_uuid: str) -> str:

@@ -12,20 +12,25 @@ Source: version discovery of pylance 14.0.2.
 
 from __future__ import annotations
 
-from contextlib import suppress
+import time
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from lance_core.errors import CorruptDataError, NotFoundError, VersionNotFoundError
+from lance_core.io.removal import remove_objects
 from lance_core.table.commit_protocols.conditional import ConditionalCreate
 from lance_core.table.manifest import Manifest
 from lance_core.table.paths import (
+    HOLD_PREFIX,
     VERSIONS_DIRECTORY,
     ManifestName,
     ManifestNaming,
+    hold_name,
     is_detached_version,
     manifest_name,
     newer_manifest_names,
     newest_manifest_names,
+    parse_hold_name,
     parse_manifest_name,
 )
 
@@ -38,6 +43,9 @@ if TYPE_CHECKING:
     from lance_core.table.commit_protocols.api import CommitProtocol
 
 __all__ = ["VersionLog"]
+
+_LONGEST_HOLD_SECONDS: Final = 3600
+"""Whoever held a version for longer was killed."""
 
 _NAMINGS: Final = (ManifestNaming.V2, ManifestNaming.V1)
 
@@ -224,6 +232,31 @@ class VersionLog:
             StorageError: the store failed.
         """
         self._store.delete(self.path(name))
+
+    @contextmanager
+    def hold(self, version: int) -> Iterator[None]:
+        """Keep a version from being cleaned up by this library, for an hour at most.
+
+        Raises:
+            StorageError: the store failed.
+        """
+        mark = self._store.join(self._root, VERSIONS_DIRECTORY, hold_name(version, int(time.time())))
+        try:
+            self._store.put(mark, b"", durable=False)
+            yield
+        finally:
+            remove_objects(self._store, [mark])
+
+    def held_versions(self) -> set[int]:
+        """The versions that somebody holds. Raises ``StorageError`` when the store failed."""
+        now, held = int(time.time()), set()
+        for name in self._file_names():
+            hold = parse_hold_name(name)
+            if hold is not None and abs(now - hold.since) < _LONGEST_HOLD_SECONDS:
+                held.add(hold.version)
+            elif self._store.capabilities.lexical_listing and name > HOLD_PREFIX and not name.startswith(HOLD_PREFIX):
+                break
+        return held
 
     def require_commits(self) -> None:
         """Find out before anything is written whether versions can be made; remembered for the store.

@@ -83,7 +83,7 @@ from lance_core.transactions.outcomes import (
     Unknown,
 )
 from lance_core.transactions.overtaken import Presence, find_presence
-from lance_core.transactions.restoring import announcing_file, has_lost_files, is_going
+from lance_core.transactions.restoring import check_restore, has_lost_files, held
 from lance_core.transactions.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -102,9 +102,6 @@ _MAX_CONFIRMATIONS: Final = 10
 
 _REPLACING_ALL_FILES: Final = (Clone, Overwrite, Restore)
 """After these the version names none of the files of the one that it was built on, as far as it is not their own."""
-
-_CLEANUP_BATCH_SECONDS: Final = 2.0
-"""Longer than a cleanup takes for the files that it removes between two looks at what has come."""
 
 _logger: Final = logging.getLogger(__name__)
 
@@ -148,9 +145,15 @@ class _Commit:
         self._recorded: list[str] = []
         self._progress = settings.progress
         self._in_flight: Unknown | None = None
-        self._announcing: str | None = None
 
     def run(self) -> CommitOutcome:
+        operation = self._transaction.operation
+        if not isinstance(operation, Restore):
+            return self._run()
+        with held(self._log, operation.version, self._settings.wait):
+            return self._run()
+
+    def _run(self) -> CommitOutcome:
         try:
             outcome = self._loop()
         except BaseException as error:
@@ -287,8 +290,6 @@ class _Commit:
             transaction=self._serialized, transaction_file=transaction.file_name, timestamp_ns=time.time_ns()
         )
         target = ManifestName(sealed.manifest.version, sealed.manifest.naming)
-        if isinstance(transaction.operation, Restore):
-            self._announcing = announcing_file(self._log, transaction.operation.version)
         self._progress.may_land = True
         try:
             put = self._log.create(target, sealed.data, self._basis.unsynced_files())
@@ -356,7 +357,7 @@ class _Commit:
                     return Overtaken(made.version, newer[-1].version)
                 presence = find_presence(self._log, self._transaction, made, before, newer)
                 if presence is Presence.PRESENT:
-                    lost = self._lost_files(made, is_new=before is not None)
+                    lost = self._lost_files(made)
                     return Committed(made) if lost is None else Unknown(made.version, lost)
                 if presence is Presence.ABSENT and before is not None:
                     self._withdraw(ManifestName(made.version, made.naming))
@@ -389,7 +390,7 @@ class _Commit:
 
     def _with_its_files(self, made: Manifest, before: Manifest | None) -> Committed | Overtaken | Unknown:
         """The latest version is ours. It is undone if it restores one whose files a cleanup has removed."""
-        lost = self._lost_files(made, is_new=before is not None)
+        lost = self._lost_files(made)
         if lost is None:
             return Committed(made)
         return Unknown(made.version, lost) if before is None else self._undone(made, [], lost)
@@ -399,38 +400,42 @@ class _Commit:
         before = made.version - 1
         if newer or before not in {name.version for name in self._log.newer_than(before - 1)}:
             return Unknown(made.version, cause)
-        transaction = Transaction(read_version=made.version, operation=Restore(version=before))
-        serialized = transaction.serialize()
         try:
-            draft = draft_of(transaction, made, self._log, self._settings)
-            sealed = draft.seal(
-                transaction=serialized, transaction_file=transaction.file_name, timestamp_ns=time.time_ns()
-            )
-            record_transaction(self._log, transaction.file_name, serialized)
-            name = ManifestName(sealed.manifest.version, sealed.manifest.naming)
-            if self._log.create(name, sealed.data) is not PutOutcome.CREATED:
-                self._forget([transaction.file_name])
-                return Unknown(made.version, cause)
+            with held(self._log, before, self._settings.wait):
+                undoing = self._restored(made, before)
         except LanceError as error:
             _logger.warning("%s: version %d cannot be undone: %s", self._log.root, made.version, error)
+            return Unknown(made.version, cause)
+        if undoing is None:
             return Unknown(made.version, cause)
         if isinstance(self._transaction.operation, Restore):
             # Nobody can read it. Any other version may have been tagged, or branched off, while it was the latest.
             self._withdraw(ManifestName(made.version, made.naming))
             self._progress.may_land = False
-        return Overtaken(made.version, name.version)
+        return Overtaken(made.version, undoing)
 
-    def _lost_files(self, made: Manifest, *, is_new: bool) -> VersionNotFoundError | None:
+    def _restored(self, made: Manifest, version: int) -> int | None:
+        """Restore a version that is held, on top of ours; the new version, None when others came first."""
+        transaction = Transaction(read_version=made.version, operation=Restore(version=version))
+        serialized = transaction.serialize()
+        check_restore(self._log, transaction.operation, self._settings.storage_options)
+        draft = draft_of(transaction, made, self._log, self._settings)
+        sealed = draft.seal(transaction=serialized, transaction_file=transaction.file_name, timestamp_ns=time.time_ns())
+        record_transaction(self._log, transaction.file_name, serialized)
+        if (
+            self._log.create(ManifestName(sealed.manifest.version, sealed.manifest.naming), sealed.data)
+            is not PutOutcome.CREATED
+        ):
+            self._forget([transaction.file_name])
+            return None
+        return sealed.manifest.version
+
+    def _lost_files(self, made: Manifest) -> VersionNotFoundError | None:
         """Why the rows of a version cannot be read: it restores one that was cleaned up."""
         operation = self._transaction.operation
         if not isinstance(operation, Restore):
             return None
-        if is_new and self._announcing is None:
-            self._settings.wait(_CLEANUP_BATCH_SECONDS)
-        is_lost = is_going(self._log, self._announcing) or has_lost_files(
-            self._log, made, self._settings.storage_options
-        )
-        if not is_lost:
+        if not has_lost_files(self._log, made, self._settings.storage_options):
             return None
         reason = f"version {operation.version}, which it restores, was cleaned up meanwhile with its files"
         return VersionNotFoundError(reason, version=operation.version)

@@ -1,20 +1,22 @@
 """Restores beside cleanups: whether the files of the version that becomes the latest again are there, and stay.
 
-A cleanup removes the files of a version before its manifest, and another implementation may bring a manifest back whose
-files are gone. It is looked at before a version is restored; after it was, since a cleanup may have been under way; and
-before anything else is committed on top: the writer of the restore undoes it when files are gone, which it cannot do
-once others have built on it. Names are listed once for each directory; asking for every file would take longer than the
-restore.
+A cleanup removes the files of a version before its manifest, and the new version that names them is not there yet when
+it looks. So the version is held (:meth:`~lance_core.table.version_log.VersionLog.hold`) before its files are looked at,
+until the new version is there. Of the files of a version the cleanup removes that of the transaction first; then it
+looks once more who holds it. So it either sees the holder and spares the version, or the holder sees that the
+transaction file is gone. A version that had none before may be one whose turn has come: its holder waits for as long
+as a batch of removals takes, and looks at the files then.
 
-The first file of a version that our cleanup removes is that of its transaction; then it looks for new versions. So when
-that file, which was there before the restore was committed, is gone afterwards, the cleanup may not have seen the new
-version, and the other files may go any moment. When it was missing before, one has to wait for as long as a batch of
-removals takes.
+The cleanup of another implementation knows nothing of this. So the files are looked at again when the new version is
+there, and before anything else is committed on top: the writer of the restore undoes it when files are gone, which it
+cannot do once others have built on it. Names are listed once for each directory; asking for every file would take
+longer than the restore.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
 
 from lance_core.errors import NotFoundError, VersionNotFoundError
 from lance_core.table.base_paths import FileLocator, Location
@@ -22,12 +24,15 @@ from lance_core.transactions.history import transaction_path
 from lance_core.transactions.operations.restore import Restore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from lance_core.table.manifest import Manifest
     from lance_core.table.version_log import VersionLog
 
-__all__ = ["announcing_file", "check_restore", "has_lost_files", "is_going"]
+__all__ = ["check_restore", "has_lost_files", "held"]
+
+_CLEANUP_BATCH_SECONDS: Final = 2.0
+"""Longer than a cleanup takes for the files that it removes between two looks at what has come."""
 
 
 def check_restore(log: VersionLog, operation: object, storage_options: Mapping[str, str] | None) -> None:
@@ -49,27 +54,27 @@ def check_restore(log: VersionLog, operation: object, storage_options: Mapping[s
         )
 
 
-def announcing_file(log: VersionLog, version: int) -> str | None:
-    """The path of the file that a cleanup removes first of a version; None when it is not there.
+@contextmanager
+def held(log: VersionLog, version: int, wait: Callable[[float], None]) -> Iterator[None]:
+    """Keep cleanups of this library away from a version that is to be restored.
+
+    Args:
+        log: the table's versions.
+        version: which one; one that is not there is not held.
+        wait: sleeps that many seconds.
 
     Raises:
-        StorageError: it cannot be found out.
+        StorageError: the outside world failed.
     """
     try:
         name = log.read_version(version).message.transaction_file
     except VersionNotFoundError:
-        return None
-    path = transaction_path(log, name)
-    return path if name and _exists(Location(log.store, path)) else None
-
-
-def is_going(log: VersionLog, announcing: str | None) -> bool:
-    """Whether a cleanup has removed the file that :func:`announcing_file` found before.
-
-    Raises:
-        StorageError: it cannot be found out.
-    """
-    return announcing is not None and not _exists(Location(log.store, announcing))
+        yield
+        return
+    with log.hold(version):
+        if not name or not _exists(Location(log.store, transaction_path(log, name))):
+            wait(_CLEANUP_BATCH_SECONDS)
+        yield
 
 
 def has_lost_files(log: VersionLog, made: Manifest, storage_options: Mapping[str, str] | None) -> bool:

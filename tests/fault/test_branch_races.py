@@ -1,5 +1,6 @@
 """Several writers make, continue and delete the same branch at once."""
 
+import pickle
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +16,7 @@ import pytest
 
 import lance_core
 from lance_core.api import branches, cloning
+from lance_core.api.compaction.plan import CompactionTask
 from lance_core.errors import (
     CommitConflictError,
     CommitOutcomeUnknownError,
@@ -230,14 +232,46 @@ def test_handle_of_a_branch_that_was_deleted_changes_nothing(uri: str, change: s
     assert lance_core.dataset(branch).count_rows() == 6
 
 
+HANDLES_OF_A_BRANCH = {
+    "made": lambda made: made,
+    "pickled": lambda made: pickle.loads(pickle.dumps(made)),
+    "checked out": lambda made: made.checkout_version(made.version),
+    "written by uri": lambda made: lance_core.write_dataset(_rows(40, 41), made.uri, mode="append"),
+    "written by handle": lambda made: lance_core.write_dataset(_rows(40, 41), made, mode="append"),
+    "committed": lambda made: lance_core.LanceDataset.commit(
+        made.uri, lance_core.LanceOperation.UpdateConfig(lance_core.LanceOperation.UpdateMap({})), made.version
+    ),
+}
+
+
 @pytest.mark.parametrize("change", CHANGES_OF_A_BRANCH)
-def test_handle_of_the_first_version_of_a_branch_goes_on_after_a_cleanup(uri: str, change: str) -> None:
-    first = lance_core.dataset(uri).create_branch("b", 2)
+@pytest.mark.parametrize("handle", HANDLES_OF_A_BRANCH)
+def test_handle_that_knows_its_branch_goes_on_after_a_cleanup(uri: str, handle: str, change: str) -> None:
+    kept = HANDLES_OF_A_BRANCH[handle](lance_core.dataset(uri).create_branch("b", 2))
     branch = f"{uri}/tree/b"
     lance_core.write_dataset(_rows(50, 51), branch, mode="append")
     lance_core.dataset(branch).cleanup_old_versions(older_than=timedelta(0))
-    CHANGES_OF_A_BRANCH[change](first)
+    CHANGES_OF_A_BRANCH[change](kept)
     lance.dataset(branch).to_table()
+
+
+def test_compaction_of_a_branch_ends_although_its_version_is_cleaned_up(
+    uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lance_core.dataset(uri).create_branch("b", 2)
+    branch = f"{uri}/tree/b"
+    execute = CompactionTask.execute
+
+    def execute_then_clean_up(*arguments: object) -> object:
+        monkeypatch.setattr(CompactionTask, "execute", execute)
+        result = execute(*arguments)
+        lance_core.write_dataset(_rows(50, 51), branch, mode="append")
+        lance_core.dataset(branch).cleanup_old_versions(older_than=timedelta(0))
+        return result
+
+    monkeypatch.setattr(CompactionTask, "execute", execute_then_clean_up)
+    lance_core.dataset(branch).optimize.compact_files()
+    assert sorted(lance.dataset(branch).to_table()["x"].to_pylist()) == [*range(6), 50]
 
 
 @pytest.mark.parametrize("change", CHANGES_OF_A_BRANCH)

@@ -27,6 +27,7 @@ from lance_core.table.paths import (
     INDICES_DIRECTORY,
     REUSE_MAPS_DIRECTORY,
     VERSIONS_DIRECTORY,
+    parse_hold_name,
     parse_manifest_name,
 )
 
@@ -149,7 +150,8 @@ class Classifier:
         last = self._survey.verified.get(owner)
         if last is not None:
             return _classified(file, PathState.REMOVABLE, "named only by versions that go", kind, last)
-        if not self._delete_unverified and file.modified_at >= self._young_from:
+        is_hold = directory == VERSIONS_DIRECTORY and parse_hold_name(file.path.rpartition("/")[2]) is not None
+        if (is_hold or not self._delete_unverified) and file.modified_at >= self._young_from:
             return _classified(file, PathState.PROTECTED, "younger than 7 days", kind)
         if kind is FileKind.RESIDUE:
             return _classified(file, PathState.REMOVABLE, "left by a killed writer", kind)

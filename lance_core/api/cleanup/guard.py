@@ -88,6 +88,8 @@ class Guard:
         for tag, version in tagged_versions(self._line).items():
             self._ask_for(version, f"tag {tag!r}")
             self._look_at_detached(version, f"tag {tag!r}")
+        for version in self._log.held_versions():
+            self._look_at_held(version)
         self._look_at_branches()
         # Last: what a restored version names is in the new manifest, whatever was spared or removed before.
         for name in self._log.newer_than(0):
@@ -103,6 +105,22 @@ class Guard:
         self.spared_owners |= owners
         if not owners.isdisjoint(self._gone_owners):
             self._report_damage(version, what)
+
+    def _look_at_held(self, version: int) -> None:
+        """Spare a version that somebody is about to restore; of one whose turn has come he finds files missing."""
+        self.spared_owners |= detached_owners(self._log, version)
+        name = self._removed.get(version)
+        if name is None or version in self._asked_for or version in self._gone_versions:
+            return
+        try:
+            owners = owners_of(self._log.read(name), self._log.root)
+        except VersionNotFoundError:
+            return
+        if owners.isdisjoint(self._gone_owners):
+            self._asked_for.add(version)
+            self.spared_owners |= owners
+            self.spared_versions.add(version)
+            _logger.warning("%s: version %d was to be cleaned up and stays: it is restored", self._log.root, version)
 
     def _look_at_branches(self) -> None:
         new = manifests_of_others(self._line) - self._branch_manifests

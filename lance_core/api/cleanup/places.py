@@ -3,7 +3,8 @@
 =============================  ===========================================================================
 place                          what may be removed
 =============================  ===========================================================================
-``_versions/``                 manifests of versions that go; ``.tmp…``; *residue*: ``{manifest}#{n}``
+``_versions/``                 manifests of versions that go; ``.tmp…``, holds of restores among them;
+                               *residue*: ``{manifest}#{n}``
 ``_transactions/``             ``*.txn``; *residue*: ``.tmp…``
 ``data/``                      ``*.lance``, ``.tmp…``, ``{stem}/*.blob``
 ``_blobs/``                    ``*.blob``

@@ -6,9 +6,9 @@ and fulfil the same terms again. For the same reason the manifest of a version s
 not be removed.
 
 The transaction files of a batch go first, and then the guard looks once more. Nobody needs them to read a version, and
-who restores one looks whether its transaction file is still there afterwards
-(:mod:`~lance_core.transactions.restoring`): so either the guard sees the restored version, or its writer sees that the
-version is going.
+who is about to restore one looks for its transaction file after he has begun to hold it
+(:mod:`~lance_core.transactions.restoring`): so either the guard sees the hold, or he sees that the version is going. Of
+a version whose transaction file could not be removed everything stays.
 
 Files go in batches that take a second at most, or one removal per thread. Several threads remove, and before each batch
 the guard looks again.
@@ -119,7 +119,11 @@ class Removal:
         announcing = self._not_spared(file for file in batch if _announces(file))
         if self._remove(executor, announcing):
             self._guard.look()
-        files = self._not_spared(file for file in batch if file.kind is not FileKind.MANIFEST and not _announces(file))
+        files = self._not_spared(
+            file
+            for file in batch
+            if file.kind is not FileKind.MANIFEST and not _announces(file) and file.goes_with not in self._incomplete
+        )
         gone = self._remove(executor, files)
         for file in gone:
             self._guard.record_gone(file.path)

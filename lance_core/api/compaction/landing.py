@@ -70,6 +70,9 @@ __all__ = ["Landing"]
 
 _logger: Final = logging.getLogger(__name__)
 
+_MAX_TRIES: Final = 100
+"""Each further one means that others changed the table while it was made."""
+
 
 class Landing:
     """One commit of results.
@@ -101,6 +104,7 @@ class Landing:
             checks_files=False,
             is_first_try=True,
         )
+        self._line = dataset.line
         self._latest = dataset.manifest
         self._reserved: range | None = None
         self._lost: list[RewriteResult] = []
@@ -154,7 +158,7 @@ class Landing:
     def _land(self, *, all_or_none: bool) -> int | None:
         """Commit what is intact; afterwards ``_pending`` is committed, and the rest is ``_lost``."""
         is_refused = False
-        while True:
+        for _ in range(_MAX_TRIES):
             self._latest = with_row_counts(read_manifest(self._log, None), self._dataset.locator)
             check_planned_versions(self._pending, self._latest.version)
             if not self._drop_touched() and is_refused:
@@ -178,6 +182,8 @@ class Landing:
                     is_refused = True
                 continue
             return self._latest.version
+        self._lost, self._pending = self._lost + self._pending, []
+        return None
 
     def _drop_touched(self) -> bool:
         """Move the groups that are not intact to the lost ones; whether there were any."""
@@ -219,7 +225,7 @@ class Landing:
         return commit(self._log, transaction, options, known=self._dataset.manifest)
 
     def _new_try(self) -> CommitOptions:
-        return replace(self._options, progress=CommitProgress(line=self._dataset.line))
+        return replace(self._options, progress=CommitProgress(line=self._line))
 
     def _schemas(self) -> list[Schema]:
         """The latest schema, and those that the new files were written for: columns may have been renamed since."""

@@ -65,6 +65,8 @@ def compact(
     done: list[RewriteResult] = []
     lost: list[RewriteResult] = []
     outdated: NotFoundError | None = None
+    # Asked before anything is read: a cleanup may remove the version meanwhile.
+    _logger.debug("%s: compacting version %d of line %s", dataset.uri, dataset.version, dataset.line)
     plan = make_plan(dataset, options)
     ours = {fragment.id for fragment in dataset.manifest.message.fragments}
     for _ in range(_MAX_ROUNDS):

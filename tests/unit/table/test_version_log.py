@@ -1,5 +1,6 @@
 """Finding versions: by listing, and by name."""
 
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -8,6 +9,7 @@ from lance_core.errors import CorruptDataError, VersionNotFoundError
 from lance_core.io.local_store import LocalStore
 from lance_core.io.memory_store import MemoryStore
 from lance_core.io.object_store import ObjectStore
+from lance_core.table import version_log
 from lance_core.table.manifest import Manifest
 from lance_core.table.manifest_file import serialize_manifest_file
 from lance_core.table.paths import ManifestName, ManifestNaming, manifest_name
@@ -141,3 +143,17 @@ def test_a_store_in_lexical_order_is_listed_only_as_far_as_needed() -> None:
     seen.clear()
     assert [name.version for name in log.newer_than(97)] == [98, 99, 100]
     assert len(seen) == 4
+
+
+def test_versions_are_held_for_an_hour_at_most(log: VersionLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    _make(log, 1, 2)
+    for name in (".tmp_removal", ".tmp", "~"):
+        log.store.put(log.store.join(log.root, "_versions", name), b"")
+    before = set(log.store.list_names(log.store.join(log.root, "_versions")))
+    with log.hold(1), log.hold(2**63 + 5), log.hold(1):
+        assert log.held_versions() == {1, 2**63 + 5}
+        assert log.latest() == ManifestName(2, ManifestNaming.V2)
+        now = time.time()
+        monkeypatch.setattr(version_log.time, "time", lambda: now + 3700)
+        assert log.held_versions() == set()
+    assert set(log.store.list_names(log.store.join(log.root, "_versions"))) == before

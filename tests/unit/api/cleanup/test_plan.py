@@ -484,3 +484,21 @@ def test_arguments_of_the_explanation_of_another_type(dataset: lance_core.LanceD
 def test_a_number_for_a_list(dataset: lance_core.LanceDataset, verb: str) -> None:
     with pytest.raises(InvalidTypeError, match="versions must be a list"):
         getattr(dataset, verb)(versions=5)
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_a_version_that_cannot_be_announced_to_go_stays_whole(
+    dataset: lance_core.LanceDataset, store: CountingStore, version: int
+) -> None:
+    """Its transaction file tells others, by being gone, that it is about to go."""
+    rows = dataset.checkout_version(version).to_table()
+    announcing = dataset.log.read_version(version).message.transaction_file
+    plan = plan_cleanup(dataset, ALL)
+
+    def refuse(call: Call) -> When | None:
+        return When.BEFORE if call.method == "delete" and call.path.endswith(announcing) else None
+
+    store.fault = refuse
+    stats = plan.execute()
+    assert (stats.failed_deletes, stats.old_versions) == (1, 2)
+    assert dataset.checkout_version(version).to_table().equals(rows)
