@@ -48,6 +48,7 @@ from __future__ import annotations
 
 import logging
 import time
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
 from lance_core.errors import LanceError, RefNotFoundError, StorageError, VersionNotFoundError
@@ -145,12 +146,10 @@ class _Commit:
         self._recorded: list[str] = []
         self._progress = settings.progress
         self._in_flight: Unknown | None = None
+        self._holds = ExitStack()
 
     def run(self) -> CommitOutcome:
-        operation = self._transaction.operation
-        if not isinstance(operation, Restore):
-            return self._run()
-        with held(self._log, operation.version, self._settings.wait):
+        with self._holds:
             return self._run()
 
     def _run(self) -> CommitOutcome:
@@ -282,6 +281,8 @@ class _Commit:
         transaction = self._basis.transaction
         draft = draft_of(transaction, self._basis.manifest, self._log, self._settings)
         if not self._checked:
+            if isinstance(transaction.operation, Restore):
+                self._holds.enter_context(held(self._log, transaction.operation.version, self._settings.wait))
             self._settings.check(self._basis.manifest)
             self._checked = True
         self._settings.amend(draft)
