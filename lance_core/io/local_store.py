@@ -21,7 +21,8 @@ Symbolic links to files count as the files: a table may be a farm of links to an
 
 The kernel hands out a directory in steps, some hundred names each, or fewer when a signal arrives. Between two steps
 others go on, so that a name that is made and another one that is removed may both escape a listing. A directory that
-changes is therefore listed again, and what any of the listings has counts.
+changes is therefore listed again, and what any of the listings has counts. The time of its last change tells, unless
+it changed right before too: whoever has to be sure that nothing came lists once more.
 
 How ranges are read: :mod:`lance_core.io.file_ranges`.
 
@@ -34,7 +35,6 @@ import errno
 import os
 import secrets
 import shutil
-import time
 import weakref
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final, Self
@@ -63,8 +63,6 @@ _ALL: Final = frozenset(errno.errorcode)
 _NOT_AN_EMPTY_DIRECTORY: Final = frozenset({errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT, errno.ENOTDIR})
 _MAX_LISTINGS: Final = 5
 """Listings of a directory that goes on changing."""
-_CLOCK_STEP_NS: Final = 20_000_000
-"""The time of a directory's last change may be the same for changes that are closer to each other."""
 _READING: Final = frozenset({"read", "stat"})
 """Verbs that need an existing file; where a new one cannot be made, something else is missing."""
 
@@ -288,11 +286,10 @@ def _make_directory(directory: str) -> None:
 def _names(prefix: str) -> list[str]:
     """The names of files in a directory; those that were removed meanwhile may be among them."""
     names: dict[str, None] = {}
-    for number in range(_MAX_LISTINGS):
-        started_ns, changed_ns = time.time_ns(), os.stat(prefix).st_mtime_ns
+    for _ in range(_MAX_LISTINGS):
+        changed_ns = os.stat(prefix).st_mtime_ns
         names.update(dict.fromkeys(_listed_names(prefix)))
-        is_told = number > 0 or changed_ns < started_ns - _CLOCK_STEP_NS
-        if is_told and os.stat(prefix).st_mtime_ns == changed_ns:
+        if os.stat(prefix).st_mtime_ns == changed_ns:
             break
     return list(names)
 

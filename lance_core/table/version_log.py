@@ -143,6 +143,11 @@ class VersionLog:
                 break
         return sorted(found, key=lambda name: name.version)
 
+    def surely_newer_than(self, version: int) -> list[ManifestName]:
+        """As :meth:`newer_than`; where a listing may miss what comes and goes meanwhile, none is believed at once."""
+        newer = self.newer_than(version)
+        return newer or ([] if self._store.capabilities.lexical_listing else self.newer_than(version))
+
     def read(self, name: ManifestName) -> Manifest:
         """The manifest of a version.
 

@@ -347,7 +347,7 @@ class _Commit:
         cause: LanceError | None = None
         for _ in range(_MAX_CONFIRMATIONS):
             try:
-                newer = self._log.newer_than(made.version)
+                newer = self._log.surely_newer_than(made.version)
                 if before is not None and not self._is_on_line(made):
                     reason = f"{self._log.root} was deleted meanwhile"
                     return self._undone(made, newer, VersionNotFoundError(reason, version=made.version))

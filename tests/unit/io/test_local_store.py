@@ -187,6 +187,7 @@ def test_a_name_that_comes_while_a_directory_is_listed_is_found(
 ) -> None:
     for number in range(size):
         (tmp_path / f"{number}").touch()
+    os.utime(tmp_path, (1_600_000_000, 1_600_000_000))
     in_steps = _scandir_in_steps(lambda: ((tmp_path / "new").touch(), (tmp_path / "0").unlink()))
     monkeypatch.setattr(local_store.os, "scandir", in_steps)
     # A signal may end a step early, so that a small one is no exception.

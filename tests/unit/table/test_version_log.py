@@ -145,6 +145,17 @@ def test_a_store_in_lexical_order_is_listed_only_as_far_as_needed() -> None:
     assert len(seen) == 4
 
 
+def test_no_newer_version_is_believed_at_once_where_a_listing_may_miss_one(
+    log: VersionLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _make(log, 1, 2)
+    listed = log.newer_than
+    answers = [[], listed(1)]
+    monkeypatch.setattr(log, "newer_than", lambda version: answers.pop(0))
+    is_lexical = log.store.capabilities.lexical_listing
+    assert log.surely_newer_than(1) == ([] if is_lexical else [ManifestName(2, ManifestNaming.V2)])
+
+
 def test_versions_are_held_for_an_hour_at_most(log: VersionLog, monkeypatch: pytest.MonkeyPatch) -> None:
     _make(log, 1, 2)
     for name in (".tmp_removal", ".tmp", "~"):
