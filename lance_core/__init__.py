@@ -26,10 +26,7 @@ if TYPE_CHECKING:
         CleanupStats,
     )
     from lance_core.api.dataset import LanceDataset
-    from lance_core.api.dataset_base_path import DatasetBasePath
     from lance_core.api.fragment import LanceFragment
-    from lance_core.api.fragment_metadata import DataFile, DeletionFile, FragmentMetadata
-    from lance_core.api.index_records import Index, IndexDescription, IndexFile, IndexSegmentDescription
     from lance_core.api.migration import migrate_manifest_paths_v2
     from lance_core.api.open_dataset import dataset
     from lance_core.api.operations import LanceOperation, Transaction
@@ -75,6 +72,10 @@ if TYPE_CHECKING:
     from lance_core.file.blob_writers import DedicatedBlobWriter, PackedBlobWriter
     from lance_core.file.lance_file import LanceFileReader, LanceFileWriter
     from lance_core.file.lance_session import LanceFileSession
+    from lance_core.public.data_file_metadata import DataFile
+    from lance_core.public.dataset_base_path import DatasetBasePath
+    from lance_core.public.fragment_metadata import DeletionFile, FragmentMetadata
+    from lance_core.public.index_records import Index, IndexDescription, IndexFile, IndexSegmentDescription
     from lance_core.schema.blob_types import Blob, BlobArray, BlobType, blob_array, blob_field
     from lance_core.schema.field import Field, Schema
     from lance_core.versions import LanceFileVersion
@@ -171,16 +172,16 @@ _HOMES: Final = {
     "CleanupExplanation": "lance_core.api.cleanup.records",
     "CleanupReferencedBranch": "lance_core.api.cleanup.records",
     "CleanupStats": "lance_core.api.cleanup.records",
-    "DataFile": "lance_core.api.fragment_metadata",
-    "DatasetBasePath": "lance_core.api.dataset_base_path",
+    "DataFile": "lance_core.public.fragment_metadata",
+    "DatasetBasePath": "lance_core.public.dataset_base_path",
     "DedicatedBlobWriter": "lance_core.file.blob_writers",
-    "DeletionFile": "lance_core.api.fragment_metadata",
+    "DeletionFile": "lance_core.public.fragment_metadata",
     "Field": "lance_core.schema.field",
-    "FragmentMetadata": "lance_core.api.fragment_metadata",
-    "Index": "lance_core.api.index_records",
-    "IndexDescription": "lance_core.api.index_records",
-    "IndexFile": "lance_core.api.index_records",
-    "IndexSegmentDescription": "lance_core.api.index_records",
+    "FragmentMetadata": "lance_core.public.fragment_metadata",
+    "Index": "lance_core.public.index_records",
+    "IndexDescription": "lance_core.public.index_records",
+    "IndexFile": "lance_core.public.index_records",
+    "IndexSegmentDescription": "lance_core.public.index_records",
     "LanceDataset": "lance_core.api.dataset",
     "LanceFileReader": "lance_core.file.lance_file",
     "LanceFileSession": "lance_core.file.lance_session",

@@ -16,6 +16,7 @@ from lance_core import LanceOperation
 from lance_core.errors import VersionNotFoundError
 from lance_core.table.manifest import Manifest
 from lance_core.table.version_log import VersionLog
+from lance_core.transactions.registry import EXECUTABLE
 from lance_pipelines.maintenance.content import holds_what_was_before
 
 __all__ = [
@@ -28,26 +29,7 @@ __all__ = [
     "operation_name",
 ]
 
-CHANGES_ROWS: Final = MappingProxyType(
-    {
-        "append": True,
-        "delete": True,
-        "overwrite": True,
-        "create_index": False,
-        "rewrite": False,
-        "merge": True,
-        "restore": True,
-        "reserve_fragments": False,
-        "update": True,
-        "project": True,
-        "update_config": False,
-        "data_replacement": True,
-        "update_mem_wal_state": False,
-        "clone": True,
-        "update_bases": False,
-        "data_overlay": True,
-    }
-)
+CHANGES_ROWS: Final = MappingProxyType({arm: operation.may_change_rows for arm, operation in EXECUTABLE.items()})
 """Operation, as the transaction's oneof names it -> whether readers may see other rows or columns after it."""
 
 _UNKNOWN: Final = "unknown"

@@ -7,64 +7,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lance_core.api.dataset_base_path import base_path_to_proto
 from lance_core.api.dataset_uris import recorded_root
 from lance_core.errors import InvalidInputError, InvalidTypeError
-from lance_core.transactions.operations.overwrite import Overwrite
-from lance_core.transactions.operations.update_bases import UpdateBases
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lance_core.api.dataset_base_path import DatasetBasePath
-    from lance_core.proto import pb_table
     from lance_core.table.base_paths import BasePath, DataPlace, FileLocator
-    from lance_core.transactions.registry import Operation
+    from lance_core.transactions.operations.operation import Operation
 
-__all__ = ["data_places", "declared_bases", "new_bases", "numbered_bases"]
-
-
-def new_bases(bases: Sequence[DatasetBasePath]) -> tuple[pb_table.BasePath, ...]:
-    """The messages of bases, with absolute paths.
-
-    Raises:
-        InvalidTypeError: one is no ``DatasetBasePath``, or they are no list of such.
-        InvalidInputError: a path is malformed.
-    """
-    if not isinstance(bases, (list, tuple)):
-        raise InvalidTypeError(f"bases must be a list of DatasetBasePath, found {type(bases).__name__}")
-    messages = [base_path_to_proto(base) for base in bases]
-    for message in messages:
-        message.path = recorded_root(message.path)
-    return tuple(messages)
+__all__ = ["data_places", "declared_bases"]
 
 
 def declared_bases(operation: Operation) -> list[str]:
     """The paths of the bases that an operation adds to a table."""
-    if isinstance(operation, Overwrite):
-        return [base.path for base in operation.initial_bases]
-    return [base.path for base in operation.new_bases] if isinstance(operation, UpdateBases) else []
-
-
-def numbered_bases(bases: Sequence[DatasetBasePath]) -> tuple[pb_table.BasePath, ...]:
-    """The bases of a new table: those without an id get the next ones, from 1. Raises as :func:`new_bases`.
-
-    Raises:
-        InvalidInputError: two have the same id, name or path.
-    """
-    messages = new_bases(bases)
-    taken = {message.id for message in messages if message.id}
-    free = iter(number for number in range(1, 2 * len(messages) + 1) if number not in taken)
-    for message in messages:
-        message.id = message.id or next(free)
-    for what, values in (
-        ("id", [message.id for message in messages]),
-        ("path", [message.path for message in messages]),
-        ("name", [message.name for message in messages if message.HasField("name")]),
-    ):
-        if len(set(values)) != len(values):
-            raise InvalidInputError(f"two of the new bases have the same {what}: {values}")
-    return messages
+    return [base.path for base in operation.added_bases()]
 
 
 def data_places(

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from lance_core.api.fragment_reader import FragmentReader
 from lance_core.schema.blob_fields import is_blob_v2
+from lance_core.schema.projection import project
 
 if TYPE_CHECKING:
     from lance_core.schema.field import Field
@@ -42,7 +43,7 @@ def field_with_references(manifest: Manifest, locator: FileLocator) -> Field | N
     inside = next((field for field in schema.walk() if is_blob_v2(field) and field not in columns), None)
     if inside is not None or not columns:
         return inside
-    wanted = schema.project([top.name for top in columns])
+    wanted = project(schema, [top.name for top in columns])
     for fragment in manifest.fragments:
         reader = FragmentReader(fragment, locator)
         for batch in reader.batches(wanted, 0, reader.num_live_rows, _BATCH_ROWS):

@@ -302,7 +302,7 @@ def _goes_on_from(target: VersionLog, first: Manifest) -> bool:
         # A version of others is the first of another branch, unless they have built it on one.
         latest = target.read_latest()
         theirs = read_transaction(target, latest) if latest is not None else None
-        return theirs is not None and not isinstance(theirs.operation, Clone)
+        return theirs is not None and not theirs.operation.is_first_of_its_root
     return bool(names) and names[0].version == first.version
 
 

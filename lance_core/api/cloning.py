@@ -11,7 +11,8 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from lance_core.api.commit import CommitOptions, commit
+from lance_core.api.commit import commit
+from lance_core.api.commit_options import CommitOptions
 from lance_core.errors import (
     AlreadyExistsError,
     CommitOutcomeUnknownError,
@@ -22,7 +23,6 @@ from lance_core.table.feature_flags import require_writable
 from lance_core.table.paths import ManifestName, is_detached_version
 from lance_core.table.ref_creation import known_to_exist
 from lance_core.transactions.history import read_transaction, withdraw_version
-from lance_core.transactions.operations.clone import Clone
 from lance_core.transactions.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from lance_core.table.manifest import Manifest
     from lance_core.table.version_log import VersionLog
+    from lance_core.transactions.operations.clone import Clone
 
 __all__ = ["check_cloneable", "clone_version"]
 
@@ -100,7 +101,7 @@ def _find_rival(target: VersionLog, made: Manifest) -> ManifestName | None:
         for name in dict.fromkeys((following, newer[0])):
             with suppress(VersionNotFoundError):
                 theirs = read_transaction(target, target.read(name))
-                if theirs is not None and isinstance(theirs.operation, Clone):
+                if theirs is not None and theirs.operation.is_first_of_its_root:
                     return name
                 if name == following:
                     return None

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from lance_core.api.arguments import whole_number
 from lance_core.api.bases import declared_bases
-from lance_core.api.brought_files import brought_fragments
 from lance_core.api.cleanup.automatic import clean_up_after
 from lance_core.api.early_fragments import rows_in_files, uncounted_fragments, with_row_counts
 from lance_core.api.hidden_columns import hidden_columns_of
@@ -30,14 +27,13 @@ from lance_core.errors import (
     TooMuchWriteContentionError,
     VersionNotFoundError,
 )
+from lance_core.public.arguments import whole_number
 from lance_core.table.base_paths import BasePath, FileLocator
 from lance_core.table.inner_bases import refuse_inner_bases
-from lance_core.table.manifest import Manifest
-from lance_core.table.paths import ManifestNaming, is_detached_version
+from lance_core.table.paths import is_detached_version
 from lance_core.transactions.commit import commit_transaction
 from lance_core.transactions.conflicts import Verdict
-from lance_core.transactions.operations.clone import Clone
-from lance_core.transactions.operations.overwrite import Overwrite
+from lance_core.transactions.operations.operation import NewTable
 from lance_core.transactions.outcomes import (
     AlreadyCommitted,
     CommitOutcome,
@@ -49,55 +45,18 @@ from lance_core.transactions.outcomes import (
     TableExists,
     Unknown,
 )
-from lance_core.transactions.settings import DEFAULT_MAX_RETRIES, CommitProgress, CommitSettings
-from lance_core.versions import DEFAULT_VERSION, LanceFileVersion
+from lance_core.transactions.settings import CommitSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
-    from pyroaring import BitMap
-
+    from lance_core.api.commit_options import CommitOptions
+    from lance_core.table.manifest import Manifest
     from lance_core.table.manifest_draft import ManifestDraft
     from lance_core.table.version_log import VersionLog
     from lance_core.transactions.transaction import Transaction
 
-__all__ = ["DEFAULT_COMMIT_TIMEOUT", "CommitOptions", "commit", "commit_settings", "manifest_of"]
-
-DEFAULT_COMMIT_TIMEOUT = timedelta(minutes=30)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommitOptions:
-    """How a user wants a commit to be made.
-
-    Attributes:
-        max_retries: attempts after the first.
-        timeout: no attempt starts later than this; None for no limit.
-        create_only: fail when the dataset exists.
-        naming: of manifests, when the dataset is created.
-        stable_row_ids: whether rows get stable ids, when the dataset is created.
-        storage_options: handed to the stores of base paths.
-        affected_rows: the rows that a delete or update newly hides: fragment id to physical positions. With them it is
-            merged with concurrent ones of other rows, without them it would have to be planned again.
-        checks_files: look at the files that the operation brings along first: new data files, the deletion files of a
-            change whose rows are not given. Not needed by whoever has just written them.
-        file_version: of an Overwrite that brings no data file; None for the table's.
-        is_first_try: nobody has tried to commit this transaction before, so that no version can be its work yet.
-        progress: told how far the commit got; one for each commit that is to be told apart. Its line is that of the
-            handle that the change was planned on.
-    """
-
-    max_retries: int = DEFAULT_MAX_RETRIES
-    timeout: timedelta | None = DEFAULT_COMMIT_TIMEOUT
-    create_only: bool = False
-    naming: ManifestNaming = ManifestNaming.V2
-    stable_row_ids: bool = False
-    storage_options: Mapping[str, str] | None = field(default=None, repr=False)
-    affected_rows: Mapping[int, BitMap] | None = None
-    checks_files: bool = True
-    file_version: LanceFileVersion | None = None
-    is_first_try: bool = False
-    progress: CommitProgress = field(default_factory=CommitProgress)
+__all__ = ["commit", "commit_settings", "manifest_of"]
 
 
 def commit(
@@ -132,7 +91,7 @@ def commit(
         )
     refuse_inner_bases(log.root, declared_bases(transaction.operation))
     transaction = with_index_files(log, transaction)
-    if known is not None and not isinstance(transaction.operation, Clone):
+    if known is not None and not transaction.operation.is_first_of_its_root:
         # What an operation claims of fragments that were never counted is compared with their files.
         known = with_row_counts(known, FileLocator(log.store, log.root, known.base_paths, options.storage_options))
     settings = commit_settings(log, transaction, options, known=known)
@@ -145,7 +104,7 @@ def commit(
             ) from error
         raise
     manifest = manifest_of(outcome, log.root)
-    if isinstance(outcome, Committed) and not isinstance(transaction.operation, Clone):
+    if isinstance(outcome, Committed) and not transaction.operation.is_first_of_its_root:
         clean_up_after(log, manifest)
     return manifest
 
@@ -183,19 +142,17 @@ def commit_settings(
 
 
 def _template(transaction: Transaction, options: CommitOptions, known: Manifest | None) -> Manifest:
-    operation = transaction.operation
-    if isinstance(operation, Clone):
-        source = known or open_log(operation.ref_path, options.storage_options).read_version(operation.ref_version)
-        return operation.starting_point(source, options.naming)
-    files = (
-        [file for fragment in operation.fragments for file in fragment.files]
-        if isinstance(operation, Overwrite)
-        else []
-    )
-    return Manifest.empty(
-        file_version=files[0].file_version if files else options.file_version or DEFAULT_VERSION,
-        stable_row_ids=options.stable_row_ids,
-        naming=options.naming,
+    operation, source = transaction.operation, None
+    if operation.cloned_version is not None:
+        root, version = operation.cloned_version
+        source = known or open_log(root, options.storage_options).read_version(version)
+    return operation.starting_point(
+        NewTable(
+            naming=options.naming,
+            stable_row_ids=options.stable_row_ids,
+            file_version=options.file_version,
+            source=source,
+        )
     )
 
 
@@ -204,13 +161,13 @@ def _amendment(log: VersionLog, transaction: Transaction, options: CommitOptions
     operation = transaction.operation
     dictionaries = DictionaryAmendment(
         log,
-        brought_fragments(operation),
-        replaces=isinstance(operation, Overwrite),
+        operation.added_fragments(),
+        replaces=operation.replaces_all_files,
         storage_options=options.storage_options,
     )
 
     def amend(draft: ManifestDraft) -> None:
-        if isinstance(operation, Overwrite) and not operation.fragments and options.file_version is not None:
+        if operation.makes_tables and not operation.added_fragments() and options.file_version is not None:
             draft.set_file_version(options.file_version)
         dictionaries(draft)
         uncounted = uncounted_fragments(draft.message)

@@ -16,7 +16,7 @@ import numpy as np
 from lance_core.errors import InvalidInputError, NotFoundError, SchemaMismatchError
 from lance_core.file.reader import FileReader
 from lance_core.table.data_file import DataFile, stored_fields
-from lance_core.table.deletion_file import read_deletion_offsets
+from lance_core.table.deletion_vector import read_deletion_offsets
 from lance_core.table.fragment import Fragment
 
 if TYPE_CHECKING:

@@ -9,23 +9,19 @@ Source: names, arguments and results of pylance 14.0.2.
 from __future__ import annotations
 
 import uuid as uuid_module
-from typing import TYPE_CHECKING, Any, Final, TypedDict
+from typing import TYPE_CHECKING, Final, TypedDict
 
-from lance_core.api.commit import DEFAULT_COMMIT_TIMEOUT
-from lance_core.api.operation_values import checked_properties
 from lance_core.api.operations import LanceOperation, Transaction
 from lance_core.errors import InvalidInputError, InvalidTypeError, NotSupportedError
-from lance_core.transactions.settings import DEFAULT_MAX_RETRIES
+from lance_core.transactions.transaction import checked_properties
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import timedelta
-    from pathlib import Path
 
-    from lance_core.api.dataset import LanceDataset
-    from lance_core.api.fragment_metadata import FragmentMetadata
+    from lance_core.api.dataset_handle import DatasetHandle
+    from lance_core.public.fragment_metadata import FragmentMetadata
 
-__all__ = ["BulkCommitResult", "DatasetBatches", "merge_appends"]
+__all__ = ["BulkCommitResult", "merge_appends"]
 
 _BATCH: Final = uuid_module.UUID("6e0a41d5-7a35-4b57-9d0c-1f2f6c2f9d3b")
 """Namespace of the uuids of batches."""
@@ -39,7 +35,7 @@ class BulkCommitResult(TypedDict):
         merged: the transaction that made it.
     """
 
-    dataset: LanceDataset
+    dataset: DatasetHandle
     merged: Transaction
 
 
@@ -62,10 +58,11 @@ def merge_appends(transactions: Sequence[Transaction]) -> Transaction:
     for transaction in transactions:
         if not isinstance(transaction, Transaction):
             raise InvalidTypeError(f"transactions must be Transactions, found {type(transaction).__name__}")
-        if not isinstance(transaction.operation, LanceOperation.Append):
+        appended = transaction.operation.appended_fragments()
+        if appended is None:
             name = type(transaction.operation).__name__
             raise NotSupportedError(f"only appends can be committed as a batch, found {name}", operation=name)
-        fragments.extend(transaction.operation.fragments)
+        fragments.extend(appended)
         properties.update(checked_properties(transaction.transaction_properties))
     return Transaction(
         min(transaction.read_version for transaction in transactions),
@@ -73,58 +70,3 @@ def merge_appends(transactions: Sequence[Transaction]) -> Transaction:
         uuid=str(uuid_module.uuid5(_BATCH, " ".join(transaction.uuid for transaction in transactions))),
         transaction_properties=properties,
     )
-
-
-class DatasetBatches:
-    """What can be committed to a dataset at once."""
-
-    @staticmethod
-    def commit_batch(
-        dest: str | Path | LanceDataset,
-        transactions: Sequence[Transaction],
-        commit_lock: Any = None,
-        storage_options: dict[str, str] | None = None,
-        enable_v2_manifest_paths: bool | None = None,
-        detached: bool | None = False,
-        max_retries: int = DEFAULT_MAX_RETRIES,
-        base_store_params: dict[str, dict[str, str]] | None = None,
-        commit_timeout: timedelta | None = DEFAULT_COMMIT_TIMEOUT,
-    ) -> BulkCommitResult:
-        """Commit several appends as one version.
-
-        Committing the same batch again returns the version that it made.
-
-        Args:
-            dest: the dataset.
-            transactions: the appends; see :func:`merge_appends`.
-            commit_lock: as for :func:`dataset`.
-            storage_options: credentials and settings of the store.
-            enable_v2_manifest_paths: has no effect: the dataset exists.
-            detached: as for ``commit``.
-            max_retries: attempts after the first.
-            base_store_params: as for ``commit``.
-            commit_timeout: no attempt starts later than this; None for no limit.
-
-        Raises:
-            NotSupportedError: a transaction is no append.
-            InvalidInputError: there are none, or the fragments do not fit.
-
-        Returns:
-            The new version and the transaction that made it; raises besides what ``commit`` raises.
-        """
-        # dataset.py builds on this module.
-        from lance_core.api.dataset import LanceDataset
-
-        merged = merge_appends(list(transactions))
-        dataset = LanceDataset.commit(
-            dest,
-            merged,
-            commit_lock=commit_lock,
-            storage_options=storage_options,
-            enable_v2_manifest_paths=enable_v2_manifest_paths,
-            detached=detached,
-            max_retries=max_retries,
-            base_store_params=base_store_params,
-            commit_timeout=commit_timeout,
-        )
-        return {"dataset": dataset, "merged": merged}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from lance_core.api.blob_files import DEFAULT_BLOB_BUFFER_SIZE, BlobFile, checked_buffer_size
+from lance_core.api.dataset_handle import DatasetHandle
 from lance_core.api.fragment_reader import FragmentReader
 from lance_core.api.take import find_rows_at
 from lance_core.errors import InvalidInputError, NotSupportedError, RowOutOfRangeError
@@ -31,16 +31,8 @@ _FRAGMENT_SHIFT = 32
 _OFFSET_MASK = (1 << _FRAGMENT_SHIFT) - 1
 
 
-class DatasetBlobs(ABC):
+class DatasetBlobs(DatasetHandle):
     """What can be read of blob columns."""
-
-    @abstractmethod
-    def _source(self, fragment_ids: list[int] | None = None) -> ScanSource:
-        """What is read."""
-
-    @abstractmethod
-    def _row_lookup(self) -> RowIdLookup:
-        """Finds rows by their ids."""
 
     def _rows(self, ids: Any = None, addresses: Any = None, indices: Any = None) -> _Rows:
         return _Rows.of(self._source(), self._row_lookup(), ids, addresses, indices)

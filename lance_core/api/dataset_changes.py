@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from lance_core.api.dataset_handle import DatasetHandle
 from lance_core.api.delete import DEFAULT_CONFLICT_RETRIES, DEFAULT_RETRY_TIMEOUT, RetryPolicy, delete_rows
-from lance_core.api.operation_values import checked_properties
+from lance_core.transactions.transaction import checked_properties
 
 if TYPE_CHECKING:
     from datetime import timedelta

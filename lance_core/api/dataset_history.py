@@ -4,18 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lance_core.api.arguments import whole_number
 from lance_core.api.dataset_handle import DatasetHandle
-from lance_core.api.operation_conversion import transaction_from_core
+from lance_core.api.operations import transaction_from_core
 from lance_core.api.version_info import Version, version_info
 from lance_core.errors import InvalidInputError
+from lance_core.public.arguments import whole_number
 from lance_core.table.paths import is_detached_version
 from lance_core.transactions.history import read_transaction
 
 if TYPE_CHECKING:
     from lance_core.api.operations import Transaction
+    from lance_core.table.version_log import VersionLog
 
-__all__ = ["DatasetHistory"]
+__all__ = ["DatasetHistory", "shown_transaction"]
+
+
+def shown_transaction(log: VersionLog, version: int) -> Transaction | None:
+    """The transaction that made a version; None when it is not recorded any more."""
+    transaction = read_transaction(log, log.read_version(version))
+    return None if transaction is None else transaction_from_core(transaction)
 
 
 class DatasetHistory(DatasetHandle):
@@ -35,8 +42,7 @@ class DatasetHistory(DatasetHandle):
 
     def read_transaction(self, version: int) -> Transaction | None:
         """The transaction that made a version; None when it is not recorded any more."""
-        transaction = read_transaction(self.log, self.log.read_version(whole_number("version", version)))
-        return None if transaction is None else transaction_from_core(transaction)
+        return shown_transaction(self.log, whole_number("version", version))
 
     def get_transactions(self, recent_transactions: int = 10) -> list[Transaction | None]:
         """The transactions of this version and those before it, newest first.

@@ -10,10 +10,11 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from lance_core.api.commit import CommitOptions, commit
+from lance_core.api.commit import commit
+from lance_core.api.commit_options import CommitOptions
 from lance_core.api.dataset_handle import DatasetHandle
-from lance_core.api.index_records import describe_indices
 from lance_core.errors import IndexNotFoundError
+from lance_core.public.index_records import describe_indices
 from lance_core.table.index_metadata import is_system_index
 from lance_core.table.index_rules import decode_index_section
 from lance_core.transactions.operations.create_index import CreateIndex
@@ -21,7 +22,7 @@ from lance_core.transactions.settings import CommitProgress
 from lance_core.transactions.transaction import Transaction
 
 if TYPE_CHECKING:
-    from lance_core.api.index_records import IndexDescription
+    from lance_core.public.index_records import IndexDescription
 
 __all__ = ["DatasetIndices"]
 

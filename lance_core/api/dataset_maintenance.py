@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from lance_core.api.cleanup.records import CleanupExplanation, CleanupStats
     from lance_core.api.compaction.optimizer import DatasetOptimizer
-    from lance_core.api.dataset import LanceDataset
+    from lance_core.api.dataset_settings import DatasetSettings
 
 __all__ = ["DatasetMaintenance"]
 
@@ -30,10 +30,10 @@ class DatasetMaintenance(DatasetHandle):
     @property
     def optimize(self) -> DatasetOptimizer:
         """Compaction: fewer and larger fragments without deleted rows."""
-        # Imported late: plans and tasks need LanceDataset themselves, and most handles only read.
+        # Imported late: most handles only read.
         from lance_core.api.compaction.optimizer import DatasetOptimizer
 
-        return DatasetOptimizer(cast("LanceDataset", self))
+        return DatasetOptimizer(cast("DatasetSettings", self))
 
     def cleanup_old_versions(
         self,

@@ -4,28 +4,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-from lance_core.api.bases import new_bases as as_messages
 from lance_core.api.branches import Branches
 from lance_core.api.clones import deep_clone, shallow_clone
-from lance_core.api.commit import CommitOptions, commit
-from lance_core.api.dataset_base_path import base_path_from_proto
+from lance_core.api.commit import commit
+from lance_core.api.commit_options import CommitOptions
 from lance_core.api.dataset_handle import DatasetHandle
 from lance_core.api.dataset_uris import line_uri, recorded_root
 from lance_core.api.location import open_log, uri_text
-from lance_core.api.operation_values import checked_properties
 from lance_core.api.references import main_line, open_version
+from lance_core.public.dataset_base_path import base_path_from_proto
+from lance_core.public.dataset_base_path import new_bases as as_messages
 from lance_core.table.migration import migrate_to_v2_names
 from lance_core.table.ref_creation import known_to_exist
 from lance_core.transactions.operations.update_bases import UpdateBases
 from lance_core.transactions.settings import CommitProgress
-from lance_core.transactions.transaction import Transaction
+from lance_core.transactions.transaction import Transaction, checked_properties
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lance_core.api.dataset import LanceDataset
-    from lance_core.api.dataset_base_path import DatasetBasePath
     from lance_core.api.references import Reference
+    from lance_core.public.dataset_base_path import DatasetBasePath
     from lance_core.table.manifest import Manifest
     from lance_core.table.version_log import VersionLog
 
@@ -42,7 +41,7 @@ class DatasetPlaces(DatasetHandle):
 
     def create_branch(
         self, branch: str, reference: Reference = None, storage_options: dict[str, str] | None = None
-    ) -> LanceDataset:
+    ) -> Self:
         """Make a branch: a line of versions of its own that starts as a version of this dataset.
 
         Its first version has the number of the version that it is made from. No file is copied.
@@ -64,14 +63,12 @@ class DatasetPlaces(DatasetHandle):
             RefNotFoundError: there is no tag or branch that the reference names.
             StorageError: the outside world failed.
         """
-        from lance_core.api.dataset import LanceDataset
-
         options = self.storage_options if storage_options is None else storage_options
         main = main_line(self.log, self.manifest.message.branch)
         root_uri = recorded_root(self.uri, main)
         log, manifest, line = self.branches.create(branch, reference, root_uri=root_uri, storage_options=options)
         uri = line_uri(self.uri, of=self.log, to=log)
-        return LanceDataset.from_manifest(uri, log, manifest, options, line)
+        return type(self).from_manifest(uri, log, manifest, options, line)
 
     def shallow_clone(
         self,
@@ -79,7 +76,7 @@ class DatasetPlaces(DatasetHandle):
         reference: Reference,
         storage_options: dict[str, str] | None = None,
         **kwargs: Any,
-    ) -> LanceDataset:
+    ) -> Self:
         """Make a table that starts as a version of this one and refers to its files.
 
         The clone lives as long as the files do: a cleanup of this table does not know of it. Its first version has the
@@ -109,7 +106,7 @@ class DatasetPlaces(DatasetHandle):
         reference: Reference,
         storage_options: dict[str, str] | None = None,
         **kwargs: Any,
-    ) -> LanceDataset:
+    ) -> Self:
         """Make a table that starts as a version of this one and holds copies of all its files.
 
         Args:
@@ -182,8 +179,6 @@ class DatasetPlaces(DatasetHandle):
         log, manifest = open_version(self.log, reference, branch=branch)
         return log, manifest, recorded_root(self.uri, log)
 
-    def _opened(self, uri: str, storage_options: dict[str, str] | None, kwargs: dict[str, Any]) -> LanceDataset:
-        from lance_core.api.dataset import LanceDataset
-
+    def _opened(self, uri: str, storage_options: dict[str, str] | None, kwargs: dict[str, Any]) -> Self:
         with known_to_exist(f"the clone at {uri}"):
-            return LanceDataset(uri, storage_options=storage_options, **kwargs)
+            return type(self)(uri, storage_options=storage_options, **kwargs)

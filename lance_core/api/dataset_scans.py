@@ -5,13 +5,13 @@ Signatures are the reference's; every verb plans a :class:`~lance_core.api.scann
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
-from lance_core.api.arguments import refuse_unsupported
-from lance_core.api.scanner import LanceScanner, ScanSource
+from lance_core.api.dataset_handle import DatasetHandle
+from lance_core.api.scanner import LanceScanner
 from lance_core.api.take import take_rows, take_rows_by_id
 from lance_core.errors import InvalidInputError
+from lance_core.public.arguments import refuse_unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -19,26 +19,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lance_core.api.fragment import LanceFragment
-    from lance_core.api.row_id_lookup import RowIdLookup
 
 __all__ = ["DatasetScans"]
 
 
-class DatasetScans(ABC):
+class DatasetScans(DatasetHandle):
     """What can be read from a version."""
-
-    @abstractmethod
-    def _source(self, fragment_ids: list[int] | None = None) -> ScanSource:
-        """What is scanned: the fragments of these ids, in this order, or all."""
-
-    @abstractmethod
-    def _row_lookup(self) -> RowIdLookup:
-        """Finds rows by their ids; kept with the version."""
-
-    @property
-    @abstractmethod
-    def recorded_rows(self) -> int | None:
-        """Rows that are not deleted, if that is recorded; None when files have to be read for it."""
 
     def __len__(self) -> int:
         """Rows that are not deleted."""

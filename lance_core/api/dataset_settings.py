@@ -8,14 +8,14 @@ Source: names, arguments and results of pylance 14.0.2.
 from __future__ import annotations
 
 import warnings
-from abc import abstractmethod
 from collections.abc import Sequence
 
-from lance_core.api.commit import CommitOptions, commit
+from lance_core.api.commit import commit
+from lance_core.api.commit_options import CommitOptions
 from lance_core.api.dataset_handle import DatasetHandle
-from lance_core.api.operation_conversion import map_update
-from lance_core.api.operation_values import checked_text
 from lance_core.errors import DatasetNotFoundError, InvalidTypeError, SchemaMismatchError
+from lance_core.public.arguments import checked_text
+from lance_core.transactions.operations.map_update import map_update
 from lance_core.transactions.operations.restore import Restore
 from lance_core.transactions.operations.update_config import UpdateConfig
 from lance_core.transactions.settings import CommitProgress
@@ -26,11 +26,6 @@ __all__ = ["DatasetSettings"]
 
 class DatasetSettings(DatasetHandle):
     """What can be done to the settings of a dataset."""
-
-    @property
-    @abstractmethod
-    def schema_metadata(self) -> dict[str, str]:
-        """The schema metadata."""
 
     def restore(self) -> None:
         """Make the version that this handle shows the latest again, as a new version.

@@ -23,8 +23,8 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from lance_core.api.arguments import whole_number
-from lance_core.api.commit import CommitOptions, commit
+from lance_core.api.commit import commit
+from lance_core.api.commit_options import CommitOptions
 from lance_core.api.delete_plan import plan_rows
 from lance_core.api.early_fragments import with_row_counts
 from lance_core.errors import (
@@ -36,6 +36,7 @@ from lance_core.errors import (
     TooMuchWriteContentionError,
 )
 from lance_core.io.removal import remove_all, remove_objects
+from lance_core.public.arguments import whole_number
 from lance_core.table.base_paths import FileLocator
 from lance_core.table.deletion_file import (
     BITMAP_THRESHOLD_ROWS,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from pyroaring import BitMap
 
-    from lance_core.api.dataset import LanceDataset
+    from lance_core.api.dataset_handle import DatasetHandle
     from lance_core.schema.field import Schema
     from lance_core.table.base_paths import FileLocator
     from lance_core.table.fragment import Fragment
@@ -99,7 +99,7 @@ class DeletePlan:
         )
 
 
-def plan_delete(dataset: LanceDataset, predicate: object) -> DeletePlan:
+def plan_delete(dataset: DatasetHandle, predicate: object) -> DeletePlan:
     """What a delete from the version that a handle shows would do; nothing is changed.
 
     Args:

@@ -23,11 +23,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
-from lance_core.api.arguments import whole_number
+from lance_core.api.dataset_history import shown_transaction
 from lance_core.api.hidden_columns import hidden_columns_of
 from lance_core.api.row_columns import ROW_ID_NAME
 from lance_core.errors import InvalidInputError
-from lance_core.table.deletion_file import read_deletion_offsets
+from lance_core.public.arguments import whole_number
+from lance_core.table.deletion_vector import read_deletion_offsets
 from lance_core.table.row_ids import live_rows
 from lance_core.table.row_lineage import RowLineage
 
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from lance_core.api.dataset import LanceDataset
+    from lance_core.api.dataset_scans import DatasetScans
     from lance_core.api.operations import Transaction
     from lance_core.table.fragment import Fragment
 
@@ -57,7 +58,7 @@ class DatasetDelta:
         end_version: the second; what it did is.
     """
 
-    def __init__(self, dataset: LanceDataset, begin_version: int, end_version: int) -> None:
+    def __init__(self, dataset: DatasetScans, begin_version: int, end_version: int) -> None:
         """Nothing is read yet."""
         self._dataset = dataset
         self._begin = begin_version
@@ -66,7 +67,7 @@ class DatasetDelta:
     @classmethod
     def between(
         cls,
-        dataset: LanceDataset,
+        dataset: DatasetScans,
         compared_against: int | None,
         begin_version: int | None,
         end_version: int | None,
@@ -97,7 +98,7 @@ class DatasetDelta:
         Raises:
             VersionNotFoundError: one of the versions does not exist, or has been cleaned up.
         """
-        found = (self._dataset.read_transaction(version) for version in range(self._begin + 1, self._end + 1))
+        found = (shown_transaction(self._dataset.log, version) for version in range(self._begin + 1, self._end + 1))
         return [transaction for transaction in found if transaction is not None]
 
     def get_inserted_rows(self) -> pa.RecordBatchReader:
@@ -136,7 +137,7 @@ class DatasetDelta:
         new = [fragment for fragment in after.manifest.fragments if known.get(fragment.id) != _rows_key(fragment)]
         return np.setdiff1d(_live_ids(before, changed), _live_ids(after, new))
 
-    def _at(self, version: int) -> LanceDataset:
+    def _at(self, version: int) -> DatasetScans:
         dataset = self._dataset if version == self._dataset.version else self._dataset.checkout_version(version)
         if not dataset.has_stable_row_ids:
             raise InvalidInputError(
@@ -156,7 +157,7 @@ def _rows_key(fragment: Fragment) -> tuple[bytes, bytes, tuple[str, ...]]:
     )
 
 
-def _live_ids(dataset: LanceDataset, fragments: Sequence[Fragment]) -> npt.NDArray[np.uint64]:
+def _live_ids(dataset: DatasetScans, fragments: Sequence[Fragment]) -> npt.NDArray[np.uint64]:
     """The ids of all rows that are not deleted, in no order."""
     hidden = hidden_columns_of(dataset.locator)
     parts = [

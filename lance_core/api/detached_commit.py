@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lance_core.api.commit import CommitOptions, commit_settings, manifest_of
+from lance_core.api.commit import commit_settings, manifest_of
 from lance_core.errors import DatasetNotFoundError, NotSupportedError, VersionNotFoundError
 from lance_core.transactions.detached import commit_detached
-from lance_core.transactions.operations.clone import Clone
 
 if TYPE_CHECKING:
+    from lance_core.api.commit_options import CommitOptions
     from lance_core.table.manifest import Manifest
     from lance_core.table.version_log import VersionLog
     from lance_core.transactions.transaction import Transaction
@@ -30,7 +30,7 @@ def commit_outside_lineage(
         CommitOutcomeUnknownError: it could not be found out whether the version was made.
         StorageError: the outside world failed and nothing was made.
     """
-    if transaction.read_version == 0 or isinstance(transaction.operation, Clone):
+    if transaction.read_version == 0 or transaction.operation.is_first_of_its_root:
         raise NotSupportedError(f"{log.root}: a detached version is made of another, found none; give a read version")
     settings = commit_settings(log, transaction, options, known=known)
     try:

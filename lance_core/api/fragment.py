@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-from lance_core.api.arguments import refuse_unsupported
 from lance_core.api.delete import write_deletion
 from lance_core.api.delete_plan import plan_rows
-from lance_core.api.fragment_conversion import fragment_from_record
 from lance_core.api.scanner import LanceScanner
 from lance_core.api.take import take_rows
 from lance_core.api.validation import validate_fragment
 from lance_core.errors import InvalidInputError
+from lance_core.public.arguments import refuse_unsupported
+from lance_core.public.fragment_conversion import fragment_from_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
 
-    from lance_core.api.dataset import LanceDataset
-    from lance_core.api.fragment_metadata import DataFile, FragmentMetadata
+    from lance_core.api.dataset_handle import DatasetHandle
     from lance_core.api.scanner import ScanSource
+    from lance_core.public.data_file_metadata import DataFile
+    from lance_core.public.fragment_metadata import FragmentMetadata
     from lance_core.table.fragment import Fragment
 
 __all__ = ["LanceFragment"]
@@ -37,7 +38,7 @@ class LanceFragment:
         InvalidInputError: the version has no such fragment.
     """
 
-    def __init__(self, dataset: LanceDataset, fragment_id: int) -> None:
+    def __init__(self, dataset: DatasetHandle, fragment_id: int) -> None:
         """Look the fragment up; nothing is read."""
         record = dataset.find_fragment(fragment_id)
         if record is None:
@@ -46,7 +47,7 @@ class LanceFragment:
         self._record = record
 
     @classmethod
-    def of(cls, dataset: LanceDataset, record: Fragment) -> Self:
+    def of(cls, dataset: DatasetHandle, record: Fragment) -> Self:
         """The handle for a fragment that has been looked up already."""
         handle = cls.__new__(cls)
         handle._dataset = dataset

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from itertools import cycle
 from typing import TYPE_CHECKING, Final
 
-from lance_core.api.arguments import whole_number
 from lance_core.api.new_data_file import NewDataFile, remove_placed_files
 from lance_core.errors import InvalidInputError
 from lance_core.file.writer import DEFAULT_DATA_CACHE_BYTES, DEFAULT_MAX_PAGE_BYTES, DEFAULT_MAX_ROWS_PER_GROUP
+from lance_core.public.arguments import whole_number
 from lance_core.table.base_paths import DataPlace
 from lance_core.table.paths import DATA_DIRECTORY
 

@@ -13,11 +13,8 @@ from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
-from lance_core.api.operation_values import schema_with_ids
-from lance_core.api.operations import LanceOperation
 from lance_core.errors import VersionNotFoundError
+from lance_core.public.arguments import schema_with_ids
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -39,7 +36,8 @@ def with_known_field_ids(transaction: Transaction, log: VersionLog, known: Manif
         known: a manifest that is at hand.
     """
     operation, version = transaction.operation, transaction.read_version
-    if not isinstance(operation, LanceOperation.Merge) or not isinstance(operation.schema, pa.Schema):
+    unnumbered = operation.unnumbered_schema()
+    if unnumbered is None:
         return transaction
     before = known if known is not None and known.version == version else None
     # A version that is not there is the commit's to name.
@@ -47,9 +45,9 @@ def with_known_field_ids(transaction: Transaction, log: VersionLog, known: Manif
         before = before or log.read_version(version)
     if before is None or not before.message.HasField("max_allocated_field_id"):
         return transaction
-    schema = schema_with_ids(operation.schema)
+    schema = schema_with_ids(unnumbered)
     fields = _matched(schema.fields, before.schema.fields, count(before.message.max_allocated_field_id + 1))
-    return replace(transaction, operation=replace(operation, schema=replace(schema, fields=fields)))
+    return replace(transaction, operation=operation.with_schema(replace(schema, fields=fields)))
 
 
 def _matched(fields: Sequence[Field], before: Sequence[Field], new_ids: Iterator[int]) -> tuple[Field, ...]:

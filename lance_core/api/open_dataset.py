@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lance_core.api.arguments import refuse_unsupported
 from lance_core.api.dataset import LanceDataset
 from lance_core.api.references import to_moment
 from lance_core.errors import InvalidInputError, VersionNotFoundError
+from lance_core.public.arguments import refuse_unsupported
 from lance_core.table.base_options import with_base_params
 
 if TYPE_CHECKING:

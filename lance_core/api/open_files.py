@@ -10,7 +10,7 @@ import pyarrow as pa
 from lance_core.errors import CorruptDataError
 from lance_core.file.reader import FileReader
 from lance_core.schema.field import Field
-from lance_core.table.deletion_file import read_deletion_offsets
+from lance_core.table.deletion_vector import read_deletion_offsets
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -1,5 +1,7 @@
 """Operations and transactions as users write them.
 
+Each operation's class stands beside its record in ``lance_core/transactions/operations/``.
+
 Source: names, arguments and defaults of pylance 14.0.2.
 """
 
@@ -7,187 +9,14 @@ from __future__ import annotations
 
 import uuid as uuid_module
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
 
-from lance_core.api import operation_base
-from lance_core.api.column_operations import ColumnOperations
-from lance_core.api.operation_base import check_fragments
-from lance_core.api.table_operations import TableOperations
+from lance_core.errors import InvalidInputError, InvalidTypeError, LanceError, NotSupportedError
+from lance_core.public.arguments import checked_number, whole_number
+from lance_core.transactions.registry import LanceOperation
+from lance_core.transactions.transaction import COMMIT_MESSAGE_KEY, checked_properties
+from lance_core.transactions.transaction import Transaction as CoreTransaction
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    import pyarrow as pa
-
-    from lance_core.api.dataset_base_path import DatasetBasePath
-    from lance_core.api.fragment_metadata import FragmentMetadata
-    from lance_core.schema.field import Schema
-
-__all__ = ["LanceOperation", "Transaction"]
-
-
-class LanceOperation(ColumnOperations, TableOperations):
-    """A namespace: what can be committed to a dataset."""
-
-    BaseOperation: TypeAlias = operation_base.BaseOperation
-
-    @dataclass
-    class Overwrite(BaseOperation):
-        """Create a dataset, or replace its rows and schema.
-
-        Attributes:
-            new_schema: the schema. An Arrow schema gets field ids depth first from 0, as
-                ``write_fragments(mode="overwrite")`` gives them; a ``Schema`` keeps its own.
-            fragments: the new fragments.
-            initial_bases: places outside the root that a new dataset may keep files in.
-        """
-
-        new_schema: pa.Schema | Schema
-        fragments: Iterable[FragmentMetadata]
-        initial_bases: list[DatasetBasePath] | None = None
-
-        def __post_init__(self) -> None:
-            """Check the argument types."""
-            check_fragments(self.fragments)
-
-    @dataclass
-    class Append(BaseOperation):
-        """Add rows.
-
-        Attributes:
-            fragments: the new fragments; their data files refer to the dataset's field ids.
-        """
-
-        fragments: Iterable[FragmentMetadata]
-
-        def __post_init__(self) -> None:
-            """Check the argument types."""
-            check_fragments(self.fragments)
-
-    @dataclass
-    class Delete(BaseOperation):
-        """Hide rows, or drop whole fragments.
-
-        Attributes:
-            updated_fragments: the fragments that lost some of their rows, with their new deletion files: what
-                ``LanceFragment.delete`` returned.
-            deleted_fragment_ids: the fragments that lost every row: where it returned None.
-            predicate: the condition that chose the rows, for information.
-        """
-
-        updated_fragments: Iterable[FragmentMetadata]
-        deleted_fragment_ids: Iterable[int]
-        predicate: str
-
-        def __post_init__(self) -> None:
-            """Check the argument types."""
-            check_fragments(self.updated_fragments)
-
-    @dataclass
-    class Restore(BaseOperation):
-        """Make an older version's content the dataset's again.
-
-        Attributes:
-            version: its number.
-        """
-
-        version: int
-
-    @dataclass
-    class RewriteGroup:
-        """Fragments that were rewritten together.
-
-        Attributes:
-            old_fragments: as they were when their rows were read.
-            new_fragments: what holds the rows now. Id 0 stands for "give it one at commit", any other was reserved.
-        """
-
-        old_fragments: Iterable[FragmentMetadata]
-        new_fragments: Iterable[FragmentMetadata]
-
-    @dataclass
-    class RewrittenIndex:
-        """An index whose row addresses were rewritten: a new one in place of the old.
-
-        Attributes:
-            old_id: uuid of the index that is replaced.
-            new_id: uuid of its successor.
-            new_details_type_url: which kind of index it is; the table keeps what it says of the old one.
-            new_details_value: its serialized parameters, likewise.
-            new_index_version: version of the kind's own format, likewise.
-        """
-
-        old_id: str
-        new_id: str
-        new_details_type_url: str
-        new_details_value: bytes
-        new_index_version: int
-
-    @dataclass
-    class Rewrite(BaseOperation):
-        """Put the same rows into other fragments.
-
-        Attributes:
-            groups: what replaces what.
-            rewritten_indices: indices that were rewritten along; no other one answers for the new fragments.
-        """
-
-        groups: Iterable[LanceOperation.RewriteGroup]
-        rewritten_indices: Iterable[LanceOperation.RewrittenIndex]
-
-        def __post_init__(self) -> None:
-            """Check the argument types."""
-            groups = list(self.groups)
-            check_fragments([fragment for group in groups for fragment in group.old_fragments])
-            check_fragments([fragment for group in groups for fragment in group.new_fragments])
-
-    @dataclass
-    class ReserveFragments(BaseOperation):
-        """Take fragment ids for a later Rewrite. Not in the reference's Python interface.
-
-        Attributes:
-            num_fragments: how many.
-        """
-
-        num_fragments: int
-
-    @dataclass
-    class UpdateMap:
-        """A change of one map of settings.
-
-        Attributes:
-            updates: new values; None removes the key.
-            replace: drop every other entry.
-        """
-
-        updates: dict[str, str | None]
-        replace: bool = False
-
-    @dataclass
-    class UpdateConfig(BaseOperation):
-        """Change settings and metadata. None leaves a map alone.
-
-        Attributes:
-            config_updates: of the table config.
-            table_metadata_updates: of the table metadata.
-            schema_metadata_updates: of the schema metadata.
-            field_metadata_updates: of the metadata of fields, by field id.
-        """
-
-        config_updates: LanceOperation.UpdateMap | None = None
-        table_metadata_updates: LanceOperation.UpdateMap | None = None
-        schema_metadata_updates: LanceOperation.UpdateMap | None = None
-        field_metadata_updates: dict[int, LanceOperation.UpdateMap] | None = None
-
-    @dataclass
-    class Other(BaseOperation):
-        """An operation found in the history of a dataset that this library cannot commit.
-
-        Attributes:
-            name: which one; "unknown" for one of a newer release.
-        """
-
-        name: str
+__all__ = ["LanceOperation", "Transaction", "requested_transaction", "transaction_from_core", "transaction_to_core"]
 
 
 @dataclass
@@ -205,3 +34,62 @@ class Transaction:
     operation: LanceOperation.BaseOperation
     uuid: str = field(default_factory=lambda: str(uuid_module.uuid4()))
     transaction_properties: dict[str, str] | None = field(default_factory=dict)
+
+
+def transaction_to_core(transaction: Transaction) -> CoreTransaction:
+    """The core's record of a user's transaction.
+
+    Raises:
+        InvalidInputError: a value is malformed.
+        InvalidTypeError: a value is of a wrong type.
+        NotSupportedError: the operation cannot be committed.
+    """
+    read_version = checked_number("read_version", transaction.read_version, 0, 2**64)
+    operation: object = transaction.operation
+    if not isinstance(operation, LanceOperation.BaseOperation):
+        name = type(operation).__name__
+        raise NotSupportedError(f"committing the operation {name!r} is not supported", operation=name)
+    properties = checked_properties(transaction.transaction_properties)
+    try:
+        record = operation.to_record()
+    except (TypeError, AttributeError) as error:
+        if isinstance(error, LanceError):
+            raise
+        raise InvalidTypeError(f"an attribute of {type(operation).__qualname__} is of a wrong type: {error}") from error
+    return CoreTransaction(read_version=read_version, operation=record, uuid=transaction.uuid, properties=properties)
+
+
+def transaction_from_core(transaction: CoreTransaction) -> Transaction:
+    """What users see of a committed transaction."""
+    return Transaction(
+        read_version=transaction.read_version,
+        operation=transaction.operation.to_public(),
+        uuid=transaction.uuid,
+        transaction_properties=dict(transaction.properties),
+    )
+
+
+def requested_transaction(
+    operation: LanceOperation.BaseOperation | Transaction, read_version: int | None, commit_message: str | None
+) -> Transaction:
+    """The transaction itself, or one made around the operation.
+
+    Raises:
+        InvalidInputError: the operation needs a read version, or the message is given twice.
+        InvalidTypeError: it is neither.
+    """
+    if isinstance(operation, Transaction):
+        if commit_message is not None:
+            raise InvalidInputError(
+                f"commit_message cannot be given with a Transaction; set its property {COMMIT_MESSAGE_KEY!r}"
+            )
+        return operation
+    if not isinstance(operation, LanceOperation.BaseOperation):
+        raise InvalidTypeError(
+            f"operation must be a LanceOperation.BaseOperation or Transaction, got {type(operation)}"
+        )
+    if read_version is None and operation.needs_read_version:
+        raise InvalidInputError("read_version is required for all operations except Overwrite and Restore")
+    properties = {} if commit_message is None else {COMMIT_MESSAGE_KEY: commit_message}
+    planned_on = 0 if read_version is None else whole_number("read_version", read_version)
+    return Transaction(planned_on, operation, transaction_properties=properties)

@@ -14,19 +14,21 @@ from lance_core.table.data_file import DataFile, stored_fields
 from lance_core.table.overlay_files import coverage
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from lance_core.proto import pb_table
     from lance_core.schema.field import Schema
     from lance_core.table.base_paths import FileLocator
-    from lance_core.transactions.operations.data_overlay import DataOverlay
+    from lance_core.transactions.operations.parts import OverlayGroup
 
 __all__ = ["check_overlays"]
 
 
-def check_overlays(operation: DataOverlay, schema: Schema, locator: FileLocator) -> None:
+def check_overlays(groups: Iterable[OverlayGroup], schema: Schema, locator: FileLocator) -> None:
     """Check the files that an operation lays over fragments.
 
     Args:
-        operation: which.
+        groups: the overlays, by fragment.
         schema: of the table.
         locator: finds the files.
 
@@ -36,7 +38,7 @@ def check_overlays(operation: DataOverlay, schema: Schema, locator: FileLocator)
         SchemaMismatchError: a file holds another type than the table.
         CorruptDataError: a file, or a coverage, is damaged.
     """
-    for group in operation.groups:
+    for group in groups:
         for overlay in group.overlays:
             _check(overlay, f"fragment {group.fragment_id}", schema, locator)
 

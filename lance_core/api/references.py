@@ -12,7 +12,6 @@ import errno
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from lance_core.api.arguments import whole_number
 from lance_core.errors import (
     DatasetNotFoundError,
     InvalidInputError,
@@ -24,6 +23,7 @@ from lance_core.errors import (
     StorageError,
     VersionNotFoundError,
 )
+from lance_core.public.arguments import whole_number
 from lance_core.table.branches import BranchRecord, branch_path, branch_root, check_branch_name, main_root
 from lance_core.table.paths import ManifestName
 from lance_core.table.refs import MAIN_BRANCH, TagRecord, check_tag_name, tag_path

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from lance_core.errors import NotFoundError
 from lance_core.proto import pb_table, pb_transaction
 from lance_core.table.paths import INDICES_DIRECTORY
-from lance_core.transactions.operations.rewrite import Rewrite
 
 if TYPE_CHECKING:
     from lance_core.table.version_log import VersionLog
@@ -28,10 +27,11 @@ def with_index_files(log: VersionLog, transaction: Transaction) -> Transaction:
         NotFoundError: an index has no files.
     """
     operation = transaction.operation
-    if not isinstance(operation, Rewrite) or not operation.rewritten_indices:
+    rebuilt = operation.rebuilt_indices()
+    if all(index.new_index_files for index in rebuilt):
         return transaction
-    listed = tuple(index if index.new_index_files else _with_files(log, index) for index in operation.rewritten_indices)
-    return replace(transaction, operation=replace(operation, rewritten_indices=listed))
+    listed = tuple(index if index.new_index_files else _with_files(log, index) for index in rebuilt)
+    return replace(transaction, operation=operation.with_rebuilt_indices(listed))
 
 
 def _with_files(

@@ -16,12 +16,10 @@ import numpy as np
 
 from lance_core.api.hidden_columns import hidden_columns_of
 from lance_core.errors import InvalidInputError
-from lance_core.table.deletion_file import read_deletion_offsets
+from lance_core.table.deletion_vector import read_deletion_offsets
 from lance_core.table.fragment import Fragment
 from lance_core.table.row_ids import live_rows
 from lance_core.table.row_lineage import RowLineage
-from lance_core.transactions.operations.rewrite import Rewrite
-from lance_core.transactions.operations.update import Update
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,7 +28,8 @@ if TYPE_CHECKING:
 
     from lance_core.table.base_paths import FileLocator
     from lance_core.table.manifest import Manifest
-    from lance_core.transactions.registry import Operation
+    from lance_core.transactions.operations.operation import Operation
+    from lance_core.transactions.operations.parts import RewriteGroup
 
 __all__ = ["check_row_ids"]
 
@@ -49,17 +48,16 @@ def check_row_ids(operation: Operation, current: Manifest, locator: FileLocator)
     """
     if not current.has_stable_row_ids:
         return
-    if isinstance(operation, Rewrite):
-        _check_rewritten(operation, current, locator)
-    if isinstance(operation, Update) and any(fragment.has_row_ids for fragment in operation.new_fragments):
+    _check_rewritten(operation.rewritten_groups(), current, locator)
+    if operation.moved_fragments():
         _check_moved(operation, current, locator)
 
 
-def _check_rewritten(operation: Rewrite, current: Manifest, locator: FileLocator) -> None:
+def _check_rewritten(groups: Iterable[RewriteGroup], current: Manifest, locator: FileLocator) -> None:
     """The new fragments of every group have the row ids of the live rows of the old ones, in any order."""
     hidden = hidden_columns_of(locator)
     present = {message.id: message for message in current.message.fragments}
-    for index, group in enumerate(operation.groups):
+    for index, group in enumerate(groups):
         olds = [Fragment(present[old.id]) for old in group.old_fragments if old.id in present]
         expected = _sorted(
             RowLineage(old.message, hidden).row_ids().at(live_rows(old, read_deletion_offsets(old, locator)))
@@ -77,16 +75,17 @@ def _check_rewritten(operation: Rewrite, current: Manifest, locator: FileLocator
             )
 
 
-def _check_moved(operation: Update, current: Manifest, locator: FileLocator) -> None:
+def _check_moved(operation: Operation, current: Manifest, locator: FileLocator) -> None:
     """The row ids in the new fragments are of rows that the update takes from where they were."""
     hidden = hidden_columns_of(locator)
     moved = np.concatenate(
-        [RowLineage(new.message, hidden).given_row_ids().numbers() for new in operation.new_fragments]
+        [RowLineage(new.message, hidden).given_row_ids().numbers() for new in operation.moved_fragments()]
     )
-    changed = {fragment.id: fragment for fragment in operation.updated_fragments}
+    changed = {fragment.id: fragment for fragment in operation.changed_fragments()}
+    touched = operation.touched_fragments() or frozenset()
     found = np.zeros(len(moved), bool)
     for message in current.message.fragments:
-        if message.id not in operation.touched_fragments():
+        if message.id not in touched:
             continue
         positions = RowLineage(message, hidden).row_ids().find(moved)
         found |= positions >= 0

@@ -22,7 +22,7 @@ import numpy as np
 
 from lance_core.api.hidden_columns import hidden_columns_of
 from lance_core.errors import RowOutOfRangeError
-from lance_core.table.deletion_file import read_deletion_offsets
+from lance_core.table.deletion_vector import read_deletion_offsets
 from lance_core.table.row_id_index import RowIdIndex, RowPlaces
 from lance_core.table.row_lineage import RowLineage
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import pyarrow as pa
 
-from lance_core.api.arguments import whole_number
 from lance_core.api.blob_pieces import blob_pieces
 from lance_core.api.filtering.matching import (
     RowCut,
@@ -32,6 +31,7 @@ from lance_core.api.row_columns import columns_with_row_names, wants_offsets, wi
 from lance_core.api.scan_plan import LiveRange, plan_ranges
 from lance_core.api.shown_columns import BlobHandling, ShownColumns
 from lance_core.errors import InvalidInputError
+from lance_core.public.arguments import whole_number
 from lance_core.schema.blob_fields import stored_schema
 
 if TYPE_CHECKING:

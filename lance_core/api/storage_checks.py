@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lance_core.api.brought_files import added_files, brought_fragments, changed_deletions
 from lance_core.api.commit_checks import (
     check_data_files,
     check_deletion_files,
@@ -20,15 +19,12 @@ from lance_core.api.overlay_checks import check_overlays
 from lance_core.api.row_id_checks import check_row_ids
 from lance_core.errors import SchemaMismatchError, VersionNotFoundError
 from lance_core.table.base_paths import BasePath, FileLocator
-from lance_core.transactions.operations.data_overlay import DataOverlay
-from lance_core.transactions.operations.merge import Merge
-from lance_core.transactions.operations.overwrite import Overwrite
 from lance_core.transactions.restoring import check_restore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from lance_core.api.commit import CommitOptions
+    from lance_core.api.commit_options import CommitOptions
     from lance_core.schema.field import Schema
     from lance_core.table.fragment import Fragment
     from lance_core.table.manifest import Manifest
@@ -49,14 +45,15 @@ def storage_checks(log: VersionLog, transaction: Transaction, options: CommitOpt
 
     def check(current: Manifest) -> None:
         operation = transaction.operation
-        check_restore(log, operation, options.storage_options)
+        if operation.restored_version is not None:
+            check_restore(log, operation.restored_version, options.storage_options)
         bases = current.base_paths
-        if isinstance(operation, Overwrite):
-            bases += tuple(map(BasePath.from_proto, operation.initial_bases))
+        if operation.makes_tables:
+            bases += tuple(map(BasePath.from_proto, operation.added_bases()))
         locator = FileLocator(log.store, log.root, bases, options.storage_options)
-        new = brought_fragments(operation)
-        if isinstance(operation, Overwrite):
-            _check_fragments(new, [operation.schema], locator, options)
+        schema, new = operation.new_schema(), operation.added_fragments()
+        if schema is not None:
+            _check_fragments(new, [schema], locator, options)
         elif new:
             if options.checks_files:
                 check_not_part_of(new, current)
@@ -65,17 +62,16 @@ def storage_checks(log: VersionLog, transaction: Transaction, options: CommitOpt
             )
         if not options.checks_files:
             return
-        if isinstance(operation, DataOverlay):
-            check_overlays(operation, current.schema, locator)
+        check_overlays(operation.laid_overlays(), current.schema, locator)
         check_row_ids(operation, current, locator)
-        added = added_files(operation, current)
-        if isinstance(operation, Merge):
-            check_data_files(added, locator, [operation.schema])
+        added = operation.added_files(current)
+        if schema is not None:
+            check_data_files(added, locator, [schema])
         elif added:
             _check_with_older_schema(
                 current, log, transaction, lambda schemas: check_data_files(added, locator, schemas)
             )
-        deletions = changed_deletions(operation)
+        deletions = operation.changed_deletions()
         if deletions and options.affected_rows is None:
             check_deletion_files(deletions, with_row_counts(current, locator), locator)
 

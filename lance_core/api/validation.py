@@ -18,7 +18,7 @@ from lance_core.errors import CorruptDataError
 from lance_core.file.blob_values import replace_leaves
 from lance_core.schema.blob_fields import bytes_schema, stored_schema
 from lance_core.schema.field import Schema
-from lance_core.table.deletion_file import read_deletion_offsets
+from lance_core.table.deletion_vector import read_deletion_offsets
 from lance_core.table.old_writers import OldDefect, defects_of
 from lance_core.table.row_ids import live_rows
 from lance_core.table.row_lineage import RowLineage

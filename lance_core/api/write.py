@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from lance_core.api.bases import data_places, numbered_bases
-from lance_core.api.commit import CommitOptions, commit
+from lance_core.api.bases import data_places
+from lance_core.api.commit import commit
 from lance_core.api.data_input import to_reader
 from lance_core.api.external_blobs import REFERENCE, ExternalReferences
 from lance_core.api.fragment_writer import FileLimits, write_data_files
@@ -20,6 +20,7 @@ from lance_core.errors import (
     RetryableCommitConflictError,
     TooMuchWriteContentionError,
 )
+from lance_core.public.dataset_base_path import numbered_bases
 from lance_core.schema.convert import schema_to_arrow
 from lance_core.schema.projection import check_compatible, has_same_columns
 from lance_core.table.base_paths import BasePath, FileLocator
@@ -35,8 +36,9 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from lance_core.api.commit_options import CommitOptions
     from lance_core.api.data_input import ReaderLike
-    from lance_core.api.dataset_base_path import DatasetBasePath
+    from lance_core.public.dataset_base_path import DatasetBasePath
     from lance_core.schema.field import Schema
     from lance_core.table.manifest import Manifest
     from lance_core.table.version_log import VersionLog
@@ -175,7 +177,7 @@ def write_rows(
         asked = options.data_storage_version
         here = replace(
             commit_options,
-            create_only=isinstance(transaction.operation, Overwrite) and mode is not Mode.OVERWRITE,
+            create_only=transaction.operation.makes_tables and mode is not Mode.OVERWRITE,
             checks_files=False,
             file_version=None if asked is None else LanceFileVersion.parse(asked),
             is_first_try=True,
@@ -193,10 +195,9 @@ def _commit_rows(
 ) -> Manifest:
     """Commit rows that were written; an append is planned again where nothing but lost versions stands against it."""
     known = manifest
-    if isinstance(transaction.operation, Overwrite):
-        written = transaction.operation.schema
-    elif manifest is not None:
-        written = manifest.schema
+    written = transaction.operation.new_schema()
+    if written is None:
+        written = (manifest or read_manifest(log, None)).schema
     for _ in range(_MAX_PLACEMENTS):
         try:
             return commit(log, transaction, options, known=known)
@@ -204,7 +205,7 @@ def _commit_rows(
             if mode is not Mode.APPEND:
                 raise
         except RetryableCommitConflictError as error:
-            is_unmade = isinstance(transaction.operation, Append) and not options.progress.may_land
+            is_unmade = not transaction.operation.makes_tables and not options.progress.may_land
             if not is_unmade or not error.context.get("is_removed"):
                 raise
         transaction, known = _planned_on_latest(log, transaction, written)
@@ -218,26 +219,25 @@ def _commit_rows(
 
 def _remove(log: VersionLog, manifest: Manifest | None, planned: Transaction, options: CommitOptions) -> None:
     """Remove the data files of a transaction that was never committed."""
-    operation: Append | Overwrite = planned.operation  # type: ignore[assignment]  # stage_rows makes no other
-    new = operation.initial_bases if isinstance(operation, Overwrite) else ()
-    known = tuple(map(BasePath.from_proto, new)) if manifest is None else manifest.base_paths
+    operation = planned.operation
+    known = tuple(map(BasePath.from_proto, operation.added_bases())) if manifest is None else manifest.base_paths
     locator = FileLocator(log.store, log.root, known, options.storage_options)
-    files = [file for fragment in operation.fragments for file in fragment.files]
+    files = [file for fragment in operation.added_fragments() for file in fragment.files]
     remove_placed_files((locator.data_place(file.base_id), file.path) for file in files)
 
 
 def _planned_on_latest(log: VersionLog, planned: Transaction, schema: Schema) -> tuple[Transaction, Manifest]:
     """An append, on the latest version, of rows that were written for another one, or to create the dataset."""
-    operation: Append | Overwrite = planned.operation  # type: ignore[assignment]  # stage_rows makes no other
+    fragments = planned.operation.added_fragments()
     latest = read_manifest(log, None)
     check_compatible(latest.schema, schema_to_arrow(schema))
-    versions = {file.file_version for fragment in operation.fragments for file in fragment.files}
+    versions = {file.file_version for fragment in fragments for file in fragment.files}
     fits = has_same_columns(latest.schema, schema) and not versions - {latest.file_version}
-    if not fits or (isinstance(operation, Overwrite) and operation.initial_bases):
+    if not fits or planned.operation.added_bases():
         raise RetryableCommitConflictError(
             f"{log.root}: other writers gave the dataset, by version {latest.version}, other field ids, stricter "
             "columns or another data file version than these rows were written for; write them again",
             path=log.root,
             version=latest.version,
         )
-    return replace(planned, read_version=latest.version, operation=Append(fragments=operation.fragments)), latest
+    return replace(planned, read_version=latest.version, operation=Append(fragments=fragments)), latest

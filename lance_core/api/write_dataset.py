@@ -5,22 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 from warnings import warn
 
-from lance_core.api.arguments import refuse_unsupported
 from lance_core.api.cleanup.automatic import initial_entries
-from lance_core.api.commit import CommitOptions
+from lance_core.api.commit_options import CommitOptions
 from lance_core.api.dataset import LanceDataset
 from lance_core.api.external_blobs import REFERENCE
-from lance_core.api.fragment_conversion import fragment_from_record
 from lance_core.api.fragment_writer import DEFAULT_MAX_BYTES_PER_FILE, DEFAULT_MAX_ROWS_PER_FILE
 from lance_core.api.location import locked, open_log, uri_text
-from lance_core.api.operation_conversion import transaction_from_core
-from lance_core.api.operation_values import checked_properties
+from lance_core.api.operations import transaction_from_core
 from lance_core.api.references import planned_line
 from lance_core.api.write import WriteOptions, stage_rows, write_rows
 from lance_core.errors import InvalidInputError, RetryableCommitConflictError
+from lance_core.public.arguments import refuse_unsupported
+from lance_core.public.fragment_conversion import shown_fragments
 from lance_core.table.base_options import inherited_options, with_base_params
 from lance_core.table.paths import ManifestNaming
 from lance_core.transactions.settings import CommitProgress
+from lance_core.transactions.transaction import checked_properties
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -30,14 +30,12 @@ if TYPE_CHECKING:
 
     from lance_core.api.cleanup.automatic import AutoCleanupConfig
     from lance_core.api.data_input import ReaderLike
-    from lance_core.api.dataset_base_path import DatasetBasePath
-    from lance_core.api.fragment_metadata import FragmentMetadata
     from lance_core.api.location import CommitLock
     from lance_core.api.operations import Transaction
+    from lance_core.public.dataset_base_path import DatasetBasePath
+    from lance_core.public.fragment_metadata import FragmentMetadata
     from lance_core.table.manifest import Manifest
     from lance_core.table.version_log import VersionLog
-    from lance_core.transactions.operations.append import Append
-    from lance_core.transactions.operations.overwrite import Overwrite
 
 __all__ = ["DEFAULT_MAX_BYTES_PER_FILE", "DEFAULT_MAX_ROWS_PER_FILE", "write_dataset", "write_fragments"]
 
@@ -246,8 +244,7 @@ def write_fragments(  # noqa: D417  # the reference's signature; arguments witho
     transaction = stage_rows(log, manifest, data, schema, options, storage_options=storage_options)
     if return_transaction:
         return transaction_from_core(transaction)
-    operation: Append | Overwrite = transaction.operation  # type: ignore[assignment]  # stage_rows makes no other
-    return [fragment_from_record(fragment) for fragment in operation.fragments]
+    return shown_fragments(transaction.operation.added_fragments())
 
 
 def _storage_version(version: str | None, use_legacy_format: bool | None) -> str | None:

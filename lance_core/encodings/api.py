@@ -33,10 +33,7 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
     from numpy.typing import NDArray
 
-    from lance_core.encodings.levels.build import Levels
-    from lance_core.encodings.picks import Picks
     from lance_core.proto import pb21
-    from lance_core.schema.field import Field
 
 __all__ = [
     "BlockForm",
@@ -51,10 +48,10 @@ __all__ = [
     "FixedRows",
     "FixedSizeListBlock",
     "FixedWidthBlock",
-    "LeafPage",
     "MiniBlockForm",
     "NullBlock",
     "PerValueForm",
+    "Picks",
     "StructBlock",
     "VariableWidthBlock",
 ]
@@ -252,6 +249,23 @@ class Chunks:
 
 
 @dataclass(frozen=True, slots=True)
+class Picks:
+    """Places of values in chunks, in ascending order and without repetition.
+
+    Attributes:
+        chunks: (num_picks,) int64, which chunk.
+        slots: (num_picks,) int64, which value of the chunk; checked to be one of its values.
+    """
+
+    chunks: NDArray[np.int64]
+    slots: NDArray[np.int64]
+
+    def indices(self, num_values: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Where the values are when all chunks are decoded; ``num_values`` as in ``Chunks``."""
+        return (np.cumsum(num_values) - num_values)[self.chunks] + self.slots
+
+
+@dataclass(frozen=True, slots=True)
 class EncodedChunks:
     """Values of a page cut into chunks and encoded.
 
@@ -286,23 +300,6 @@ class EncodedPage:
     def num_bytes(self) -> int:
         """Bytes of all buffers, padding between them not counted."""
         return sum(buffer.size for buffer in self.buffers)
-
-
-@dataclass(frozen=True, slots=True)
-class LeafPage:
-    """Rows of one leaf column, decoded, not yet assembled into an array.
-
-    Attributes:
-        field: the leaf.
-        levels: repetition and definition levels of the rows.
-        block: one value per visible level.
-        num_rows: rows, in the unit of ``EncodedPage.num_rows``.
-    """
-
-    field: Field
-    levels: Levels
-    block: DataBlock
-    num_rows: int
 
 
 class Decoder(Protocol):

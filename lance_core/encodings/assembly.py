@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
-from lance_core.encodings.api import LeafPage, NullBlock, StructBlock
+from lance_core.encodings.api import NullBlock, StructBlock
 from lance_core.encodings.leaf_arrays import array_from_block, bitmap_of
 from lance_core.encodings.levels.unravel import Unraveler
 from lance_core.errors import CorruptDataError, InternalError, NotSupportedError
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from lance_core.encodings.leaf_page import LeafPage
     from lance_core.schema.field import Field
 
 __all__ = ["assemble"]

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from lance_core.encodings.api import LeafPage
 from lance_core.encodings.assembly import assemble
 from lance_core.encodings.leaf_arrays import bytes_of
+from lance_core.encodings.leaf_page import LeafPage
 from lance_core.encodings.levels.build import Levels
 from lance_core.encodings.raw_sizes import most_value_bits
 from lance_core.encodings.registry import DECODER, selected_arm

@@ -10,13 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from lance_core.encodings.api import (
-    EncodedPage,
-    FixedSizeListBlock,
-    NullBlock,
-    StructBlock,
-    VariableWidthBlock,
-)
+from lance_core.encodings.api import EncodedPage, FixedSizeListBlock, NullBlock, StructBlock, VariableWidthBlock
 from lance_core.encodings.compressive.fsst import wrapped, wrapped_rows
 from lance_core.encodings.compressive.general import compress_chunks, compress_values
 from lance_core.encodings.policy.choices import with_room_for_levels

@@ -8,7 +8,6 @@ Source: own measurements: 1,000 of 2 million rows touch 40 % of the chunks of 1,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,24 +28,7 @@ if TYPE_CHECKING:
 
     from lance_core.encodings.api import DataBlock
 
-__all__ = ["Picks", "spread", "take_values"]
-
-
-@dataclass(frozen=True, slots=True)
-class Picks:
-    """Places of values in chunks, in ascending order and without repetition.
-
-    Attributes:
-        chunks: (num_picks,) int64, which chunk.
-        slots: (num_picks,) int64, which value of the chunk; checked to be one of its values.
-    """
-
-    chunks: NDArray[np.int64]
-    slots: NDArray[np.int64]
-
-    def indices(self, num_values: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Where the values are when all chunks are decoded; ``num_values`` as in ``Chunks``."""
-        return (np.cumsum(num_values) - num_values)[self.chunks] + self.slots
+__all__ = ["spread", "take_values"]
 
 
 def spread(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -42,9 +42,9 @@ if TYPE_CHECKING:
         EncodedChunks,
         Encoding,
         FixedRows,
+        Picks,
         VariableWidthBlock,
     )
-    from lance_core.encodings.picks import Picks
     from lance_core.proto import pb21
 
 __all__ = ["COMPRESSIVE", "COMPRESSIVE_NOT_YET", "DECODER", "ENCODER", "describe", "selected_arm"]

@@ -12,7 +12,7 @@ Versions             Metadata                                     Fields
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, cast
 
 from lance_core.file.blob_values import BlobBytesSource
 from lance_core.file.metadata_reader import MetadataReader
@@ -22,42 +22,13 @@ from lance_core.versions import LanceFileVersion
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    import pyarrow as pa
-
     from lance_core.file.field_source import FieldSource
+    from lance_core.file.file_metadata import FileMetadata
     from lance_core.file.tail import FileTail
     from lance_core.file.v0_1.metadata_reader import LegacyMetadataReader
-    from lance_core.io.byte_range import ByteRange
-    from lance_core.schema.field import Field, Schema
+    from lance_core.schema.field import Field
 
-__all__ = ["FileMetadata", "open_metadata", "open_sources"]
-
-
-class FileMetadata(Protocol):
-    """What every family tells about an open file."""
-
-    @property
-    def path(self) -> str:
-        """The file's path in its store."""
-
-    @property
-    def num_bytes(self) -> int:
-        """Size of the file."""
-
-    @property
-    def version(self) -> LanceFileVersion:
-        """Format version of the file."""
-
-    @property
-    def schema(self) -> Schema:
-        """The fields stored in the file, with their table-wide ids, and the schema metadata."""
-
-    @property
-    def num_rows(self) -> int:
-        """Rows of the file."""
-
-    def read(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
-        """Bytes of the file."""
+__all__ = ["open_metadata", "open_sources"]
 
 
 def open_metadata(tail: FileTail, field_ids: Sequence[int] | None) -> FileMetadata:

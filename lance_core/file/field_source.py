@@ -13,23 +13,20 @@ Every version has a module that makes the sources of a projection; ``reader.py``
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from lance_core.file.read_steps import ReadSteps
+    from lance_core.file.read_steps import Read, ReadSteps
     from lance_core.io.byte_range import ByteRange
     from lance_core.schema.field import Field
 
-__all__ = ["FieldSource", "Pace", "Read", "Segment", "SteppedSource"]
-
-Read: TypeAlias = "Callable[[Sequence[ByteRange]], list[pa.Buffer]]"
-"""Reads ranges of one file with as few requests as it takes; called from several threads."""
+__all__ = ["FieldSource", "Pace", "Segment", "SteppedSource"]
 
 
 class Segment(Protocol):

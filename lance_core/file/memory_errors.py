@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 from functools import wraps
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, TypeVar
 
 from lance_core.errors import OutOfMemoryError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from lance_core.file.reader import FileReader
 
 __all__ = ["typed_memory_errors", "typed_memory_stream"]
 
+
+class _Named(Protocol):
+    """A reader of a file."""
+
+    @property
+    def path(self) -> str: ...
+
+
 P = ParamSpec("P")
+R = TypeVar("R", bound=_Named)
 T = TypeVar("T")
 
 
 def typed_memory_errors(
-    method: Callable[Concatenate[FileReader, P], T],
-) -> Callable[Concatenate[FileReader, P], T]:
+    method: Callable[Concatenate[R, P], T],
+) -> Callable[Concatenate[R, P], T]:
     """Decorate a method of a reader, so that it raises ``OutOfMemoryError``."""
 
     @wraps(method)
-    def guarded(self: FileReader, /, *args: P.args, **kwargs: P.kwargs) -> T:
+    def guarded(self: R, /, *args: P.args, **kwargs: P.kwargs) -> T:
         try:
             return method(self, *args, **kwargs)
         except OutOfMemoryError:

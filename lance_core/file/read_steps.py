@@ -11,14 +11,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Callable, Generator, Sequence
 
     import pyarrow as pa
 
-    from lance_core.file.field_source import Read
     from lance_core.io.byte_range import ByteRange
 
-__all__ = ["ReadSteps", "run_steps", "together"]
+__all__ = ["Read", "ReadSteps", "run_steps", "together"]
+
+Read: TypeAlias = "Callable[[Sequence[ByteRange]], list[pa.Buffer]]"
+"""Reads ranges of one file with as few requests as it takes; called from several threads."""
 
 T = TypeVar("T")
 

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lance_core.file.column_metadata import ColumnMetadata
-    from lance_core.file.families import FileMetadata
     from lance_core.file.field_source import FieldSource
+    from lance_core.file.file_metadata import FileMetadata
     from lance_core.io.object_store import ObjectStore
     from lance_core.schema.field import Field, Schema
     from lance_core.versions import LanceFileVersion

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from concurrent.futures import Future
 
-    from lance_core.file.field_source import FieldSource, Pace, Read, Segment
+    from lance_core.file.field_source import FieldSource, Pace, Segment
+    from lance_core.file.read_steps import Read
     from lance_core.io.byte_range import ByteRange
 
 __all__ = ["FieldPlan", "scan_arrays", "scan_batches"]

@@ -12,7 +12,6 @@ that are being encoded on other threads, and the page descriptions stays in memo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -25,6 +24,7 @@ from lance_core.file.global_buffers import FileDescriptor
 from lance_core.file.page_queue import PageQueue
 from lance_core.file.structural.field_writer import StructuralFieldWriter
 from lance_core.file.writer_state import WriterState
+from lance_core.file.written_file import WrittenFile
 from lance_core.io.byte_range import ByteRange
 from lance_core.schema.blob_fields import complete_schema, file_schema
 from lance_core.schema.storable import check_storable
@@ -42,7 +42,6 @@ __all__ = [
     "DEFAULT_MAX_PAGE_BYTES",
     "DEFAULT_MAX_ROWS_PER_GROUP",
     "FileWriter",
-    "WrittenFile",
     "open_file_writer",
 ]
 
@@ -59,23 +58,6 @@ DEFAULT_MAX_ROWS_PER_GROUP: Final = 1024
 """Rows of a batch in a file of format 0.1."""
 
 _PADDING: Final = bytes([BUFFER_PAD_BYTE]) * BUFFER_ALIGNMENT
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WrittenFile:
-    """What a finished file holds, as a manifest records it.
-
-    Attributes:
-        num_rows: rows of the file.
-        num_bytes: size of the file.
-        field_ids: ids of the fields that own a column.
-        column_indices: the column of each of them.
-    """
-
-    num_rows: int
-    num_bytes: int
-    field_ids: tuple[int, ...]
-    column_indices: tuple[int, ...]
 
 
 class FileWriter(WriterState):

@@ -248,13 +248,6 @@ class Schema:
         """A copy with other schema metadata."""
         return replace(self, metadata=metadata)
 
-    def project(self, columns: Sequence[str]) -> Schema:
-        """The chosen columns with their ids; see :func:`lance_core.schema.projection.project`."""
-        # projection.py builds on this module.
-        from lance_core.schema.projection import project
-
-        return project(self, columns)
-
 
 def is_true(value: bytes | None) -> bool:
     """Whether the value of a metadata key switches something on; case does not matter, anything unknown is off."""

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from pyroaring import BitMap
 
     from lance_core.io.object_store import ObjectStore
-    from lance_core.table.base_paths import FileLocator
-    from lance_core.table.fragment import Fragment
 
 __all__ = [
     "BITMAP_THRESHOLD_ROWS",
@@ -47,7 +45,6 @@ __all__ = [
     "DeletionFileType",
     "deletion_file_path",
     "parse_deletion_file",
-    "read_deletion_offsets",
     "serialize_deletion_file",
     "write_deletion_file",
 ]
@@ -171,41 +168,6 @@ def write_deletion_file(
         remove_objects(store, [path])
         raise
     return deletion.to_proto()
-
-
-def read_deletion_offsets(fragment: Fragment, locator: FileLocator) -> npt.NDArray[np.uint32]:
-    """The deleted rows of a fragment, sorted and unique; none when it has no deletion file.
-
-    Args:
-        fragment: whose rows are wanted.
-        locator: finds its file.
-
-    Returns:
-        Physical positions, shape (num_deleted_rows,), not to be changed. ``BitMap(offsets, optimize=False)`` makes a
-        set of them.
-
-    Raises:
-        NotFoundError: the file is missing.
-        CorruptDataError: it is damaged, or lists another number of rows than recorded.
-    """
-    deletion = fragment.deletion_file
-    if deletion is None:
-        return np.empty(0, np.uint32)
-    location = locator.deletion_file(fragment.id, deletion)
-    offsets = parse_deletion_file(
-        location.store.get(location.path),
-        deletion.file_type,
-        physical_rows=fragment.physical_rows,
-        what=location.path,
-    )
-    if deletion.num_deleted_rows and len(offsets) != deletion.num_deleted_rows:
-        raise CorruptDataError(
-            f"deletion file {location.path} lists {len(offsets)} rows, recorded are {deletion.num_deleted_rows}",
-            path=location.path,
-            expected=deletion.num_deleted_rows,
-            found=len(offsets),
-        )
-    return offsets
 
 
 def serialize_deletion_file(offsets: BitMap, file_type: DeletionFileType) -> bytes:

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lance_core.proto import pb_table
 from lance_core.table.data_file import DEAD_FIELD_ID
+from lance_core.table.fragment import Fragment
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
-    from lance_core.proto import pb_table
-
-__all__ = ["drop_dead_files", "field_files", "new_files", "rewritten_fields", "with_dead_fields"]
+__all__ = ["drop_dead_files", "field_files", "new_files", "only_new_files", "rewritten_fields", "with_dead_fields"]
 
 
 def field_files(fragment: pb_table.DataFragment) -> Mapping[int, tuple[int | None, str]]:
@@ -36,6 +36,23 @@ def new_files(before: pb_table.DataFragment | None, after: pb_table.DataFragment
     """The files of a fragment that it did not have before."""
     known = set() if before is None else {_place(file) for file in before.files}
     return [file for file in after.files if _place(file) not in known]
+
+
+def only_new_files(
+    before: Mapping[int, pb_table.DataFragment], after: Iterable[pb_table.DataFragment]
+) -> tuple[Fragment, ...]:
+    """Each fragment with the files only that it did not have before; none where there are no such files.
+
+    Args:
+        before: by fragment id.
+        after: the fragments as they are to be.
+    """
+    parts = ((fragment, new_files(before.get(fragment.id), fragment)) for fragment in after)
+    return tuple(
+        Fragment(pb_table.DataFragment(id=fragment.id, files=files, physical_rows=fragment.physical_rows))
+        for fragment, files in parts
+        if files
+    )
 
 
 def with_dead_fields(file: pb_table.DataFile, field_ids: Collection[int]) -> pb_table.DataFile:

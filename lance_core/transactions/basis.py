@@ -26,21 +26,10 @@ from lance_core.errors import InvalidInputError, NotFoundError, VersionNotFoundE
 from lance_core.table.paths import ManifestName
 from lance_core.transactions.conflicts import Verdict, judge
 from lance_core.transactions.history import is_made_by, read_transaction, transaction_path
-from lance_core.transactions.operations.append import Append
-from lance_core.transactions.operations.clone import Clone
-from lance_core.transactions.operations.create_index import CreateIndex
-from lance_core.transactions.operations.delete import Delete
-from lance_core.transactions.operations.overwrite import Overwrite
-from lance_core.transactions.operations.reserve_fragments import ReserveFragments
-from lance_core.transactions.operations.restore import Restore
-from lance_core.transactions.operations.update import Update
-from lance_core.transactions.operations.update_bases import UpdateBases
-from lance_core.transactions.operations.update_config import UpdateConfig
 from lance_core.transactions.outcomes import AlreadyCommitted, Conflicted, TableExists
 from lance_core.transactions.overtaken import Presence, may_be_built_on
 from lance_core.transactions.rebase import DeleteRebase, NotMergeable
 from lance_core.transactions.reused_fields import ReusedFields
-from lance_core.transactions.touched import touched_fragments
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -51,9 +40,6 @@ if TYPE_CHECKING:
     from lance_core.transactions.transaction import Transaction
 
 __all__ = ["Basis", "Refusal"]
-
-_PLANNED_ON_ANY: Final = (Append, Overwrite, Restore, ReserveFragments, UpdateConfig, UpdateBases, Clone)
-"""Operations that name no fragment or field of the version that they were planned on."""
 
 _MAX_LISTINGS: Final = 10
 """Rounds of looking for newer versions before a try; each further one means that the last found several."""
@@ -127,7 +113,7 @@ class Basis:
     def unsynced_files(self) -> list[str]:
         """Files that the change brings along and that have to be made durable with its version."""
         operation = self._transaction.operation
-        if self._rebase is None or not isinstance(operation, (Delete, Update)):
+        if self._rebase is None or not operation.hides_rows:
             return []
         return self._rebase.unsynced_files(operation)
 
@@ -161,19 +147,19 @@ class Basis:
 
     def _start(self) -> list[ManifestName] | Refusal:
         """Choose where to start; returns the versions that are still to be judged."""
-        starts_table = self._settings.create_only or isinstance(self._transaction.operation, Clone)
+        starts_table = self._settings.create_only or self._transaction.operation.is_first_of_its_root
         if starts_table or self._transaction.read_version == 0:
             return self._start_without_read_version()
         return self._start_from_read_version()
 
     def _start_without_read_version(self) -> list[ManifestName] | Refusal:
         latest = self._log.latest()
-        if not isinstance(self._transaction.operation, _PLANNED_ON_ANY):
+        if not self._transaction.operation.is_planned_on_any_version:
             raise InvalidInputError(
                 f"the operation {self._transaction.operation.arm!r} needs the version that it was planned on"
             )
         if latest is None:
-            if not isinstance(self._transaction.operation, (Overwrite, Clone)):
+            if not self._transaction.operation.makes_tables:
                 raise VersionNotFoundError(f"{self._log.root} has no version; only an overwrite makes the first one")
             # The first version of a clone has the number of its source.
             self._judged_version = self._manifest.version
@@ -182,7 +168,7 @@ class Basis:
             landed = self._find_own(self._log.newer_than(self._transaction.read_version))
             if landed is not None:
                 return landed
-        if self._settings.create_only or isinstance(self._transaction.operation, Clone):
+        if self._settings.create_only or self._transaction.operation.is_first_of_its_root:
             return TableExists(latest.version)
         earlier = self._find_earlier_try()
         if earlier is not None:
@@ -206,8 +192,8 @@ class Basis:
             raise VersionNotFoundError(
                 f"{self._log.root} has no version {read_version}, on which the change was planned", version=read_version
             )
-        is_index = isinstance(self._transaction.operation, CreateIndex)
-        if is_index and len(newer) == len(names):
+        holds_values = self._transaction.operation.holds_values
+        if holds_values and len(newer) == len(names):
             landed = self._find_own(newer)
             if landed is not None:
                 return landed
@@ -218,7 +204,7 @@ class Basis:
             )
         if self._read_version_names:
             self._manifest = self._last = self._log.read(names[0])
-        elif is_index:
+        elif holds_values:
             self._manifest = self._log.read(names[0])
         return newer
 
@@ -282,7 +268,7 @@ class Basis:
     def _follow(self, manifest: Manifest) -> None:
         """Change what is to be committed as the next version asks for."""
         operation = self._transaction.operation
-        if isinstance(operation, CreateIndex) and self._manifest.version == manifest.version - 1:
+        if operation.holds_values and self._manifest.version == manifest.version - 1:
             self._transaction = replace(self._transaction, operation=operation.on_top_of(self._manifest, manifest))
 
     def _judge(self, manifest: Manifest) -> Conflicted | None:
@@ -296,9 +282,9 @@ class Basis:
             return Conflicted(Verdict.RETRYABLE, manifest.version, reason)
         verdict = judge(ours, theirs.operation)
         if verdict is Verdict.MERGEABLE and self._rebase is not None:
-            self._shared |= (touched_fragments(ours) or set()) & (touched_fragments(theirs.operation) or set())
+            self._shared |= (ours.touched_fragments() or set()) & (theirs.operation.touched_fragments() or set())
             return None
-        strict = self._settings.max_retries == 0 and isinstance(ours, Overwrite)
+        strict = self._settings.max_retries == 0 and ours.makes_tables
         if verdict is Verdict.COMPATIBLE and not strict:
             return None
         if verdict is not Verdict.INCOMPATIBLE:
@@ -308,7 +294,7 @@ class Basis:
     def _merge(self) -> Conflicted | None:
         """Merge the change with what others did to the same fragments since the last call."""
         operation = self._transaction.operation
-        if not self._shared or self._rebase is None or not isinstance(operation, (Delete, Update)):
+        if not self._shared or self._rebase is None or not operation.hides_rows:
             return None
         merged = self._rebase.merge(operation, self._shared, self._manifest)
         if isinstance(merged, NotMergeable):
@@ -330,13 +316,15 @@ class Basis:
 
         Versions after it, which the cleanup left, may still name its data files.
         """
-        operation = self._transaction.operation
-        if self._settings.is_first_try or not isinstance(operation, (Append, Overwrite)):
+        if self._settings.is_first_try:
             return None
-        paths = {file.path for fragment in operation.fragments for file in fragment.message.files}
+        added = self._transaction.operation.added_fragments()
+        paths = {file.path for fragment in added for file in fragment.message.files}
+        if not paths:
+            return None
         names = self._log.newer_than(0)
         is_complete = bool(names) and names[0].version == 1 and names[-1].version == len(names)
-        if not paths or is_complete:
+        if is_complete:
             return None
         for name in names:
             fragments = self._log.read(name).message.fragments

@@ -17,21 +17,20 @@ from lance_core.transactions.key_filter import may_share_keys
 from lance_core.transactions.operations.create_index import CreateIndex
 from lance_core.transactions.operations.data_overlay import DataOverlay
 from lance_core.transactions.operations.data_replacement import DataReplacement
-from lance_core.transactions.operations.delete import Delete
+from lance_core.transactions.operations.map_update import MapUpdate
 from lance_core.transactions.operations.overwrite import Overwrite
 from lance_core.transactions.operations.project import Project
 from lance_core.transactions.operations.update import Update
 from lance_core.transactions.operations.update_bases import UpdateBases
-from lance_core.transactions.operations.update_config import MapUpdate, UpdateConfig
+from lance_core.transactions.operations.update_config import UpdateConfig
 from lance_core.transactions.operations.update_mem_wal_state import UpdateMemWalState
-from lance_core.transactions.touched import share_fragment, touched_fragments
 from lance_core.transactions.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from lance_core.proto import pb_table
-    from lance_core.transactions.registry import Operation
+    from lance_core.transactions.operations.operation import Operation
 
 __all__ = ["CLASHES"]
 
@@ -46,20 +45,20 @@ def _refuse_if(clashes: bool) -> Verdict:  # its only argument
 
 def one_fragment(ours: Operation, theirs: Operation) -> Verdict:
     """Both touch one fragment."""
-    return _retry_if(share_fragment(ours, theirs))
+    return _retry_if(_share_fragment(ours, theirs))
 
 
 def rows_of_one_fragment(ours: Operation, theirs: Operation) -> Verdict:
     """Both hide rows of one fragment; of two updates by primary key, neither may have inserted what the other did."""
     if isinstance(ours, Update) and isinstance(theirs, Update) and _may_insert_one_key(ours, theirs):
         return Verdict.RETRYABLE
-    return Verdict.MERGEABLE if share_fragment(ours, theirs) else Verdict.COMPATIBLE
+    return Verdict.MERGEABLE if _share_fragment(ours, theirs) else Verdict.COMPATIBLE
 
 
 def one_fragment_or_key(ours: Operation, theirs: Operation) -> Verdict:
     """Both touch one fragment, or may have inserted one key."""
     inserts = isinstance(ours, Update) and isinstance(theirs, Update) and _may_insert_one_key(ours, theirs)
-    return _retry_if(inserts or share_fragment(ours, theirs))
+    return _retry_if(inserts or _share_fragment(ours, theirs))
 
 
 def inserts_by_key(ours: Operation, theirs: Operation) -> Verdict:
@@ -102,7 +101,7 @@ def one_replaced_cell(ours: Operation, theirs: Operation) -> Verdict:
 
 def replaces_in_removed_fragment(ours: Operation, theirs: Operation) -> Verdict:
     """A fragment that is to get a file is gone."""
-    return _refuse_if(not (touched_fragments(ours) or frozenset()).isdisjoint(_removed(theirs)))
+    return _refuse_if(not (ours.touched_fragments() or frozenset()).isdisjoint(theirs.removed_fragments()))
 
 
 def replaces_updated_values(ours: Operation, theirs: Operation) -> Verdict:
@@ -111,20 +110,20 @@ def replaces_updated_values(ours: Operation, theirs: Operation) -> Verdict:
     if removed is not Verdict.COMPATIBLE or not isinstance(theirs, Update) or not isinstance(ours, DataReplacement):
         return removed
     rewritten = not ours.field_ids().isdisjoint(theirs.fields_modified)
-    return _retry_if(share_fragment(ours, theirs) and (theirs.moves_rows or rewritten))
+    return _retry_if(_share_fragment(ours, theirs) and (theirs.moves_rows or rewritten))
 
 
 def overlays_removed_fragment(ours: Operation, theirs: Operation) -> Verdict:
     """A fragment that is to be overlaid is gone."""
-    return _retry_if(not (touched_fragments(ours) or frozenset()).isdisjoint(_removed(theirs)))
+    return _retry_if(not (ours.touched_fragments() or frozenset()).isdisjoint(theirs.removed_fragments()))
 
 
 def overlay_and_moved_rows(ours: Operation, theirs: Operation) -> Verdict:
     """One lays values over a fragment, the other moves rows out of it, or removes it."""
     update = next((each for each in (ours, theirs) if isinstance(each, Update)), None)
-    if update is None or not share_fragment(ours, theirs):
+    if update is None or not _share_fragment(ours, theirs):
         return Verdict.COMPATIBLE
-    overlaid = touched_fragments(theirs if update is ours else ours) or frozenset()
+    overlaid = (theirs if update is ours else ours).touched_fragments() or frozenset()
     return _retry_if(update.moves_rows or not overlaid.isdisjoint(update.removed_fragment_ids))
 
 
@@ -133,7 +132,7 @@ def overlay_on_changed_field(ours: Operation, theirs: Operation) -> Verdict:
     if not isinstance(ours, Update) or not isinstance(theirs, DataOverlay):
         return Verdict.COMPATIBLE
     overlaid = {field_id for group in theirs.groups for file in group.overlays for field_id in file.data_file.fields}
-    return _retry_if(share_fragment(ours, theirs) and not overlaid.isdisjoint(ours.fields_modified))
+    return _retry_if(_share_fragment(ours, theirs) and not overlaid.isdisjoint(ours.fields_modified))
 
 
 def updates_dropped_field(ours: Operation, theirs: Operation) -> Verdict:
@@ -177,14 +176,10 @@ def _may_insert_one_key(ours: Update, theirs: Update) -> bool:
     return theirs.inserted_rows is None or may_share_keys(ours.inserted_rows, theirs.inserted_rows)
 
 
-def _removed(operation: Operation) -> frozenset[int]:
-    match operation:
-        case Delete():
-            return frozenset(operation.deleted_fragment_ids)
-        case Update():
-            return frozenset(operation.removed_fragment_ids)
-        case _:
-            return frozenset()
+def _share_fragment(ours: Operation, theirs: Operation) -> bool:
+    """Whether both touched one fragment, as far as is known."""
+    mine, others = ours.touched_fragments(), theirs.touched_fragments()
+    return mine is None or others is None or not mine.isdisjoint(others)
 
 
 def _drops(operation: Operation, field_ids: Iterable[int]) -> bool:

@@ -59,7 +59,6 @@ from lance_core.table.version_hint import write_version_hint
 from lance_core.transactions.backoff import SlotBackoff
 from lance_core.transactions.basis import Basis
 from lance_core.transactions.conflicts import Verdict
-from lance_core.transactions.drafting import draft_of
 from lance_core.transactions.history import (
     is_made_by,
     read_transaction,
@@ -67,9 +66,6 @@ from lance_core.transactions.history import (
     transaction_path,
     withdraw_version,
 )
-from lance_core.transactions.operations.clone import Clone
-from lance_core.transactions.operations.overwrite import Overwrite
-from lance_core.transactions.operations.reserve_fragments import ReserveFragments
 from lance_core.transactions.operations.restore import Restore
 from lance_core.transactions.outcomes import (
     AlreadyCommitted,
@@ -101,8 +97,6 @@ _READ_BACK_WAITS_SECONDS: Final = (0.05, 0.2, 1.0)
 _MAX_CONFIRMATIONS: Final = 10
 """Listings after the create at most; each further one means that a cleanup removed what the last one showed."""
 
-_REPLACING_ALL_FILES: Final = (Clone, Overwrite, Restore)
-"""After these the version names none of the files of the one that it was built on, as far as it is not their own."""
 
 _logger: Final = logging.getLogger(__name__)
 
@@ -229,18 +223,17 @@ class _Commit:
         """A version that restores what was cleaned up is nothing to build on: its writer may be about to undo it."""
         basis = self._basis.manifest
         # The transaction of a restore is so short that the manifest always holds it.
-        if basis.transaction is None or isinstance(self._transaction.operation, _REPLACING_ALL_FILES):
+        if basis.transaction is None or self._transaction.operation.replaces_all_files:
             return None
         try:
             theirs = read_transaction(self._log, basis)
         except LanceError:
             # One of a later release, or damaged: no matter for what is built on it.
             return None
-        if theirs is None or not isinstance(theirs.operation, Restore):
+        restored = None if theirs is None else theirs.operation.restored_version
+        if restored is None or not has_lost_files(self._log, basis, self._settings.storage_options):
             return None
-        if not has_lost_files(self._log, basis, self._settings.storage_options):
-            return None
-        reason = f"it restores version {theirs.operation.version}, whose files are missing"
+        reason = f"it restores version {restored}, whose files are missing"
         return Conflicted(Verdict.RETRYABLE, basis.version, reason)
 
     def _refused(self, refusal: Refusal) -> CommitOutcome:
@@ -279,10 +272,11 @@ class _Commit:
     def _attempt(self) -> AttemptOutcome:
         """Try to make the version after the basis."""
         transaction = self._basis.transaction
-        draft = draft_of(transaction, self._basis.manifest, self._log, self._settings)
+        draft = transaction.apply(self._basis.manifest, self._log, self._settings.hidden_columns(self._basis.manifest))
         if not self._checked:
-            if isinstance(transaction.operation, Restore):
-                self._holds.enter_context(held(self._log, transaction.operation.version, self._settings.wait))
+            restored = transaction.operation.restored_version
+            if restored is not None:
+                self._holds.enter_context(held(self._log, restored, self._settings.wait))
             self._settings.check(self._basis.manifest)
             self._checked = True
         self._settings.amend(draft)
@@ -339,7 +333,7 @@ class _Commit:
             made: the version.
             before: what it was built on; None when it was made by an earlier call, and must not be removed by this one.
         """
-        if isinstance(self._transaction.operation, Clone):
+        if self._transaction.operation.is_first_of_its_root:
             # The first version of a root; which of several creators has it is decided by whoever makes the root known.
             return Committed(made)
         self._progress.may_land = True
@@ -353,7 +347,7 @@ class _Commit:
                     return self._undone(made, newer, VersionNotFoundError(reason, version=made.version))
                 if not newer:
                     return self._with_its_files(made, before)
-                if isinstance(self._transaction.operation, ReserveFragments):
+                if self._transaction.operation.leaves_no_trace:
                     # Whether others were given the same ids does not show; new ones cost nothing.
                     return Overtaken(made.version, newer[-1].version)
                 presence = find_presence(self._log, self._transaction, made, before, newer)
@@ -409,7 +403,7 @@ class _Commit:
             return Unknown(made.version, cause)
         if undoing is None:
             return Unknown(made.version, cause)
-        if isinstance(self._transaction.operation, Restore):
+        if self._transaction.operation.restored_version is not None:
             # Nobody can read it. Any other version may have been tagged, or branched off, while it was the latest.
             self._withdraw(ManifestName(made.version, made.naming))
             self._progress.may_land = False
@@ -419,8 +413,8 @@ class _Commit:
         """Restore a version that is held, on top of ours; the new version, None when others came first."""
         transaction = Transaction(read_version=made.version, operation=Restore(version=version))
         serialized = transaction.serialize()
-        check_restore(self._log, transaction.operation, self._settings.storage_options)
-        draft = draft_of(transaction, made, self._log, self._settings)
+        check_restore(self._log, version, self._settings.storage_options)
+        draft = transaction.apply(made, self._log)
         sealed = draft.seal(transaction=serialized, transaction_file=transaction.file_name, timestamp_ns=time.time_ns())
         record_transaction(self._log, transaction.file_name, serialized)
         if (
@@ -433,13 +427,13 @@ class _Commit:
 
     def _lost_files(self, made: Manifest) -> VersionNotFoundError | None:
         """Why the rows of a version cannot be read: it restores one that was cleaned up."""
-        operation = self._transaction.operation
-        if not isinstance(operation, Restore):
+        restored = self._transaction.operation.restored_version
+        if restored is None:
             return None
         if not has_lost_files(self._log, made, self._settings.storage_options):
             return None
-        reason = f"version {operation.version}, which it restores, was cleaned up meanwhile with its files"
-        return VersionNotFoundError(reason, version=operation.version)
+        reason = f"version {restored}, which it restores, was cleaned up meanwhile with its files"
+        return VersionNotFoundError(reason, version=restored)
 
     def _withdraw(self, name: ManifestName) -> None:
         """Remove a version of ours that no newer one was built on, unless somebody else has removed it by now."""

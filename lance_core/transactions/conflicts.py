@@ -36,7 +36,7 @@ from lance_core.transactions.verdict import Verdict
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lance_core.transactions.registry import Operation
+    from lance_core.transactions.operations.operation import Operation
 
 __all__ = ["MATRIX", "TABLE", "Verdict", "judge", "lines_of"]
 

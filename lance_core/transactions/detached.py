@@ -19,7 +19,6 @@ from lance_core.io.removal import remove_objects
 from lance_core.proto import pb_table
 from lance_core.table.manifest import Manifest
 from lance_core.table.paths import FIRST_DETACHED_VERSION, ManifestName, ManifestNaming
-from lance_core.transactions.drafting import draft_of
 from lance_core.transactions.history import is_made_by, record_transaction, transaction_path
 from lance_core.transactions.outcomes import CommitOutcome, Committed, NotLanded, Unknown
 
@@ -58,7 +57,7 @@ def commit_detached(
             "it V2 names"
         )
     current = _numbered(read, version - 1)
-    draft = draft_of(transaction, current, log, settings)
+    draft = transaction.apply(current, log, settings.hidden_columns(current))
     _check_schema(current.message, draft.message)
     settings.check(current)
     settings.amend(draft)

@@ -37,21 +37,12 @@ from typing import TYPE_CHECKING, Any
 from lance_core.errors import LanceError, NotFoundError, NotSupportedError, StorageError, VersionNotFoundError
 from lance_core.proto import pb_table
 from lance_core.table.base_paths import FileLocator
-from lance_core.table.deletion_file import DeletionFile, read_deletion_offsets
+from lance_core.table.deletion_file import DeletionFile
+from lance_core.table.deletion_vector import read_deletion_offsets
 from lance_core.table.fragment import Fragment
 from lance_core.table.index_directories import index_directories
 from lance_core.table.paths import ManifestName
-from lance_core.transactions.drafting import draft_of
 from lance_core.transactions.history import read_transaction
-from lance_core.transactions.operations.append import Append
-from lance_core.transactions.operations.carried import CarriedOperation
-from lance_core.transactions.operations.delete import Delete
-from lance_core.transactions.operations.merge import Merge
-from lance_core.transactions.operations.overwrite import Overwrite
-from lance_core.transactions.operations.project import Project
-from lance_core.transactions.operations.restore import Restore
-from lance_core.transactions.operations.update import Update
-from lance_core.transactions.settings import CommitSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -60,6 +51,7 @@ if TYPE_CHECKING:
 
     from lance_core.table.manifest import Manifest
     from lance_core.table.version_log import VersionLog
+    from lance_core.transactions.operations.operation import Operation
     from lance_core.transactions.transaction import Transaction
 
 __all__ = ["Presence", "find_presence", "is_built_on", "may_be_built_on"]
@@ -191,16 +183,14 @@ def _compare(
     theirs = read_transaction(log, following)
     # As the comparison of all facts below, for the most frequent case in which no file of the version is left.
     delete = None if theirs is None or is_effect_enough else theirs.operation
-    if isinstance(delete, Delete) and _is_made_by_delete(delete, made, following):
+    if delete is not None and delete.only_removes_rows and _is_made_by_delete(delete, made, following):
         return Presence.PRESENT, False
     presence = _told_by_files(log, transaction, made, before, following, theirs, is_effect_enough=is_effect_enough)
     if presence is not None or theirs is None:
         return presence or Presence.UNCERTAIN, False
     try:
         # Row ids and other hidden columns are not compared, so they are not read.
-        sealed = draft_of(theirs, made, log, CommitSettings()).seal(
-            transaction=b"", transaction_file="", timestamp_ns=0
-        )
+        sealed = theirs.apply(made, log).seal(transaction=b"", transaction_file="", timestamp_ns=0)
     except StorageError:
         raise
     except NotSupportedError:
@@ -208,17 +198,17 @@ def _compare(
         return Presence.UNCERTAIN, False
     except LanceError:
         # A change that does not fit on this version, or a restored version that is gone.
-        return Presence.UNCERTAIN, not isinstance(theirs.operation, Restore)
+        return Presence.UNCERTAIN, theirs.operation.restored_version is None
     own, expected, found = _facts(made), _facts(sealed.manifest), _facts(following)
     past = _facts(before) if before is not None else None
     if found == expected:
         added = {fact for fact in found - own if fact[0] == "fragment"}
-        if added and isinstance(theirs.operation, Merge):
+        if added and theirs.operation.lists_all_fragments:
             # It lists all fragments, and adds none: it knew others than there are in the version.
             return Presence.UNCERTAIN, True
-        if not is_effect_enough or isinstance(theirs.operation, (Overwrite, Restore)):
+        if not is_effect_enough or theirs.operation.replaces_all_files:
             return Presence.PRESENT, False
-        hides_rows = past is not None and isinstance(theirs.operation, Delete)
+        hides_rows = past is not None and theirs.operation.only_removes_rows
         changed = own if past is None else own ^ past
         undone = changed & (own ^ found)
         presence = _survival(log, made, following, undone, hides_rows=hides_rows)
@@ -230,17 +220,17 @@ def _compare(
     changed = own ^ past if past is not None else {fact for fact in own if _name(fact) in unique}
     touched = {fact[:2] for fact in own ^ expected}
     differing = {fact for fact in found ^ expected if fact[:2] not in touched}
-    if isinstance(theirs.operation, (Merge, Project)):
+    if theirs.operation.may_keep_metadata:
         # The reference keeps metadata that was there, which the transaction does not repeat.
         differing = {fact for fact in differing if fact[0] not in _METADATA}
     presence = Presence.UNCERTAIN if differing.isdisjoint(changed) else Presence.ABSENT
     return presence, any(fact[0] in _LASTING for fact in differing)
 
 
-def _is_made_by_delete(delete: Delete, made: Manifest, following: Manifest) -> bool:
+def _is_made_by_delete(delete: Operation, made: Manifest, following: Manifest) -> bool:
     """Whether a version is plainly what a delete makes of another one; False says nothing."""
-    updated = {fragment.id: fragment.message for fragment in delete.updated_fragments}
-    gone = set(delete.deleted_fragment_ids)
+    updated = {fragment.id: fragment.message for fragment in delete.changed_fragments()}
+    gone = delete.removed_fragments()
     before = [fragment for fragment in made.message.fragments if fragment.id not in gone]
     if len(before) != len(following.message.fragments) or _facts_beside_fragments(made) != _facts_beside_fragments(
         following
@@ -269,17 +259,17 @@ def _told_by_files(
     """What the names of files, or the rows in deletion files, tell; None for nothing."""
     if _shows_files(transaction, made, before, following):
         return Presence.PRESENT
-    match transaction.operation:
-        case Delete(updated_fragments=updated, deleted_fragment_ids=()) if theirs is not None and updated:
-            if isinstance(theirs.operation, (Delete, Update)):
-                presence = _hiding(log, made, following, [fragment.id for fragment in updated])
-                is_alike = isinstance(theirs.operation, Delete) and _has_no_more_fragments(made, following)
-                if presence is Presence.ABSENT or (presence is Presence.PRESENT and is_effect_enough and is_alike):
-                    return presence
+    ours = transaction.operation
+    changed = ours.changed_fragments() if ours.only_removes_rows and not ours.removed_fragments() else ()
+    if changed and theirs is not None and theirs.operation.hides_rows:
+        presence = _hiding(log, made, following, [fragment.id for fragment in changed])
+        is_alike = theirs.operation.only_removes_rows and _has_no_more_fragments(made, following)
+        if presence is Presence.ABSENT or (presence is Presence.PRESENT and is_effect_enough and is_alike):
+            return presence
     unique = _unique_names(transaction, made, before)
     if not unique.isdisjoint(_names(_facts(following))):
         return Presence.PRESENT
-    if theirs is None or isinstance(theirs.operation, CarriedOperation):
+    if theirs is None or not theirs.operation.is_known:
         return Presence.UNCERTAIN
     named = _names(_fragment_facts(_fragments_in(theirs.operation.to_proto())))
     return None if unique.isdisjoint(named) else Presence.PRESENT
@@ -337,7 +327,7 @@ def _has_no_more_fragments(made: Manifest, following: Manifest) -> bool:
 
 def _moves_rows(theirs: Transaction) -> bool:
     """Whether rows that it hides are there again in new fragments."""
-    return isinstance(theirs.operation, Update) and bool(theirs.operation.new_fragments)
+    return theirs.operation.hides_rows and bool(theirs.operation.added_fragments())
 
 
 def _data_paths(fragment: pb_table.DataFragment) -> list[str]:
@@ -349,15 +339,7 @@ def _shows_files(transaction: Transaction, made: Manifest, before: Manifest | No
 
     Looks at new fragments and at those with a new deletion file only, however many there are. False says nothing.
     """
-    match transaction.operation:
-        case Append(fragments=new):
-            updated: tuple[Fragment, ...] = ()
-        case Delete(updated_fragments=updated):
-            new = ()
-        case Update(new_fragments=new, updated_fragments=updated):
-            pass
-        case _:
-            return False
+    new = transaction.operation.added_fragments() if transaction.operation.appends_fragments else ()
     fragments, own = later.message.fragments, made.message.fragments
     paths = {file.path for fragment in new for file in fragment.message.files}
     first = own[-len(new)].id if 0 < len(new) <= len(own) else 0
@@ -366,9 +348,9 @@ def _shows_files(transaction: Transaction, made: Manifest, before: Manifest | No
             return True
     if before is None:
         return False
-    for fragment in updated:
+    for fragment in transaction.operation.changed_deletions():
         mine, past = fragment.message, _fragment_of(before, fragment.id)
-        if past is None or not mine.HasField("deletion_file") or mine.deletion_file == past.deletion_file:
+        if past is None or mine.deletion_file == past.deletion_file:
             continue
         present = _fragment_of(later, fragment.id)
         if present is not None and present.deletion_file == mine.deletion_file:
@@ -391,18 +373,16 @@ def _fragment_of(manifest: Manifest, fragment_id: int) -> pb_table.DataFragment 
 
 def _unique_names(transaction: Transaction, made: Manifest, before: Manifest | None) -> set[_Fact]:
     """The names of files that a version added; they are made for one transaction, and occur nowhere else."""
-    if isinstance(transaction.operation, Restore):
+    if transaction.operation.restored_version is not None:
         # It brings back files that others may bring back as well.
         return set()
     names = _names(_facts(made))
     if before is not None:
         return names - _names(_facts(before))
-    match transaction.operation:
-        case Append(fragments=new) | Update(new_fragments=new):
-            return names & _names(_fragment_facts(fragment.message for fragment in new))
-        case _:
-            # Which of the files that it names are its own does not show.
-            return set()
+    if not transaction.operation.appends_fragments:
+        # Which of the files that it names are its own does not show.
+        return set()
+    return names & _names(_fragment_facts(fragment.message for fragment in transaction.operation.added_fragments()))
 
 
 def _facts(manifest: Manifest) -> set[_Fact]:

@@ -18,17 +18,13 @@ Source: rebase of deletes and updates by pylance 14.0.2.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lance_core.io.removal import remove_objects
 from lance_core.table.base_paths import FileLocator
-from lance_core.table.deletion_file import (
-    deletion_file_path,
-    read_deletion_offsets,
-    write_deletion_file,
-)
-from lance_core.transactions.operations.delete import Delete
+from lance_core.table.deletion_file import deletion_file_path, write_deletion_file
+from lance_core.table.deletion_vector import read_deletion_offsets
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -38,7 +34,7 @@ if TYPE_CHECKING:
     from lance_core.table.fragment import Fragment
     from lance_core.table.manifest import Manifest
     from lance_core.table.version_log import VersionLog
-    from lance_core.transactions.operations.update import Update
+    from lance_core.transactions.operations.operation import Operation
 
 __all__ = ["DeleteRebase", "NotMergeable"]
 
@@ -72,9 +68,7 @@ class DeleteRebase:
         self._storage_options = storage_options
         self._written: list[str | None] = []
 
-    def merge(
-        self, operation: Delete | Update, shared: Collection[int], current: Manifest
-    ) -> Delete | Update | NotMergeable:
+    def merge(self, operation: Operation, shared: Collection[int], current: Manifest) -> Operation | NotMergeable:
         """Place the change on a newer version.
 
         Args:
@@ -87,7 +81,7 @@ class DeleteRebase:
             CorruptDataError: a deletion file is damaged.
         """
         # Early releases did not record the rows of a fragment; the plan has counted them.
-        rows = {fragment.id: fragment.physical_rows for fragment in operation.updated_fragments}
+        rows = {fragment.id: fragment.physical_rows for fragment in operation.changed_fragments()}
         present = {
             fragment.id: fragment if fragment.physical_rows else fragment.with_physical_rows(rows.get(fragment.id, 0))
             for fragment in current.fragments
@@ -104,18 +98,14 @@ class DeleteRebase:
         }
         updated = tuple(
             self._rewritten(fragment, unions, current.version)
-            for fragment in operation.updated_fragments
+            for fragment in operation.changed_fragments()
             if fragment.id not in emptied
         )
-        if isinstance(operation, Delete):
-            gone = (*operation.deleted_fragment_ids, *sorted(emptied))
-            return replace(operation, updated_fragments=updated, deleted_fragment_ids=gone)
-        gone = (*operation.removed_fragment_ids, *sorted(emptied))
-        return replace(operation, updated_fragments=updated, removed_fragment_ids=gone)
+        return operation.with_hidden_rows(updated, emptied)
 
-    def unsynced_files(self, operation: Delete | Update) -> list[str]:
+    def unsynced_files(self, operation: Operation) -> list[str]:
         """Deletion files with the rows that the change hides: that they are durable is left to the commit."""
-        changed = (fragment for fragment in operation.updated_fragments if fragment.id in self._affected_rows)
+        changed = (fragment for fragment in operation.changed_fragments() if fragment.id in self._affected_rows)
         return [path for fragment in changed if (path := self._path(fragment)) is not None]
 
     def discard(self, kept: Manifest | None = None) -> None:
@@ -128,13 +118,13 @@ class DeleteRebase:
         remove_objects(self._log.store, [path for path in self._written if path is not None and path not in needed])
 
     def _union(
-        self, operation: Delete | Update, fragment_id: int, found: Fragment | None, current: Manifest
+        self, operation: Operation, fragment_id: int, found: Fragment | None, current: Manifest
     ) -> BitMap | NotMergeable:
         """Our rows and theirs, when no row is in both."""
         # Imported late: most commits merge nothing.
         from pyroaring import BitMap
 
-        planned = next((fragment for fragment in operation.updated_fragments if fragment.id == fragment_id), None)
+        planned = next((fragment for fragment in operation.changed_fragments() if fragment.id == fragment_id), None)
         ours = self._affected_rows.get(fragment_id)
         if planned is None:
             return NotMergeable(f"it touched fragment {fragment_id}, which this change removes")

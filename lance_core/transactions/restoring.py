@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Final
 from lance_core.errors import NotFoundError, VersionNotFoundError
 from lance_core.table.base_paths import FileLocator, Location
 from lance_core.transactions.history import transaction_path
-from lance_core.transactions.operations.restore import Restore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -35,22 +34,20 @@ _CLEANUP_BATCH_SECONDS: Final = 2.0
 """Longer than a cleanup takes for the files that it removes between two looks at what has come."""
 
 
-def check_restore(log: VersionLog, operation: object, storage_options: Mapping[str, str] | None) -> None:
-    """Refuse to restore a version that cannot be read; without effect for another operation.
+def check_restore(log: VersionLog, version: int, storage_options: Mapping[str, str] | None) -> None:
+    """Refuse to restore a version that cannot be read.
 
     Raises:
         VersionNotFoundError: there is no such version.
         NotFoundError: a data or deletion file of the version is missing.
     """
-    if not isinstance(operation, Restore):
-        return
-    manifest = log.read_version(operation.version)
+    manifest = log.read_version(version)
     missing = _find_missing(log, manifest, storage_options)
     if missing is not None:
         raise NotFoundError(
-            f"{log.root}: version {operation.version} cannot be restored: its file {missing} is missing",
+            f"{log.root}: version {version} cannot be restored: its file {missing} is missing",
             path=missing,
-            version=operation.version,
+            version=version,
         )
 
 

@@ -9,15 +9,11 @@ Source: ids given out by pylance 14.0.2, whose own appends and indices do not lo
 
 from __future__ import annotations
 
-from itertools import chain
 from typing import TYPE_CHECKING
-
-from lance_core.transactions.operations.append import Append
-from lance_core.transactions.operations.create_index import CreateIndex
 
 if TYPE_CHECKING:
     from lance_core.table.manifest import Manifest
-    from lance_core.transactions.registry import Operation
+    from lance_core.transactions.operations.operation import Operation
 
 __all__ = ["ReusedFields"]
 
@@ -31,9 +27,7 @@ class ReusedFields:
 
     def __init__(self, operation: Operation) -> None:
         """No version is seen yet."""
-        self._ids = set(operation.field_ids()) if isinstance(operation, CreateIndex) else set()
-        if isinstance(operation, Append):
-            self._ids.update(chain.from_iterable(fragment.live_field_ids() for fragment in operation.fragments))
+        self._ids = operation.held_field_ids()
         self._gone: set[int] = set()
 
     def find(self, manifest: Manifest) -> int | None:

@@ -12,23 +12,29 @@ Source: ``lance.table.Transaction``; files of pylance 14.0.2.
 from __future__ import annotations
 
 import uuid as uuid_module
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Self
 
 from google.protobuf.message import DecodeError
 
-from lance_core.errors import CorruptDataError, InvalidInputError, NotSupportedError
+from lance_core.errors import CorruptDataError, InvalidInputError, InvalidTypeError
 from lance_core.proto import pb_transaction
+from lance_core.public.arguments import checked_text
 from lance_core.table.paths import transaction_file_name
-from lance_core.transactions.operations.carried import CarriedOperation
-from lance_core.transactions.registry import Operation, operation_from_proto, operation_into_proto
+from lance_core.table.row_lineage import no_hidden_columns
+from lance_core.transactions.operations.operation import ApplyContext, Operation
+from lance_core.transactions.registry import operation_from_proto, operation_into_proto
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     import pyarrow as pa
 
-__all__ = ["COMMIT_MESSAGE_KEY", "Transaction", "new_uuid"]
+    from lance_core.table.manifest import Manifest
+    from lance_core.table.manifest_draft import ManifestDraft
+    from lance_core.table.row_lineage import HiddenColumns
+    from lance_core.table.version_log import VersionLog
+
+__all__ = ["COMMIT_MESSAGE_KEY", "Transaction", "checked_properties", "new_uuid"]
 
 COMMIT_MESSAGE_KEY: Final = "__lance_commit_message"
 """Property that holds the message of a commit."""
@@ -82,6 +88,28 @@ class Transaction:
             properties=dict(message.transaction_properties),
         )
 
+    def apply(self, current: Manifest, log: VersionLog, hidden: HiddenColumns = no_hidden_columns) -> ManifestDraft:
+        """The version that the change makes of another one.
+
+        Args:
+            current: the version to build on.
+            log: the table's versions, for one that is to be restored.
+            hidden: reads hidden columns.
+
+        Raises:
+            InvalidInputError: the operation does not fit the table.
+            VersionNotFoundError: the version to restore is gone.
+        """
+        restored = self.operation.restored_version
+        return self.operation.apply(
+            ApplyContext(
+                current=current,
+                read_version=self.read_version,
+                restored=None if restored is None else log.read_version(restored),
+                hidden=hidden,
+            )
+        )
+
     def serialize(self) -> bytes:
         """The bare message.
 
@@ -89,10 +117,6 @@ class Transaction:
             NotSupportedError: the operation cannot be executed by this library.
             InvalidInputError: the uuid is none.
         """
-        if isinstance(self.operation, CarriedOperation):
-            raise NotSupportedError(
-                f"committing the operation {self.operation.arm!r} is not supported", arm=self.operation.arm
-            )
         message = pb_transaction.Transaction(
             read_version=self.read_version, uuid=checked_uuid(self.uuid), transaction_properties=dict(self.properties)
         )
@@ -113,3 +137,26 @@ def checked_uuid(text: str) -> str:
     if canonical != text:
         raise InvalidInputError(f"transaction uuid {text!r} must be written {canonical!r}")
     return canonical
+
+
+def checked_properties(properties: object, commit_message: object = None) -> dict[str, str]:
+    """The properties of a transaction, its commit message among them.
+
+    Raises:
+        InvalidTypeError: they map something else than text to text, or the message is no text.
+        InvalidInputError: a text has half a surrogate pair.
+    """
+    if properties is None:
+        properties = {}
+    if not isinstance(properties, Mapping):
+        raise InvalidTypeError(
+            f"transaction_properties must map text to text, found {properties!r:.80}", argument="transaction_properties"
+        )
+    name = "transaction_properties"
+    checked = {
+        checked_text(f"a key of {name}", key): checked_text(f"{name}[{key!r:.40}]", value)
+        for key, value in properties.items()
+    }
+    if commit_message is not None:
+        checked[COMMIT_MESSAGE_KEY] = checked_text("commit_message", commit_message)
+    return checked

@@ -21,9 +21,10 @@ import uuid
 from typing import TYPE_CHECKING, Final
 
 import lance_core
-from lance_core.api.commit import CommitOptions, commit
+from lance_core.api.commit import commit
+from lance_core.api.commit_options import CommitOptions
 from lance_core.api.location import open_log
-from lance_core.api.operation_conversion import transaction_to_core
+from lance_core.api.operations import transaction_to_core
 from lance_core.errors import (
     AlreadyExistsError,
     DatasetNotFoundError,

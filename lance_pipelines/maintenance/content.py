@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Final
 from lance_core.errors import CorruptDataError, NotSupportedError, VersionNotFoundError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from lance_core.proto import pb_table
     from lance_core.table.manifest import Manifest
     from lance_core.table.version_log import VersionLog
-    from lance_core.transactions.operations.rewrite import Rewrite
+    from lance_core.transactions.operations.parts import RewriteGroup
 
 __all__ = ["content_digest", "content_digest_before", "holds_what_was_before"]
 
@@ -30,11 +30,16 @@ def content_digest(manifest: Manifest) -> str:
     return _digest(manifest, manifest.message.fragments)
 
 
-def content_digest_before(manifest: Manifest, rewrite: Rewrite) -> str:
-    """The digest of the version that a rewrite was applied to, told from the version that it made."""
-    written = {_files(fragment.message) for fragment in rewrite.new_fragments}
+def content_digest_before(manifest: Manifest, rewritten: Sequence[RewriteGroup]) -> str:
+    """The digest of the version before one that rewrote fragments and changed no row.
+
+    Args:
+        manifest: the version that was made.
+        rewritten: what it put in the place of what.
+    """
+    written = {_files(fragment.message) for group in rewritten for fragment in group.new_fragments}
     kept = [fragment for fragment in manifest.message.fragments if _files(fragment) not in written]
-    return _digest(manifest, [*kept, *(fragment.message for fragment in rewrite.old_fragments)])
+    return _digest(manifest, [*kept, *(fragment.message for group in rewritten for fragment in group.old_fragments)])
 
 
 def holds_what_was_before(log: VersionLog, manifest: Manifest) -> bool:

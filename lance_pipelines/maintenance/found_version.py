@@ -7,7 +7,6 @@ from lance_core.table.manifest import Manifest
 from lance_core.table.paths import ManifestName
 from lance_core.table.version_log import VersionLog
 from lance_core.transactions.history import read_transaction
-from lance_core.transactions.operations.rewrite import Rewrite
 from lance_core.transactions.transaction import Transaction
 from lance_pipelines.data_version import CHANGES_ROWS, data_version_of, is_change
 from lance_pipelines.maintenance.content import content_digest, content_digest_before
@@ -79,8 +78,8 @@ class FoundVersion:
     @property
     def content_before(self) -> str:
         """Digest of what the version before it held, if this one changed no row."""
-        operation = None if self.transaction is None else self.transaction.operation
-        return content_digest_before(self.manifest, operation) if isinstance(operation, Rewrite) else self.content
+        rewritten = () if self.transaction is None else self.transaction.operation.rewritten_groups()
+        return content_digest_before(self.manifest, rewritten)
 
     def repeats(self, content: str) -> bool:
         """Whether it holds what is known by a digest. What an unknown operation did the digest may not show."""

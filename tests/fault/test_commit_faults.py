@@ -15,13 +15,14 @@ from pyroaring import BitMap
 
 import lance_core
 from lance_core import LanceOperation
-from lance_core.api.commit import CommitOptions, commit
-from lance_core.api.fragment_conversion import fragment_to_record
+from lance_core.api.commit import commit
+from lance_core.api.commit_options import CommitOptions
 from lance_core.errors import CommitOutcomeUnknownError, DatasetNotFoundError, LanceError
 from lance_core.io import uri as uri_module
 from lance_core.io.local_store import LocalStore
 from lance_core.io.memory_store import MemoryStore
 from lance_core.io.object_store import ObjectStore
+from lance_core.public.fragment_conversion import fragment_to_record
 from lance_core.table.paths import HOLD_PREFIX
 from lance_core.transactions.operations.update import Update
 from tests.support.deletes import planned_delete

@@ -9,8 +9,9 @@ from lance.fragment import LanceFragment, RowIdSequence
 from pyroaring import BitMap
 
 import lance_core
-from lance_core.api.commit import CommitOptions, commit
-from lance_core.api.operation_conversion import transaction_to_core
+from lance_core.api.commit import commit
+from lance_core.api.commit_options import CommitOptions
+from lance_core.api.operations import transaction_to_core
 from lance_core.errors import RetryableCommitConflictError
 from tests.support.matrix_operations import to_ours
 from tests.support.twin_operations import rows

@@ -14,7 +14,8 @@ from lance.file import LanceFileReader, LanceFileWriter
 from lance_core.file.metadata_reader import MetadataReader
 from lance_core.file.tail import FileTail
 from lance_core.file.v2_0.fields import v2_0_sources
-from lance_core.file.writer import FileWriter, WrittenFile
+from lance_core.file.writer import FileWriter
+from lance_core.file.written_file import WrittenFile
 from lance_core.io.local_store import LocalStore
 from lance_core.schema.convert import schema_from_arrow
 from lance_core.schema.field import Field, Schema

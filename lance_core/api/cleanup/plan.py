@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from lance_core.api.cleanup.branches import BranchManifest
     from lance_core.api.cleanup.policy import CleanupPolicy
-    from lance_core.api.dataset import LanceDataset
+    from lance_core.api.dataset_handle import DatasetHandle
     from lance_core.table.manifest import Manifest
     from lance_core.table.paths import ManifestName
     from lance_core.table.version_log import VersionLog
@@ -194,7 +194,7 @@ class CleanupPlan:
         )
 
 
-def plan_cleanup(dataset: LanceDataset, policy: CleanupPolicy, *, now_ns: int | None = None) -> CleanupPlan:
+def plan_cleanup(dataset: DatasetHandle, policy: CleanupPolicy, *, now_ns: int | None = None) -> CleanupPlan:
     """Decide what a cleanup would remove; nothing is changed.
 
     Args:

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from lance_core.api.arguments import whole_number
 from lance_core.errors import InvalidCleanupError, InvalidTypeError
+from lance_core.public.arguments import whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from lance_core.api.compaction.result import RewriteResult
-    from lance_core.api.dataset import LanceDataset
+    from lance_core.api.dataset_handle import DatasetHandle
 
 __all__ = ["RewriteCommit", "commit_all_rewrites", "commit_own_rewrites", "commit_rewrites"]
 
 
 def commit_rewrites(
-    dataset: LanceDataset,
+    dataset: DatasetHandle,
     rewrites: Iterable[RewriteResult],
     *,
     transaction_properties: Mapping[str, str] | None = None,
@@ -48,7 +48,7 @@ def commit_rewrites(
 
 
 def commit_own_rewrites(
-    dataset: LanceDataset, rewrites: Iterable[RewriteResult], transaction_properties: Mapping[str, str] | None
+    dataset: DatasetHandle, rewrites: Iterable[RewriteResult], transaction_properties: Mapping[str, str] | None
 ) -> RewriteCommit:
     """As :func:`commit_rewrites`, for results that this process has just made and nobody else has.
 
@@ -70,7 +70,7 @@ def commit_own_rewrites(
 
 
 def commit_all_rewrites(
-    dataset: LanceDataset, rewrites: Iterable[RewriteResult], transaction_properties: Mapping[str, str] | None = None
+    dataset: DatasetHandle, rewrites: Iterable[RewriteResult], transaction_properties: Mapping[str, str] | None = None
 ) -> RewriteCommit:
     """Commit every group or none; otherwise as :func:`commit_rewrites`.
 

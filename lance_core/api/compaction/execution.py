@@ -16,11 +16,11 @@ from lance_core.api.compaction.read_ahead import read_ahead
 from lance_core.api.compaction.result import CompactionMetrics, RewriteResult
 from lance_core.api.compaction.row_addresses import needs_row_addresses, serialize_row_addresses
 from lance_core.api.external_blobs import ExternalReferences
-from lance_core.api.fragment_conversion import fragment_from_record
 from lance_core.api.fragment_reader import FragmentReader
 from lance_core.api.hidden_columns import hidden_columns_of
 from lance_core.api.legacy_dictionaries import known_dictionaries
 from lance_core.errors import InvalidInputError
+from lance_core.public.fragment_conversion import fragment_from_record
 from lance_core.table.row_ids import carry_row_ids
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lance_core.api.compaction.options import CompactionSettings
-    from lance_core.api.dataset import LanceDataset
-    from lance_core.api.fragment_metadata import FragmentMetadata
+    from lance_core.api.dataset_handle import DatasetHandle
+    from lance_core.public.fragment_metadata import FragmentMetadata
     from lance_core.table.fragment import Fragment
     from lance_core.table.manifest import Manifest
 
@@ -54,7 +54,7 @@ _AHEAD_MIN_BYTES: Final = 16 * 1024 * 1024
 
 
 def execute_task(
-    dataset: LanceDataset,
+    dataset: DatasetHandle,
     read_version: int,
     fragments: Sequence[FragmentMetadata],
     settings: CompactionSettings,
@@ -98,7 +98,7 @@ def execute_task(
 class _Rows:
     """The live rows of a task's fragments, in order."""
 
-    def __init__(self, source: LanceDataset, fragments: list[Fragment], settings: CompactionSettings) -> None:
+    def __init__(self, source: DatasetHandle, fragments: list[Fragment], settings: CompactionSettings) -> None:
         self._source = source
         self._fragments = fragments
         self._batch_rows = settings.batch_size

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from lance_core.api.compaction.options import CompactionSettings
-    from lance_core.api.fragment_metadata import FragmentMetadata
+    from lance_core.public.fragment_metadata import FragmentMetadata
 
 __all__ = ["PlanFigures", "figures_of"]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from lance_core.api.fragment_metadata import FragmentMetadata
+    from lance_core.public.fragment_metadata import FragmentMetadata
 
 __all__ = ["content_key"]
 

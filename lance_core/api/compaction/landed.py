@@ -20,15 +20,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lance_core.api.compaction.identity import content_key
-from lance_core.api.fragment_conversion import fragment_from_record
 from lance_core.api.new_data_file import remove_data_files
 from lance_core.errors import VersionNotFoundError
+from lance_core.public.fragment_conversion import fragment_from_record
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
     from lance_core.api.compaction.result import RewriteResult
-    from lance_core.api.fragment_metadata import FragmentMetadata
+    from lance_core.public.fragment_metadata import FragmentMetadata
     from lance_core.table.manifest import Manifest
     from lance_core.table.version_log import VersionLog
 

@@ -34,14 +34,14 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from lance_core.api.commit import CommitOptions, commit
+from lance_core.api.commit import commit
 from lance_core.api.commit_checks import check_data_files, check_not_part_of
+from lance_core.api.commit_options import CommitOptions
 from lance_core.api.compaction.identity import content_key
 from lance_core.api.compaction.landed import sort_lost
 from lance_core.api.compaction.result import CompactionMetrics, RewriteCommit
 from lance_core.api.compaction.result_checks import check_planned_versions, checked_results
 from lance_core.api.early_fragments import with_row_counts
-from lance_core.api.fragment_conversion import fragment_from_record, fragment_to_record
 from lance_core.api.new_data_file import remove_data_files
 from lance_core.api.references import read_manifest
 from lance_core.errors import (
@@ -52,9 +52,11 @@ from lance_core.errors import (
     VersionNotFoundError,
 )
 from lance_core.proto import pb_table
+from lance_core.public.fragment_conversion import fragment_from_record, fragment_to_record
 from lance_core.table.fragment import Fragment
+from lance_core.transactions.operations.parts import RewriteGroup
 from lance_core.transactions.operations.reserve_fragments import ReserveFragments
-from lance_core.transactions.operations.rewrite import Rewrite, RewriteGroup
+from lance_core.transactions.operations.rewrite import Rewrite
 from lance_core.transactions.settings import CommitProgress
 from lance_core.transactions.transaction import Transaction
 
@@ -62,7 +64,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from lance_core.api.compaction.result import RewriteResult
-    from lance_core.api.dataset import LanceDataset
+    from lance_core.api.dataset_handle import DatasetHandle
     from lance_core.schema.field import Schema
     from lance_core.table.manifest import Manifest
 
@@ -86,7 +88,7 @@ class Landing:
 
     def __init__(
         self,
-        dataset: LanceDataset,
+        dataset: DatasetHandle,
         rewrites: Iterable[RewriteResult],
         properties: Mapping[str, str] | None,
         *,

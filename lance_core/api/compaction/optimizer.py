@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from lance_core.api.compaction.options import CompactionOptions
     from lance_core.api.compaction.plan import CompactionPlan
     from lance_core.api.compaction.result import CompactionMetrics, RewriteResult
-    from lance_core.api.dataset import LanceDataset
+    from lance_core.api.dataset_handle import DatasetHandle
+    from lance_core.api.dataset_settings import DatasetSettings
 
 __all__ = ["Compaction", "DatasetOptimizer"]
 
@@ -29,7 +30,7 @@ class Compaction:
     """The steps of a compaction, for tasks that are executed elsewhere."""
 
     @staticmethod
-    def plan(dataset: LanceDataset, options: CompactionOptions | Mapping[str, Any]) -> CompactionPlan:
+    def plan(dataset: DatasetHandle, options: CompactionOptions | Mapping[str, Any]) -> CompactionPlan:
         """Plan a compaction of the version that a handle shows. No data file is opened.
 
         Raises:
@@ -40,13 +41,13 @@ class Compaction:
         return make_plan(dataset, options)
 
     @staticmethod
-    def execute(dataset: LanceDataset, options: CompactionOptions | Mapping[str, Any]) -> CompactionMetrics:
+    def execute(dataset: DatasetHandle, options: CompactionOptions | Mapping[str, Any]) -> CompactionMetrics:
         """Plan, execute and commit; see :meth:`DatasetOptimizer.compact_files`."""
         return compact(dataset, options, None)
 
     @staticmethod
     def commit(
-        dataset: LanceDataset,
+        dataset: DatasetHandle,
         rewrites: Iterable[RewriteResult],
         options: CompactionOptions | Mapping[str, Any] | None = None,
         *,
@@ -75,7 +76,7 @@ class DatasetOptimizer:
         dataset: the handle.
     """
 
-    def __init__(self, dataset: LanceDataset) -> None:
+    def __init__(self, dataset: DatasetSettings) -> None:
         """Nothing is done yet."""
         self._dataset = dataset
 

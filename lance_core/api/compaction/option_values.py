@@ -12,8 +12,8 @@ from numbers import Real
 from types import MappingProxyType
 from typing import Any, Final
 
-from lance_core.api.arguments import whole_number
 from lance_core.errors import InvalidInputError, InvalidTypeError, NotSupportedError
+from lance_core.public.arguments import whole_number
 from lance_core.versions import LanceFileVersion
 
 __all__ = [

@@ -17,15 +17,15 @@ from lance_core.api.compaction.execution import execute_task
 from lance_core.api.compaction.figures import PlanFigures
 from lance_core.api.compaction.options import CompactionSettings
 from lance_core.api.compaction.result import VERSION
-from lance_core.api.fragment_metadata import read_fragment
-from lance_core.api.json_document import entries, listed, mapping, nullable, parse_document, whole
-from lance_core.api.overlay_metadata import with_coverage
+from lance_core.public.fragment_metadata import read_fragment
+from lance_core.public.json_document import entries, listed, mapping, nullable, parse_document, whole
+from lance_core.public.overlay_metadata import with_coverage
 
 if TYPE_CHECKING:
     from lance_core.api.compaction.result import RewriteResult
-    from lance_core.api.dataset import LanceDataset
-    from lance_core.api.fragment_metadata import FragmentMetadata
-    from lance_core.api.json_document import JsonObject
+    from lance_core.api.dataset_handle import DatasetHandle
+    from lance_core.public.fragment_metadata import FragmentMetadata
+    from lance_core.public.json_document import JsonObject
 
 __all__ = ["CompactionPlan", "CompactionTask"]
 
@@ -44,7 +44,7 @@ class CompactionTask:
     fragments: list[FragmentMetadata]
     options: CompactionSettings
 
-    def execute(self, dataset: LanceDataset, *, file_token: str | None = None) -> RewriteResult:
+    def execute(self, dataset: DatasetHandle, *, file_token: str | None = None) -> RewriteResult:
         """Write the rows of the fragments into new files. No version is made.
 
         Args:

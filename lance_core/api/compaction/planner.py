@@ -11,18 +11,18 @@ from lance_core.api.compaction.options import CompactionSettings
 from lance_core.api.compaction.plan import CompactionPlan, CompactionTask
 from lance_core.api.compaction.planning import plan_tasks
 from lance_core.api.compaction.survey import survey
-from lance_core.api.fragment_conversion import fragment_from_record
+from lance_core.public.fragment_conversion import fragment_from_record
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from lance_core.api.dataset import LanceDataset
+    from lance_core.api.dataset_handle import DatasetHandle
 
 __all__ = ["make_plan"]
 
 
 def make_plan(
-    dataset: LanceDataset, options: Mapping[str, Any], *, only: Collection[int] | None = None
+    dataset: DatasetHandle, options: Mapping[str, Any], *, only: Collection[int] | None = None
 ) -> CompactionPlan:
     """Plan a compaction of the version that a handle shows. No data file is opened.
 

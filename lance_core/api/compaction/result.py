@@ -11,15 +11,15 @@ import json as json_text
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Final, Self
 
-from lance_core.api.fragment_metadata import read_fragment
-from lance_core.api.json_document import byte_string, entries, listed, nullable, parse_document, whole
-from lance_core.api.overlay_metadata import with_coverage
+from lance_core.public.fragment_metadata import read_fragment
+from lance_core.public.json_document import byte_string, entries, listed, nullable, parse_document, whole
+from lance_core.public.overlay_metadata import with_coverage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from lance_core.api.fragment_metadata import FragmentMetadata
-    from lance_core.api.json_document import JsonObject
+    from lance_core.public.fragment_metadata import FragmentMetadata
+    from lance_core.public.json_document import JsonObject
 
 __all__ = ["VERSION", "CompactionMetrics", "RewriteCommit", "RewriteResult"]
 

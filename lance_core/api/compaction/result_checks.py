@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import astuple
 from typing import TYPE_CHECKING
 
-from lance_core.api.arguments import whole_number
 from lance_core.api.compaction.result import CompactionMetrics, RewriteResult
 from lance_core.api.new_data_file import check_data_names
 from lance_core.errors import InvalidInputError, InvalidTypeError
+from lance_core.public.arguments import whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

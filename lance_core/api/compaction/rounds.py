@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lance_core.api.compaction.committing import RewriteCommit
     from lance_core.api.compaction.plan import CompactionPlan
     from lance_core.api.compaction.result import RewriteResult
-    from lance_core.api.dataset import LanceDataset
+    from lance_core.api.dataset_handle import DatasetHandle
 
 __all__ = ["compact", "plan_again"]
 
@@ -37,7 +37,7 @@ _MAX_ROUNDS: Final = 10
 """How often what another writer touched is planned again before it is left to the next compaction."""
 
 
-def plan_again(dataset: LanceDataset, lost: Iterable[RewriteResult], options: Mapping[str, Any]) -> CompactionPlan:
+def plan_again(dataset: DatasetHandle, lost: Iterable[RewriteResult], options: Mapping[str, Any]) -> CompactionPlan:
     """Plan what is left of groups that lost their race, on the latest version.
 
     Args:
@@ -51,7 +51,7 @@ def plan_again(dataset: LanceDataset, lost: Iterable[RewriteResult], options: Ma
     return _plan_on_latest(dataset, options, {fragment.id for result in lost for fragment in result.original_fragments})
 
 
-def _plan_on_latest(dataset: LanceDataset, options: Mapping[str, Any], only: set[int] | None = None) -> CompactionPlan:
+def _plan_on_latest(dataset: DatasetHandle, options: Mapping[str, Any], only: set[int] | None = None) -> CompactionPlan:
     latest = type(dataset).from_manifest(
         dataset.uri, dataset.log, read_manifest(dataset.log, None), dataset.storage_options
     )
@@ -59,7 +59,7 @@ def _plan_on_latest(dataset: LanceDataset, options: Mapping[str, Any], only: set
 
 
 def compact(
-    dataset: LanceDataset, options: Mapping[str, Any], properties: Mapping[str, str] | None
+    dataset: DatasetHandle, options: Mapping[str, Any], properties: Mapping[str, str] | None
 ) -> CompactionMetrics:
     """Compact; see :meth:`~lance_core.api.compaction.optimizer.DatasetOptimizer.compact_files`."""
     done: list[RewriteResult] = []
@@ -104,7 +104,7 @@ def compact(
     return CompactionMetrics.sum(result.metrics for result in done)
 
 
-def _pass_on(error: LanceError, dataset: LanceDataset, done: list[RewriteResult], lost: list[RewriteResult]) -> None:
+def _pass_on(error: LanceError, dataset: DatasetHandle, done: list[RewriteResult], lost: list[RewriteResult]) -> None:
     """Raise the error of a round, unless everything that was asked for was committed before."""
     if not done:
         raise error
@@ -118,7 +118,7 @@ def _pass_on(error: LanceError, dataset: LanceDataset, done: list[RewriteResult]
     _logger.warning("%s: joining what was compacted once more failed: %s", dataset.uri, error)
 
 
-def _ids_of_new(dataset: LanceDataset, outcome: RewriteCommit) -> set[int]:
+def _ids_of_new(dataset: DatasetHandle, outcome: RewriteCommit) -> set[int]:
     """Ids that the fragments of a commit got."""
     names = {name for result in outcome.committed for name in result.new_file_names()}
     return {
@@ -129,13 +129,13 @@ def _ids_of_new(dataset: LanceDataset, outcome: RewriteCommit) -> set[int]:
 
 
 def _execute_and_commit(
-    dataset: LanceDataset, plan: CompactionPlan, properties: Mapping[str, str] | None
+    dataset: DatasetHandle, plan: CompactionPlan, properties: Mapping[str, str] | None
 ) -> RewriteCommit:
     source = dataset if dataset.version == plan.read_version else dataset.checkout_version(plan.read_version)
     return commit_own_rewrites(dataset, _execute(source, plan), properties)
 
 
-def _execute(dataset: LanceDataset, plan: CompactionPlan) -> list[RewriteResult]:
+def _execute(dataset: DatasetHandle, plan: CompactionPlan) -> list[RewriteResult]:
     """Execute every task, some at a time; when one fails, the files of all are removed."""
     results: list[RewriteResult] = []
     num_threads = plan.options.num_threads or 1
@@ -160,7 +160,7 @@ def _execute(dataset: LanceDataset, plan: CompactionPlan) -> list[RewriteResult]
         raise
 
 
-def _remove(dataset: LanceDataset, results: Iterable[RewriteResult]) -> None:
+def _remove(dataset: DatasetHandle, results: Iterable[RewriteResult]) -> None:
     """Remove the new files of tasks that will never be committed."""
     names = [name for result in results for name in result.new_file_names()]
     remove_data_files(dataset.log.store, dataset.log.root, names)

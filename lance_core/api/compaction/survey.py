@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from lance_core.api.compaction.planning import FragmentFigures
 from lance_core.errors import NotSupportedError
 from lance_core.table.data_file import DataFile
-from lance_core.table.deletion_file import read_deletion_offsets
+from lance_core.table.deletion_vector import read_deletion_offsets
 from lance_core.table.index_metadata import parse_index_section
 
 if TYPE_CHECKING:

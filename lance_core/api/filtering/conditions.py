@@ -7,7 +7,6 @@ group are known. What is not such a comparison counts as satisfied by any row.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
@@ -15,64 +14,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_core.api.filtering.coercion import convert
-from lance_core.api.filtering.expressions import Column, Computed, Constant
+from lance_core.api.filtering.expressions import AllOf, AnyOf, Column, Comparison, Computed, Constant
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from lance_core.api.filtering.expressions import Expression
+    from lance_core.api.filtering.expressions import Condition, Expression
 
-__all__ = [
-    "AllOf",
-    "AnyOf",
-    "Bounds",
-    "Comparison",
-    "Condition",
-    "comparison_of",
-    "condition_of",
-    "joined",
-    "may_match",
-]
+__all__ = ["Bounds", "comparison_of", "condition_of", "joined", "may_match"]
 
 Bounds: TypeAlias = "tuple[pa.Array, pa.Array]"
 """Least and greatest value of each group of rows, (num_groups,); null = not known."""
 
 FLIPPED: Final = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 """The operators of comparisons, and what they become when the sides are exchanged."""
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """``column operator value``.
-
-    Attributes:
-        column: which of the predicate's columns.
-        operator: one of ``= < <= > >=``.
-        value: the constant, of the type in which both are compared.
-    """
-
-    column: int
-    operator: str
-    value: pa.Scalar
-
-
-@dataclass(frozen=True, slots=True)
-class AllOf:
-    """AND; None stands for a part of which nothing is known."""
-
-    parts: tuple[Condition | None, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class AnyOf:
-    """OR; None stands for a part of which nothing is known."""
-
-    parts: tuple[Condition | None, ...]
-
-
-Condition: TypeAlias = Comparison | AllOf | AnyOf
 
 
 def may_match(condition: Condition | None, bounds: Mapping[int, Bounds], num_groups: int) -> NDArray[np.bool_]:

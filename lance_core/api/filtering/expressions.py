@@ -1,4 +1,4 @@
-"""What is evaluated: a tree of columns, constants and kernels over them.
+"""What is evaluated: a tree of columns, constants and kernels over them; and what one says of columns alone.
 
 Values are Arrow arrays; constants stay scalars, which Arrow's kernels take beside arrays.
 """
@@ -13,12 +13,54 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from lance_core.api.filtering.conditions import Condition
 
-__all__ = ["Column", "Computed", "Constant", "Expression", "Values", "computed"]
+__all__ = [
+    "AllOf",
+    "AnyOf",
+    "Column",
+    "Comparison",
+    "Computed",
+    "Condition",
+    "Constant",
+    "Expression",
+    "Values",
+    "computed",
+]
 
 Values: TypeAlias = Any
 """A ``pa.Array`` or a ``pa.Scalar``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """``column operator value``.
+
+    Attributes:
+        column: which of the predicate's columns.
+        operator: one of ``= < <= > >=``.
+        value: the constant, of the type in which both are compared.
+    """
+
+    column: int
+    operator: str
+    value: pa.Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class AllOf:
+    """AND; None stands for a part of which nothing is known."""
+
+    parts: tuple[Condition | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    """OR; None stands for a part of which nothing is known."""
+
+    parts: tuple[Condition | None, ...]
+
+
+Condition: TypeAlias = Comparison | AllOf | AnyOf
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from lance_core.errors import InvalidInputError, NotSupportedError
 from lance_core.schema.extension_types import storage_type
 from lance_core.schema.logical_types import arrow_type
+from lance_core.schema.projection import project
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,7 +42,7 @@ def find_column(schema: Schema, name: Name) -> tuple[tuple[str, ...], pa.DataTyp
         struct = storage_type(dtype)
         members = _member_names(struct)
         if member not in members:
-            schema.project([".".join(path[: depth + 1])])
+            project(schema, [".".join(path[: depth + 1])])
             raise InvalidInputError(
                 f"predicate: {'.'.join(path[:depth])!r} is of type {dtype} and has no member {member!r}",
                 column=name.text,
@@ -63,7 +64,7 @@ def _top_level(schema: Schema, name: Name) -> str:
         return matches[0]
     if head in _SYSTEM_COLUMNS:
         raise NotSupportedError(f"predicate: the column {head!r} cannot be used in predicates", column=head)
-    schema.project([head])
+    project(schema, [head])
     raise InvalidInputError(f"predicate: there is no column {head!r}", column=head)
 
 

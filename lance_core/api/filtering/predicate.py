@@ -16,11 +16,12 @@ from lance_core.api.filtering.conditions import condition_of
 from lance_core.api.filtering.expressions import Constant, Expression
 from lance_core.errors import InvalidInputError, InvalidTypeError
 from lance_core.schema.extension_types import storage_array
+from lance_core.schema.projection import project
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from lance_core.api.filtering.conditions import Condition
+    from lance_core.api.filtering.expressions import Condition
     from lance_core.schema.field import Field, Schema
 
 __all__ = ["Predicate"]
@@ -77,7 +78,7 @@ class Predicate:
             raise InvalidInputError(f"the predicate {_shown(text)} has no value: {error}") from error
         if not pa.types.is_boolean(expression.dtype):
             raise InvalidInputError(f"the predicate {_shown(text)} is of type {expression.dtype}, expected a condition")
-        wanted, paths = schema.project(_outermost(binder.paths)), tuple(binder.paths)
+        wanted, paths = project(schema, _outermost(binder.paths)), tuple(binder.paths)
         return cls(text, wanted, tuple(_named(wanted, path).id for path in paths), paths, expression)
 
     @property

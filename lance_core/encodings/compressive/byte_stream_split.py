@@ -11,15 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from lance_core.encodings.api import (
-    Chunks,
-    Decoder,
-    EncodedChunks,
-    Encoder,
-    Encoding,
-    FixedWidthBlock,
-    MiniBlockForm,
-)
+from lance_core.encodings.api import Chunks, Decoder, EncodedChunks, Encoder, Encoding, FixedWidthBlock, MiniBlockForm
 from lance_core.encodings.kernels.byte_planes import merge_planes, split_planes
 from lance_core.encodings.kernels.segments import Segments
 from lance_core.errors import InternalError, UnsupportedEncodingError

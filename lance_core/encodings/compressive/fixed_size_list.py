@@ -31,11 +31,11 @@ from lance_core.encodings.api import (
     MiniBlockForm,
     NullBlock,
     PerValueForm,
+    Picks,
     VariableWidthBlock,
 )
 from lance_core.encodings.kernels.bits import bitmap_bytes, pack_mask
 from lance_core.encodings.kernels.segments import Segments
-from lance_core.encodings.picks import Picks
 from lance_core.errors import CorruptDataError, InternalError, UnsupportedEncodingError
 from lance_core.proto import pb21
 

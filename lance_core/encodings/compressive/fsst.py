@@ -37,7 +37,7 @@ from lance_core.proto import pb21
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lance_core.encodings.picks import Picks
+    from lance_core.encodings.api import Picks
 
 __all__ = ["ENCODING", "CompressedStrings", "compress_strings", "symbols_ratio", "train", "wrapped", "wrapped_rows"]
 

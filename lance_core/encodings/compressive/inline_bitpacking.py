@@ -34,7 +34,7 @@ from lance_core.proto import pb21
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from lance_core.encodings.picks import Picks
+    from lance_core.encodings.api import Picks
 
 __all__ = ["ENCODING"]
 

@@ -25,13 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
-from lance_core.encodings.api import (
-    DictionaryBlock,
-    EncodedPage,
-    FixedWidthBlock,
-    NullBlock,
-    VariableWidthBlock,
-)
+from lance_core.encodings.api import DictionaryBlock, EncodedPage, FixedWidthBlock, NullBlock, VariableWidthBlock
 from lance_core.encodings.kernels.segments import Segments
 from lance_core.encodings.levels.build import Levels
 from lance_core.encodings.levels.layers import NULLABLE_ITEM, Layers

@@ -21,10 +21,9 @@ from lance_core.errors import CorruptDataError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from lance_core.encodings.api import Decoder
+    from lance_core.encodings.api import Decoder, Picks
     from lance_core.encodings.kernels.segments import Segments
     from lance_core.encodings.levels.layers import Layers
-    from lance_core.encodings.picks import Picks
     from lance_core.proto import pb21
 
 __all__ = ["MAX_LEVELS_PER_CHUNK", "check_levels", "decode_levels", "encode_levels", "pick_levels"]

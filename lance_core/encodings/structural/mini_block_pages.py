@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lance_core.encodings.api import Chunks, DictionaryBlock, FixedWidthBlock, VariableWidthBlock
+from lance_core.encodings.api import Chunks, DictionaryBlock, FixedWidthBlock, Picks, VariableWidthBlock
 from lance_core.encodings.kernels.bits import UNSIGNED_DTYPES
 from lance_core.encodings.levels.build import Levels
 from lance_core.encodings.levels.layers import Layers
-from lance_core.encodings.picks import Picks, spread
+from lance_core.encodings.picks import spread
 from lance_core.encodings.structural.chunk_directory import ChunkDirectory, ChunkTable
 from lance_core.encodings.structural.level_buffers import check_levels, decode_levels, pick_levels
 from lance_core.encodings.structural.page_steps import Wanted

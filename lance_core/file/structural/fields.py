@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from lance_core.encodings.api import LeafPage
+    from lance_core.encodings.leaf_page import LeafPage
     from lance_core.encodings.structural.page_steps import PageState, Rows
-    from lance_core.file.field_source import FieldSource, Pace, Read, Segment
+    from lance_core.file.field_source import FieldSource, Pace, Segment
     from lance_core.file.metadata_reader import MetadataReader
     from lance_core.file.page_cache import PageCache
-    from lance_core.file.read_steps import ReadSteps
+    from lance_core.file.read_steps import Read, ReadSteps
     from lance_core.file.structural.page_plan import LeafColumn
     from lance_core.io.byte_range import ByteRange
     from lance_core.schema.field import Field

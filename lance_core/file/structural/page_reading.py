@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from lance_core.encodings.api import LeafPage
+    from lance_core.encodings.leaf_page import LeafPage
     from lance_core.encodings.structural.mini_block_pages import MiniBlockState
     from lance_core.encodings.structural.page_steps import PageState, PageSteps, Rows, Wanted
     from lance_core.file.column_metadata import Page

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from lance_core.file.families import FileMetadata
+    from lance_core.file.file_metadata import FileMetadata
     from lance_core.schema.field import Field
 
 __all__ = ["legacy_lines"]

@@ -23,8 +23,8 @@ from lance_core.file.v0_1.layout import ENTRY, FOOTER, LENGTH, MAX_ROWS
 from lance_core.file.v0_1.page_writer import PageWriter
 from lance_core.file.v0_1.row_groups import RowGroups
 from lance_core.file.v0_1.statistics import statistics_record
-from lance_core.file.writer import WrittenFile
 from lance_core.file.writer_state import WriterState
+from lance_core.file.written_file import WrittenFile
 from lance_core.proto import pb_file
 from lance_core.schema.convert import fields_to_proto
 from lance_core.schema.storable import check_storable

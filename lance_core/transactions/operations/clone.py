@@ -14,23 +14,52 @@ Source: ``lance.table.Transaction.Clone``; clones and branches of pylance 14.0.2
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import ClassVar, Self
 
-from lance_core.errors import NotSupportedError
+from lance_core.errors import InternalError, NotSupportedError
 from lance_core.proto import pb_table, pb_transaction
+from lance_core.public.arguments import checked_number, checked_text
 from lance_core.table.feature_flags import require_writable
 from lance_core.table.index_rules import decode_index_section
 from lance_core.table.manifest import Manifest
 from lance_core.table.manifest_draft import ManifestDraft
+from lance_core.transactions.operations.operation import ApplyContext, BaseOperation, NewTable, Operation, named
 
-if TYPE_CHECKING:
-    from lance_core.table.paths import ManifestNaming
+__all__ = ["Clone", "PublicClone"]
 
-__all__ = ["Clone"]
+
+@named("Clone")
+@dataclass
+class PublicClone(BaseOperation):
+    """Start a dataset as a copy of another. Only a shallow clone can be committed.
+
+    Attributes:
+        is_shallow: whether it refers to the source's files.
+        ref_name: branch of the source; None for main.
+        ref_version: version of the source.
+        ref_path: where the source is.
+        branch_name: which branch it is; None for a dataset of its own.
+    """
+
+    is_shallow: bool
+    ref_name: str | None
+    ref_version: int
+    ref_path: str
+    branch_name: str | None
+
+    def to_record(self) -> Clone:
+        """The record."""
+        return Clone(
+            is_shallow=bool(self.is_shallow),
+            ref_name=None if self.ref_name is None else checked_text("ref_name", self.ref_name),
+            ref_version=checked_number("ref_version", self.ref_version, 1, 2**63),
+            ref_path=checked_text("ref_path", self.ref_path),
+            branch_name=None if self.branch_name is None else checked_text("branch_name", self.branch_name),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Clone:
+class Clone(Operation):
     """Copy a version of another table.
 
     Attributes:
@@ -43,6 +72,10 @@ class Clone:
     """
 
     arm: ClassVar[str] = "clone"
+    is_planned_on_any_version: ClassVar[bool] = True
+    is_first_of_its_root: ClassVar[bool] = True
+    makes_tables: ClassVar[bool] = True
+    replaces_all_files: ClassVar[bool] = True
 
     is_shallow: bool
     ref_version: int
@@ -72,33 +105,40 @@ class Clone:
             branch_name=self.branch_name,
         )
 
-    def starting_point(self, source: Manifest, naming: ManifestNaming) -> Manifest:
-        """What the first version of the clone is built on: the source, one version back.
+    @property
+    def cloned_version(self) -> tuple[str, int]:
+        """The version of the source."""
+        return self.ref_path, self.ref_version
 
-        Args:
-            source: the version that is cloned.
-            naming: of the clone's manifests.
-        """
+    def starting_point(self, new_table: NewTable) -> Manifest:
+        """What the first version of the clone is built on: the source, one version back."""
+        source = new_table.source
+        if source is None:
+            raise InternalError(
+                f"version {self.ref_version} was not read before it is cloned", version=self.ref_version
+            )
         message = pb_table.Manifest()
         message.CopyFrom(source.message)
         message.version = source.version - 1
         return Manifest(
             message=message,
-            naming=naming,
+            naming=new_table.naming,
             index_section=source.index_section,
             dictionaries=source.dictionaries,
         )
 
-    def apply(self, current: Manifest) -> ManifestDraft:
-        """The first version of the clone.
+    def to_public(self) -> PublicClone:
+        """What users see."""
+        return PublicClone(self.is_shallow, self.ref_name, self.ref_version, self.ref_path, self.branch_name)
 
-        Args:
-            current: see :meth:`starting_point`.
+    def apply(self, context: ApplyContext) -> ManifestDraft:
+        """The first version of the clone, on top of its :meth:`starting_point`.
 
         Raises:
             UnsupportedFeatureFlagError: the source needs a feature that this library cannot write.
             NotSupportedError: the clone is deep, and its files have not been copied.
         """
+        current = context.current
         require_writable(current.message)
         if not self.is_shallow and self.is_copied:
             return self._own_copy(current)

@@ -17,23 +17,47 @@ from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 from lance_core.errors import InvalidInputError, SchemaMismatchError
 from lance_core.proto import pb_table, pb_transaction
+from lance_core.public.index_records import index_from_proto, index_to_proto
 from lance_core.table.feature_flags import require_writable
 from lance_core.table.index_metadata import is_system_index, read_fragment_bitmap
 from lance_core.table.index_rules import decode_index_section, with_indices, without_rewritten_fields
 from lance_core.table.manifest_draft import ManifestDraft
+from lance_core.transactions.operations.operation import ApplyContext, BaseOperation, Operation, named
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from lance_core.public.index_records import Index
     from lance_core.table.manifest import Manifest
 
-__all__ = ["CreateIndex"]
+__all__ = ["CreateIndex", "PublicCreateIndex"]
 
 _UUID_BYTES: Final = 16
 
 
+@named("CreateIndex")
+@dataclass
+class PublicCreateIndex(BaseOperation):
+    """Add, replace or drop indices.
+
+    Attributes:
+        new_indices: what to add; their files are written already.
+        removed_indices: what to drop, matched by uuid.
+    """
+
+    new_indices: list[Index]
+    removed_indices: list[Index]
+
+    def to_record(self) -> CreateIndex:
+        """The record."""
+        return CreateIndex(
+            new_indices=tuple(map(index_to_proto, self.new_indices)),
+            removed_indices=tuple(map(index_to_proto, self.removed_indices)),
+        )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CreateIndex:
+class CreateIndex(Operation):
     """Change the list of indices.
 
     Attributes:
@@ -42,6 +66,8 @@ class CreateIndex:
     """
 
     arm: ClassVar[str] = "create_index"
+    may_change_rows: ClassVar[bool] = False
+    holds_values: ClassVar[bool] = True
 
     new_indices: tuple[pb_table.IndexMetadata, ...]
     removed_indices: tuple[pb_table.IndexMetadata, ...] = ()
@@ -79,13 +105,12 @@ class CreateIndex:
         """The fields that the new indices are on."""
         return frozenset(field_id for index in self.new_indices for field_id in index.fields)
 
-    def on_top_of(self, before: Manifest, after: Manifest) -> CreateIndex:
-        """The operation when another version comes first: fragments whose values changed are not covered.
+    def held_field_ids(self) -> frozenset[int]:
+        """The fields of the new indices."""
+        return self.field_ids()
 
-        Args:
-            before: the version that the indices were valid for.
-            after: the next one.
-        """
+    def on_top_of(self, before: Manifest, after: Manifest) -> Self:
+        """The operation when another version comes first: fragments whose values changed are not covered."""
         old = {fragment.id: fragment for fragment in before.message.fragments}
         section = pb_table.IndexSection(indices=self.new_indices).SerializeToString()
         pairs = ((old[fragment.id], fragment) for fragment in after.message.fragments if fragment.id in old)
@@ -94,14 +119,21 @@ class CreateIndex:
             new_indices=tuple(decode_index_section(without_rewritten_fields(section, pairs, after.message.fields))),
         )
 
-    def apply(self, current: Manifest) -> ManifestDraft:
-        """The version after ``current``.
+    def to_public(self) -> PublicCreateIndex:
+        """What users see."""
+        return PublicCreateIndex(
+            list(map(index_from_proto, self.new_indices)), list(map(index_from_proto, self.removed_indices))
+        )
+
+    def apply(self, context: ApplyContext) -> ManifestDraft:
+        """The version after ``context.current``.
 
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
             SchemaMismatchError: an index is on a field that the table does not have.
             InvalidInputError: an index has no proper id or name, or says nothing about where its files are.
         """
+        current = context.current
         require_writable(current.message)
         known = {field.id for field in current.message.fields}
         base_ids = {base.id for base in current.message.base_paths}

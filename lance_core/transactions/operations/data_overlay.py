@@ -22,35 +22,68 @@ import numpy as np
 
 from lance_core.errors import CorruptDataError, InvalidInputError, UnsupportedFeatureFlagError
 from lance_core.proto import pb_table, pb_transaction
+from lance_core.public.arguments import checked_number
+from lance_core.public.fragment_conversion import overlay_from_record, overlay_to_record
 from lance_core.table.data_file import DataFile
 from lance_core.table.feature_flags import FeatureFlag, require_writable
 from lance_core.table.manifest_draft import ManifestDraft
 from lance_core.table.moved_rows import refresh_changed_rows
 from lance_core.table.overlay_files import OVERLAYS_VARIABLE, covered_anywhere, overlays_enabled
-from lance_core.table.row_lineage import HiddenColumns, no_hidden_columns
 from lance_core.transactions.operations.fragment_rules import check_file
+from lance_core.transactions.operations.operation import ApplyContext, BaseOperation, Operation, named
+from lance_core.transactions.operations.parts import OverlayGroup
 
 if TYPE_CHECKING:
+    from lance_core.public.overlay_metadata import DataOverlayFile
     from lance_core.table.manifest import Manifest
+    from lance_core.table.row_lineage import HiddenColumns
 
-__all__ = ["DataOverlay", "OverlayGroup"]
+__all__ = ["DataOverlay", "PublicDataOverlay", "PublicDataOverlayGroup"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OverlayGroup:
+@named("DataOverlayGroup")
+@dataclass
+class PublicDataOverlayGroup:
     """Overlays of one fragment.
 
     Attributes:
-        fragment_id: of which fragment.
+        fragment_id: the fragment.
         overlays: oldest first.
     """
 
     fragment_id: int
-    overlays: tuple[pb_table.DataOverlayFile, ...]
+    overlays: list[DataOverlayFile]
+
+
+@named("DataOverlay")
+@dataclass
+class PublicDataOverlay(BaseOperation):
+    """Lay newer values of single cells over fragments.
+
+    Experimental in the reference, and here: the environment variable
+    ``LANCE_ENABLE_UNSTABLE_DATA_OVERLAY_FILES`` must be set.
+
+    Attributes:
+        groups: by fragment.
+    """
+
+    groups: list[PublicDataOverlayGroup]
+
+    def to_record(self) -> DataOverlay:
+        """The record."""
+        return DataOverlay(
+            groups=tuple(
+                OverlayGroup(
+                    fragment_id=checked_number("fragment id", group.fragment_id, 0, 2**64),
+                    overlays=tuple(map(overlay_to_record, group.overlays)),
+                )
+                for group in self.groups
+            )
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DataOverlay:
+class DataOverlay(Operation):
     """Lay values over fragments.
 
     Attributes:
@@ -83,12 +116,21 @@ class DataOverlay:
         """Ids of the fragments that are overlaid."""
         return frozenset(group.fragment_id for group in self.groups)
 
-    def apply(self, current: Manifest, hidden: HiddenColumns = no_hidden_columns) -> ManifestDraft:
-        """The version after ``current``.
+    def laid_overlays(self) -> tuple[OverlayGroup, ...]:
+        """All of them."""
+        return self.groups
 
-        Args:
-            current: the version to build on.
-            hidden: reads hidden columns of its fragments.
+    def to_public(self) -> PublicDataOverlay:
+        """What users see."""
+        return PublicDataOverlay(
+            [
+                PublicDataOverlayGroup(group.fragment_id, [overlay_from_record(each) for each in group.overlays])
+                for group in self.groups
+            ]
+        )
+
+    def apply(self, context: ApplyContext) -> ManifestDraft:
+        """The version after ``context.current``.
 
         Raises:
             UnsupportedFeatureFlagError: overlays are not switched on, or the table needs another feature that this
@@ -96,6 +138,7 @@ class DataOverlay:
             InvalidInputError: a fragment is not in the table, or an overlay covers a row that it does not have.
             SchemaMismatchError: an overlay holds no field of the table.
         """
+        current = context.current
         require_writable(current.message)
         missing = self.touched_fragments() - {fragment.id for fragment in current.message.fragments}
         if missing:
@@ -113,7 +156,7 @@ class DataOverlay:
         for fragment in current.message.fragments:
             overlays = [each for group in self.groups if group.fragment_id == fragment.id for each in group.overlays]
             if overlays:
-                changed[fragment.id] = self._overlaid(fragment, overlays, current, hidden)
+                changed[fragment.id] = self._overlaid(fragment, overlays, current, context.hidden)
         draft.replace_fragments(changed)
         return draft
 

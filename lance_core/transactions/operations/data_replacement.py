@@ -17,21 +17,25 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 from lance_core.errors import InvalidInputError, SchemaMismatchError
 from lance_core.proto import pb_table, pb_transaction
+from lance_core.public.arguments import checked_number
+from lance_core.public.fragment_conversion import data_file_from_record, data_file_to_record
 from lance_core.table.data_file import DataFile
 from lance_core.table.feature_flags import require_writable
 from lance_core.table.field_ids import with_relatives
 from lance_core.table.fragment import Fragment
-from lance_core.table.fragment_files import drop_dead_files, field_files, with_dead_fields
+from lance_core.table.fragment_files import drop_dead_files, field_files, only_new_files, with_dead_fields
 from lance_core.table.index_rules import without_empty_indices, without_fragments
 from lance_core.table.manifest_draft import ManifestDraft
 from lance_core.table.moved_rows import refresh_changed_rows
 from lance_core.table.overlay_files import retire_overlaid_fields
 from lance_core.transactions.operations.fragment_rules import check_file
+from lance_core.transactions.operations.operation import ApplyContext, BaseOperation, Operation, named
 
 if TYPE_CHECKING:
+    from lance_core.public.data_file_metadata import DataFile as ShownDataFile
     from lance_core.table.manifest import Manifest
 
-__all__ = ["DataReplacement", "Replacement"]
+__all__ = ["DataReplacement", "PublicDataReplacement", "PublicDataReplacementGroup", "Replacement"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +51,46 @@ class Replacement:
     new_file: DataFile
 
 
+@named("DataReplacementGroup")
+@dataclass
+class PublicDataReplacementGroup:
+    """A new data file for a fragment.
+
+    Attributes:
+        fragment_id: the fragment.
+        new_file: holds the same fields as the file whose place it takes.
+    """
+
+    fragment_id: int
+    new_file: ShownDataFile
+
+
+@named("DataReplacement")
+@dataclass
+class PublicDataReplacement(BaseOperation):
+    """Exchange data files.
+
+    Attributes:
+        replacements: the new files.
+    """
+
+    replacements: list[PublicDataReplacementGroup]
+
+    def to_record(self) -> DataReplacement:
+        """The record."""
+        return DataReplacement(
+            replacements=tuple(
+                Replacement(
+                    fragment_id=checked_number("fragment id", each.fragment_id, 0, 2**64),
+                    new_file=data_file_to_record(each.new_file),
+                )
+                for each in self.replacements
+            )
+        )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DataReplacement:
+class DataReplacement(Operation):
     """Exchange data files.
 
     Attributes:
@@ -88,13 +130,35 @@ class DataReplacement:
         """The fields that are stored anew."""
         return frozenset(field_id for each in self.replacements for field_id in each.new_file.live_field_ids)
 
-    def apply(self, current: Manifest, read_version: int | None = None) -> ManifestDraft:
-        """The version after ``current``.
+    def added_files(self, current: Manifest) -> tuple[Fragment, ...]:
+        """The new file of each fragment that is in a version."""
+        present = {fragment.id: fragment for fragment in current.message.fragments}
+        return only_new_files(
+            present,
+            (
+                pb_table.DataFragment(
+                    id=each.fragment_id,
+                    files=[each.new_file.to_proto()],
+                    physical_rows=present[each.fragment_id].physical_rows,
+                )
+                for each in self.replacements
+                if each.fragment_id in present
+            ),
+        )
 
-        Args:
-            current: the version to build on.
-            read_version: the version that the new values belong to; cells that were overlaid later stay so. None for
-                ``current``.
+    def to_public(self) -> PublicDataReplacement:
+        """What users see."""
+        return PublicDataReplacement(
+            [
+                PublicDataReplacementGroup(each.fragment_id, data_file_from_record(each.new_file))
+                for each in self.replacements
+            ]
+        )
+
+    def apply(self, context: ApplyContext) -> ManifestDraft:
+        """The version after ``context.current``.
+
+        The new values belong to ``context.read_version``: cells that were overlaid later stay so.
 
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
@@ -102,8 +166,10 @@ class DataReplacement:
                 and others not, or the files hold different fields.
             SchemaMismatchError: a field is neither in the table nor in the fragment.
         """
+        current = context.current
         require_writable(current.message)
         self._check(current)
+        read_version = context.read_version or None
         present = {fragment.id: fragment for fragment in current.message.fragments}
         changed = {}
         for each in self.replacements:

@@ -11,23 +11,59 @@ Source: ``lance.table.Transaction.Delete``; behaviour of pylance 14.0.2.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from lance_core.errors import InvalidInputError
 from lance_core.proto import pb_transaction
+from lance_core.public.arguments import checked_number, checked_text
+from lance_core.public.fragment_conversion import fragment_records, shown_fragments
 from lance_core.table.feature_flags import require_writable
 from lance_core.table.fragment import Fragment
 from lance_core.table.manifest_draft import ManifestDraft
+from lance_core.transactions.operations.operation import ApplyContext, BaseOperation, Operation, check_fragments, named
 
 if TYPE_CHECKING:
-    from lance_core.table.manifest import Manifest
+    from collections.abc import Collection, Iterable
 
-__all__ = ["Delete"]
+    from lance_core.public.fragment_metadata import FragmentMetadata
+
+__all__ = ["Delete", "PublicDelete"]
+
+
+@named("Delete")
+@dataclass
+class PublicDelete(BaseOperation):
+    """Hide rows, or drop whole fragments.
+
+    Attributes:
+        updated_fragments: the fragments that lost some of their rows, with their new deletion files: what
+            ``LanceFragment.delete`` returned.
+        deleted_fragment_ids: the fragments that lost every row: where it returned None.
+        predicate: the condition that chose the rows, for information.
+    """
+
+    updated_fragments: Iterable[FragmentMetadata]
+    deleted_fragment_ids: Iterable[int]
+    predicate: str
+
+    def __post_init__(self) -> None:
+        """Check the argument types."""
+        check_fragments(self.updated_fragments)
+
+    def to_record(self) -> Delete:
+        """The record."""
+        return Delete(
+            updated_fragments=fragment_records(self.updated_fragments),
+            deleted_fragment_ids=tuple(
+                checked_number("fragment id", number, 0, 2**64) for number in self.deleted_fragment_ids
+            ),
+            predicate=checked_text("predicate", self.predicate),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Delete:
+class Delete(Operation):
     """Hide rows.
 
     Attributes:
@@ -37,6 +73,8 @@ class Delete:
     """
 
     arm: ClassVar[str] = "delete"
+    hides_rows: ClassVar[bool] = True
+    only_removes_rows: ClassVar[bool] = True
 
     updated_fragments: tuple[Fragment, ...]
     deleted_fragment_ids: tuple[int, ...]
@@ -63,13 +101,31 @@ class Delete:
         """Ids of the fragments that lose rows."""
         return frozenset({*self.deleted_fragment_ids, *(fragment.id for fragment in self.updated_fragments)})
 
-    def apply(self, current: Manifest) -> ManifestDraft:
-        """The version after ``current``.
+    def changed_fragments(self) -> tuple[Fragment, ...]:
+        """Those that lost some of their rows."""
+        return self.updated_fragments
+
+    def removed_fragments(self) -> frozenset[int]:
+        """Ids of those that lost every row."""
+        return frozenset(self.deleted_fragment_ids)
+
+    def with_hidden_rows(self, changed: tuple[Fragment, ...], emptied: Collection[int]) -> Self:
+        """The delete, merged with others."""
+        gone = (*self.deleted_fragment_ids, *sorted(emptied))
+        return replace(self, updated_fragments=changed, deleted_fragment_ids=gone)
+
+    def to_public(self) -> PublicDelete:
+        """What users see."""
+        return PublicDelete(shown_fragments(self.updated_fragments), list(self.deleted_fragment_ids), self.predicate)
+
+    def apply(self, context: ApplyContext) -> ManifestDraft:
+        """The version after ``context.current``.
 
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
             InvalidInputError: a fragment is not in the table, or named twice, or has no deletion file.
         """
+        current = context.current
         require_writable(current.message)
         self._check()
         draft = ManifestDraft(current)

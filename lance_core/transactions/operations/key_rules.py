@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lance_core.proto import pb_file
     from lance_core.table.manifest import Manifest
     from lance_core.table.manifest_draft import ManifestDraft
-    from lance_core.transactions.operations.update_config import MapUpdate
+    from lance_core.transactions.operations.map_update import MapUpdate
 
 __all__ = ["declare_keys"]
 

@@ -11,15 +11,20 @@ Source: ``lance.table.Transaction.Merge``; behaviour of pylance 14.0.2.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import warnings
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Self
+
+import pyarrow as pa
 
 from lance_core.errors import InvalidInputError, NotSupportedError, SchemaMismatchError
 from lance_core.proto import pb_table, pb_transaction
+from lance_core.public.arguments import schema_with_ids
+from lance_core.public.fragment_conversion import fragment_records, shown_fragments
 from lance_core.schema.convert import fields_from_proto, fields_to_proto
 from lance_core.table.feature_flags import require_writable
 from lance_core.table.fragment import Fragment
-from lance_core.table.fragment_files import field_files, new_files, rewritten_fields
+from lance_core.table.fragment_files import field_files, new_files, only_new_files, rewritten_fields
 from lance_core.table.index_rules import without_dropped_fields, without_empty_indices, without_rewritten_fields
 from lance_core.table.manifest_draft import ManifestDraft
 from lance_core.table.moved_rows import refresh_changed_rows
@@ -27,17 +32,64 @@ from lance_core.table.overlay_files import retire_overlaid_fields
 from lance_core.transactions.operations.fragment_rules import check_new_fragments, check_stored_fields
 from lance_core.transactions.operations.lineage import with_lineage_of
 from lance_core.transactions.operations.merge_rules import check_merged_schema
+from lance_core.transactions.operations.operation import ApplyContext, BaseOperation, Operation, check_fragments, named
 from lance_core.transactions.operations.schema_rules import check_field_ids, check_promise
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from lance_core.public.fragment_metadata import FragmentMetadata
     from lance_core.schema.field import Schema
     from lance_core.table.manifest import Manifest
 
-__all__ = ["Merge"]
+__all__ = ["Merge", "PublicMerge"]
+
+
+@named("Merge")
+@dataclass
+class PublicMerge(BaseOperation):
+    """Add columns, or store some anew.
+
+    Attributes:
+        fragments: every fragment of the dataset, as it is to be.
+        schema: the schema then, with field ids. An Arrow schema gets them depth first from 0; deprecated.
+        preserves_nullability: promises that no field became required; then rows that others append meanwhile,
+            without the new columns, are right, and do not conflict.
+    """
+
+    fragments: Iterable[FragmentMetadata]
+    schema: Schema | pa.Schema
+    preserves_nullability: bool = False
+
+    def __post_init__(self) -> None:
+        """Check the argument types."""
+        if isinstance(self.schema, pa.Schema):
+            warnings.warn(
+                "Passing a pyarrow.Schema to Merge is deprecated; pass a Schema, which has field ids",
+                DeprecationWarning,
+                stacklevel=3,
+            )
+        check_fragments(self.fragments)
+
+    def unnumbered_schema(self) -> pa.Schema | None:
+        """An Arrow schema."""
+        return self.schema if isinstance(self.schema, pa.Schema) else None
+
+    def with_schema(self, schema: Schema) -> Self:
+        """The merge to a schema with field ids."""
+        return replace(self, schema=schema)
+
+    def to_record(self) -> Merge:
+        """The record."""
+        return Merge(
+            fragments=fragment_records(self.fragments),
+            schema=schema_with_ids(self.schema),
+            preserves_nullability=bool(self.preserves_nullability),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Merge:
+class Merge(Operation):
     """Add columns.
 
     Attributes:
@@ -49,6 +101,8 @@ class Merge:
     """
 
     arm: ClassVar[str] = "merge"
+    lists_all_fragments: ClassVar[bool] = True
+    may_keep_metadata: ClassVar[bool] = True
 
     fragments: tuple[Fragment, ...]
     schema: Schema
@@ -80,8 +134,21 @@ class Merge:
         """Ids of the fragments that it lists."""
         return frozenset(fragment.id for fragment in self.fragments)
 
-    def apply(self, current: Manifest) -> ManifestDraft:
-        """The version after ``current``.
+    def added_files(self, current: Manifest) -> tuple[Fragment, ...]:
+        """The further files of the fragments that it lists."""
+        present = {fragment.id: fragment for fragment in current.message.fragments}
+        return only_new_files(present, (fragment.message for fragment in self.fragments))
+
+    def new_schema(self) -> Schema:
+        """The schema with the new columns."""
+        return self.schema
+
+    def to_public(self) -> PublicMerge:
+        """What users see."""
+        return PublicMerge(shown_fragments(self.fragments), self.schema, self.preserves_nullability)
+
+    def apply(self, context: ApplyContext) -> ManifestDraft:
+        """The version after ``context.current``.
 
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
@@ -89,6 +156,7 @@ class Merge:
             InvalidInputError: a fragment is missing or has other rows, a promise is broken, or an id is used twice.
             SchemaMismatchError: a field would be read as another one, or a required one is not stored.
         """
+        current = context.current
         require_writable(current.message)
         check_field_ids(self.schema)
         check_promise(current.schema, self.schema, preserves_nullability=self.preserves_nullability)

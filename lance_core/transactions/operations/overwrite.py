@@ -18,24 +18,63 @@ import numpy as np
 
 from lance_core.errors import InvalidInputError, NotSupportedError
 from lance_core.proto import pb_table, pb_transaction
+from lance_core.public.arguments import schema_with_ids
+from lance_core.public.dataset_base_path import base_path_from_proto, numbered_bases
+from lance_core.public.fragment_conversion import fragment_records, shown_fragments
 from lance_core.schema.convert import fields_from_proto, fields_to_proto
 from lance_core.table.feature_flags import require_writable
 from lance_core.table.fragment import Fragment
 from lance_core.table.manifest_draft import ManifestDraft
 from lance_core.table.row_lineage import RowLineage
 from lance_core.transactions.operations.fragment_rules import check_new_fragments
+from lance_core.transactions.operations.operation import ApplyContext, BaseOperation, Operation, check_fragments, named
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
+    import pyarrow as pa
+
+    from lance_core.public.dataset_base_path import DatasetBasePath
+    from lance_core.public.fragment_metadata import FragmentMetadata
     from lance_core.schema.field import Schema
     from lance_core.table.manifest import Manifest
 
-__all__ = ["Overwrite"]
+__all__ = ["Overwrite", "PublicOverwrite"]
+
+
+@named("Overwrite")
+@dataclass
+class PublicOverwrite(BaseOperation):
+    """Create a dataset, or replace its rows and schema.
+
+    Attributes:
+        new_schema: the schema. An Arrow schema gets field ids depth first from 0, as
+            ``write_fragments(mode="overwrite")`` gives them; a ``Schema`` keeps its own.
+        fragments: the new fragments.
+        initial_bases: places outside the root that a new dataset may keep files in.
+    """
+
+    needs_read_version: ClassVar[bool] = False
+
+    new_schema: pa.Schema | Schema
+    fragments: Iterable[FragmentMetadata]
+    initial_bases: list[DatasetBasePath] | None = None
+
+    def __post_init__(self) -> None:
+        """Check the argument types."""
+        check_fragments(self.fragments)
+
+    def to_record(self) -> Overwrite:
+        """The record."""
+        return Overwrite(
+            schema=schema_with_ids(self.new_schema),
+            fragments=fragment_records(self.fragments),
+            initial_bases=numbered_bases(self.initial_bases or ()),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Overwrite:
+class Overwrite(Operation):
     """Make these fragments and this schema the table's content.
 
     Attributes:
@@ -46,6 +85,9 @@ class Overwrite:
     """
 
     arm: ClassVar[str] = "overwrite"
+    is_planned_on_any_version: ClassVar[bool] = True
+    makes_tables: ClassVar[bool] = True
+    replaces_all_files: ClassVar[bool] = True
 
     schema: Schema
     fragments: tuple[Fragment, ...]
@@ -76,8 +118,25 @@ class Overwrite:
             initial_bases=self.initial_bases,
         )
 
-    def apply(self, current: Manifest) -> ManifestDraft:
-        """The version after ``current``, which is empty when a table is created.
+    def added_fragments(self) -> tuple[Fragment, ...]:
+        """All of them."""
+        return self.fragments
+
+    def new_schema(self) -> Schema:
+        """The schema that the table gets."""
+        return self.schema
+
+    def added_bases(self) -> tuple[pb_table.BasePath, ...]:
+        """Those of a new table."""
+        return self.initial_bases
+
+    def to_public(self) -> PublicOverwrite:
+        """What users see."""
+        bases = [base_path_from_proto(base) for base in self.initial_bases]
+        return PublicOverwrite(self.schema, shown_fragments(self.fragments), bases or None)
+
+    def apply(self, context: ApplyContext) -> ManifestDraft:
+        """The version after ``context.current``, which is empty when a table is created.
 
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
@@ -85,6 +144,7 @@ class Overwrite:
                 uses a field id again.
             InvalidInputError: a fragment does not fit, or base paths are given for a table that exists.
         """
+        current = context.current
         require_writable(current.message)
         renumbered = self._with_new_ids(current)
         return self._apply(current) if renumbered is None else renumbered._apply(current)

@@ -14,21 +14,41 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 from lance_core.errors import SchemaMismatchError
 from lance_core.proto import pb_transaction
+from lance_core.public.arguments import schema_with_ids
 from lance_core.schema.convert import fields_from_proto, fields_to_proto
 from lance_core.table.feature_flags import require_writable
 from lance_core.table.index_rules import without_dropped_fields, without_empty_indices
 from lance_core.table.manifest_draft import ManifestDraft
+from lance_core.transactions.operations.operation import ApplyContext, BaseOperation, Operation, named
 from lance_core.transactions.operations.schema_rules import check_field_ids, check_field_types, check_promise
 
 if TYPE_CHECKING:
     from lance_core.schema.field import Schema
-    from lance_core.table.manifest import Manifest
 
-__all__ = ["Project"]
+__all__ = ["Project", "PublicProject"]
+
+
+@named("Project")
+@dataclass
+class PublicProject(BaseOperation):
+    """Drop, rename or move columns.
+
+    Attributes:
+        schema: the fields that stay, with their ids.
+        preserves_nullability: promises that no field became required, so that rows which others write meanwhile do
+            not conflict.
+    """
+
+    schema: Schema
+    preserves_nullability: bool = False
+
+    def to_record(self) -> Project:
+        """The record."""
+        return Project(schema=schema_with_ids(self.schema), preserves_nullability=bool(self.preserves_nullability))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Project:
+class Project(Operation):
     """Keep these fields.
 
     Attributes:
@@ -37,6 +57,7 @@ class Project:
     """
 
     arm: ClassVar[str] = "project"
+    may_keep_metadata: ClassVar[bool] = True
 
     schema: Schema
     preserves_nullability: bool = False
@@ -56,14 +77,23 @@ class Project:
             schema=fields_to_proto(self.schema), preserves_nullability=self.preserves_nullability
         )
 
-    def apply(self, current: Manifest) -> ManifestDraft:
-        """The version after ``current``.
+    def new_schema(self) -> Schema:
+        """The schema that is left."""
+        return self.schema
+
+    def to_public(self) -> PublicProject:
+        """What users see."""
+        return PublicProject(self.schema, self.preserves_nullability)
+
+    def apply(self, context: ApplyContext) -> ManifestDraft:
+        """The version after ``context.current``.
 
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
             SchemaMismatchError: a field is not in the table, or of another type.
             InvalidInputError: an id occurs twice, or a promise is broken.
         """
+        current = context.current
         require_writable(current.message)
         check_field_ids(self.schema)
         known = {field.id for field in current.message.fields}

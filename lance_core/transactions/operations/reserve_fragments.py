@@ -9,21 +9,36 @@ Source: ``lance.table.Transaction.ReserveFragments``; behaviour of pylance 14.0.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import ClassVar, Self
 
 from lance_core.errors import InvalidInputError
 from lance_core.proto import pb_transaction
+from lance_core.public.arguments import checked_number
 from lance_core.table.feature_flags import require_writable
 from lance_core.table.manifest_draft import ManifestDraft
+from lance_core.transactions.operations.operation import ApplyContext, BaseOperation, Operation, named
 
-if TYPE_CHECKING:
-    from lance_core.table.manifest import Manifest
+__all__ = ["PublicReserveFragments", "ReserveFragments"]
 
-__all__ = ["ReserveFragments"]
+
+@named("ReserveFragments")
+@dataclass
+class PublicReserveFragments(BaseOperation):
+    """Take fragment ids for a later Rewrite. Not in the reference's Python interface.
+
+    Attributes:
+        num_fragments: how many.
+    """
+
+    num_fragments: int
+
+    def to_record(self) -> ReserveFragments:
+        """The record."""
+        return ReserveFragments(num_fragments=checked_number("num_fragments", self.num_fragments, 1, 2**32))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReserveFragments:
+class ReserveFragments(Operation):
     """Take ids.
 
     Attributes:
@@ -31,6 +46,9 @@ class ReserveFragments:
     """
 
     arm: ClassVar[str] = "reserve_fragments"
+    may_change_rows: ClassVar[bool] = False
+    is_planned_on_any_version: ClassVar[bool] = True
+    leaves_no_trace: ClassVar[bool] = True
 
     num_fragments: int
 
@@ -43,13 +61,18 @@ class ReserveFragments:
         """The message; the inverse of :meth:`from_proto`."""
         return pb_transaction.Transaction.ReserveFragments(num_fragments=self.num_fragments)
 
-    def apply(self, current: Manifest) -> ManifestDraft:
-        """The version after ``current``.
+    def to_public(self) -> PublicReserveFragments:
+        """What users see."""
+        return PublicReserveFragments(self.num_fragments)
+
+    def apply(self, context: ApplyContext) -> ManifestDraft:
+        """The version after ``context.current``.
 
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
             InvalidInputError: no id is asked for, or there are not so many left.
         """
+        current = context.current
         require_writable(current.message)
         if self.num_fragments < 1:
             raise InvalidInputError(f"{self.num_fragments} fragment ids are to be reserved, expected at least 1")

@@ -9,21 +9,38 @@ Source: ``lance.table.Transaction.Restore``; behaviour of pylance 14.0.2.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import ClassVar, Self
 
-from lance_core.errors import InvalidInputError
+from lance_core.errors import InternalError, InvalidInputError
 from lance_core.proto import pb_transaction
+from lance_core.public.arguments import checked_number
 from lance_core.table.feature_flags import require_writable
 from lance_core.table.manifest_draft import ManifestDraft
+from lance_core.transactions.operations.operation import ApplyContext, BaseOperation, Operation, named
 
-if TYPE_CHECKING:
-    from lance_core.table.manifest import Manifest
+__all__ = ["PublicRestore", "Restore"]
 
-__all__ = ["Restore"]
+
+@named("Restore")
+@dataclass
+class PublicRestore(BaseOperation):
+    """Make an older version's content the dataset's again.
+
+    Attributes:
+        version: its number.
+    """
+
+    needs_read_version: ClassVar[bool] = False
+
+    version: int
+
+    def to_record(self) -> Restore:
+        """The record."""
+        return Restore(version=checked_number("version", self.version, 1, 2**63))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Restore:
+class Restore(Operation):
     """Go back to a version.
 
     Attributes:
@@ -31,6 +48,8 @@ class Restore:
     """
 
     arm: ClassVar[str] = "restore"
+    is_planned_on_any_version: ClassVar[bool] = True
+    replaces_all_files: ClassVar[bool] = True
 
     version: int
 
@@ -43,17 +62,25 @@ class Restore:
         """The message; the inverse of :meth:`from_proto`."""
         return pb_transaction.Transaction.Restore(version=self.version)
 
-    def apply(self, current: Manifest, source: Manifest) -> ManifestDraft:
-        """The version after ``current``.
+    @property
+    def restored_version(self) -> int:
+        """The version to go back to."""
+        return self.version
 
-        Args:
-            current: the version to build on.
-            source: the version to go back to.
+    def to_public(self) -> PublicRestore:
+        """What users see."""
+        return PublicRestore(self.version)
+
+    def apply(self, context: ApplyContext) -> ManifestDraft:
+        """The version after ``context.current``.
 
         Raises:
             UnsupportedFeatureFlagError: either version needs a feature that this library cannot write.
             InvalidInputError: the table counts the field ids that it gives, and has begun to after that version.
         """
+        current, source = context.current, context.restored
+        if source is None:
+            raise InternalError(f"version {self.version} was not read before it is restored", version=self.version)
         require_writable(current.message)
         require_writable(source.message)
         counter = "max_allocated_field_id"

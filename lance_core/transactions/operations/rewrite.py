@@ -16,57 +16,104 @@ Source: ``lance.table.Transaction.Rewrite``; behaviour of pylance 14.0.2.
 
 from __future__ import annotations
 
+import uuid as uuid_module
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Final, Self
 
-from lance_core.errors import InvalidInputError, NotSupportedError
-from lance_core.proto import pb_transaction
+from lance_core.errors import CorruptDataError, InvalidInputError, NotSupportedError
+from lance_core.proto import pb_table, pb_transaction
+from lance_core.public.arguments import checked_number, checked_text
+from lance_core.public.fragment_conversion import fragment_records, shown_fragments
 from lance_core.table.feature_flags import require_writable
-from lance_core.table.fragment import Fragment
 from lance_core.table.index_metadata import parse_index_section
 from lance_core.table.manifest_draft import ManifestDraft
 from lance_core.table.rewritten_indices import with_rewritten_indices
 from lance_core.transactions.operations.fragment_rules import check_new_fragments
+from lance_core.transactions.operations.operation import ApplyContext, BaseOperation, Operation, check_fragments, named
+from lance_core.transactions.operations.parts import RewriteGroup
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from lance_core.public.fragment_metadata import FragmentMetadata
+    from lance_core.table.fragment import Fragment
     from lance_core.table.manifest import Manifest
 
-__all__ = ["Rewrite", "RewriteGroup"]
+__all__ = ["PublicRewrite", "PublicRewriteGroup", "PublicRewrittenIndex", "Rewrite"]
 
 _FRAGMENT_REUSE_INDEX: Final = "__lance_frag_reuse"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RewriteGroup:
+@named("RewriteGroup")
+@dataclass
+class PublicRewriteGroup:
     """Fragments that were rewritten together.
 
     Attributes:
         old_fragments: as they were when their rows were read.
-        new_fragments: what holds the rows now; none when every row was deleted.
+        new_fragments: what holds the rows now. Id 0 stands for "give it one at commit", any other was reserved.
     """
 
-    old_fragments: tuple[Fragment, ...]
-    new_fragments: tuple[Fragment, ...]
+    old_fragments: Iterable[FragmentMetadata]
+    new_fragments: Iterable[FragmentMetadata]
 
-    @classmethod
-    def from_proto(cls, message: pb_transaction.Transaction.Rewrite.RewriteGroup) -> Self:
-        """Parse the message."""
-        return cls(
-            old_fragments=tuple(map(Fragment, message.old_fragments)),
-            new_fragments=tuple(map(Fragment, message.new_fragments)),
-        )
 
-    def to_proto(self) -> pb_transaction.Transaction.Rewrite.RewriteGroup:
-        """The message; the inverse of :meth:`from_proto`."""
-        return pb_transaction.Transaction.Rewrite.RewriteGroup(
-            old_fragments=[fragment.message for fragment in self.old_fragments],
-            new_fragments=[fragment.message for fragment in self.new_fragments],
+@named("RewrittenIndex")
+@dataclass
+class PublicRewrittenIndex:
+    """An index whose row addresses were rewritten: a new one in place of the old.
+
+    Attributes:
+        old_id: uuid of the index that is replaced.
+        new_id: uuid of its successor.
+        new_details_type_url: which kind of index it is; the table keeps what it says of the old one.
+        new_details_value: its serialized parameters, likewise.
+        new_index_version: version of the kind's own format, likewise.
+    """
+
+    old_id: str
+    new_id: str
+    new_details_type_url: str
+    new_details_value: bytes
+    new_index_version: int
+
+
+@named("Rewrite")
+@dataclass
+class PublicRewrite(BaseOperation):
+    """Put the same rows into other fragments.
+
+    Attributes:
+        groups: what replaces what.
+        rewritten_indices: indices that were rewritten along; no other one answers for the new fragments.
+    """
+
+    groups: Iterable[PublicRewriteGroup]
+    rewritten_indices: Iterable[PublicRewrittenIndex]
+
+    def __post_init__(self) -> None:
+        """Check the argument types."""
+        groups = list(self.groups)
+        check_fragments([fragment for group in groups for fragment in group.old_fragments])
+        check_fragments([fragment for group in groups for fragment in group.new_fragments])
+
+    def to_record(self) -> Rewrite:
+        """The record."""
+        return Rewrite(
+            groups=tuple(
+                RewriteGroup(
+                    old_fragments=fragment_records(group.old_fragments),
+                    new_fragments=fragment_records(group.new_fragments),
+                )
+                for group in self.groups
+            ),
+            rewritten_indices=tuple(map(_index_to_core, self.rewritten_indices)),
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rewrite:
+class Rewrite(Operation):
     """Rearrange rows.
 
     Attributes:
@@ -75,6 +122,7 @@ class Rewrite:
     """
 
     arm: ClassVar[str] = "rewrite"
+    may_change_rows: ClassVar[bool] = False
 
     groups: tuple[RewriteGroup, ...]
     rewritten_indices: tuple[pb_transaction.Transaction.Rewrite.RewrittenIndex, ...] = ()
@@ -110,8 +158,34 @@ class Rewrite:
         """Ids of the fragments that are replaced."""
         return frozenset(fragment.id for fragment in self.old_fragments)
 
-    def apply(self, current: Manifest) -> ManifestDraft:
-        """The version after ``current``.
+    def added_fragments(self) -> tuple[Fragment, ...]:
+        """What replaces fragments."""
+        return self.new_fragments
+
+    def rewritten_groups(self) -> tuple[RewriteGroup, ...]:
+        """All of them."""
+        return self.groups
+
+    def rebuilt_indices(self) -> tuple[pb_transaction.Transaction.Rewrite.RewrittenIndex, ...]:
+        """All of them."""
+        return self.rewritten_indices
+
+    def with_rebuilt_indices(self, indices: tuple[pb_transaction.Transaction.Rewrite.RewrittenIndex, ...]) -> Self:
+        """The rewrite with other records of them."""
+        return replace(self, rewritten_indices=indices)
+
+    def to_public(self) -> PublicRewrite:
+        """What users see."""
+        return PublicRewrite(
+            [
+                PublicRewriteGroup(shown_fragments(group.old_fragments), shown_fragments(group.new_fragments))
+                for group in self.groups
+            ],
+            [_index_from_core(index) for index in self.rewritten_indices],
+        )
+
+    def apply(self, context: ApplyContext) -> ManifestDraft:
+        """The version after ``context.current``.
 
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
@@ -119,6 +193,7 @@ class Rewrite:
             InvalidInputError: an old fragment is not in the table as it was read, the rows of a group's two sides
                 differ in number, a new fragment does not fit the table, or a rewritten index does not fit the groups.
         """
+        current = context.current
         require_writable(current.message)
         self._check_indices(current)
         self._check_old_fragments(current)
@@ -183,3 +258,34 @@ def _check_rows(group: RewriteGroup, index: int) -> None:
             expected=expected,
             found=found,
         )
+
+
+def _index_to_core(index: PublicRewrittenIndex) -> pb_transaction.Transaction.Rewrite.RewrittenIndex:
+    try:
+        old_id, new_id = (uuid_module.UUID(text).bytes for text in (index.old_id, index.new_id))
+    except (ValueError, AttributeError, TypeError) as error:
+        raise InvalidInputError(
+            f"the ids of a rewritten index are no UUIDs: {index.old_id!r}, {index.new_id!r}"
+        ) from error
+    message = pb_transaction.Transaction.Rewrite.RewrittenIndex(
+        old_id=pb_table.UUID(uuid=old_id),
+        new_id=pb_table.UUID(uuid=new_id),
+        new_index_version=checked_number("new_index_version", index.new_index_version, 0, 2**32),
+    )
+    message.new_index_details.type_url = checked_text("new_details_type_url", index.new_details_type_url)
+    message.new_index_details.value = index.new_details_value
+    return message
+
+
+def _index_from_core(message: pb_transaction.Transaction.Rewrite.RewrittenIndex) -> PublicRewrittenIndex:
+    try:
+        old_id, new_id = (str(uuid_module.UUID(bytes=id.uuid)) for id in (message.old_id, message.new_id))
+    except ValueError as error:
+        raise CorruptDataError(f"the ids of a rewritten index are no UUIDs: {error}") from error
+    return PublicRewrittenIndex(
+        old_id=old_id,
+        new_id=new_id,
+        new_details_type_url=message.new_index_details.type_url,
+        new_details_value=message.new_index_details.value,
+        new_index_version=message.new_index_version,
+    )

@@ -16,33 +16,39 @@ Source: ``lance.table.Transaction.Update``; behaviour of pylance 14.0.2.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 import numpy as np
+from google.protobuf.message import DecodeError
 
-from lance_core.errors import CorruptDataError, InvalidInputError, SchemaMismatchError
+from lance_core.errors import CorruptDataError, InvalidInputError, InvalidTypeError, SchemaMismatchError
 from lance_core.proto import pb_table, pb_transaction
+from lance_core.public.absorbed_tables import absorbed_tables_from_core, absorbed_tables_to_core
+from lance_core.public.arguments import checked_number
+from lance_core.public.fragment_conversion import fragment_records, shown_fragments
 from lance_core.table.feature_flags import require_writable
 from lance_core.table.field_ids import with_relatives
 from lance_core.table.fragment import Fragment
-from lance_core.table.fragment_files import drop_dead_files, field_files, rewritten_fields
+from lance_core.table.fragment_files import drop_dead_files, field_files, only_new_files, rewritten_fields
 from lance_core.table.index_rules import with_moved_fragments, without_empty_indices, without_fragments
 from lance_core.table.manifest_draft import ManifestDraft
 from lance_core.table.mem_wal import with_absorbed_tables
 from lance_core.table.moved_rows import refresh_changed_rows
 from lance_core.table.overlay_files import drop_dead_overlays, overlaid_fields, retire_overlaid_fields
-from lance_core.table.row_lineage import HiddenColumns, RowLineage, no_hidden_columns
+from lance_core.table.row_lineage import HiddenColumns, RowLineage
 from lance_core.transactions.operations.fragment_rules import check_new_fragments, check_stored_fields
 from lance_core.transactions.operations.lineage import with_lineage_of
+from lance_core.transactions.operations.operation import ApplyContext, BaseOperation, Operation, check_fragments, named
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
+    from lance_core.public.fragment_metadata import FragmentMetadata
     from lance_core.table.manifest import Manifest
 
-__all__ = ["Update", "UpdateMode"]
+__all__ = ["PublicUpdate", "Update", "UpdateMode"]
 
 _Pb = pb_transaction.Transaction
 
@@ -58,8 +64,72 @@ _MODES: Final = {_Pb.REWRITE_ROWS: UpdateMode.ROWS, _Pb.REWRITE_COLUMNS: UpdateM
 _NUMBERS: Final = {mode: number for number, mode in _MODES.items()}
 
 
+@named("Update")
+@dataclass
+class PublicUpdate(BaseOperation):
+    """Change the values of rows.
+
+    Attributes:
+        removed_fragment_ids: fragments that lost every row.
+        updated_fragments: fragments with new deletion files, or with columns stored anew.
+        new_fragments: what holds moved and added rows. Where row ids are stable, ``row_id_meta`` gives those of the
+            moved rows, which come first.
+        fields_modified: ids of the fields that were stored anew in the updated fragments.
+        fields_for_preserving_frag_bitmap: ids of the fields that changed in moved rows; an index on none of them
+            may go on answering for those rows.
+        update_mode: "rewrite_rows" or "rewrite_columns"; empty for the former.
+        updated_fragment_offsets: the rows that changed in place, by fragment id, as serialized Roaring bitmaps.
+        inserted_rows: a serialized ``KeyExistenceFilter`` of the primary keys that were added. Not in the
+            reference's Python interface.
+        compacted_sstables: (shard id, generation) of what was absorbed from the write-ahead log. Not in the
+            reference's Python interface.
+    """
+
+    removed_fragment_ids: list[int] = field(default_factory=list)
+    updated_fragments: list[FragmentMetadata] = field(default_factory=list)
+    new_fragments: list[FragmentMetadata] = field(default_factory=list)
+    fields_modified: list[int] = field(default_factory=list)
+    fields_for_preserving_frag_bitmap: list[int] = field(default_factory=list)
+    update_mode: str = ""
+    updated_fragment_offsets: dict[int, bytes] | None = None
+    inserted_rows: bytes | None = None
+    compacted_sstables: list[tuple[str, int]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Check the argument types."""
+        check_fragments(self.updated_fragments)
+        check_fragments(self.new_fragments)
+
+    def to_record(self) -> Update:
+        """The record."""
+        try:
+            mode = UpdateMode(self.update_mode or UpdateMode.ROWS.value)
+        except ValueError as error:
+            raise InvalidInputError(
+                f"update_mode is {self.update_mode!r}, expected one of {[each.value for each in UpdateMode]}"
+            ) from error
+        return Update(
+            removed_fragment_ids=tuple(
+                checked_number("fragment id", each, 0, 2**64) for each in self.removed_fragment_ids
+            ),
+            updated_fragments=fragment_records(self.updated_fragments),
+            new_fragments=fragment_records(self.new_fragments),
+            fields_modified=_field_ids("fields_modified", self.fields_modified),
+            fields_for_preserving=_field_ids(
+                "fields_for_preserving_frag_bitmap", self.fields_for_preserving_frag_bitmap
+            ),
+            mode=mode,
+            inserted_rows=_filter_to_core(self.inserted_rows),
+            updated_offsets={
+                checked_number("fragment id", fragment_id, 0, 2**64): _bytes("updated_fragment_offsets", offsets)
+                for fragment_id, offsets in (self.updated_fragment_offsets or {}).items()
+            },
+            absorbed_tables=absorbed_tables_to_core(self.compacted_sstables),
+        )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Update:
+class Update(Operation):
     """Change rows.
 
     Attributes:
@@ -75,6 +145,8 @@ class Update:
     """
 
     arm: ClassVar[str] = "update"
+    hides_rows: ClassVar[bool] = True
+    appends_fragments: ClassVar[bool] = True
 
     removed_fragment_ids: tuple[int, ...] = ()
     updated_fragments: tuple[Fragment, ...] = ()
@@ -131,12 +203,48 @@ class Update:
         """Whether rows of updated fragments stand in new ones."""
         return self.mode is UpdateMode.ROWS and bool(self.new_fragments)
 
-    def apply(self, current: Manifest, hidden: HiddenColumns = no_hidden_columns) -> ManifestDraft:
-        """The version after ``current``.
+    def added_fragments(self) -> tuple[Fragment, ...]:
+        """What holds moved and added rows."""
+        return self.new_fragments
 
-        Args:
-            current: the version to build on.
-            hidden: reads hidden columns of its fragments and of the new ones.
+    def changed_fragments(self) -> tuple[Fragment, ...]:
+        """Those that lost some rows, or have columns stored anew."""
+        return self.updated_fragments
+
+    def removed_fragments(self) -> frozenset[int]:
+        """Ids of those that lost every row."""
+        return frozenset(self.removed_fragment_ids)
+
+    def with_hidden_rows(self, changed: tuple[Fragment, ...], emptied: Collection[int]) -> Self:
+        """The update, merged with others that hide rows."""
+        gone = (*self.removed_fragment_ids, *sorted(emptied))
+        return replace(self, updated_fragments=changed, removed_fragment_ids=gone)
+
+    def added_files(self, current: Manifest) -> tuple[Fragment, ...]:
+        """The files with columns that are stored anew."""
+        present = {fragment.id: fragment for fragment in current.message.fragments}
+        return only_new_files(present, (fragment.message for fragment in self.updated_fragments))
+
+    def moved_fragments(self) -> tuple[Fragment, ...]:
+        """The new fragments, where one of them carries row ids."""
+        return self.new_fragments if any(fragment.has_row_ids for fragment in self.new_fragments) else ()
+
+    def to_public(self) -> PublicUpdate:
+        """What users see."""
+        return PublicUpdate(
+            removed_fragment_ids=list(self.removed_fragment_ids),
+            updated_fragments=shown_fragments(self.updated_fragments),
+            new_fragments=shown_fragments(self.new_fragments),
+            fields_modified=list(self.fields_modified),
+            fields_for_preserving_frag_bitmap=list(self.fields_for_preserving),
+            update_mode=self.mode.value,
+            updated_fragment_offsets=dict(self.updated_offsets) or None,
+            inserted_rows=None if self.inserted_rows is None else self.inserted_rows.SerializeToString(),
+            compacted_sstables=absorbed_tables_from_core(self.absorbed_tables),
+        )
+
+    def apply(self, context: ApplyContext) -> ManifestDraft:
+        """The version after ``context.current``.
 
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
@@ -144,6 +252,7 @@ class Update:
             SchemaMismatchError: a field is not in the table.
             NotSupportedError: row ids or versions are needed that are kept in hidden columns which cannot be read.
         """
+        current, hidden = context.current, context.hidden
         require_writable(current.message)
         self._check(current)
         base_ids = {base.id for base in current.message.base_paths}
@@ -274,3 +383,22 @@ def _old_offsets(message: pb_transaction.Transaction.Update) -> dict[int, bytes]
         fragment_id: BitMap(offsets.values).serialize()
         for fragment_id, offsets in message.updated_fragment_offsets.items()
     }
+
+
+def _field_ids(name: str, values: Iterable[object]) -> tuple[int, ...]:
+    return tuple(checked_number(name, each, 0, 2**31) for each in values)
+
+
+def _bytes(name: str, value: object) -> bytes:
+    if not isinstance(value, bytes):
+        raise InvalidTypeError(f"{name} must be bytes, found {type(value).__name__}", argument=name)
+    return value
+
+
+def _filter_to_core(value: bytes | None) -> pb_transaction.Transaction.KeyExistenceFilter | None:
+    if value is None:
+        return None
+    try:
+        return pb_transaction.Transaction.KeyExistenceFilter.FromString(_bytes("inserted_rows", value))
+    except DecodeError as error:
+        raise InvalidInputError(f"inserted_rows is no serialized KeyExistenceFilter: {error}") from error

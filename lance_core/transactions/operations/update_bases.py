@@ -14,19 +14,38 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 from lance_core.errors import InvalidInputError
 from lance_core.proto import pb_table, pb_transaction
+from lance_core.public.dataset_base_path import base_path_from_proto, base_path_to_proto
 from lance_core.table.feature_flags import require_writable
 from lance_core.table.manifest_draft import ManifestDraft
+from lance_core.transactions.operations.operation import ApplyContext, BaseOperation, Operation, named
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from lance_core.table.manifest import Manifest
+    from lance_core.public.dataset_base_path import DatasetBasePath
 
-__all__ = ["UpdateBases"]
+
+__all__ = ["PublicUpdateBases", "UpdateBases"]
+
+
+@named("UpdateBases")
+@dataclass
+class PublicUpdateBases(BaseOperation):
+    """Add base paths. Not in the reference's Python interface, which has ``add_bases`` for it.
+
+    Attributes:
+        new_bases: the base paths.
+    """
+
+    new_bases: list[DatasetBasePath]
+
+    def to_record(self) -> UpdateBases:
+        """The record."""
+        return UpdateBases(new_bases=tuple(map(base_path_to_proto, self.new_bases)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UpdateBases:
+class UpdateBases(Operation):
     """Add base paths.
 
     Attributes:
@@ -34,6 +53,8 @@ class UpdateBases:
     """
 
     arm: ClassVar[str] = "update_bases"
+    may_change_rows: ClassVar[bool] = False
+    is_planned_on_any_version: ClassVar[bool] = True
 
     new_bases: tuple[pb_table.BasePath, ...]
 
@@ -46,13 +67,22 @@ class UpdateBases:
         """The message; the inverse of :meth:`from_proto`."""
         return pb_transaction.Transaction.UpdateBases(new_bases=self.new_bases)
 
-    def apply(self, current: Manifest) -> ManifestDraft:
-        """The version after ``current``.
+    def added_bases(self) -> tuple[pb_table.BasePath, ...]:
+        """All of them."""
+        return self.new_bases
+
+    def to_public(self) -> PublicUpdateBases:
+        """What users see."""
+        return PublicUpdateBases(list(map(base_path_from_proto, self.new_bases)))
+
+    def apply(self, context: ApplyContext) -> ManifestDraft:
+        """The version after ``context.current``.
 
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
             InvalidInputError: an id, a name or a path is in use.
         """
+        current = context.current
         require_writable(current.message)
         bases = {base.id: base for base in current.message.base_paths}
         added: list[pb_table.BasePath] = []

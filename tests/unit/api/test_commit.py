@@ -20,6 +20,7 @@ from lance_core.errors import (
     VersionNotFoundError,
 )
 from lance_core.schema.field import Field, Schema
+from lance_core.schema.projection import project
 from tests.support.counting_store import CountingStore
 
 ROWS = pa.table({"a": pa.array([1, 2, 3], pa.int64()), "b": ["x", "y", "z"]})
@@ -203,7 +204,7 @@ def test_ids_must_mean_the_columns_of_the_new_schema(table: str) -> None:
     swapped = pa.schema([ROWS.schema.field("b"), ROWS.schema.field("a")])
     with pytest.raises(SchemaMismatchError, match="field 0 is column 'a'"):
         LanceDataset.commit(table, LanceOperation.Overwrite(swapped, [fragment]), read_version=1)
-    with_ids = lance_core.dataset(table).lance_schema.project(["b", "a"])
+    with_ids = project(lance_core.dataset(table).lance_schema, ["b", "a"])
     made = LanceDataset.commit(table, LanceOperation.Overwrite(with_ids, [fragment]), read_version=1)
     assert made.to_table().equals(ROWS.select(["b", "a"]))
 

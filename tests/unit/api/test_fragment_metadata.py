@@ -4,9 +4,10 @@ import json
 
 import pytest
 
-from lance_core.api.fragment_conversion import fragment_from_record, fragment_to_record
-from lance_core.api.fragment_metadata import DataFile, DeletionFile, FragmentMetadata
 from lance_core.errors import InvalidInputError, NotSupportedError, UnsupportedVersionError
+from lance_core.public.data_file_metadata import DataFile
+from lance_core.public.fragment_conversion import fragment_from_record, fragment_to_record
+from lance_core.public.fragment_metadata import DeletionFile, FragmentMetadata
 
 # Written by pylance 14.0.2 for a fragment with a deleted row and stable row ids.
 DOCUMENT = {

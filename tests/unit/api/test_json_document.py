@@ -2,7 +2,8 @@
 
 import pytest
 
-from lance_core.api.json_document import (
+from lance_core.errors import InvalidInputError, InvalidTypeError
+from lance_core.public.json_document import (
     JsonObject,
     byte_string,
     entries,
@@ -12,7 +13,6 @@ from lance_core.api.json_document import (
     text,
     whole,
 )
-from lance_core.errors import InvalidInputError, InvalidTypeError
 
 
 def test_the_place_what_was_expected_and_what_was_found() -> None:

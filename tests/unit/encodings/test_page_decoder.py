@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 from google.protobuf.message import DecodeError
 
-from lance_core.encodings.api import LeafPage, NullBlock
+from lance_core.encodings.api import NullBlock
+from lance_core.encodings.leaf_page import LeafPage
 from lance_core.encodings.levels.build import Levels
 from lance_core.encodings.levels.layers import Layers
 from lance_core.encodings.page_decoder import assemble, decode_leaf

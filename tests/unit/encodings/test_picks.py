@@ -12,6 +12,7 @@ from lance_core.encodings.api import (
     FixedSizeListBlock,
     FixedWidthBlock,
     NullBlock,
+    Picks,
     StructBlock,
     VariableWidthBlock,
 )
@@ -19,7 +20,7 @@ from lance_core.encodings.kernels.fastlanes import BLOCK_VALUES, block_bytes, pa
 from lance_core.encodings.kernels.segments import Segments
 from lance_core.encodings.page_decoder import assemble, decode_leaf
 from lance_core.encodings.page_encoder import encode_pages
-from lance_core.encodings.picks import Picks, spread, take_values
+from lance_core.encodings.picks import spread, take_values
 from lance_core.encodings.registry import DECODER, ENCODER
 from lance_core.errors import CorruptDataError
 from lance_core.proto import pb21

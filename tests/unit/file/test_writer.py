@@ -8,7 +8,8 @@ import pytest
 
 from lance_core.errors import InvalidInputError, SchemaMismatchError, StorageError, UnsupportedVersionError
 from lance_core.file.reader import FileReader
-from lance_core.file.writer import FileWriter, WrittenFile
+from lance_core.file.writer import FileWriter
+from lance_core.file.written_file import WrittenFile
 from lance_core.io.memory_store import MemoryStore, MemoryWriteStream
 from lance_core.schema.convert import schema_from_arrow
 from lance_core.versions import LanceFileVersion

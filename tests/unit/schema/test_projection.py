@@ -22,7 +22,7 @@ SCHEMA = schema_from_arrow(ARROW)
 
 
 def test_projection_keeps_ids_order_and_metadata() -> None:
-    chosen = SCHEMA.project(["scores", "id"])
+    chosen = project(SCHEMA, ["scores", "id"])
     assert chosen.names == ["scores", "id"]
     assert chosen.fields == (SCHEMA.field("scores"), SCHEMA.field("id"))
     assert chosen.metadata == {"k": b"v"}

@@ -16,10 +16,10 @@ from lance_core.table.deletion_file import (
     DeletionFile,
     DeletionFileType,
     parse_deletion_file,
-    read_deletion_offsets,
     serialize_deletion_file,
     write_deletion_file,
 )
+from lance_core.table.deletion_vector import read_deletion_offsets
 from lance_core.table.fragment import Fragment
 
 

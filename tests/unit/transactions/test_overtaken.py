@@ -14,11 +14,13 @@ from lance_core.table.version_log import VersionLog
 from lance_core.transactions.commit import commit_transaction
 from lance_core.transactions.conflicts import Verdict
 from lance_core.transactions.operations.delete import Delete
+from lance_core.transactions.operations.map_update import MapUpdate
 from lance_core.transactions.operations.overwrite import Overwrite
+from lance_core.transactions.operations.parts import RewriteGroup
 from lance_core.transactions.operations.reserve_fragments import ReserveFragments
 from lance_core.transactions.operations.restore import Restore
-from lance_core.transactions.operations.rewrite import Rewrite, RewriteGroup
-from lance_core.transactions.operations.update_config import MapUpdate, UpdateConfig
+from lance_core.transactions.operations.rewrite import Rewrite
+from lance_core.transactions.operations.update_config import UpdateConfig
 from lance_core.transactions.outcomes import AlreadyCommitted, CommitOutcome, Committed, Conflicted, Overtaken, Unknown
 from lance_core.transactions.settings import CommitSettings
 from lance_core.transactions.transaction import Transaction

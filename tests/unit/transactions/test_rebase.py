@@ -17,7 +17,8 @@ from lance_core.table.version_log import VersionLog
 from lance_core.transactions.commit import commit_transaction
 from lance_core.transactions.conflicts import Verdict
 from lance_core.transactions.history import read_transaction
-from lance_core.transactions.operations.rewrite import Rewrite, RewriteGroup
+from lance_core.transactions.operations.parts import RewriteGroup
+from lance_core.transactions.operations.rewrite import Rewrite
 from lance_core.transactions.outcomes import AlreadyCommitted, CommitOutcome, Committed, Conflicted, Contended, Unknown
 from lance_core.transactions.settings import CommitSettings
 from lance_core.transactions.transaction import Transaction, new_uuid

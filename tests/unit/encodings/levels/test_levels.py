@@ -6,7 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lance_core.encodings.api import FixedWidthBlock, LeafPage
+from lance_core.encodings.api import FixedWidthBlock
+from lance_core.encodings.leaf_page import LeafPage
 from lance_core.encodings.levels.build import ItemSlots, Levels, ListSlots, shred
 from lance_core.encodings.levels.layers import Layers
 from lance_core.encodings.levels.nesting import leaves_of

@@ -16,7 +16,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Self
 
-from lance_core.api.json_document import (
+from lance_core.errors import InvalidInputError
+from lance_core.public.data_file_metadata import DataFile, read_data_file
+from lance_core.public.json_document import (
     JsonObject,
     Reader,
     byte_string,
@@ -28,13 +30,12 @@ from lance_core.api.json_document import (
     text,
     whole,
 )
-from lance_core.api.overlay_metadata import DataOverlayFile, overlay_reader, plain_offsets
-from lance_core.errors import InvalidInputError
+from lance_core.public.overlay_metadata import DataOverlayFile, overlay_reader, plain_offsets
 from lance_core.table.deletion_file import DeletionFile as DeletionFileRecord
 from lance_core.table.deletion_file import DeletionFileType
-from lance_core.table.paths import DELETIONS_DIRECTORY, is_plain_path
+from lance_core.table.paths import DELETIONS_DIRECTORY
 
-__all__ = ["DataFile", "DeletionFile", "FragmentMetadata", "read_fragment"]
+__all__ = ["DeletionFile", "FragmentMetadata", "read_fragment"]
 
 _DELETION_TYPES: Final = {"array": DeletionFileType.ARROW, "bitmap": DeletionFileType.BITMAP}
 
@@ -42,29 +43,6 @@ _U32: Final = whole(0, 2**32)
 _U64: Final = whole(0, 2**64)
 _ROWS: Final = whole(0, 2**32 + 1)
 """Rows of a fragment: their addresses have 32 bits for the position."""
-
-
-@dataclass
-class DataFile:
-    """A data file of a fragment.
-
-    Attributes:
-        path: relative to ``data/``.
-        fields: ids of the fields that are stored in the file.
-        column_indices: the column of the file for each of ``fields``.
-        file_major_version: of the data storage format.
-        file_minor_version: of the data storage format.
-        file_size_bytes: None when it is not known.
-        base_id: the base path it lies in; None for the dataset's own root.
-    """
-
-    path: str
-    fields: list[int]
-    column_indices: list[int] = field(default_factory=list)
-    file_major_version: int = 0
-    file_minor_version: int = 0
-    file_size_bytes: int | None = None
-    base_id: int | None = None
 
 
 @dataclass
@@ -190,19 +168,6 @@ class FragmentMetadata:
         return read_fragment(json_data, "fragment at $")
 
 
-def _data_file(document: JsonObject) -> DataFile:
-    document.refuse_others(DataFile.__dataclass_fields__)
-    return DataFile(
-        path=document.take("path", _data_path),
-        fields=document.take("fields", _FIELD_IDS),
-        column_indices=document.take("column_indices", _COLUMNS, []),
-        file_major_version=document.take("file_major_version", _U32, 0),
-        file_minor_version=document.take("file_minor_version", _U32, 0),
-        file_size_bytes=document.take("file_size_bytes", nullable(_U64), None),
-        base_id=document.take("base_id", nullable(_U32), None),
-    )
-
-
 def _deletion_file(document: JsonObject) -> DeletionFile:
     document.refuse_others(DeletionFile.__dataclass_fields__)
     return DeletionFile(
@@ -218,7 +183,7 @@ def _deletion_file(document: JsonObject) -> DeletionFile:
 def _fragment(document: JsonObject) -> FragmentMetadata:
     fragment = FragmentMetadata(
         id=document.take("id", _U64),
-        files=document.take("files", listed(entries(_data_file))),
+        files=document.take("files", listed(entries(read_data_file))),
         physical_rows=document.take("physical_rows", _ROWS),
         deletion_file=document.take("deletion_file", nullable(entries(_deletion_file)), None),
         row_id_meta=document.take("row_id_meta", _sequence, None),
@@ -235,13 +200,6 @@ def _fragment(document: JsonObject) -> FragmentMetadata:
     return fragment
 
 
-def _data_path(value: Any, where: str) -> str:
-    path = text(value, where)
-    if not is_plain_path(path):
-        malformed(where, "a relative path of a file below data/", path)
-    return path
-
-
 def _sequence(value: Any, where: str) -> Any:
     """Row ids or versions of rows: lists of bytes are checked, the other ways to keep them are carried."""
     if value is not None and not isinstance(value, (str, Mapping)):
@@ -256,9 +214,7 @@ def _overlays(value: Any, where: str) -> list[DataOverlayFile]:
     return [] if value is None else _read_overlays(value, where)
 
 
-_FIELD_IDS: Final = listed(whole(-(2**31), 2**31))
-_COLUMNS: Final = listed(whole(-1, 2**31))
-_read_overlays: Final = listed(overlay_reader(entries(_data_file)))
+_read_overlays: Final = listed(overlay_reader(entries(read_data_file)))
 
 read_fragment: Final[Reader[FragmentMetadata]] = entries(_fragment)
 """Reads a fragment that is a part of a larger document."""

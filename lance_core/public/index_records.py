@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from lance_core.api.operation_values import checked_number, checked_text
 from lance_core.errors import CorruptDataError, InvalidInputError, InvalidTypeError
 from lance_core.proto import pb_table
+from lance_core.public.arguments import checked_number, checked_text
 from lance_core.table.index_metadata import is_system_index, read_fragment_bitmap, type_name
 
 if TYPE_CHECKING:

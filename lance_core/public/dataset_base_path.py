@@ -5,10 +5,16 @@ Source: names, arguments and defaults of pylance 14.0.2.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from lance_core.errors import InvalidInputError, InvalidTypeError
+from lance_core.io.uri import recorded_uri
 from lance_core.proto import pb_table
 
-__all__ = ["DatasetBasePath", "base_path_from_proto", "base_path_to_proto"]
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["DatasetBasePath", "base_path_from_proto", "base_path_to_proto", "new_bases", "numbered_bases"]
 
 _MAX_U32 = 2**32 - 1
 
@@ -106,3 +112,39 @@ def base_path_from_proto(message: pb_table.BasePath) -> DatasetBasePath:
     """What users see of a base path."""
     name = message.name if message.HasField("name") else None
     return DatasetBasePath(message.path, name, message.is_dataset_root, message.id)
+
+
+def new_bases(bases: Sequence[DatasetBasePath]) -> tuple[pb_table.BasePath, ...]:
+    """The messages of bases, with absolute paths.
+
+    Raises:
+        InvalidTypeError: one is no ``DatasetBasePath``, or they are no list of such.
+        InvalidInputError: a path is malformed.
+    """
+    if not isinstance(bases, (list, tuple)):
+        raise InvalidTypeError(f"bases must be a list of DatasetBasePath, found {type(bases).__name__}")
+    messages = [base_path_to_proto(base) for base in bases]
+    for message in messages:
+        message.path = recorded_uri(message.path, None)
+    return tuple(messages)
+
+
+def numbered_bases(bases: Sequence[DatasetBasePath]) -> tuple[pb_table.BasePath, ...]:
+    """The bases of a new table: those without an id get the next ones, from 1. Raises as :func:`new_bases`.
+
+    Raises:
+        InvalidInputError: two have the same id, name or path.
+    """
+    messages = new_bases(bases)
+    taken = {message.id for message in messages if message.id}
+    free = iter(number for number in range(1, 2 * len(messages) + 1) if number not in taken)
+    for message in messages:
+        message.id = message.id or next(free)
+    for what, values in (
+        ("id", [message.id for message in messages]),
+        ("path", [message.path for message in messages]),
+        ("name", [message.name for message in messages if message.HasField("name")]),
+    ):
+        if len(set(values)) != len(values):
+            raise InvalidInputError(f"two of the new bases have the same {what}: {values}")
+    return messages

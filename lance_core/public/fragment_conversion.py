@@ -5,25 +5,28 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from lance_core.api.fragment_metadata import DataFile, DeletionFile, FragmentMetadata
-from lance_core.api.json_document import byte_string
-from lance_core.api.overlay_metadata import DataOverlayFile, bitmap_of_offsets, offsets_of_bitmap, plain_offsets
 from lance_core.errors import CorruptDataError, InvalidInputError, NotSupportedError
 from lance_core.proto import pb_table
+from lance_core.public.data_file_metadata import DataFile
+from lance_core.public.fragment_metadata import DeletionFile, FragmentMetadata
+from lance_core.public.json_document import byte_string
+from lance_core.public.overlay_metadata import DataOverlayFile, bitmap_of_offsets, offsets_of_bitmap, plain_offsets
 from lance_core.table.data_file import DataFile as DataFileRecord
 from lance_core.table.fragment import Fragment
 from lance_core.versions import LanceFileVersion
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 __all__ = [
     "data_file_from_record",
     "data_file_to_record",
     "fragment_from_record",
+    "fragment_records",
     "fragment_to_record",
     "overlay_from_record",
     "overlay_to_record",
+    "shown_fragments",
 ]
 
 _IDS_IN_COLUMN: Final = "Column"
@@ -169,3 +172,13 @@ def _inline(document: Any, key: str) -> bytes:
     if not isinstance(document, dict) or key not in document:
         raise NotSupportedError(f"a sequence that is kept neither inline nor in a column: {document!r:.80}")
     return byte_string(document[key], key)
+
+
+def fragment_records(fragments: Iterable[FragmentMetadata]) -> tuple[Fragment, ...]:
+    """The records of users' fragments. Raises what :func:`fragment_to_record` raises."""
+    return tuple(map(fragment_to_record, fragments))
+
+
+def shown_fragments(fragments: Iterable[Fragment]) -> list[FragmentMetadata]:
+    """What users see of fragments."""
+    return [fragment_from_record(fragment) for fragment in fragments]

@@ -11,13 +11,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from lance_core.api.json_document import JsonObject, Reader, byte_string, entries, listed, malformed, nullable, whole
 from lance_core.errors import CorruptDataError, InvalidInputError
+from lance_core.public.json_document import JsonObject, Reader, byte_string, entries, listed, malformed, nullable, whole
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from lance_core.api.fragment_metadata import DataFile
+    from lance_core.public.data_file_metadata import DataFile
 
 __all__ = [
     "DataOverlayFile",

@@ -1,0 +1,43 @@
+"""FileMetadata: what is known of an open data file, of whichever version."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+
+    from lance_core.io.byte_range import ByteRange
+    from lance_core.schema.field import Schema
+    from lance_core.versions import LanceFileVersion
+
+__all__ = ["FileMetadata"]
+
+
+class FileMetadata(Protocol):
+    """What every family tells about an open file."""
+
+    @property
+    def path(self) -> str:
+        """The file's path in its store."""
+
+    @property
+    def num_bytes(self) -> int:
+        """Size of the file."""
+
+    @property
+    def version(self) -> LanceFileVersion:
+        """Format version of the file."""
+
+    @property
+    def schema(self) -> Schema:
+        """The fields stored in the file, with their table-wide ids, and the schema metadata."""
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of the file."""
+
+    def read(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
+        """Bytes of the file."""

@@ -1,0 +1,45 @@
+"""What a table has absorbed from a write-ahead log, between pairs that users write and messages."""
+
+from __future__ import annotations
+
+import uuid as uuid_module
+from typing import TYPE_CHECKING
+
+from lance_core.errors import CorruptDataError, InvalidInputError
+from lance_core.proto import pb_table
+from lance_core.public.arguments import checked_number
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["absorbed_tables_from_core", "absorbed_tables_to_core"]
+
+
+def absorbed_tables_to_core(tables: Iterable[tuple[str, int]]) -> tuple[pb_table.CompactedSsTable, ...]:
+    """What was absorbed from the write-ahead log, as messages.
+
+    Raises:
+        InvalidInputError: a shard id is no UUID, or a generation no number.
+    """
+    try:
+        pairs = [(uuid_module.UUID(shard).bytes, generation) for shard, generation in tables]
+    except (ValueError, AttributeError, TypeError) as error:
+        raise InvalidInputError(f"compacted_sstables must be pairs of shard id and generation: {error}") from error
+    return tuple(
+        pb_table.CompactedSsTable(
+            shard_id=pb_table.UUID(uuid=shard), generation=checked_number("generation", generation, 0, 2**64)
+        )
+        for shard, generation in pairs
+    )
+
+
+def absorbed_tables_from_core(tables: Iterable[pb_table.CompactedSsTable]) -> list[tuple[str, int]]:
+    """What users see of it.
+
+    Raises:
+        CorruptDataError: a shard id is no UUID.
+    """
+    try:
+        return [(str(uuid_module.UUID(bytes=table.shard_id.uuid)), table.generation) for table in tables]
+    except ValueError as error:
+        raise CorruptDataError(f"the id of a shard is no UUID: {error}") from error

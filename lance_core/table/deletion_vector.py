@@ -1,0 +1,53 @@
+"""Deletion vectors: the deleted rows of a fragment, read from its deletion file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lance_core.errors import CorruptDataError
+from lance_core.table.deletion_file import parse_deletion_file
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from lance_core.table.base_paths import FileLocator
+    from lance_core.table.fragment import Fragment
+
+__all__ = ["read_deletion_offsets"]
+
+
+def read_deletion_offsets(fragment: Fragment, locator: FileLocator) -> npt.NDArray[np.uint32]:
+    """The deleted rows of a fragment, sorted and unique; none when it has no deletion file.
+
+    Args:
+        fragment: whose rows are wanted.
+        locator: finds its file.
+
+    Returns:
+        Physical positions, shape (num_deleted_rows,), not to be changed. ``BitMap(offsets, optimize=False)`` makes a
+        set of them.
+
+    Raises:
+        NotFoundError: the file is missing.
+        CorruptDataError: it is damaged, or lists another number of rows than recorded.
+    """
+    deletion = fragment.deletion_file
+    if deletion is None:
+        return np.empty(0, np.uint32)
+    location = locator.deletion_file(fragment.id, deletion)
+    offsets = parse_deletion_file(
+        location.store.get(location.path),
+        deletion.file_type,
+        physical_rows=fragment.physical_rows,
+        what=location.path,
+    )
+    if deletion.num_deleted_rows and len(offsets) != deletion.num_deleted_rows:
+        raise CorruptDataError(
+            f"deletion file {location.path} lists {len(offsets)} rows, recorded are {deletion.num_deleted_rows}",
+            path=location.path,
+            expected=deletion.num_deleted_rows,
+            found=len(offsets),
+        )
+    return offsets

@@ -1,0 +1,299 @@
+"""Operation: what every operation can be asked, and the answers that hold unless its own file gives another.
+
+Everything that is true of one operation alone stands in its file: the record, the protobuf message both ways, what it
+touches and brings along, and the version that it makes. Who commits, judges or checks operations asks these questions
+and never which operation it has; only the conflict matrix goes by their names.
+
+BaseOperation is the counterpart for users: each operation's file has its class for users beside its record, and
+``LanceOperation`` gathers them under the names of the reference.
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar
+
+from lance_core.errors import InternalError, InvalidTypeError, NotSupportedError
+from lance_core.public.fragment_metadata import FragmentMetadata
+from lance_core.table.manifest import Manifest
+from lance_core.table.row_lineage import HiddenColumns, no_hidden_columns
+from lance_core.versions import DEFAULT_VERSION, LanceFileVersion
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+    import pyarrow as pa
+    from google.protobuf.message import Message
+
+    from lance_core.proto import pb_table, pb_transaction
+    from lance_core.schema.field import Schema
+    from lance_core.table.fragment import Fragment
+    from lance_core.table.manifest_draft import ManifestDraft
+    from lance_core.table.paths import ManifestNaming
+    from lance_core.transactions.operations.parts import OverlayGroup, RewriteGroup
+
+__all__ = ["ApplyContext", "BaseOperation", "NewTable", "Operation", "check_fragments", "named"]
+
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplyContext:
+    """What an operation is applied to, and what it has to know besides.
+
+    Attributes:
+        current: the version to build on.
+        read_version: the version that the change was planned on; 0 for ``current``.
+        restored: the version that :attr:`Operation.restored_version` names.
+        hidden: reads hidden columns of the fragments of ``current`` and of the operation.
+    """
+
+    current: Manifest
+    read_version: int = 0
+    restored: Manifest | None = None
+    hidden: HiddenColumns = no_hidden_columns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewTable:
+    """What a new table is to be like, where the operation that makes it leaves it open.
+
+    Attributes:
+        naming: of its manifests.
+        stable_row_ids: whether rows get stable ids.
+        file_version: of its data files, when it starts with none.
+        source: the version that is cloned; None for a table of its own.
+    """
+
+    naming: ManifestNaming
+    stable_row_ids: bool
+    file_version: LanceFileVersion | None = None
+    source: Manifest | None = None
+
+
+class Operation(Protocol):
+    """One change of a table. Operations are immutable."""
+
+    __slots__ = ()
+
+    arm: ClassVar[str]
+    """Its field in ``Transaction.operation``."""
+
+    is_known: ClassVar[bool] = True
+    """Whether it is understood, so that it can be committed and compared."""
+
+    is_planned_on_any_version: ClassVar[bool] = False
+    """Whether it names no fragment or field of the version that it was planned on."""
+
+    is_first_of_its_root: ClassVar[bool] = False
+    """Whether it only ever makes the first version of a root, with the number of the version that it copies."""
+
+    makes_tables: ClassVar[bool] = False
+    """Whether it can make the first version of a table."""
+
+    replaces_all_files: ClassVar[bool] = False
+    """Whether the version that it makes names no file of the one before, as far as it is not its own."""
+
+    appends_fragments: ClassVar[bool] = False
+    """Whether its new fragments have new files and stand after those that are there."""
+
+    hides_rows: ClassVar[bool] = False
+    """Whether it hides single rows, so that it can be merged with others that do; see :meth:`with_hidden_rows`."""
+
+    only_removes_rows: ClassVar[bool] = False
+    """Whether rows that it hides or drops are gone, and nothing else changes."""
+
+    lists_all_fragments: ClassVar[bool] = False
+    """Whether it names each fragment of the table, with those that it adds among them."""
+
+    may_keep_metadata: ClassVar[bool] = False
+    """Whether the reference keeps metadata of the schema that the stored transaction does not repeat."""
+
+    holds_values: ClassVar[bool] = False
+    """Whether it holds values of the version that it was planned on, so that every version since has to be known."""
+
+    may_change_rows: ClassVar[bool] = True
+    """Whether readers may see other rows or columns after it."""
+
+    leaves_no_trace: ClassVar[bool] = False
+    """Whether no later version shows that it was built on the one that it made."""
+
+    @classmethod
+    def from_proto(cls, message: Any) -> Self:  # each operation has a message of its own
+        """Parse the message."""
+        ...
+
+    def to_proto(self) -> Message:
+        """The message; the inverse of :meth:`from_proto`."""
+        ...
+
+    def to_public(self) -> BaseOperation:
+        """What users see of it; the inverse of :meth:`BaseOperation.to_record`."""
+        ...
+
+    def apply(self, context: ApplyContext) -> ManifestDraft:
+        """The version after ``context.current``.
+
+        Raises:
+            UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
+            InvalidInputError: the operation does not fit the table.
+        """
+        ...
+
+    @property
+    def restored_version(self) -> int | None:
+        """The version whose content becomes the table's again."""
+        return None
+
+    @property
+    def cloned_version(self) -> tuple[str, int] | None:
+        """Root and version of the table that is copied."""
+        return None
+
+    def starting_point(self, new_table: NewTable) -> Manifest:
+        """What the first version of a table that the operation makes is built on."""
+        files = [file for fragment in self.added_fragments() for file in fragment.files]
+        return Manifest.empty(
+            file_version=files[0].file_version if files else new_table.file_version or DEFAULT_VERSION,
+            stable_row_ids=new_table.stable_row_ids,
+            naming=new_table.naming,
+        )
+
+    def touched_fragments(self) -> frozenset[int] | None:
+        """Ids of the existing fragments that it changes, or that an index was built over; None when it cannot be told.
+
+        Raises:
+            CorruptDataError: the fragment bitmap of a new index is no bitmap.
+        """
+        return None
+
+    def added_fragments(self) -> tuple[Fragment, ...]:
+        """The fragments that it adds; those of an operation that lists all fragments do not count."""
+        return ()
+
+    def changed_fragments(self) -> tuple[Fragment, ...]:
+        """Fragments of the table as they are to be, where rows are hidden or columns stored anew."""
+        return ()
+
+    def removed_fragments(self) -> frozenset[int]:
+        """Ids of the fragments that lose every row."""
+        return frozenset()
+
+    def changed_deletions(self) -> tuple[Fragment, ...]:
+        """The fragments that get another deletion file."""
+        return tuple(fragment for fragment in self.changed_fragments() if fragment.deletion_file is not None)
+
+    def with_hidden_rows(self, changed: tuple[Fragment, ...], emptied: Collection[int]) -> Self:
+        """The operation, merged with others that hide rows of the same fragments.
+
+        Args:
+            changed: takes the place of :meth:`changed_fragments`.
+            emptied: fragments that lose every row now, too.
+        """
+        raise InternalError(f"the operation {self.arm!r} hides no rows", arm=self.arm)
+
+    def added_files(self, current: Manifest) -> tuple[Fragment, ...]:
+        """The data files that it adds to fragments of a version: each fragment with those files only."""
+        return ()
+
+    def new_schema(self) -> Schema | None:
+        """The schema that it gives the table, to which new files refer."""
+        return None
+
+    def added_bases(self) -> Sequence[pb_table.BasePath]:
+        """The base paths that it adds."""
+        return ()
+
+    def held_field_ids(self) -> frozenset[int]:
+        """The fields whose values it brings along and that may be dropped meanwhile: of new rows, of new indices."""
+        return frozenset()
+
+    def on_top_of(self, before: Manifest, after: Manifest) -> Self:
+        """The operation when another version comes first.
+
+        Args:
+            before: the version that it was valid for.
+            after: the next one.
+        """
+        return self
+
+    def rewritten_groups(self) -> tuple[RewriteGroup, ...]:
+        """Which new fragments hold the rows of which old ones."""
+        return ()
+
+    def moved_fragments(self) -> tuple[Fragment, ...]:
+        """New fragments that carry the row ids of rows of touched fragments."""
+        return ()
+
+    def laid_overlays(self) -> tuple[OverlayGroup, ...]:
+        """The overlays that it lays over fragments."""
+        return ()
+
+    def rebuilt_indices(self) -> tuple[pb_transaction.Transaction.Rewrite.RewrittenIndex, ...]:
+        """Indices that were rebuilt for moved rows."""
+        return ()
+
+    def with_rebuilt_indices(self, indices: tuple[pb_transaction.Transaction.Rewrite.RewrittenIndex, ...]) -> Self:
+        """The operation, with others in the place of :meth:`rebuilt_indices`."""
+        raise InternalError(f"the operation {self.arm!r} rebuilds no index", arm=self.arm)
+
+
+class BaseOperation(ABC):  # noqa: B024  # a marker for users, as in the reference
+    """Base of every operation."""
+
+    needs_read_version: ClassVar[bool] = True
+    """Whether the version that it was planned on has to be given."""
+
+    def to_record(self) -> Operation:
+        """What is committed.
+
+        Raises:
+            InvalidInputError: a value is malformed.
+            InvalidTypeError: a value is of a wrong type.
+            NotSupportedError: the operation cannot be committed.
+        """
+        name = getattr(self, "name", type(self).__name__)
+        raise NotSupportedError(f"committing the operation {name!r} is not supported", operation=name)
+
+    def unnumbered_schema(self) -> pa.Schema | None:
+        """Its schema, where that has no field ids."""
+        return None
+
+    def with_schema(self, schema: Schema) -> Self:
+        """The operation with field ids in the place of :meth:`unnumbered_schema`."""
+        return self
+
+    def appended_fragments(self) -> list[FragmentMetadata] | None:
+        """The new fragments, if it does nothing but append them."""
+        return None
+
+
+def named(name: str) -> Callable[[type[_T]], type[_T]]:
+    """Let a class be known as a member of ``LanceOperation``, where users and ``pickle`` find it.
+
+    Args:
+        name: of the member.
+    """
+
+    def rename(members: type[_T]) -> type[_T]:
+        members.__module__ = "lance_core.api.operations"
+        members.__qualname__ = f"LanceOperation.{name}"
+        members.__name__ = name
+        return members
+
+    return rename
+
+
+def check_fragments(fragments: object) -> None:
+    """Check that fragments are a list of :class:`FragmentMetadata`.
+
+    Raises:
+        InvalidTypeError: they are not.
+    """
+    if not isinstance(fragments, list):
+        raise InvalidTypeError(f"fragments must be list[FragmentMetadata], got {type(fragments)}")
+    for fragment in fragments:
+        if not isinstance(fragment, FragmentMetadata):
+            raise InvalidTypeError(f"fragments must be list[FragmentMetadata], got {type(fragment)}")
