@@ -18,20 +18,17 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from lance_core import optimize
-    from lance_core.api.blob_files import BlobColumn, BlobFile
-    from lance_core.api.cleanup.records import (
+    from lance_core.api.dataset import LanceDataset
+    from lance_core.api.fragment import LanceFragment
+    from lance_core.api.open_dataset import dataset
+    from lance_core.api.write_dataset import write_dataset, write_fragments
+    from lance_core.blobs.files import BlobColumn, BlobFile
+    from lance_core.cleanup.records import (
         CleanupCandidateFile,
         CleanupExplanation,
         CleanupReferencedBranch,
         CleanupStats,
     )
-    from lance_core.api.dataset import LanceDataset
-    from lance_core.api.fragment import LanceFragment
-    from lance_core.api.migration import migrate_manifest_paths_v2
-    from lance_core.api.open_dataset import dataset
-    from lance_core.api.operations import LanceOperation, Transaction
-    from lance_core.api.scanner import LanceScanner
-    from lance_core.api.write_dataset import write_dataset, write_fragments
     from lance_core.errors import (
         AccessDeniedError,
         AlreadyExistsError,
@@ -76,8 +73,11 @@ if TYPE_CHECKING:
     from lance_core.public.dataset_base_path import DatasetBasePath
     from lance_core.public.fragment_metadata import DeletionFile, FragmentMetadata
     from lance_core.public.index_records import Index, IndexDescription, IndexFile, IndexSegmentDescription
+    from lance_core.refs.migration import migrate_manifest_paths_v2
+    from lance_core.scan.scanner import LanceScanner
     from lance_core.schema.blob_types import Blob, BlobArray, BlobType, blob_array, blob_field
     from lance_core.schema.field import Field, Schema
+    from lance_core.transactions.public_transaction import LanceOperation, Transaction
     from lance_core.versions import LanceFileVersion
 
 __all__ = [
@@ -163,15 +163,15 @@ _ERRORS: Final = "lance_core.errors"
 _HOMES: Final = {
     "Blob": "lance_core.schema.blob_types",
     "BlobArray": "lance_core.schema.blob_types",
-    "BlobColumn": "lance_core.api.blob_files",
+    "BlobColumn": "lance_core.blobs.files",
     "BlobDescriptor": "lance_core.file.blob_descriptors",
     "BlobDescriptorArrayBuilder": "lance_core.file.blob_descriptors",
-    "BlobFile": "lance_core.api.blob_files",
+    "BlobFile": "lance_core.blobs.files",
     "BlobType": "lance_core.schema.blob_types",
-    "CleanupCandidateFile": "lance_core.api.cleanup.records",
-    "CleanupExplanation": "lance_core.api.cleanup.records",
-    "CleanupReferencedBranch": "lance_core.api.cleanup.records",
-    "CleanupStats": "lance_core.api.cleanup.records",
+    "CleanupCandidateFile": "lance_core.cleanup.records",
+    "CleanupExplanation": "lance_core.cleanup.records",
+    "CleanupReferencedBranch": "lance_core.cleanup.records",
+    "CleanupStats": "lance_core.cleanup.records",
     "DataFile": "lance_core.public.fragment_metadata",
     "DatasetBasePath": "lance_core.public.dataset_base_path",
     "DedicatedBlobWriter": "lance_core.file.blob_writers",
@@ -188,15 +188,15 @@ _HOMES: Final = {
     "LanceFileVersion": "lance_core.versions",
     "LanceFileWriter": "lance_core.file.lance_file",
     "LanceFragment": "lance_core.api.fragment",
-    "LanceOperation": "lance_core.api.operations",
-    "LanceScanner": "lance_core.api.scanner",
+    "LanceOperation": "lance_core.transactions.public_transaction",
+    "LanceScanner": "lance_core.scan.scanner",
     "PackedBlobWriter": "lance_core.file.blob_writers",
     "Schema": "lance_core.schema.field",
-    "Transaction": "lance_core.api.operations",
+    "Transaction": "lance_core.transactions.public_transaction",
     "blob_array": "lance_core.schema.blob_types",
     "blob_field": "lance_core.schema.blob_types",
     "dataset": "lance_core.api.open_dataset",
-    "migrate_manifest_paths_v2": "lance_core.api.migration",
+    "migrate_manifest_paths_v2": "lance_core.refs.migration",
     "write_dataset": "lance_core.api.write_dataset",
     "write_fragments": "lance_core.api.write_dataset",
 }

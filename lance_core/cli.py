@@ -104,9 +104,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _doctor_lines(uri: str, min_age: str, *, applies: bool) -> Iterator[str]:
-    from lance_core.api.cleanup.durations import parse_duration
-    from lance_core.api.doctor import diagnose, mend
-    from lance_core.api.location import open_log
+    from lance_core.cleanup.durations import parse_duration
+    from lance_core.places.location import open_log
+    from lance_core.repair import diagnose, mend
 
     log = open_log(uri, None)
     findings = diagnose(log, min_age=parse_duration(min_age))
@@ -136,9 +136,9 @@ def _described(uri: str) -> Iterator[str]:
 
 def _inspected(uri: str, version: int | None) -> Iterator[str]:
     from lance_core.api.dataset import LanceDataset
-    from lance_core.api.location import open_log
-    from lance_core.api.references import read_manifest
     from lance_core.file.describe import describe_fields
+    from lance_core.places.location import open_log
+    from lance_core.places.references import read_manifest
 
     log = open_log(uri, None)
     manifest = read_manifest(log, version)

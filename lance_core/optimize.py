@@ -16,13 +16,13 @@ Names follow ``lance.optimize``; ``commit_rewrites``, ``plan_again`` and the fig
 
 from __future__ import annotations
 
-from lance_core.api.compaction.committing import RewriteCommit, commit_rewrites
-from lance_core.api.compaction.figures import PlanFigures
-from lance_core.api.compaction.optimizer import Compaction
-from lance_core.api.compaction.options import CompactionOptions
-from lance_core.api.compaction.plan import CompactionPlan, CompactionTask
-from lance_core.api.compaction.result import CompactionMetrics, RewriteResult
-from lance_core.api.compaction.rounds import plan_again
+from lance_core.compaction.committing import RewriteCommit, commit_rewrites
+from lance_core.compaction.figures import PlanFigures
+from lance_core.compaction.optimizer import Compaction
+from lance_core.compaction.options import CompactionOptions
+from lance_core.compaction.plan import CompactionPlan, CompactionTask
+from lance_core.compaction.result import CompactionMetrics, RewriteResult
+from lance_core.compaction.rounds import plan_again
 
 __all__ = [
     "Compaction",

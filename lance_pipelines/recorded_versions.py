@@ -18,8 +18,8 @@ from typing import Final, Self
 
 import dagster as dg
 
-from lance_core.api.location import open_log
 from lance_core.errors import VersionNotFoundError
+from lance_core.places.location import open_log
 from lance_pipelines.data_version import data_version_of, is_unknown
 from lance_pipelines.events import DATA_VERSION_TAG, VERSION_KEY
 from lance_pipelines.maintenance.found_version import FoundVersion

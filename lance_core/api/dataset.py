@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lance_core.api.commit import commit
-from lance_core.api.commit_options import DEFAULT_COMMIT_TIMEOUT, CommitOptions
 from lance_core.api.dataset_batches import merge_appends
 from lance_core.api.dataset_blobs import DatasetBlobs
 from lance_core.api.dataset_changes import DatasetChanges
@@ -22,18 +20,25 @@ from lance_core.api.dataset_places import DatasetPlaces
 from lance_core.api.dataset_scans import DatasetScans
 from lance_core.api.dataset_settings import DatasetSettings
 from lance_core.api.delta import DatasetDelta
-from lance_core.api.detached_commit import commit_outside_lineage
 from lance_core.api.fragment import LanceFragment
-from lance_core.api.location import locked, open_log, uri_text
-from lance_core.api.merge_schemas import with_known_field_ids
-from lance_core.api.operations import LanceOperation, Transaction, requested_transaction, transaction_to_core
 from lance_core.api.validation import validate_version
+from lance_core.commit.commit import commit
+from lance_core.commit.detached import commit_outside_lineage
+from lance_core.commit.merge_schemas import with_known_field_ids
+from lance_core.commit.options import DEFAULT_COMMIT_TIMEOUT, CommitOptions
 from lance_core.errors import DatasetNotFoundError
+from lance_core.places.location import locked, open_log, uri_text
 from lance_core.public.arguments import refuse_unsupported
 from lance_core.table.base_options import inherited_options, with_base_params
 from lance_core.table.field_ids import highest_field_id
 from lance_core.table.index_metadata import parse_index_section
 from lance_core.table.paths import ManifestNaming
+from lance_core.transactions.public_transaction import (
+    LanceOperation,
+    Transaction,
+    requested_transaction,
+    transaction_to_core,
+)
 from lance_core.transactions.settings import DEFAULT_MAX_RETRIES, CommitProgress
 
 if TYPE_CHECKING:
@@ -42,8 +47,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lance_core.api.dataset_batches import BulkCommitResult
-    from lance_core.api.location import CommitLock
-    from lance_core.api.operations import LanceOperation
+    from lance_core.places.location import CommitLock
+    from lance_core.transactions.public_transaction import LanceOperation
 
 __all__ = ["LanceDataset"]
 

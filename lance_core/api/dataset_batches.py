@@ -11,15 +11,15 @@ from __future__ import annotations
 import uuid as uuid_module
 from typing import TYPE_CHECKING, Final, TypedDict
 
-from lance_core.api.operations import LanceOperation, Transaction
 from lance_core.errors import InvalidInputError, InvalidTypeError, NotSupportedError
+from lance_core.transactions.public_transaction import LanceOperation, Transaction
 from lance_core.transactions.transaction import checked_properties
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lance_core.api.dataset_handle import DatasetHandle
     from lance_core.public.fragment_metadata import FragmentMetadata
+    from lance_core.scan.dataset_handle import DatasetHandle
 
 __all__ = ["BulkCommitResult", "merge_appends"]
 

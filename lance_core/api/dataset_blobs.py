@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from lance_core.api.blob_files import DEFAULT_BLOB_BUFFER_SIZE, BlobFile, checked_buffer_size
-from lance_core.api.dataset_handle import DatasetHandle
-from lance_core.api.fragment_reader import FragmentReader
-from lance_core.api.take import find_rows_at
+from lance_core.blobs.files import DEFAULT_BLOB_BUFFER_SIZE, BlobFile, checked_buffer_size
 from lance_core.errors import InvalidInputError, NotSupportedError, RowOutOfRangeError
 from lance_core.file.row_numbers import row_ids, row_positions
+from lance_core.scan.dataset_handle import DatasetHandle
+from lance_core.scan.fragment_reader import FragmentReader
+from lance_core.scan.take import find_rows_at
 from lance_core.schema.blob_fields import stored_schema
 from lance_core.schema.projection import project
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
-    from lance_core.api.blob_files import BlobPlace
-    from lance_core.api.row_id_lookup import RowIdLookup
-    from lance_core.api.scanner import ScanSource
+    from lance_core.blobs.files import BlobPlace
+    from lance_core.scan.row_id_lookup import RowIdLookup
+    from lance_core.scan.scanner import ScanSource
 
 __all__ = ["DatasetBlobs"]
 

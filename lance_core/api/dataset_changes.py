@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lance_core.api.dataset_handle import DatasetHandle
-from lance_core.api.delete import DEFAULT_CONFLICT_RETRIES, DEFAULT_RETRY_TIMEOUT, RetryPolicy, delete_rows
+from lance_core.delete.delete import DEFAULT_CONFLICT_RETRIES, DEFAULT_RETRY_TIMEOUT, RetryPolicy, delete_rows
+from lance_core.scan.dataset_handle import DatasetHandle
 from lance_core.transactions.transaction import checked_properties
 
 if TYPE_CHECKING:

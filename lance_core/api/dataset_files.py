@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lance_core.api.dataset_handle import DatasetHandle
 from lance_core.api.dataset_removal import drop_dataset
 from lance_core.api.file_listings import all_files, tracked_files
-from lance_core.api.location import uri_text
+from lance_core.places.location import uri_text
 from lance_core.public.arguments import whole_number
+from lance_core.scan.dataset_handle import DatasetHandle
 
 if TYPE_CHECKING:
     from collections.abc import Callable

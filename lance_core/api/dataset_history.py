@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lance_core.api.dataset_handle import DatasetHandle
-from lance_core.api.operations import transaction_from_core
 from lance_core.api.version_info import Version, version_info
 from lance_core.errors import InvalidInputError
 from lance_core.public.arguments import whole_number
+from lance_core.scan.dataset_handle import DatasetHandle
 from lance_core.table.paths import is_detached_version
 from lance_core.transactions.history import read_transaction
+from lance_core.transactions.public_transaction import transaction_from_core
 
 if TYPE_CHECKING:
-    from lance_core.api.operations import Transaction
     from lance_core.table.version_log import VersionLog
+    from lance_core.transactions.public_transaction import Transaction
 
 __all__ = ["DatasetHistory", "shown_transaction"]
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from lance_core.api.commit import commit
-from lance_core.api.commit_options import CommitOptions
-from lance_core.api.dataset_handle import DatasetHandle
+from lance_core.commit.commit import commit
+from lance_core.commit.options import CommitOptions
 from lance_core.errors import IndexNotFoundError
 from lance_core.public.index_records import describe_indices
+from lance_core.scan.dataset_handle import DatasetHandle
 from lance_core.table.index_metadata import is_system_index
 from lance_core.table.index_rules import decode_index_section
 from lance_core.transactions.operations.create_index import CreateIndex

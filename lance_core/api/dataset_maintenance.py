@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
-from lance_core.api.cleanup.plan import DEFAULT_MAX_FILES, plan_for
-from lance_core.api.cleanup.policy import CleanupPolicy
-from lance_core.api.dataset_handle import DatasetHandle
-from lance_core.api.tags import Tags
+from lance_core.cleanup.plan import DEFAULT_MAX_FILES, plan_for
+from lance_core.cleanup.policy import CleanupPolicy
+from lance_core.refs.tags import Tags
+from lance_core.scan.dataset_handle import DatasetHandle
 
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from lance_core.api.cleanup.records import CleanupExplanation, CleanupStats
-    from lance_core.api.compaction.optimizer import DatasetOptimizer
-    from lance_core.api.dataset_settings import DatasetSettings
+    from lance_core.cleanup.records import CleanupExplanation, CleanupStats
+    from lance_core.compaction.optimizer import DatasetOptimizer
 
 __all__ = ["DatasetMaintenance"]
 
@@ -31,9 +30,9 @@ class DatasetMaintenance(DatasetHandle):
     def optimize(self) -> DatasetOptimizer:
         """Compaction: fewer and larger fragments without deleted rows."""
         # Imported late: most handles only read.
-        from lance_core.api.compaction.optimizer import DatasetOptimizer
+        from lance_core.compaction.optimizer import DatasetOptimizer
 
-        return DatasetOptimizer(cast("DatasetSettings", self))
+        return DatasetOptimizer(self)
 
     def cleanup_old_versions(
         self,

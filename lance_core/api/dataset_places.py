@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-from lance_core.api.branches import Branches
-from lance_core.api.clones import deep_clone, shallow_clone
-from lance_core.api.commit import commit
-from lance_core.api.commit_options import CommitOptions
-from lance_core.api.dataset_handle import DatasetHandle
-from lance_core.api.dataset_uris import line_uri, recorded_root
-from lance_core.api.location import open_log, uri_text
-from lance_core.api.references import main_line, open_version
+from lance_core.commit.commit import commit
+from lance_core.commit.options import CommitOptions
+from lance_core.places.location import open_log, uri_text
+from lance_core.places.references import main_line, open_version
+from lance_core.places.uris import line_uri, recorded_root
 from lance_core.public.dataset_base_path import base_path_from_proto
 from lance_core.public.dataset_base_path import new_bases as as_messages
+from lance_core.refs.branches import Branches
+from lance_core.refs.clones import deep_clone, shallow_clone
+from lance_core.scan.dataset_handle import DatasetHandle
 from lance_core.table.migration import migrate_to_v2_names
 from lance_core.table.ref_creation import known_to_exist
 from lance_core.transactions.operations.update_bases import UpdateBases
@@ -23,7 +23,7 @@ from lance_core.transactions.transaction import Transaction, checked_properties
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lance_core.api.references import Reference
+    from lance_core.places.references import Reference
     from lance_core.public.dataset_base_path import DatasetBasePath
     from lance_core.table.manifest import Manifest
     from lance_core.table.version_log import VersionLog

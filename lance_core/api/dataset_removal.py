@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lance_core.api.location import open_log
 from lance_core.errors import DatasetNotFoundError, InvalidInputError
+from lance_core.places.location import open_log
 from lance_core.table.commit_protocols.external import ExternalCommit
 from lance_core.table.paths import VERSIONS_DIRECTORY
 

@@ -1,17 +1,17 @@
 """The reading verbs of a dataset: scans, counts, single rows.
 
-Signatures are the reference's; every verb plans a :class:`~lance_core.api.scanner.LanceScanner`.
+Signatures are the reference's; every verb plans a :class:`~lance_core.scan.scanner.LanceScanner`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lance_core.api.dataset_handle import DatasetHandle
-from lance_core.api.scanner import LanceScanner
-from lance_core.api.take import take_rows, take_rows_by_id
 from lance_core.errors import InvalidInputError
 from lance_core.public.arguments import refuse_unsupported
+from lance_core.scan.dataset_handle import DatasetHandle
+from lance_core.scan.scanner import LanceScanner
+from lance_core.scan.take import take_rows, take_rows_by_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

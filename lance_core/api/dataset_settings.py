@@ -10,11 +10,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 
-from lance_core.api.commit import commit
-from lance_core.api.commit_options import CommitOptions
-from lance_core.api.dataset_handle import DatasetHandle
+from lance_core.commit.commit import commit
+from lance_core.commit.options import CommitOptions
 from lance_core.errors import DatasetNotFoundError, InvalidTypeError, SchemaMismatchError
 from lance_core.public.arguments import checked_text
+from lance_core.scan.dataset_handle import DatasetHandle
 from lance_core.transactions.operations.map_update import map_update
 from lance_core.transactions.operations.restore import Restore
 from lance_core.transactions.operations.update_config import UpdateConfig

@@ -24,10 +24,10 @@ import numpy as np
 import pyarrow as pa
 
 from lance_core.api.dataset_history import shown_transaction
-from lance_core.api.hidden_columns import hidden_columns_of
-from lance_core.api.row_columns import ROW_ID_NAME
 from lance_core.errors import InvalidInputError
 from lance_core.public.arguments import whole_number
+from lance_core.scan.hidden_columns import hidden_columns_of
+from lance_core.scan.row_columns import ROW_ID_NAME
 from lance_core.table.deletion_vector import read_deletion_offsets
 from lance_core.table.row_ids import live_rows
 from lance_core.table.row_lineage import RowLineage
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from lance_core.api.dataset_scans import DatasetScans
-    from lance_core.api.operations import Transaction
     from lance_core.table.fragment import Fragment
+    from lance_core.transactions.public_transaction import Transaction
 
 __all__ = ["DatasetDelta"]
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
-from lance_core.api.cleanup.inventory import list_files
-from lance_core.api.dataset_uris import recorded_root
+from lance_core.cleanup.inventory import list_files
 from lance_core.errors import VersionNotFoundError
+from lance_core.places.uris import recorded_root
 from lance_core.table.base_paths import FileLocator
 from lance_core.table.data_file import DataFile
 from lance_core.table.deletion_file import DeletionFile

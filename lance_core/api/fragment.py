@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-from lance_core.api.delete import write_deletion
-from lance_core.api.delete_plan import plan_rows
-from lance_core.api.scanner import LanceScanner
-from lance_core.api.take import take_rows
 from lance_core.api.validation import validate_fragment
+from lance_core.delete.delete import write_deletion
+from lance_core.delete.plan import plan_rows
 from lance_core.errors import InvalidInputError
 from lance_core.public.arguments import refuse_unsupported
 from lance_core.public.fragment_conversion import fragment_from_record
+from lance_core.scan.scanner import LanceScanner
+from lance_core.scan.take import take_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
 
-    from lance_core.api.dataset_handle import DatasetHandle
-    from lance_core.api.scanner import ScanSource
     from lance_core.public.data_file_metadata import DataFile
     from lance_core.public.fragment_metadata import FragmentMetadata
+    from lance_core.scan.dataset_handle import DatasetHandle
+    from lance_core.scan.scanner import ScanSource
     from lance_core.table.fragment import Fragment
 
 __all__ = ["LanceFragment"]

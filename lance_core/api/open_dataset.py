@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lance_core.api.dataset import LanceDataset
-from lance_core.api.references import to_moment
 from lance_core.errors import InvalidInputError, VersionNotFoundError
+from lance_core.places.references import to_moment
 from lance_core.public.arguments import refuse_unsupported
 from lance_core.table.base_options import with_base_params
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
-    from lance_core.api.location import CommitLock
+    from lance_core.places.location import CommitLock
 
 __all__ = ["dataset"]
 

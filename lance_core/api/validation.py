@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from lance_core.api.fragment_reader import FragmentReader
-from lance_core.api.hidden_columns import hidden_columns_of
 from lance_core.errors import CorruptDataError
 from lance_core.file.blob_values import replace_leaves
+from lance_core.scan.fragment_reader import FragmentReader
+from lance_core.scan.hidden_columns import hidden_columns_of
 from lance_core.schema.blob_fields import bytes_schema, stored_schema
 from lance_core.schema.field import Schema
 from lance_core.table.deletion_vector import read_deletion_offsets

@@ -5,22 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 from warnings import warn
 
-from lance_core.api.cleanup.automatic import initial_entries
-from lance_core.api.commit_options import CommitOptions
 from lance_core.api.dataset import LanceDataset
-from lance_core.api.external_blobs import REFERENCE
-from lance_core.api.fragment_writer import DEFAULT_MAX_BYTES_PER_FILE, DEFAULT_MAX_ROWS_PER_FILE
-from lance_core.api.location import locked, open_log, uri_text
-from lance_core.api.operations import transaction_from_core
-from lance_core.api.references import planned_line
-from lance_core.api.write import WriteOptions, stage_rows, write_rows
+from lance_core.cleanup.automatic import initial_entries
+from lance_core.commit.options import CommitOptions
 from lance_core.errors import InvalidInputError, RetryableCommitConflictError
+from lance_core.places.location import locked, open_log, uri_text
+from lance_core.places.references import planned_line
 from lance_core.public.arguments import refuse_unsupported
 from lance_core.public.fragment_conversion import shown_fragments
 from lance_core.table.base_options import inherited_options, with_base_params
 from lance_core.table.paths import ManifestNaming
+from lance_core.transactions.public_transaction import transaction_from_core
 from lance_core.transactions.settings import CommitProgress
 from lance_core.transactions.transaction import checked_properties
+from lance_core.write.external_blobs import REFERENCE
+from lance_core.write.fragment_writer import DEFAULT_MAX_BYTES_PER_FILE, DEFAULT_MAX_ROWS_PER_FILE
+from lance_core.write.write import WriteOptions, stage_rows, write_rows
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from lance_core.api.cleanup.automatic import AutoCleanupConfig
-    from lance_core.api.data_input import ReaderLike
-    from lance_core.api.location import CommitLock
-    from lance_core.api.operations import Transaction
+    from lance_core.cleanup.automatic import AutoCleanupConfig
+    from lance_core.places.location import CommitLock
     from lance_core.public.dataset_base_path import DatasetBasePath
     from lance_core.public.fragment_metadata import FragmentMetadata
     from lance_core.table.manifest import Manifest
     from lance_core.table.version_log import VersionLog
+    from lance_core.transactions.public_transaction import Transaction
+    from lance_core.write.data_input import ReaderLike
 
 __all__ = ["DEFAULT_MAX_BYTES_PER_FILE", "DEFAULT_MAX_ROWS_PER_FILE", "write_dataset", "write_fragments"]
 

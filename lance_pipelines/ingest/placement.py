@@ -21,10 +21,8 @@ import uuid
 from typing import TYPE_CHECKING, Final
 
 import lance_core
-from lance_core.api.commit import commit
-from lance_core.api.commit_options import CommitOptions
-from lance_core.api.location import open_log
-from lance_core.api.operations import transaction_to_core
+from lance_core.commit.commit import commit
+from lance_core.commit.options import CommitOptions
 from lance_core.errors import (
     AlreadyExistsError,
     DatasetNotFoundError,
@@ -32,6 +30,8 @@ from lance_core.errors import (
     RetryableCommitConflictError,
     SchemaMismatchError,
 )
+from lance_core.places.location import open_log
+from lance_core.transactions.public_transaction import transaction_to_core
 from lance_core.versions import LanceFileVersion
 from lance_pipelines.ingest.declaration import WriteMode
 from lance_pipelines.ingest.verify import verify_read_version, verify_schema

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import lance_core
-from lance_core.api.delete import RetryPolicy, delete_rows
+from lance_core.delete.delete import RetryPolicy, delete_rows
 from lance_core.errors import CommitOutcomeUnknownError, VersionNotFoundError
 from lance_pipelines.maintenance.health import TableHealth
 from lance_pipelines.maintenance.plan_table import amount

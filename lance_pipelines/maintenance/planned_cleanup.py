@@ -12,14 +12,14 @@ from datetime import timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Self
 
-import lance_core.api.cleanup
-from lance_core.api.cleanup.records import FileKind
+import lance_core.cleanup
+from lance_core.cleanup.records import FileKind
 from lance_core.errors import LanceError, NotFoundError
 from lance_pipelines.maintenance.policy import CleanupPolicy
 
 if TYPE_CHECKING:
     import lance_core
-    from lance_core.api.cleanup import CleanupPlan
+    from lance_core.cleanup import CleanupPlan
 
 __all__ = ["PlannedCleanup", "files_left_of", "plan_removal"]
 
@@ -59,9 +59,9 @@ def plan_removal(dataset: lance_core.LanceDataset, policy: CleanupPolicy) -> Cle
         dataset: the latest version.
         policy: which versions go.
     """
-    return lance_core.api.cleanup.plan_cleanup(
+    return lance_core.cleanup.plan_cleanup(
         dataset,
-        lance_core.api.cleanup.CleanupPolicy.of(
+        lance_core.cleanup.CleanupPolicy.of(
             older_than=policy.retention,
             retain_versions=policy.retain_versions,
             delete_unverified=policy.delete_unverified,

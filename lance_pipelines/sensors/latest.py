@@ -7,8 +7,8 @@ manifest's size and time go with it, which one request tells without reading it.
 from dataclasses import dataclass
 from typing import Self
 
-from lance_core.api.location import open_log
 from lance_core.errors import NotFoundError
+from lance_core.places.location import open_log
 from lance_core.table.paths import ManifestName
 from lance_core.table.version_log import VersionLog
 

@@ -11,9 +11,9 @@ import lance.fragment
 import pytest
 
 import lance_core
-from lance_core.api.branches import Branches
-from lance_core.api.compaction.optimizer import DatasetOptimizer
-from lance_core.api.tags import Tags
+from lance_core.compaction.optimizer import DatasetOptimizer
+from lance_core.refs.branches import Branches
+from lance_core.refs.tags import Tags
 
 NAMES = {
     "AccessDeniedError",

@@ -14,7 +14,7 @@ import lance
 import pytest
 
 import lance_core
-from lance_core.api.cleanup import CleanupPolicy, plan_cleanup
+from lance_core.cleanup import CleanupPolicy, plan_cleanup
 from lance_pipelines.build import build_definitions
 from lance_pipelines.ingest.declaration import DatasetDeclaration, SourceFormat, SourceSpec
 from lance_pipelines.jobs import request_config

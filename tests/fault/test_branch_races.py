@@ -15,8 +15,7 @@ import pyarrow as pa
 import pytest
 
 import lance_core
-from lance_core.api import branches, cloning
-from lance_core.api.compaction.plan import CompactionTask
+from lance_core.compaction.plan import CompactionTask
 from lance_core.errors import (
     CommitConflictError,
     CommitOutcomeUnknownError,
@@ -27,6 +26,7 @@ from lance_core.errors import (
     RefNotFoundError,
     StorageError,
 )
+from lance_core.refs import branches, cloning
 
 NUM_WRITERS = 8
 

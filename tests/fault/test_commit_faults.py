@@ -15,8 +15,8 @@ from pyroaring import BitMap
 
 import lance_core
 from lance_core import LanceOperation
-from lance_core.api.commit import commit
-from lance_core.api.commit_options import CommitOptions
+from lance_core.commit.commit import commit
+from lance_core.commit.options import CommitOptions
 from lance_core.errors import CommitOutcomeUnknownError, DatasetNotFoundError, LanceError
 from lance_core.io import uri as uri_module
 from lance_core.io.local_store import LocalStore

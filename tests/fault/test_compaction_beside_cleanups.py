@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import lance_core
-from lance_core.api.compaction import landing
-from lance_core.api.compaction.plan import CompactionTask
+from lance_core.compaction import landing
+from lance_core.compaction.plan import CompactionTask
 from lance_core.errors import RetryableCommitConflictError
 from lance_core.io.local_store import LocalStore
 from lance_core.optimize import Compaction

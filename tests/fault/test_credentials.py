@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import lance_core
-from lance_core.api.commit_options import CommitOptions
+from lance_core.commit.options import CommitOptions
 from lance_core.errors import InvalidInputError, LanceError
 from tests.support.s3_servers import S3Server, create_manifest_table, moto_server
 

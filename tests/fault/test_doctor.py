@@ -13,9 +13,9 @@ import pytest
 
 import lance_core
 from lance_core import cli
-from lance_core.api.doctor import Ailment, Finding, diagnose, mend
-from lance_core.api.location import open_log
 from lance_core.errors import InvalidInputError
+from lance_core.places.location import open_log
+from lance_core.repair import Ailment, Finding, diagnose, mend
 from lance_core.table.manifest_stores.sql import SqlManifests
 from lance_core.table.paths import manifest_name
 from tests.fault.test_crash_table_external import Table, _killed

@@ -10,9 +10,9 @@ import pytest
 
 import lance_core
 from lance_core import cli
-from lance_core.api.doctor import Ailment, Finding, diagnose, mend
-from lance_core.api.location import open_log
 from lance_core.errors import DatasetNotFoundError, InvalidInputError, RefConflictError
+from lance_core.places.location import open_log
+from lance_core.repair import Ailment, Finding, diagnose, mend
 from lance_core.table.paths import manifest_name
 
 ROWS = pa.table({"a": pa.array([1, 2, 3], pa.int64())})

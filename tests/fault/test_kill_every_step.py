@@ -16,7 +16,7 @@ import lance
 import pytest
 
 import lance_core
-from lance_core.api.cleanup import CleanupPolicy, plan_cleanup
+from lance_core.cleanup import CleanupPolicy, plan_cleanup
 from lance_core.errors import CorruptDataError
 from tests.support.kill_points import Step, kill_at, steps_of
 from tests.support.store_operations import NEW, OPERATIONS, StoreOperation, beside, state

@@ -19,8 +19,8 @@ import pyarrow as pa
 import pytest
 
 import lance_core
-from lance_core.api import commit as api_commit
-from lance_core.api.cleanup.guard import Guard
+from lance_core.cleanup.guard import Guard
+from lance_core.commit import commit as api_commit
 from lance_core.errors import (
     CommitConflictError,
     CommitOutcomeUnknownError,

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 
 import lance_core
-from lance_core.api.cleanup import CleanupPolicy, plan_cleanup
-from lance_core.api.cleanup.ownership import owners_of
-from lance_core.api.cleanup.reachability import KeepReason
+from lance_core.cleanup import CleanupPolicy, plan_cleanup
+from lance_core.cleanup.ownership import owners_of
+from lance_core.cleanup.reachability import KeepReason
 from tests.support.aged_table import (
     AgedTable,
     append,

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 import lance_core
-from lance_core.api.cleanup.branches import Line
-from lance_core.api.cleanup.guard import Guard
+from lance_core.cleanup.branches import Line
+from lance_core.cleanup.guard import Guard
 from lance_core.table.inner_bases import inner_directories
 
 NOW = {"older_than": timedelta(0), "error_if_tagged_old_versions": False}

@@ -14,12 +14,12 @@ import pytest
 from pyroaring import BitMap
 
 import lance_core
-from lance_core.api.location import open_log
 from lance_core.errors import (
     IncompatibleTransactionError,
     RetryableCommitConflictError,
     SchemaMismatchError,
 )
+from lance_core.places.location import open_log
 from lance_core.proto import pb_table
 from lance_core.table.manifest import Manifest
 from tests.support.matrix_operations import KINDS, OPERATIONS, build_all, create_table, to_ours

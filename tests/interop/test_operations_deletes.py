@@ -12,8 +12,8 @@ from pyroaring import BitMap
 
 import lance_core
 from lance_core import LanceOperation as Ours
-from lance_core.api.commit import commit
-from lance_core.api.commit_options import CommitOptions
+from lance_core.commit.commit import commit
+from lance_core.commit.options import CommitOptions
 from lance_core.errors import InvalidInputError, NotFoundError, RetryableCommitConflictError
 from lance_core.public.fragment_conversion import fragment_from_record
 from lance_core.transactions.transaction import Transaction

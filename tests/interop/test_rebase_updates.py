@@ -9,10 +9,10 @@ from lance.fragment import LanceFragment, RowIdSequence
 from pyroaring import BitMap
 
 import lance_core
-from lance_core.api.commit import commit
-from lance_core.api.commit_options import CommitOptions
-from lance_core.api.operations import transaction_to_core
+from lance_core.commit.commit import commit
+from lance_core.commit.options import CommitOptions
 from lance_core.errors import RetryableCommitConflictError
+from lance_core.transactions.public_transaction import transaction_to_core
 from tests.support.matrix_operations import to_ours
 from tests.support.twin_operations import rows
 

@@ -9,8 +9,8 @@ import pytest
 from lance.fragment import RowIdSequence
 
 import lance_core
-from lance_core.api.row_id_lookup import RowIdLookup
 from lance_core.errors import InvalidInputError, RowOutOfRangeError, VersionNotFoundError
+from lance_core.scan.row_id_lookup import RowIdLookup
 from lance_core.table.fragment import Fragment
 from tests.support.row_lineage import ROW_COLUMNS, assert_same_lineage, make, rows
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import lance_core
-from lance_core.api.location import open_log
+from lance_core.places.location import open_log
 from lance_core.proto import pb_table
 from lance_core.table.manifest_file import serialize_manifest_file
 from lance_core.table.paths import ManifestName, ManifestNaming

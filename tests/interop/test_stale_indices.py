@@ -16,8 +16,8 @@ import pytest
 
 import lance_core
 from lance_core import LanceOperation
-from lance_core.api.location import open_log
 from lance_core.errors import RetryableCommitConflictError, VersionNotFoundError
+from lance_core.places.location import open_log
 from lance_core.proto import pb_table, pb_transaction
 from lance_core.table.manifest_file import serialize_manifest_file
 

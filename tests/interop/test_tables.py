@@ -12,10 +12,10 @@ import pytest
 from lance import LanceOperation as TheirOperation
 
 import lance_core
-from lance_core.api.fragment_writer import FileLimits
 from lance_core.errors import IncompatibleTransactionError, RetryableCommitConflictError
 from lance_core.schema.convert import fields_to_proto
 from lance_core.table.index_metadata import parse_index_section
+from lance_core.write.fragment_writer import FileLimits
 
 ROWS = pa.table(
     {

@@ -13,8 +13,8 @@ import pyarrow as pa
 
 import lance_core
 from lance_core import LanceOperation
-from lance_core.api.commit import commit
-from lance_core.api.commit_options import CommitOptions
+from lance_core.commit.commit import commit
+from lance_core.commit.options import CommitOptions
 from lance_core.errors import DatasetNotFoundError
 from lance_core.proto import pb_table, pb_transaction
 from lance_core.public.fragment_conversion import fragment_to_record

@@ -278,7 +278,7 @@ def named(name: str) -> Callable[[type[_T]], type[_T]]:
     """
 
     def rename(members: type[_T]) -> type[_T]:
-        members.__module__ = "lance_core.api.operations"
+        members.__module__ = "lance_core"
         members.__qualname__ = f"LanceOperation.{name}"
         members.__name__ = name
         return members

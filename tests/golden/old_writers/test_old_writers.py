@@ -20,9 +20,9 @@ import pytest
 
 import lance_core
 from lance_core import cli
-from lance_core.api.doctor import Ailment, diagnose, mend
-from lance_core.api.location import open_log
 from lance_core.errors import CorruptDataError, InvalidInputError, NotFoundError
+from lance_core.places.location import open_log
+from lance_core.repair import Ailment, diagnose, mend
 from lance_core.table.index_metadata import read_fragment_bitmap
 from lance_core.table.index_rules import decode_index_section
 from lance_pipelines.maintenance.health import TableHealth

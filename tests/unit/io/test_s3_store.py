@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import lance_core
-from lance_core.api.commit_options import CommitOptions
+from lance_core.commit.options import CommitOptions
 from lance_core.errors import CorruptDataError, NotFoundError, StorageError
 from lance_core.io.byte_range import ByteRange
 from lance_core.io.object_store import PutOutcome

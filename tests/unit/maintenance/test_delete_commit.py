@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 import lance_core
-from lance_core.api import delete
-from lance_core.api.delete_plan import plan_delete
+from lance_core.delete import delete
+from lance_core.delete.plan import plan_delete
 from lance_core.errors import CommitOutcomeUnknownError, InvalidInputError
 from lance_pipelines.maintenance.delete_commit import DeleteReport, commit_delete
 from lance_pipelines.maintenance.delete_forecast import DeleteForecast

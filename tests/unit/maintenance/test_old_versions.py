@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import lance_core
-from lance_core.api import cleanup
+from lance_core import cleanup
 from lance_core.errors import CorruptDataError
 from lance_pipelines.maintenance.old_versions import OldVersions
 from lance_pipelines.maintenance.policy import CleanupPolicy

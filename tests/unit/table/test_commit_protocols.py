@@ -9,7 +9,6 @@ from types import TracebackType
 import pytest
 
 import lance_core
-from lance_core.api.location import open_log
 from lance_core.errors import (
     AccessDeniedError,
     CommitConflictError,
@@ -22,6 +21,7 @@ from lance_core.errors import (
 )
 from lance_core.io.memory_store import MemoryStore
 from lance_core.io.object_store import PutOutcome, StoreCapabilities
+from lance_core.places.location import open_log
 from lance_core.table.commit_protocols.locked import LockedCreate
 from lance_core.table.manifest_stores.api import ManifestRow
 from lance_core.table.manifest_stores.opening import open_manifest_store

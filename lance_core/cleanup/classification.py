@@ -1,0 +1,177 @@
+"""What becomes of each stored file, and why: pure rules over its path, age and owner.
+
+Of the files that may be removed at all (:mod:`lance_core.cleanup.places`) one goes when a version that goes names
+its owner and none that stays does (*verified*), or when no version at all does and it is at least 7 days old
+(*unverified*: a write that has not been committed takes less). Everything else stays: residue of forms that others may
+still wait for, and what is no part of a table (*strangers*).
+
+A file that several versions name goes with the last of them. So, when versions go one after the other, the files of
+each are complete until its own turn comes.
+
+Source: cleanup of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from lance_core.cleanup.ownership import held_directories, owner_of
+from lance_core.cleanup.places import STRANGER, PathState, Settled, rule_for
+from lance_core.cleanup.records import FileKind
+from lance_core.table.paths import (
+    BLOBS_DIRECTORY,
+    BRANCH_ROOTS_DIRECTORY,
+    DATA_DIRECTORY,
+    INDICES_DIRECTORY,
+    REUSE_MAPS_DIRECTORY,
+    VERSIONS_DIRECTORY,
+    parse_hold_name,
+    parse_manifest_name,
+)
+
+if TYPE_CHECKING:
+    from lance_core.cleanup.inventory import StoredFile
+    from lance_core.cleanup.reachability import Survey
+
+__all__ = ["UNVERIFIED_AGE", "ClassifiedPath", "Classifier", "PathState"]
+
+UNVERIFIED_AGE: Final = timedelta(days=7)
+"""Files that no version names are left alone for this long."""
+
+_UNBOUNDED: Final = frozenset({INDICES_DIRECTORY, REUSE_MAPS_DIRECTORY})
+"""Where the reference looks at every file."""
+_BOUNDED_BY_AGE: Final = frozenset({DATA_DIRECTORY, BLOBS_DIRECTORY})
+"""Where it looks at every file that is old enough."""
+
+_NESTED: Final = Settled(PathState.KEPT, "part of another branch")
+
+
+@dataclass(frozen=True, slots=True)
+class ClassifiedPath:
+    """A file and what becomes of it.
+
+    Attributes:
+        path: relative to the root.
+        num_bytes: its size.
+        modified_at: seconds since the epoch, UTC.
+        state: what becomes of it.
+        reason: why, for people.
+        kind: what it is; None unless it is of a kind that may be removed.
+        goes_with: the last of the versions that go which names it; None unless it goes with one.
+    """
+
+    path: str
+    num_bytes: int
+    modified_at: float
+    state: PathState
+    reason: str
+    kind: FileKind | None = None
+    goes_with: int | None = None
+
+    @property
+    def verified(self) -> bool:
+        """Whether a version that goes named it."""
+        return self.goes_with is not None
+
+
+class Classifier:
+    """Decides about files.
+
+    Args:
+        survey: what the manifests say.
+        delete_unverified: whether files that no version names go at any age.
+        now: seconds since the epoch.
+        nested_roots: directories of a branch, each with a slash at its end, that are the roots of other branches.
+        abandoned: staged manifests that nobody will publish.
+    """
+
+    def __init__(
+        self,
+        survey: Survey,
+        *,
+        delete_unverified: bool,
+        now: float,
+        nested_roots: tuple[str, ...] = (),
+        abandoned: frozenset[str] = frozenset(),
+    ) -> None:
+        """Nothing is read."""
+        self._abandoned = abandoned
+        self._nested_roots = nested_roots
+        self._survey = survey
+        self._held_directories = held_directories(survey.referenced)
+        self._delete_unverified = delete_unverified
+        self._young_from = now - UNVERIFIED_AGE.total_seconds()
+        self._removed = {name.version for name in survey.removed}
+        recorded = [branch for branch in survey.branches if branch.is_recorded]
+        lost = [branch for branch in survey.branches if not branch.is_recorded]
+        self._branch_roots = tuple(f"{BRANCH_ROOTS_DIRECTORY}/{branch.name}/" for branch in recorded)
+        self._lost_roots = tuple(f"{BRANCH_ROOTS_DIRECTORY}/{branch.name}/" for branch in lost)
+
+    def classify(self, file: StoredFile) -> ClassifiedPath:
+        """What becomes of a file."""
+        if file.path.startswith(self._nested_roots):
+            return _settle(file, _NESTED)
+        directory, _, rest = file.path.partition("/")
+        if directory == VERSIONS_DIRECTORY and parse_manifest_name(rest) is not None:
+            return self._manifest(file, rest)
+        if directory == BRANCH_ROOTS_DIRECTORY:
+            return _settle(file, self._of_branch(file.path))
+        if file.path in self._abandoned:
+            return _classified(file, PathState.REMOVABLE, "staged by a killed writer", FileKind.RESIDUE)
+        verdict = rule_for(directory, rest)
+        if isinstance(verdict, Settled):
+            return _settle(file, verdict)
+        return self._candidate(file, directory, verdict)
+
+    def _manifest(self, file: StoredFile, name: str) -> ClassifiedPath:
+        parsed = parse_manifest_name(name)
+        version = None if parsed is None else parsed.version
+        if version in self._removed:
+            return _classified(file, PathState.REMOVABLE, "version that goes", FileKind.MANIFEST, version)
+        reason = None if version is None else self._survey.kept.get(version)
+        # One that was listed and is in neither set has been removed by another cleanup meanwhile.
+        return _classified(file, PathState.KEPT, reason or "removed by somebody else", FileKind.MANIFEST)
+
+    def _of_branch(self, path: str) -> Settled:
+        if path.startswith(self._branch_roots):
+            return Settled(PathState.KEPT, "part of a branch")
+        if path.startswith(self._lost_roots):
+            return Settled(PathState.RESIDUE, "part of a branch that has no record")
+        return STRANGER
+
+    def _candidate(self, file: StoredFile, directory: str, kind: FileKind) -> ClassifiedPath:
+        owner = owner_of(file.path)
+        if file.path.startswith(self._held_directories):
+            return _classified(file, PathState.KEPT, "below a base path of a version", kind)
+        if owner in self._survey.referenced:
+            return _classified(file, PathState.KEPT, "named by a version that stays", kind)
+        last = self._survey.verified.get(owner)
+        if last is not None:
+            return _classified(file, PathState.REMOVABLE, "named only by versions that go", kind, last)
+        is_hold = directory == VERSIONS_DIRECTORY and parse_hold_name(file.path.rpartition("/")[2]) is not None
+        if (is_hold or not self._delete_unverified) and file.modified_at >= self._young_from:
+            return _classified(file, PathState.PROTECTED, "younger than 7 days", kind)
+        if kind is FileKind.RESIDUE:
+            return _classified(file, PathState.REMOVABLE, "left by a killed writer", kind)
+        if not self._is_searched(file, directory):
+            return _classified(file, PathState.PROTECTED, "newer than the oldest version that stays", kind)
+        return _classified(file, PathState.REMOVABLE, "named by no version", kind)
+
+    def _is_searched(self, file: StoredFile, directory: str) -> bool:
+        """Whether the reference looks at a file that no version names."""
+        bound = self._survey.oldest_kept
+        if bound is None or directory in _UNBOUNDED:
+            return True
+        return directory in _BOUNDED_BY_AGE or file.modified_at <= bound
+
+
+def _settle(file: StoredFile, verdict: Settled) -> ClassifiedPath:
+    return _classified(file, verdict.state, verdict.reason)
+
+
+def _classified(
+    file: StoredFile, state: PathState, reason: str, kind: FileKind | None = None, goes_with: int | None = None
+) -> ClassifiedPath:
+    return ClassifiedPath(file.path, file.num_bytes, file.modified_at, state, reason, kind, goes_with)

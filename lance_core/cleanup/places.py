@@ -1,0 +1,155 @@
+"""Places: what a file below a table's root is, told by where it lies and what it is called.
+
+=============================  ===========================================================================
+place                          what may be removed
+=============================  ===========================================================================
+``_versions/``                 manifests of versions that go; ``.tmp…``, holds of restores among them;
+                               *residue*: ``{manifest}#{n}``
+``_transactions/``             ``*.txn``; *residue*: ``.tmp…``
+``data/``                      ``*.lance``, ``.tmp…``, ``{stem}/*.blob``
+``_blobs/``                    ``*.blob``
+``_indices/``, ``_fri/``       everything
+``_deletions/``                ``*.arrow``, ``*.bin``; *residue*: ``.tmp…``
+``_refs/*/``                   *residue*: ``.tmp…``, ``{name}.json#{n}``
+=============================  ===========================================================================
+
+Residue is what killed writers left: names that are given up within one call, which no reader ever looks for. A manifest
+is staged as ``{manifest}#{n}`` and then linked to its own name, so that one may be the same file as a version that
+stays: only the name goes.
+
+Source: cleanup of pylance 14.0.2; that residue is removed is ours.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from lance_core.cleanup.records import FileKind
+from lance_core.table.paths import (
+    BLOBS_DIRECTORY,
+    BRANCHES_DIRECTORY,
+    DATA_DIRECTORY,
+    DELETIONS_DIRECTORY,
+    INDICES_DIRECTORY,
+    REFS_DIRECTORY,
+    REUSE_MAPS_DIRECTORY,
+    TAGS_DIRECTORY,
+    TRANSACTIONS_DIRECTORY,
+    VERSION_HINT_NAME,
+    VERSIONS_DIRECTORY,
+    is_detached_manifest_name,
+    is_staged_manifest_name,
+)
+from lance_core.table.ref_files import is_unfinished_ref
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["STRANGER", "PathState", "Settled", "rule_for"]
+
+_TEMPORARY: Final = ".tmp"
+_SIDECAR_DEPTH: Final = 3
+
+
+class PathState(StrEnum):
+    """What becomes of a file."""
+
+    KEPT = "kept"
+    REMOVABLE = "removable"
+    PROTECTED = "protected"
+    """No version names it, but it may belong to a write that is not committed yet."""
+
+    RESIDUE = "residue"
+    """Left by a killed writer in a form that nobody removes."""
+
+    STRANGER = "stranger"
+    """No part of a table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """A place whose files are decided about by their name alone."""
+
+    state: PathState
+    reason: str
+
+
+STRANGER: Final = Settled(PathState.STRANGER, "not a file of a table")
+_STAGED: Final = Settled(PathState.RESIDUE, "manifest that a writer was about to commit")
+_TEMPORARY_LEFT: Final = Settled(PathState.RESIDUE, "temporary file of a writer")
+
+
+def rule_for(directory: str, rest: str) -> FileKind | Settled:
+    """What a file is, by the first segment of its path and the rest of it; manifests and branches apart."""
+    rule = _RULES.get(directory)
+    return STRANGER if rule is None or not rest else rule(rest)
+
+
+def _in_versions(rest: str) -> FileKind | Settled:
+    if rest.startswith(_TEMPORARY):
+        return FileKind.TEMPORARY_MANIFEST
+    if rest == VERSION_HINT_NAME:
+        return Settled(PathState.KEPT, "hint of the latest version")
+    if is_detached_manifest_name(rest):
+        return Settled(PathState.KEPT, "detached version")
+    if is_staged_manifest_name(rest):
+        # The other form may wait in a store where another service publishes versions.
+        return FileKind.RESIDUE if "#" in rest else _STAGED
+    return STRANGER
+
+
+def _in_data(rest: str) -> FileKind | Settled:
+    is_sidecar = rest.count("/") == _SIDECAR_DEPTH - 2 and _has_ending(rest, ".blob")
+    if _file_name(rest).startswith(_TEMPORARY) or _has_ending(rest, ".lance") or is_sidecar:
+        return FileKind.DATA
+    return STRANGER
+
+
+def _in_refs(rest: str) -> FileKind | Settled:
+    directory, _, name = f"{REFS_DIRECTORY}/{rest}".rpartition("/")
+    if directory not in (TAGS_DIRECTORY, BRANCHES_DIRECTORY):
+        return STRANGER
+    if is_unfinished_ref(name):
+        return FileKind.RESIDUE
+    if not name.endswith(".json"):
+        return STRANGER
+    return Settled(PathState.KEPT, "tag" if directory == TAGS_DIRECTORY else "record of a branch")
+
+
+def _by_ending(
+    kind: FileKind, *endings: str, temporary: FileKind | Settled = _TEMPORARY_LEFT
+) -> Callable[[str], FileKind | Settled]:
+    def rule(rest: str) -> FileKind | Settled:
+        if any(_has_ending(rest, ending) for ending in endings):
+            return kind
+        if rest.startswith(_TEMPORARY) and "/" not in rest:
+            return temporary
+        return _TEMPORARY_LEFT if _file_name(rest).startswith(_TEMPORARY) else STRANGER
+
+    return rule
+
+
+def _always(kind: FileKind) -> Callable[[str], FileKind | Settled]:
+    return lambda rest: kind
+
+
+def _file_name(rest: str) -> str:
+    return rest.rpartition("/")[2]
+
+
+def _has_ending(rest: str, ending: str) -> bool:
+    return rest.endswith(ending) and _file_name(rest) != ending
+
+
+_RULES: Final[dict[str, Callable[[str], FileKind | Settled]]] = {
+    VERSIONS_DIRECTORY: _in_versions,
+    TRANSACTIONS_DIRECTORY: _by_ending(FileKind.TRANSACTION, ".txn", temporary=FileKind.RESIDUE),
+    DATA_DIRECTORY: _in_data,
+    BLOBS_DIRECTORY: _by_ending(FileKind.DATA, ".blob"),
+    INDICES_DIRECTORY: _always(FileKind.INDEX),
+    DELETIONS_DIRECTORY: _by_ending(FileKind.DELETION, ".arrow", ".bin", temporary=FileKind.RESIDUE),
+    REUSE_MAPS_DIRECTORY: _always(FileKind.INDEX),
+    REFS_DIRECTORY: _in_refs,
+}

@@ -1,0 +1,46 @@
+"""Manifests that were staged for an external manifest store, and that nobody will publish any more.
+
+A writer stages ``_versions/{manifest}-{uuid}`` and then lets a row of the store name it. As long as the row does, the
+object is the version. One that is old, and that the row of its version does not name, was left by a writer that died
+before it got the row, or after it had published. Only a dataset that is opened with its manifest store can tell; its
+plain URI cannot, and there such objects stay.
+
+Source: commit protocol of pylance 14.0.2 with an external manifest store; its cleanup leaves these objects for ever.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lance_core.table.paths import VERSIONS_DIRECTORY, is_staged_manifest_name, parse_manifest_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from lance_core.cleanup.inventory import StoredFile
+    from lance_core.table.version_log import VersionLog
+
+__all__ = ["abandoned_manifests"]
+
+
+def abandoned_manifests(log: VersionLog, files: Iterable[StoredFile], *, before: float) -> frozenset[str]:
+    """The paths of staged manifests that no row names.
+
+    Args:
+        log: the versions of the table.
+        files: what is stored.
+        before: only files that were written before this moment, seconds since the epoch.
+
+    Raises:
+        StorageError: the manifest store could not be asked.
+    """
+    found: set[str] = set()
+    for file in files:
+        directory, _, name = file.path.partition("/")
+        if directory != VERSIONS_DIRECTORY or file.modified_at >= before or not is_staged_manifest_name(name):
+            continue
+        final, mark, _ = name.partition(".manifest-")
+        parsed = parse_manifest_name(f"{final}.manifest") if mark else None
+        if parsed is not None and log.protocol.has_abandoned(log, parsed, file.path):
+            found.add(file.path)
+    return frozenset(found)

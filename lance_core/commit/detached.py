@@ -1,0 +1,42 @@
+"""Committing outside the lineage: :func:`lance_core.commit.commit.commit` for detached versions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lance_core.commit.commit import commit_settings, manifest_of
+from lance_core.errors import DatasetNotFoundError, NotSupportedError, VersionNotFoundError
+from lance_core.transactions.detached import commit_detached
+
+if TYPE_CHECKING:
+    from lance_core.commit.options import CommitOptions
+    from lance_core.table.manifest import Manifest
+    from lance_core.table.version_log import VersionLog
+    from lance_core.transactions.transaction import Transaction
+
+__all__ = ["commit_outside_lineage"]
+
+
+def commit_outside_lineage(
+    log: VersionLog, transaction: Transaction, options: CommitOptions, *, known: Manifest | None = None
+) -> Manifest:
+    """Make a detached version and return its manifest; arguments as for ``commit``.
+
+    Raises:
+        NotSupportedError: the dataset is to be created, or names its manifests in the old way.
+        DatasetNotFoundError: there is no dataset.
+        VersionNotFoundError: there is no such read version.
+        InvalidInputError: the fragments do not fit the dataset.
+        CommitOutcomeUnknownError: it could not be found out whether the version was made.
+        StorageError: the outside world failed and nothing was made.
+    """
+    if transaction.read_version == 0 or transaction.operation.is_first_of_its_root:
+        raise NotSupportedError(f"{log.root}: a detached version is made of another, found none; give a read version")
+    settings = commit_settings(log, transaction, options, known=known)
+    try:
+        outcome = commit_detached(log, transaction, settings, known=known)
+    except VersionNotFoundError as error:
+        if log.latest() is None:
+            raise DatasetNotFoundError(f"there is no dataset at {log.root}", path=log.root) from error
+        raise
+    return manifest_of(outcome, log.root)

@@ -1,0 +1,63 @@
+"""Field ids of the Arrow schema of a merge.
+
+Counted through from 0, they are those of the table if it has dropped and moved no column. A table that never uses an id
+again has certainly done so; there, columns are the same when they have the same name and type, and others are new.
+
+Source: behaviour of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from itertools import count
+from typing import TYPE_CHECKING
+
+from lance_core.errors import VersionNotFoundError
+from lance_core.public.arguments import schema_with_ids
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from lance_core.schema.field import Field
+    from lance_core.table.manifest import Manifest
+    from lance_core.table.version_log import VersionLog
+    from lance_core.transactions.public_transaction import Transaction
+
+__all__ = ["with_known_field_ids"]
+
+
+def with_known_field_ids(transaction: Transaction, log: VersionLog, known: Manifest | None) -> Transaction:
+    """The transaction, with field ids in its schema where that is an Arrow schema and the table asks for it.
+
+    Args:
+        transaction: of a user.
+        log: the table's versions.
+        known: a manifest that is at hand.
+    """
+    operation, version = transaction.operation, transaction.read_version
+    unnumbered = operation.unnumbered_schema()
+    if unnumbered is None:
+        return transaction
+    before = known if known is not None and known.version == version else None
+    # A version that is not there is the commit's to name.
+    with suppress(VersionNotFoundError):
+        before = before or log.read_version(version)
+    if before is None or not before.message.HasField("max_allocated_field_id"):
+        return transaction
+    schema = schema_with_ids(unnumbered)
+    fields = _matched(schema.fields, before.schema.fields, count(before.message.max_allocated_field_id + 1))
+    return replace(transaction, operation=operation.with_schema(replace(schema, fields=fields)))
+
+
+def _matched(fields: Sequence[Field], before: Sequence[Field], new_ids: Iterator[int]) -> tuple[Field, ...]:
+    known = {field.name: field for field in before}
+    result = []
+    for field in fields:
+        same = known.get(field.name)
+        if same is not None and same.logical_type != field.logical_type:
+            same = None
+        field_id = next(new_ids) if same is None else same.id
+        children = _matched(field.children, () if same is None else same.children, new_ids)
+        result.append(replace(field, id=field_id, children=children))
+    return tuple(result)

@@ -1,0 +1,80 @@
+"""Committing executed tasks: what still fits, all of it or none, or what this process has just executed.
+
+How a commit goes is told in :mod:`~lance_core.compaction.landing`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lance_core.compaction.landing import Landing
+from lance_core.compaction.result import RewriteCommit
+from lance_core.write.new_data_file import remove_data_files
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from lance_core.compaction.result import RewriteResult
+    from lance_core.scan.dataset_handle import DatasetHandle
+
+__all__ = ["RewriteCommit", "commit_all_rewrites", "commit_own_rewrites", "commit_rewrites"]
+
+
+def commit_rewrites(
+    dataset: DatasetHandle,
+    rewrites: Iterable[RewriteResult],
+    *,
+    transaction_properties: Mapping[str, str] | None = None,
+) -> RewriteCommit:
+    """Commit the groups that nobody touched since they were planned; the handle shows the new version.
+
+    Calling it again with the same results is safe: what is committed already is not committed again.
+
+    Args:
+        dataset: any version of the dataset.
+        rewrites: what the tasks of a plan answered; of several plans, the oldest version counts for all.
+        transaction_properties: kept with the Rewrite.
+
+    Raises:
+        InvalidInputError: two results rewrite one fragment or share a new file, a new file belongs to the dataset
+            already or is not what it is said to be, or a result was planned on a version that was never made.
+        NotFoundError: a new file is missing.
+        NotSupportedError: the table cannot be rewritten here.
+        TooMuchWriteContentionError: every attempt lost its race.
+        CommitOutcomeUnknownError: it could not be found out whether the version was made.
+        StorageError: the outside world failed and nothing was made.
+    """
+    return Landing(dataset, rewrites, transaction_properties, checks_files=True).run()
+
+
+def commit_own_rewrites(
+    dataset: DatasetHandle, rewrites: Iterable[RewriteResult], transaction_properties: Mapping[str, str] | None
+) -> RewriteCommit:
+    """As :func:`commit_rewrites`, for results that this process has just made and nobody else has.
+
+    The new files need not be looked at. After a failure or an interrupt they are removed, unless a version may name
+    them.
+    """
+    landing: Landing | None = None
+    results = list(rewrites)
+    try:
+        landing = Landing(dataset, results, transaction_properties, checks_files=False)
+        return landing.run()
+    except BaseException:
+        if landing is not None:
+            landing.remove_files()
+        else:
+            names = [name for result in results for name in result.new_file_names()]
+            remove_data_files(dataset.log.store, dataset.log.root, names)
+        raise
+
+
+def commit_all_rewrites(
+    dataset: DatasetHandle, rewrites: Iterable[RewriteResult], transaction_properties: Mapping[str, str] | None = None
+) -> RewriteCommit:
+    """Commit every group or none; otherwise as :func:`commit_rewrites`.
+
+    Raises:
+        RetryableCommitConflictError: a group was touched. Its new files are removed, those of the others are not.
+    """
+    return Landing(dataset, rewrites, transaction_properties, checks_files=True).run(all_or_none=True)

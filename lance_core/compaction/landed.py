@@ -1,0 +1,139 @@
+"""Groups that are not intact any more: lost, or committed by an earlier call.
+
+A commit that is repeated, because the process that made it ended before it could tell, finds its old fragments gone,
+just as one that lost its race does. The difference is in the versions since the plan: data files have unique names, so
+a version that lists one of a group's new files was made with that group. If the latest version has the old data files
+again, an older version was restored, and the group is lost after all.
+
+The new files of a lost group are removed when every reason to keep them is ruled out::
+
+    the version planned on is there and has the old fragments     the result is what it says it is
+    every version since is there and was read, the latest too     nothing was overlooked
+    none of these versions names one of the new files             nobody needs them
+
+Otherwise they stay, and a cleanup decides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from lance_core.compaction.identity import content_key
+from lance_core.errors import VersionNotFoundError
+from lance_core.public.fragment_conversion import fragment_from_record
+from lance_core.write.new_data_file import remove_data_files
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Sequence
+
+    from lance_core.compaction.result import RewriteResult
+    from lance_core.public.fragment_metadata import FragmentMetadata
+    from lance_core.table.manifest import Manifest
+    from lance_core.table.version_log import VersionLog
+
+__all__ = ["sort_lost"]
+
+
+def sort_lost(
+    log: VersionLog, results: Sequence[RewriteResult]
+) -> tuple[list[tuple[RewriteResult, int]], list[RewriteResult]]:
+    """Tell what was committed before from what is lost, and remove the new files of the latter.
+
+    Args:
+        log: the versions of the dataset.
+        results: groups that cannot be committed.
+
+    Returns:
+        (results with the version that made them part of the dataset, lost results).
+
+    Raises:
+        StorageError: the versions could not be read; no file was removed.
+        CorruptDataError: a manifest is damaged; no file was removed.
+    """
+    if not results:
+        return [], []
+    history = _History.read(log, results)
+    before: list[tuple[RewriteResult, int]] = []
+    lost: list[RewriteResult] = []
+    for result in results:
+        version = history.made_by(result)
+        if version is None or history.is_undone(result):
+            lost.append(result)
+        else:
+            before.append((result, version))
+    removable = [result for result in lost if history.needs_no_file_of(result)]
+    remove_data_files(log.store, log.root, [name for result in removable for name in result.new_file_names()])
+    return before, lost
+
+
+@dataclass(slots=True, kw_only=True)
+class _History:
+    """What the versions since the plan say about the files of groups.
+
+    Attributes:
+        is_complete: no version is missing.
+        new_names: the new files.
+        old_ids: the fragments that are rewritten.
+        named: new file -> the versions that list it, ascending.
+        planned: version -> keys of the fragments that are rewritten, as they are there.
+        latest: (id, data files) of those that the latest version has.
+    """
+
+    is_complete: bool
+    new_names: set[str]
+    old_ids: set[int]
+    named: dict[str, list[int]] = field(default_factory=dict)
+    planned: dict[int, set[Hashable]] = field(default_factory=dict)
+    latest: set[Hashable] = field(default_factory=set)
+
+    @classmethod
+    def read(cls, log: VersionLog, results: Sequence[RewriteResult]) -> _History:
+        since = min(result.read_version for result in results)
+        history = cls(
+            is_complete=True,
+            new_names={name for result in results for name in result.new_file_names()},
+            old_ids={fragment.id for result in results for fragment in result.original_fragments},
+        )
+        following = since
+        # A listing may miss versions that are made or removed while it runs: the last one has to show no newer version.
+        while names := log.newer_than(following - 1):
+            for name in names:
+                history.is_complete = history.is_complete and name.version == following
+                try:
+                    history._take(log.read(name))
+                except VersionNotFoundError:
+                    history.is_complete = False
+                following = name.version + 1
+        return history
+
+    def _take(self, manifest: Manifest) -> None:
+        paths = {file.path for fragment in manifest.message.fragments for file in fragment.files}
+        for path in paths & self.new_names:
+            self.named.setdefault(path, []).append(manifest.version)
+        old = [fragment_from_record(fragment) for fragment in manifest.fragments if fragment.id in self.old_ids]
+        self.planned[manifest.version] = set(map(content_key, old))
+        self.latest = set(map(_data_key, old))
+
+    def made_by(self, result: RewriteResult) -> int | None:
+        """The first version since the plan that has the group."""
+        versions = [version for name in result.new_file_names() for version in self.named.get(name, ())]
+        return min((version for version in versions if version > result.read_version), default=None)
+
+    def is_undone(self, result: RewriteResult) -> bool:
+        """Whether the latest version reads old data files again."""
+        return any(_data_key(fragment) in self.latest for fragment in result.original_fragments)
+
+    def needs_no_file_of(self, result: RewriteResult) -> bool:
+        """Whether the new files of a group can be removed; see the module."""
+        old = {content_key(fragment) for fragment in result.original_fragments}
+        return (
+            self.is_complete
+            and old <= self.planned.get(result.read_version, set())
+            and self.named.keys().isdisjoint(result.new_file_names())
+        )
+
+
+def _data_key(fragment: FragmentMetadata) -> Hashable:
+    """A fragment, whatever rows of it are deleted."""
+    return fragment.id, tuple((file.base_id, file.path) for file in fragment.files)

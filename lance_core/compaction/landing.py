@@ -1,0 +1,257 @@
+"""Committing executed tasks: those that still fit become one version, those that lost are named.
+
+::
+
+    results
+      |     a group is intact when all its old fragments are in the latest version as they were read
+      v
+    split by the latest version -----------------> lost
+      | intact                                      |  found in a version since: an earlier call committed it
+      v                                             |  else its new files are removed
+    reserve ids (a version of its own, once)        |
+      v                                             |
+    Rewrite, read_version = the plan's              |
+      | refused: split again; no group touched ---->+
+      v
+    committed
+
+The plan's version goes into the Rewrite, so that every change since is judged. Rows deleted after the plan make their
+group lost; its files, which still hold them, never become visible.
+
+A group that was lost stays lost, so its files can be removed. Whether it was lost or committed before is looked up
+first: files that a version refers to, or might, stay (:mod:`~lance_core.compaction.landed`). Once a version is
+made, nothing turns that success into a failure: when the lost groups cannot be looked up any more, their files stay.
+Errors other than a conflict leave all files where they are; the call can be repeated. Only where this process has just
+written the files and nobody else knows them, they are removed, unless a version may name them.
+
+Source: commit sequence of pylance 14.0.2; committing a part of the groups is ours.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from lance_core.commit.checks import check_data_files, check_not_part_of
+from lance_core.commit.commit import commit
+from lance_core.commit.options import CommitOptions
+from lance_core.compaction.identity import content_key
+from lance_core.compaction.landed import sort_lost
+from lance_core.compaction.result import CompactionMetrics, RewriteCommit
+from lance_core.compaction.result_checks import check_planned_versions, checked_results
+from lance_core.errors import (
+    CommitOvertakenError,
+    IncompatibleTransactionError,
+    LanceError,
+    RetryableCommitConflictError,
+    VersionNotFoundError,
+)
+from lance_core.places.references import read_manifest
+from lance_core.proto import pb_table
+from lance_core.public.fragment_conversion import fragment_from_record, fragment_to_record
+from lance_core.scan.early_fragments import with_row_counts
+from lance_core.table.fragment import Fragment
+from lance_core.transactions.operations.parts import RewriteGroup
+from lance_core.transactions.operations.reserve_fragments import ReserveFragments
+from lance_core.transactions.operations.rewrite import Rewrite
+from lance_core.transactions.settings import CommitProgress
+from lance_core.transactions.transaction import Transaction
+from lance_core.write.new_data_file import remove_data_files
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from lance_core.compaction.result import RewriteResult
+    from lance_core.scan.dataset_handle import DatasetHandle
+    from lance_core.schema.field import Schema
+    from lance_core.table.manifest import Manifest
+
+__all__ = ["Landing"]
+
+_logger: Final = logging.getLogger(__name__)
+
+_MAX_TRIES: Final = 100
+"""Each further one means that others changed the table while it was made."""
+
+
+class Landing:
+    """One commit of results.
+
+    Args:
+        dataset: the handle; it shows the new version.
+        rewrites: what the tasks of a plan answered.
+        properties: kept with the Rewrite.
+        checks_files: look at the new files first.
+    """
+
+    def __init__(
+        self,
+        dataset: DatasetHandle,
+        rewrites: Iterable[RewriteResult],
+        properties: Mapping[str, str] | None,
+        *,
+        checks_files: bool,
+    ) -> None:
+        """Check the results; nothing is read yet."""
+        self._dataset = dataset
+        self._log = dataset.log
+        self._results = checked_results(rewrites)
+        self._pending = self._results
+        self._properties = dict(properties or {})
+        self._checks_files = checks_files
+        self._options = CommitOptions(
+            storage_options=dataset.storage_options,
+            checks_files=False,
+            is_first_try=True,
+        )
+        self._line = dataset.line
+        self._latest = dataset.manifest
+        self._reserved: range | None = None
+        self._lost: list[RewriteResult] = []
+        self._spared: list[RewriteResult] = []
+        self._tries: list[CommitProgress] = []
+
+    def run(self, *, all_or_none: bool = False) -> RewriteCommit:
+        """Commit; see :func:`~lance_core.compaction.committing.commit_rewrites`."""
+        if not self._pending:
+            return RewriteCommit(version=None, metrics=CompactionMetrics(), committed=[], lost=[], attempts=0)
+        version = self._land(all_or_none=all_or_none)
+        before, lost = self._sort_lost(may_fail=version is None)
+        if all_or_none and (lost or self._spared):
+            ids = [fragment.id for result in lost for fragment in result.original_fragments]
+            planned = min(result.read_version for result in self._lost)
+            raise RetryableCommitConflictError(
+                f"{self._log.root}: fragments {ids[:20]} were changed since version {planned}, on which rewriting them "
+                "was planned; plan it again",
+                path=self._log.root,
+                fragments=ids,
+            )
+        committed = [*(result for result, _ in before), *self._pending]
+        if committed:
+            self._dataset.show(self._latest)
+        return RewriteCommit(
+            version=version if version is not None else max((number for _, number in before), default=None),
+            metrics=CompactionMetrics.sum(result.metrics for result in committed),
+            committed=committed,
+            lost=lost,
+            attempts=len(self._tries),
+        )
+
+    def remove_files(self) -> None:
+        """After a failure, remove the new files that no version names, now or later."""
+        if any(each.may_land for each in self._tries):
+            # Lost groups are no part of the one that may land: it is the last try, without them.
+            self._sort_lost(may_fail=False)
+        else:
+            names = [name for result in self._results for name in result.new_file_names()]
+            remove_data_files(self._log.store, self._log.root, names)
+
+    def _sort_lost(self, *, may_fail: bool) -> tuple[list[tuple[RewriteResult, int]], list[RewriteResult]]:
+        try:
+            return sort_lost(self._log, self._lost)
+        except LanceError as error:
+            if may_fail:
+                raise
+            _logger.warning("%s: the files of lost groups stay, versions cannot be read: %s", self._log.root, error)
+            return [], self._lost
+
+    def _land(self, *, all_or_none: bool) -> int | None:
+        """Commit what is intact; afterwards ``_pending`` is committed, and the rest is ``_lost``."""
+        is_refused = False
+        for _ in range(_MAX_TRIES):
+            self._latest = with_row_counts(read_manifest(self._log, None), self._dataset.locator)
+            check_planned_versions(self._pending, self._latest.version)
+            if not self._drop_touched() and is_refused:
+                # The conflict is not with some of the groups but with all: the schema changed, for example.
+                self._lost, self._pending = self._lost + self._pending, []
+            if self._lost and all_or_none:
+                self._spared, self._pending = self._pending, []
+            if not self._pending:
+                return None
+            num_tries = len(self._tries)
+            try:
+                self._latest = self._commit()
+            except CommitOvertakenError:
+                if len(self._tries) > num_tries:
+                    # A cleanup may have seen the version that was withdrawn, and may remove the new files it named.
+                    self._lost, self._pending = self._lost + self._pending, []
+                continue
+            except (RetryableCommitConflictError, IncompatibleTransactionError) as error:
+                # A reservation of fragment ids on a version that was cleaned up meanwhile is made on the latest.
+                if len(self._tries) > num_tries or not error.context.get("is_removed"):
+                    is_refused = True
+                continue
+            return self._latest.version
+        self._lost, self._pending = self._lost + self._pending, []
+        return None
+
+    def _drop_touched(self) -> bool:
+        """Move the groups that are not intact to the lost ones; whether there were any."""
+        wanted = {fragment.id for result in self._pending for fragment in result.original_fragments}
+        present = {
+            content_key(fragment_from_record(fragment)) for fragment in self._latest.fragments if fragment.id in wanted
+        }
+        intact: list[RewriteResult] = []
+        touched: list[RewriteResult] = []
+        for result in self._pending:
+            is_intact = all(content_key(fragment) in present for fragment in result.original_fragments)
+            (intact if is_intact else touched).append(result)
+        self._pending = intact
+        self._lost += touched
+        return bool(touched)
+
+    def _commit(self) -> Manifest:
+        new_fragments = [list(map(fragment_to_record, result.new_fragments)) for result in self._pending]
+        written = [fragment for group in new_fragments for fragment in group]
+        check_not_part_of(written, self._latest)
+        if self._checks_files:
+            check_data_files(written, self._dataset.locator, self._schemas())
+            self._checks_files = False
+        ids = iter(self._reserve(sum(map(len, new_fragments))))
+        present = {fragment.id: fragment for fragment in self._latest.fragments}
+        groups = tuple(
+            RewriteGroup(
+                old_fragments=tuple(present[fragment.id] for fragment in result.original_fragments),
+                new_fragments=tuple(_with_id(fragment, next(ids)) for fragment in group),
+            )
+            for result, group in zip(self._pending, new_fragments, strict=True)
+        )
+        read_version = min(result.read_version for result in self._pending)
+        options = self._new_try()
+        self._tries.append(options.progress)
+        transaction = Transaction(
+            read_version=read_version, operation=Rewrite(groups=groups), properties=self._properties
+        )
+        return commit(self._log, transaction, options, known=self._dataset.manifest)
+
+    def _new_try(self) -> CommitOptions:
+        return replace(self._options, progress=CommitProgress(line=self._line))
+
+    def _schemas(self) -> list[Schema]:
+        """The latest schema, and those that the new files were written for: columns may have been renamed since."""
+        planned = {result.read_version for result in self._pending} - {self._latest.version}
+        schemas = [self._latest.schema]
+        for version in sorted(planned):
+            with suppress(VersionNotFoundError):
+                schemas.append(self._log.read_version(version).schema)
+        return schemas
+
+    def _reserve(self, num_fragments: int) -> range:
+        """Fragment ids for this call. Reserved once: after a conflict fewer are needed, never more."""
+        if not num_fragments:
+            return range(0)
+        if self._reserved is None:
+            reservation = ReserveFragments(num_fragments=num_fragments)
+            transaction = Transaction(read_version=self._latest.version, operation=reservation)
+            last = commit(self._log, transaction, self._new_try(), known=self._latest).message.max_fragment_id
+            self._reserved = range(last - num_fragments + 1, last + 1)
+        return self._reserved
+
+
+def _with_id(fragment: Fragment, fragment_id: int) -> Fragment:
+    message = pb_table.DataFragment()
+    message.CopyFrom(fragment.message)
+    message.id = fragment_id
+    return Fragment(message)

@@ -1,0 +1,183 @@
+"""Compaction as users call it: in one go, or plan, execute and commit apart from each other; and automatic cleanup.
+
+Source: names, arguments and defaults of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
+
+from lance_core.cleanup.automatic import ENABLING_KEYS, enabling_entries
+from lance_core.compaction.committing import commit_all_rewrites
+from lance_core.compaction.options import CompactionSettings
+from lance_core.compaction.planner import make_plan
+from lance_core.compaction.rounds import compact
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from lance_core.cleanup.automatic import AutoCleanupConfig
+    from lance_core.compaction.options import CompactionOptions
+    from lance_core.compaction.plan import CompactionPlan
+    from lance_core.compaction.result import CompactionMetrics, RewriteResult
+    from lance_core.scan.dataset_handle import DatasetHandle
+
+__all__ = ["Compaction", "DatasetOptimizer"]
+
+
+class Compaction:
+    """The steps of a compaction, for tasks that are executed elsewhere."""
+
+    @staticmethod
+    def plan(dataset: DatasetHandle, options: CompactionOptions | Mapping[str, Any]) -> CompactionPlan:
+        """Plan a compaction of the version that a handle shows. No data file is opened.
+
+        Raises:
+            InvalidInputError: an option is unknown or out of range.
+            InvalidTypeError: an option has another type.
+            NotSupportedError: an option, or the table, is not supported.
+        """
+        return make_plan(dataset, options)
+
+    @staticmethod
+    def execute(dataset: DatasetHandle, options: CompactionOptions | Mapping[str, Any]) -> CompactionMetrics:
+        """Plan, execute and commit; see :meth:`DatasetOptimizer.compact_files`."""
+        return compact(dataset, options, None)
+
+    @staticmethod
+    def commit(
+        dataset: DatasetHandle,
+        rewrites: Iterable[RewriteResult],
+        options: CompactionOptions | Mapping[str, Any] | None = None,
+        *,
+        transaction_properties: Mapping[str, str] | None = None,
+    ) -> CompactionMetrics:
+        """Commit executed tasks, all or none; the handle shows the new version.
+
+        Args:
+            dataset: any version of the dataset.
+            rewrites: what the tasks answered; without any, no version is made.
+            options: checked; without effect on what was executed already.
+            transaction_properties: kept with the transaction.
+
+        Raises:
+            RetryableCommitConflictError: another writer touched a fragment since it was planned.
+            LanceError: what :func:`~lance_core.compaction.committing.commit_rewrites` raises.
+        """
+        CompactionSettings.of(options or {}, {})
+        return commit_all_rewrites(dataset, rewrites, transaction_properties).metrics
+
+
+class _Configurable(Protocol):
+    """What the handle of a whole dataset can do besides."""
+
+    def update_config(self, config: dict[str, str]) -> object: ...
+
+    def delete_config_keys(self, keys: list[str]) -> object: ...
+
+
+class DatasetOptimizer:
+    """``dataset.optimize``.
+
+    Args:
+        dataset: the handle.
+    """
+
+    def __init__(self, dataset: DatasetHandle) -> None:
+        """Nothing is done yet."""
+        self._dataset = dataset
+
+    def compact_files(
+        self,
+        *,
+        target_rows_per_fragment: int | None = None,
+        max_rows_per_group: int | None = None,
+        max_bytes_per_file: int | None = None,
+        materialize_deletions: bool | None = None,
+        materialize_deletions_threshold: float | None = None,
+        defer_index_remap: bool | None = None,
+        num_threads: int | None = None,
+        batch_size: int | None = None,
+        compaction_mode: Literal["reencode", "try_binary_copy", "force_binary_copy"] | None = None,
+        binary_copy_read_batch_bytes: int | None = None,
+        max_source_fragments: int | None = None,
+        max_source_rows: int | None = None,
+        max_source_bytes: int | None = None,
+        excluded_fragment_ids: list[int] | None = None,
+        data_storage_version: str | None = None,
+        target_bytes_per_fragment: int | None = None,
+        transaction_properties: Mapping[str, str] | None = None,
+    ) -> CompactionMetrics:
+        """Join small fragments and drop deleted rows; the handle shows the new version.
+
+        What another writer touches meanwhile is planned and written again; everything else is not. Nothing to do makes
+        no version.
+
+        Args:
+            target_rows_per_fragment: fragments of fewer rows are joined. 1024 * 1024 by default.
+            max_rows_per_group: rows of a batch in data files of version 0.1; without effect in others. 1024 by default.
+            max_bytes_per_file: a new file is closed when it has about so many bytes.
+            materialize_deletions: whether fragments with many deleted rows are rewritten. True by default.
+            materialize_deletions_threshold: more than this fraction of the rows is many. 0.1 by default.
+            defer_index_remap: not supported.
+            num_threads: tasks that run at the same time; 1 by default.
+            batch_size: rows that are read at a time.
+            compaction_mode: "reencode", or "try_binary_copy", which does the same here.
+            binary_copy_read_batch_bytes: without effect.
+            max_source_fragments: at most so many fragments are rewritten.
+            max_source_rows: at most so many live rows are rewritten.
+            max_source_bytes: at most so many bytes of data files are rewritten.
+            excluded_fragment_ids: these stay as they are.
+            data_storage_version: of the new files; the table's own by default. Another one makes it a table of several
+                versions, which 0.1 cannot be part of.
+            target_bytes_per_fragment: fragments of as many bytes are large enough whatever their rows, and new files
+                are closed there. Not an argument of the reference.
+            transaction_properties: kept with the transaction. Not an argument of the reference.
+
+        Raises:
+            InvalidInputError: an argument is out of range.
+            InvalidTypeError: an argument has another type.
+            NotSupportedError: an argument, or the table, is not supported.
+            RetryableCommitConflictError: nothing could be committed, as other writers touched everything every time.
+            CorruptDataError: a file is damaged.
+            CommitOutcomeUnknownError: it could not be found out whether the version was made.
+            StorageError: the outside world failed. What was written is removed, unless a version may name it. When a
+                part was committed before, a note of the error says so.
+        """
+        options = {
+            "target_rows_per_fragment": target_rows_per_fragment,
+            "max_rows_per_group": max_rows_per_group,
+            "max_bytes_per_file": max_bytes_per_file,
+            "materialize_deletions": materialize_deletions,
+            "materialize_deletions_threshold": materialize_deletions_threshold,
+            "defer_index_remap": defer_index_remap,
+            "num_threads": num_threads,
+            "batch_size": batch_size,
+            "compaction_mode": compaction_mode,
+            "binary_copy_read_batch_bytes": binary_copy_read_batch_bytes,
+            "max_source_fragments": max_source_fragments,
+            "max_source_rows": max_source_rows,
+            "max_source_bytes": max_source_bytes,
+            "excluded_fragment_ids": excluded_fragment_ids,
+            "data_storage_version": data_storage_version,
+            "target_bytes_per_fragment": target_bytes_per_fragment,
+        }
+        return compact(self._dataset, options, transaction_properties)
+
+    def enable_auto_cleanup(self, auto_cleanup_config: AutoCleanupConfig) -> None:
+        """Let commits remove old versions; the handle shows the new version.
+
+        Args:
+            auto_cleanup_config: ``interval``: after every version that it divides, 0 for every version;
+                ``older_than_seconds``: only versions committed longer ago. Both must be given.
+
+        Raises:
+            InvalidCleanupError: an option is missing, unknown or out of its range.
+            InvalidTypeError: an option has another type.
+            LanceError: what ``update_config`` raises.
+        """
+        cast("_Configurable", self._dataset).update_config(dict(enabling_entries(auto_cleanup_config)))
+
+    def disable_auto_cleanup(self) -> None:
+        """Remove what :meth:`enable_auto_cleanup` has set; the handle shows the new version."""
+        cast("_Configurable", self._dataset).delete_config_keys(list(ENABLING_KEYS))

@@ -1,0 +1,150 @@
+"""OutputFiles: the files that one task writes, cut where :mod:`~lance_core.compaction.sizing` says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from lance_core.compaction.sizing import next_file_rows
+from lance_core.errors import CorruptDataError
+from lance_core.file.writer import DEFAULT_DATA_CACHE_BYTES, DEFAULT_MAX_PAGE_BYTES
+from lance_core.write.new_data_file import BlobSettings, NewDataFile, remove_data_files
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+
+    from lance_core.compaction.options import CompactionSettings
+    from lance_core.io.object_store import ObjectStore
+    from lance_core.schema.field import Schema
+    from lance_core.table.fragment import Fragment
+    from lance_core.versions import LanceFileVersion
+    from lance_core.write.external_blobs import ExternalReferences
+
+__all__ = ["OutputFiles"]
+
+_MAX_CACHE_BYTES: Final = 128 * 1024 * 1024
+"""What all columns of a file together collect at most."""
+
+_PAGES_PER_TARGET: Final = 8
+"""A file that is cut by its bytes gets so many pages per column, as only written pages count."""
+
+
+class OutputFiles:
+    """Takes the rows of a task and makes fragments of them.
+
+    Args:
+        store: the store of the table.
+        root: the table's path in it.
+        schema: the columns, with the table's field ids.
+        file_version: format of the files.
+        settings: targets and limits.
+        num_rows: rows that the task has.
+        dictionaries: field id -> the table's values of dictionary columns, in format 0.1.
+        file_token: 16 hex digits that end every file's stem.
+        external: keeps references to blob values outside the table.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        root: str,
+        schema: Schema,
+        file_version: LanceFileVersion,
+        settings: CompactionSettings,
+        num_rows: int,
+        dictionaries: Mapping[int, pa.Array],
+        file_token: str | None,
+        external: ExternalReferences | None = None,
+    ) -> None:
+        """Nothing is written yet."""
+        self._store = store
+        self._root = root
+        self._schema = schema
+        self._file_version = file_version
+        self._settings = settings
+        self._rows_left = num_rows
+        self._dictionaries = dictionaries
+        self._file_token = file_token
+        self._blobs = BlobSettings(external=external)
+        self._cache_bytes = _cache_bytes(len(schema.leaves()), settings)
+        self._finished: list[Fragment] = []
+        self._names: list[str] = []
+        self._current: NewDataFile | None = None
+        self._room = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Add rows.
+
+        Raises:
+            CorruptDataError: there are more rows than announced.
+            StorageError: the store failed.
+        """
+        if batch.num_rows > self._rows_left:
+            raise CorruptDataError(f"there are {batch.num_rows - self._rows_left} rows more than the manifest says")
+        while batch.num_rows:
+            file = self._open()
+            part = batch.slice(0, min(batch.num_rows, self._room))
+            file.write(part)
+            self._room -= part.num_rows
+            self._rows_left -= part.num_rows
+            batch = batch.slice(part.num_rows)
+            if self._room == 0 or self._is_full(file):
+                self._close()
+
+    def finish(self) -> list[Fragment]:
+        """Complete the last file; returns one fragment per file, with id 0.
+
+        Raises:
+            CorruptDataError: there are fewer rows than announced.
+            StorageError: the store failed.
+        """
+        if self._rows_left:
+            raise CorruptDataError(f"there are {self._rows_left} rows fewer than the manifest says")
+        self._close()
+        return self._finished
+
+    def abort(self) -> None:
+        """Remove every file."""
+        try:
+            if self._current is not None:
+                self._current.abort()
+                self._current = None
+        finally:
+            remove_data_files(self._store, self._root, self._names)
+
+    def _is_full(self, file: NewDataFile) -> bool:
+        # Only what is written counts: a file whose rows turn out to take fewer bytes would be joined again.
+        target = self._settings.byte_target
+        return target is not None and file.num_bytes_written >= target
+
+    def _open(self) -> NewDataFile:
+        if self._current is None:
+            self._room = next_file_rows(self._rows_left, self._settings.target_rows_per_fragment)
+            self._current = NewDataFile(
+                self._store,
+                self._root,
+                self._schema,
+                self._file_version,
+                column_cache_bytes=self._cache_bytes,
+                max_page_bytes=DEFAULT_MAX_PAGE_BYTES,
+                max_rows_per_group=self._settings.max_rows_per_group,
+                dictionaries=self._dictionaries,
+                file_token=self._file_token,
+                blobs=self._blobs,
+            )
+            self._names.append(self._current.name)
+        return self._current
+
+    def _close(self) -> None:
+        if self._current is not None:
+            self._finished.append(self._current.finish())
+            self._current = None
+
+
+def _cache_bytes(num_leaves: int, settings: CompactionSettings) -> int:
+    """What one column collects before it writes a page."""
+    total = _MAX_CACHE_BYTES
+    if settings.byte_target is not None:
+        total = min(total, settings.byte_target // _PAGES_PER_TARGET)
+    return min(DEFAULT_DATA_CACHE_BYTES, total // max(num_leaves, 1))

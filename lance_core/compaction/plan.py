@@ -1,0 +1,155 @@
+"""CompactionPlan and CompactionTask: what is to be done, as records that travel.
+
+A plan is made once, its tasks are executed anywhere, in any order, and their results are committed together. Plan, task
+and result are plain values: equal, picklable, and JSON in the reference's shape, so that either implementation can
+execute or commit what the other has planned.
+
+Source: JSON of pylance 14.0.2 (``CompactionPlan.json``, ``CompactionTask.json``); the figures are ours.
+"""
+
+from __future__ import annotations
+
+import json as json_text
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any, Final
+
+from lance_core.compaction.execution import execute_task
+from lance_core.compaction.figures import PlanFigures
+from lance_core.compaction.options import CompactionSettings
+from lance_core.compaction.result import VERSION
+from lance_core.public.fragment_metadata import read_fragment
+from lance_core.public.json_document import entries, listed, mapping, nullable, parse_document, whole
+from lance_core.public.overlay_metadata import with_coverage
+
+if TYPE_CHECKING:
+    from lance_core.compaction.result import RewriteResult
+    from lance_core.public.fragment_metadata import FragmentMetadata
+    from lance_core.public.json_document import JsonObject
+    from lance_core.scan.dataset_handle import DatasetHandle
+
+__all__ = ["CompactionPlan", "CompactionTask"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionTask:
+    """Fragments that are rewritten together.
+
+    Attributes:
+        read_version: the version that was planned on.
+        fragments: as they are in that version.
+        options: what was asked for.
+    """
+
+    read_version: int
+    fragments: list[FragmentMetadata]
+    options: CompactionSettings
+
+    def execute(self, dataset: DatasetHandle, *, file_token: str | None = None) -> RewriteResult:
+        """Write the rows of the fragments into new files. No version is made.
+
+        Args:
+            dataset: any version of the dataset; ``read_version`` is what is read.
+            file_token: 16 hex digits that end the stem of every new file, so that all files of one job can be found.
+
+        Raises:
+            VersionNotFoundError: ``read_version`` was removed.
+            InvalidInputError: the fragments are not those of that version.
+            NotSupportedError: the table cannot be rewritten here.
+            CorruptDataError: a file is damaged.
+            StorageError: the outside world failed; the files that were written are removed again.
+        """
+        return execute_task(dataset, self.read_version, self.fragments, self.options, file_token)
+
+    def json(self) -> str:
+        """The JSON document."""
+        return json_text.dumps(
+            {
+                "task": _fragments_document(self.fragments),
+                "read_version": self.read_version,
+                "options": self.options.to_document(),
+            }
+        )
+
+    @staticmethod
+    def from_json(json: str) -> CompactionTask:
+        """The inverse of :meth:`json`; documents of the reference are read too.
+
+        Raises:
+            InvalidInputError: it is no such document.
+            NotSupportedError: it asks for what is not supported.
+        """
+        document = parse_document("compaction task", json)
+        return CompactionTask(
+            read_version=document.take("read_version", VERSION),
+            fragments=document.take("task", _read_fragments),
+            options=_options(document),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionPlan:
+    """Everything that a compaction is going to rewrite.
+
+    Attributes:
+        read_version: the version that was planned on.
+        tasks: independent of each other; none when there is nothing to do.
+        options: what was asked for.
+        figures: rows, files and bytes before and after.
+    """
+
+    read_version: int
+    tasks: list[CompactionTask]
+    options: CompactionSettings
+    figures: PlanFigures
+
+    def num_tasks(self) -> int:
+        """The number of tasks."""
+        return len(self.tasks)
+
+    def json(self) -> str:
+        """The JSON document."""
+        return json_text.dumps(
+            {
+                "tasks": [_fragments_document(task.fragments) for task in self.tasks],
+                "read_version": self.read_version,
+                "options": self.options.to_document(),
+                "figures": asdict(self.figures),
+            }
+        )
+
+    @staticmethod
+    def from_json(json: str) -> CompactionPlan:
+        """The inverse of :meth:`json`; documents of the reference are read too.
+
+        The reference's documents know only the fragments that are rewritten, so that the figures are those of them.
+
+        Raises:
+            InvalidInputError: it is no such document.
+            NotSupportedError: it asks for what is not supported.
+        """
+        document = parse_document("compaction plan", json)
+        read_version = document.take("read_version", VERSION)
+        options = _options(document)
+        tasks = document.take("tasks", listed(_read_fragments))
+        return CompactionPlan(
+            read_version=read_version,
+            tasks=[CompactionTask(read_version=read_version, fragments=task, options=options) for task in tasks],
+            options=options,
+            figures=document.take("figures", nullable(entries(_figures)), None) or PlanFigures.of_tasks(tasks, options),
+        )
+
+
+def _options(document: JsonObject) -> CompactionSettings:
+    return CompactionSettings.from_document(document.take("options", mapping))
+
+
+def _figures(document: JsonObject) -> PlanFigures:
+    return PlanFigures(**{each.name: document.take(each.name, _COUNT) for each in fields(PlanFigures)})
+
+
+_COUNT: Final = whole(0, 2**63)
+_read_fragments: Final = entries(lambda document: document.take("fragments", listed(read_fragment)))
+
+
+def _fragments_document(fragments: list[FragmentMetadata]) -> dict[str, Any]:
+    return {"fragments": [with_coverage(fragment.to_json()) for fragment in fragments]}

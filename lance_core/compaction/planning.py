@@ -1,0 +1,273 @@
+"""Which fragments are rewritten together: figures of fragments in, groups of fragment ids out. Nothing is read here.
+
+Fragments are walked in id order::
+
+    candidate     itself           more than the threshold of its rows are deleted, or it has more than ten overlays
+                  with neighbours  fewer rows than the row target, and fewer bytes than the byte target if there is one
+                  no               anything else, and what is excluded
+    bin           neighbouring candidates that the same indices answer for; a lone one "with neighbours" is dropped
+    task          a part of a bin: as soon as it has a target's worth, and as much is left, the next one begins
+    budget        tasks in order, as long as all of them together stay within the limits
+
+Two steps go beyond the reference:
+
+* New fragments get the highest ids, so that results of different tasks become neighbours, and so do fragments between
+  which others stood. What the next compaction would join for that reason is joined at once (``_settle``): a second
+  compaction right after the first has nothing to do.
+* A budget that the first task alone exceeds would let nothing happen, for ever. Then the longest part of a task that
+  fits is taken.
+
+Source: planner of pylance 14.0.2; both steps and the byte target are ours.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from itertools import islice
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import numpy as np
+
+from lance_core.compaction.options import MAX_OVERLAYS
+from lance_core.compaction.sizing import estimate_outputs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from lance_core.compaction.options import CompactionSettings
+
+__all__ = ["FragmentFigures", "plan_bins", "plan_tasks", "within_budget"]
+
+_TASK_TARGETS: Final = 4
+"""Byte targets in a task. How many bytes rows need when they are written anew is not known before: with several full
+files in a task, its small rest stands between full files even when the estimate is far too high."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FragmentFigures:
+    """What the planner knows of a fragment.
+
+    Attributes:
+        id: the fragment's.
+        physical_rows: rows in its files.
+        deleted_rows: those of them that are deleted.
+        num_bytes: of its data files and overlays.
+        num_files: data files and deletion file.
+        num_overlays: files laid over it.
+        indices: positions of the indices that answer for it.
+    """
+
+    id: int
+    physical_rows: int
+    deleted_rows: int = 0
+    num_bytes: int = 0
+    num_files: int = 1
+    num_overlays: int = 0
+    indices: frozenset[int] = frozenset()
+
+    @property
+    def live_rows(self) -> int:
+        """Rows that are not deleted."""
+        return self.physical_rows - self.deleted_rows
+
+    @property
+    def live_bytes(self) -> int:
+        """Bytes in proportion to the live rows."""
+        return self.num_bytes * self.live_rows // max(self.physical_rows, 1)
+
+
+class _Candidacy(Enum):
+    NO = "no"
+    WITH_NEIGHBOURS = "with neighbours"
+    ITSELF = "itself"
+
+
+_Task: TypeAlias = "tuple[FragmentFigures, ...]"
+_Amount: TypeAlias = tuple[int, int, int]
+"""Fragments, live rows, bytes."""
+
+
+def plan_tasks(fragments: Sequence[FragmentFigures], settings: CompactionSettings) -> list[tuple[int, ...]]:
+    """Group the fragments that a compaction rewrites.
+
+    Args:
+        fragments: of the whole table, ascending by id.
+        settings: what is asked for.
+
+    Returns:
+        Fragment ids of each task, ascending; no fragment is in two tasks.
+    """
+    tasks = plan_bins(fragments, settings)
+    settled = _settle(fragments, tasks, settings)
+    fits_whole = len(within_budget(settled, settings)) == len(settled)
+    tasks = settled if fits_whole else within_budget(tasks, settings) or _first_part(tasks, settings)
+    return [tuple(fragment.id for fragment in task) for task in tasks]
+
+
+def plan_bins(fragments: Iterable[FragmentFigures], settings: CompactionSettings) -> list[_Task]:
+    """The reference's plan without a budget.
+
+    Args:
+        fragments: of the whole table, ascending by id.
+        settings: what is asked for.
+    """
+    excluded = frozenset(settings.excluded_fragment_ids)
+    tasks: list[_Task] = []
+    members: list[FragmentFigures] = []  # of the bin that is still growing
+    for fragment in fragments:
+        is_candidate = fragment.id not in excluded and _candidacy(fragment, settings) is not _Candidacy.NO
+        if members and not (is_candidate and fragment.indices == members[0].indices):
+            tasks += _tasks_of(members, settings)
+            members = []
+        if is_candidate:
+            members.append(fragment)
+    return [*tasks, *_tasks_of(members, settings)]
+
+
+def _candidacy(fragment: FragmentFigures, settings: CompactionSettings) -> _Candidacy:
+    threshold = settings.materialize_deletions_threshold
+    if settings.materialize_deletions and threshold < 1 and fragment.physical_rows:
+        # The reference compares in single precision.
+        deleted = np.float32(fragment.deleted_rows) / np.float32(fragment.physical_rows)
+        if deleted > np.float32(threshold):
+            return _Candidacy.ITSELF
+    if fragment.num_overlays > MAX_OVERLAYS:
+        return _Candidacy.ITSELF
+    max_bytes = settings.byte_target
+    is_small = fragment.physical_rows < settings.target_rows_per_fragment
+    if is_small and (max_bytes is None or fragment.num_bytes < max_bytes):
+        return _Candidacy.WITH_NEIGHBOURS
+    return _Candidacy.NO
+
+
+def _tasks_of(members: list[FragmentFigures], settings: CompactionSettings) -> list[_Task]:
+    """The tasks of one bin."""
+    if not members or (len(members) == 1 and _candidacy(members[0], settings) is not _Candidacy.ITSELF):
+        return []
+    return [task for task in _split(members, settings) if _is_useful(task, settings)]
+
+
+def _split(members: list[FragmentFigures], settings: CompactionSettings) -> list[_Task]:
+    target_rows = settings.target_rows_per_fragment
+    target_bytes = settings.byte_target
+    task_bytes = None if target_bytes is None else target_bytes * _TASK_TARGETS
+    rows_left = sum(fragment.live_rows for fragment in members)
+    bytes_left = sum(fragment.live_bytes for fragment in members)
+    tasks: list[_Task] = []
+    start = rows = num_bytes = 0
+    for position, fragment in enumerate(members):
+        rows += fragment.live_rows
+        num_bytes += fragment.live_bytes
+        rows_left -= fragment.live_rows
+        bytes_left -= fragment.live_bytes
+        fills_rows = rows >= target_rows and rows_left >= target_rows
+        if fills_rows or (task_bytes is not None and num_bytes >= task_bytes and bytes_left >= task_bytes):
+            tasks.append(tuple(members[start : position + 1]))
+            start, rows, num_bytes = position + 1, 0, 0
+    tasks.append(tuple(members[start:]))
+    return [task for task in tasks if task]
+
+
+def _is_useful(task: _Task, settings: CompactionSettings) -> bool:
+    """Whether rewriting changes more than the place of the rows. With a row target only, it always does."""
+    if settings.byte_target is None:
+        return bool(task)
+    if any(_candidacy(fragment, settings) is _Candidacy.ITSELF for fragment in task):
+        return True
+    return len(estimate_outputs(_live_rows(task), _live_bytes(task), settings)) < len(task)
+
+
+def _settle(fragments: Sequence[FragmentFigures], tasks: list[_Task], settings: CompactionSettings) -> list[_Task]:
+    """Join the tasks, and add the fragments, that the next compaction would join."""
+    while tasks:
+        joined = _join_once(fragments, tasks, settings)
+        if joined is None or joined == tasks:
+            return tasks
+        tasks = joined
+    return tasks
+
+
+def _join_once(
+    fragments: Sequence[FragmentFigures], tasks: list[_Task], settings: CompactionSettings
+) -> list[_Task] | None:
+    """One round of :func:`_settle`; None when the table would be settled."""
+    rewritten = {fragment.id for task in tasks for fragment in task}
+    after = [fragment for fragment in fragments if fragment.id not in rewritten]
+    sources: dict[int, _Task] = {fragment.id: (fragment,) for fragment in after}
+    next_id = fragments[-1].id + 1
+    origin: dict[int, int] = {}
+    for number, task in enumerate(tasks):
+        for output in estimate_outputs(_live_rows(task), _live_bytes(task), settings):
+            # Whether an index will answer for it or not, it is never joined with what other indices answer for.
+            indices = task[0].indices
+            after.append(
+                FragmentFigures(id=next_id, physical_rows=output.rows, num_bytes=output.num_bytes, indices=indices)
+            )
+            sources[next_id] = task
+            origin[next_id] = number
+            next_id += 1
+    further = plan_bins(after, settings)
+    if not further:
+        return None
+    used = {origin[fragment.id] for task in further for fragment in task if fragment.id in origin}
+    kept = [task for number, task in enumerate(tasks) if number not in used]
+    for task in further:
+        parts = {source.id: source for fragment in task for source in sources[fragment.id]}
+        kept.append(tuple(parts[fragment_id] for fragment_id in sorted(parts)))
+    return sorted(_disjoint(kept), key=lambda task: task[0].id)
+
+
+def _disjoint(tasks: list[_Task]) -> list[_Task]:
+    """Join tasks that share a fragment: outputs of one task may have gone to two."""
+    groups: dict[int, dict[int, FragmentFigures]] = {}
+    group_of: dict[int, int] = {}
+    for number, task in enumerate(tasks):
+        merged = {fragment.id: fragment for fragment in task}
+        for other in {group_of[fragment_id] for fragment_id in merged if fragment_id in group_of}:
+            merged.update(groups.pop(other))
+        groups[number] = merged
+        group_of.update(dict.fromkeys(merged, number))
+    return [tuple(parts[fragment_id] for fragment_id in sorted(parts)) for parts in groups.values()]
+
+
+def within_budget(tasks: list[_Task], settings: CompactionSettings) -> list[_Task]:
+    """The tasks before the first that exceeds a limit, as the reference cuts them off."""
+    return tasks[: _num_within(map(_amount, tasks), settings)]
+
+
+def _first_part(tasks: list[_Task], settings: CompactionSettings) -> list[_Task]:
+    """The first run of fragments of one task that stays within the limits and is worth rewriting."""
+    for task in tasks:
+        amounts = [_amount((fragment,)) for fragment in task]
+        for start in range(len(task)):
+            part = task[start : start + _num_within(islice(amounts, start, None), settings)]
+            alone = len(part) == 1 and _candidacy(part[0], settings) is not _Candidacy.ITSELF
+            if part and not alone and _is_useful(part, settings):
+                return [part]
+    return []
+
+
+def _amount(task: _Task) -> _Amount:
+    return len(task), _live_rows(task), sum(fragment.num_bytes for fragment in task)
+
+
+def _num_within(amounts: Iterable[_Amount], settings: CompactionSettings) -> int:
+    """How many of the first amounts stay, added up, within the limits."""
+    limits = (settings.max_source_fragments, settings.max_source_rows, settings.max_source_bytes)
+    totals = [0, 0, 0]
+    count = 0
+    for amount in amounts:
+        totals = [total + more for total, more in zip(totals, amount, strict=True)]
+        if any(limit is not None and total > limit for limit, total in zip(limits, totals, strict=True)):
+            break
+        count += 1
+    return count
+
+
+def _live_rows(task: _Task) -> int:
+    return sum(fragment.live_rows for fragment in task)
+
+
+def _live_bytes(task: _Task) -> int:
+    return sum(fragment.live_bytes for fragment in task)

@@ -1,0 +1,308 @@
+"""Deleting rows: write deletion files, commit, and plan again when somebody was faster.
+
+::
+
+    plan      on the version that the handle shows; after a conflict on the latest one
+    write     one deletion file for each fragment that keeps rows; no version refers to it yet
+    commit    deletes of other rows that landed meanwhile are merged; after anything that cannot be merged: plan again
+
+A crash before the commit leaves the table as it was, with files that the removal of old versions collects. After a
+failure or an interrupt the files are removed at once, unless a version may name them. A delete that matches nothing
+makes a version too.
+
+Source: behaviour of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from lance_core.commit.commit import commit
+from lance_core.commit.options import CommitOptions
+from lance_core.delete.plan import plan_rows
+from lance_core.errors import (
+    DatasetNotFoundError,
+    InvalidInputError,
+    InvalidTypeError,
+    NotFoundError,
+    RetryableCommitConflictError,
+    TooMuchWriteContentionError,
+)
+from lance_core.io.removal import remove_all, remove_objects
+from lance_core.public.arguments import whole_number
+from lance_core.scan.early_fragments import with_row_counts
+from lance_core.table.base_paths import FileLocator
+from lance_core.table.deletion_file import (
+    BITMAP_THRESHOLD_ROWS,
+    DeletionFileType,
+    deletion_file_path,
+    write_deletion_file,
+)
+from lance_core.table.feature_flags import require_writable
+from lance_core.transactions.backoff import SlotBackoff
+from lance_core.transactions.operations.delete import Delete
+from lance_core.transactions.settings import CommitProgress
+from lance_core.transactions.transaction import Transaction
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Mapping
+    from concurrent.futures import Future
+
+    from pyroaring import BitMap
+
+    from lance_core.delete.plan import DeletePlan, FragmentDelete
+    from lance_core.table.fragment import Fragment
+    from lance_core.table.manifest import Manifest
+    from lance_core.table.version_log import VersionLog
+
+__all__ = [
+    "DEFAULT_CONFLICT_RETRIES",
+    "DEFAULT_RETRY_TIMEOUT",
+    "Deleted",
+    "RetryPolicy",
+    "delete_rows",
+    "write_deletion",
+]
+
+DEFAULT_CONFLICT_RETRIES: Final = 10
+DEFAULT_RETRY_TIMEOUT: Final = timedelta(seconds=30)
+
+_WRITER_THREADS: Final = 16
+_MANY_FILES: Final = 8
+"""A deletion file takes the time of a sync or a request; many are written at the same time."""
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """How often a delete is planned again.
+
+    Attributes:
+        retries: plans after the first.
+        timeout: no further plan is begun later than this.
+    """
+
+    retries: int = DEFAULT_CONFLICT_RETRIES
+    timeout: timedelta = DEFAULT_RETRY_TIMEOUT
+
+    def check(self) -> None:
+        """Refuse what is no policy.
+
+        Raises:
+            InvalidInputError: a negative number, or no time.
+            InvalidTypeError: a number that is not whole, or a time that is none.
+        """
+        if whole_number("conflict_retries", self.retries) < 0:
+            raise InvalidInputError(f"conflict_retries is {self.retries}, expected 0 or more")
+        if not isinstance(self.timeout, timedelta):
+            raise InvalidTypeError(f"retry_timeout must be a timedelta, found {type(self.timeout).__name__}")
+        if self.timeout < timedelta(0):
+            raise InvalidInputError(f"retry_timeout is {self.timeout}, expected a duration")
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """A delete that was committed, or one that found nothing and was to make no version then.
+
+    Attributes:
+        manifest: of the version it made, or of the one that it found nothing in.
+        plan: what it did to the version that it was planned on.
+        attempts: how often it was planned.
+    """
+
+    manifest: Manifest
+    plan: DeletePlan
+    attempts: int = 1
+
+
+def delete_rows(
+    log: VersionLog,
+    manifest: Manifest,
+    predicate: object,
+    policy: RetryPolicy,
+    *,
+    storage_options: Mapping[str, str] | None = None,
+    properties: Mapping[str, str] | None = None,
+    only_if_found: bool = False,
+    line: Hashable = None,
+) -> Deleted:
+    """Delete the rows that match a predicate.
+
+    Args:
+        log: the dataset's versions.
+        manifest: the version to plan on.
+        predicate: which rows, as SQL text or an Arrow expression.
+        policy: how often to plan again.
+        storage_options: handed to the stores of base paths.
+        properties: of the transaction.
+        only_if_found: make no version when no row matches; the manifest of the result is then the one planned on.
+        line: what the line of the version is told by, as the handle has it.
+
+    Raises:
+        InvalidInputError: the predicate is none, or has no value for a row.
+        NotSupportedError: a part of the predicate, or the table, is not supported.
+        IncompatibleTransactionError: the table was replaced meanwhile.
+        TooMuchWriteContentionError: every attempt met a conflict.
+        CommitOutcomeUnknownError: it could not be found out whether the version was made.
+        StorageError: the outside world failed.
+    """
+    policy.check()
+    started = time.monotonic()
+    backoff = SlotBackoff(random.Random())
+    for attempt in range(policy.retries + 1):
+        attempt_started = time.monotonic()
+        try:
+            deleted = _attempt(
+                log, manifest, predicate, storage_options, properties, only_if_found=only_if_found, line=line
+            )
+            return replace(deleted, attempts=attempt + 1)
+        except RetryableCommitConflictError as error:
+            conflict: RetryableCommitConflictError | NotFoundError = error
+        except NotFoundError as error:
+            # A cleanup may have removed the files of the version that the delete was planned on.
+            if not _is_outdated(log, manifest):
+                raise
+            conflict = error
+        failed = time.monotonic()
+        wait_seconds = backoff.next_seconds(failed - attempt_started)
+        if attempt == policy.retries or failed - started + wait_seconds >= policy.timeout.total_seconds():
+            break
+        time.sleep(wait_seconds)
+        manifest = _latest(log)
+    raise TooMuchWriteContentionError(
+        f"{log.root}: the delete met a conflict {attempt + 1} times, the last one: {conflict}",
+        path=log.root,
+        attempts=attempt + 1,
+    ) from conflict
+
+
+def write_deletion(log: VersionLog, read_version: int, delete: FragmentDelete, *, durable: bool = True) -> Fragment:
+    """Write the deletion file of a fragment that keeps rows, and return the fragment with it.
+
+    Args:
+        log: the dataset's versions.
+        read_version: the version that was looked at.
+        delete: what happens to the fragment.
+        durable: whether the file survives a power loss from now on; if not, the commit that names it sees to it.
+
+    Raises:
+        StorageError: the outside world failed.
+    """
+    fragment = delete.fragment
+    if delete.deleted is None:
+        raise InvalidInputError(f"fragment {fragment.id} loses its last row; it is dropped, not changed")
+    message = write_deletion_file(
+        log.store,
+        log.root,
+        fragment_id=fragment.id,
+        read_version=read_version,
+        offsets=delete.deleted,
+        as_bitmap=_stays_bitmap(fragment, delete.deleted),
+        durable=durable,
+    )
+    return fragment.with_deletion(message)
+
+
+def _stays_bitmap(fragment: Fragment, deleted: BitMap) -> bool | None:
+    """Whether the new file is a bitmap; None when there is no old one."""
+    before = fragment.deletion_file
+    if before is None:
+        return None
+    return before.file_type is DeletionFileType.BITMAP or len(deleted) > BITMAP_THRESHOLD_ROWS
+
+
+def _attempt(
+    log: VersionLog,
+    manifest: Manifest,
+    predicate: object,
+    storage_options: Mapping[str, str] | None,
+    properties: Mapping[str, str] | None,
+    *,
+    only_if_found: bool,
+    line: Hashable,
+) -> Deleted:
+    """Plan, write and commit once."""
+    manifest.check_readable()
+    require_writable(manifest.message)
+    locator = FileLocator(log.store, log.root, manifest.base_paths, storage_options)
+    manifest = with_row_counts(manifest, locator)
+    plan = plan_rows(manifest.fragments, manifest.schema, locator, manifest.version, predicate)
+    if only_if_found and not plan.rows_deleted:
+        return Deleted(manifest, plan)
+    options = CommitOptions(
+        storage_options=storage_options,
+        affected_rows=_affected_rows(plan),
+        checks_files=False,
+        is_first_try=True,
+        progress=CommitProgress(line=line),
+    )
+    updated: tuple[Fragment, ...] = ()
+    try:
+        updated = _written(log, plan)
+        operation = Delete(
+            updated_fragments=updated,
+            deleted_fragment_ids=tuple(delete.fragment.id for delete in plan.deletes if delete.is_dropped),
+            predicate=plan.predicate,
+        )
+        transaction = Transaction(read_version=manifest.version, operation=operation, properties=dict(properties or {}))
+        return Deleted(commit(log, transaction, options, known=manifest), plan)
+    finally:
+        # A merge with another delete wrote files of its own.
+        made = options.progress.made
+        if made is not None or not options.progress.may_land:
+            remove_all([partial(_remove, log, updated, kept=made)])
+
+
+def _written(log: VersionLog, plan: DeletePlan) -> tuple[Fragment, ...]:
+    """The fragments that keep rows, with their new deletion files; nothing is left behind after a failure."""
+    changed = [delete for delete in plan.deletes if not delete.is_dropped]
+    if len(changed) < 2:
+        # A thread would take longer than the file.
+        return tuple(write_deletion(log, plan.read_version, delete, durable=False) for delete in changed)
+    num_threads = _WRITER_THREADS if len(changed) >= _MANY_FILES else 1
+    futures: list[Future[Fragment]] = []
+    with ThreadPoolExecutor(max_workers=num_threads) as executor:
+        try:
+            for delete in changed:
+                written = executor.submit(write_deletion, log, plan.read_version, delete, durable=False)
+                futures.append(written)
+            return tuple(future.result() for future in futures)
+        except BaseException:
+            executor.shutdown(wait=True, cancel_futures=True)
+            _remove(log, [future.result() for future in futures if not future.cancelled() and not future.exception()])
+            raise
+
+
+def _affected_rows(plan: DeletePlan) -> dict[int, BitMap]:
+    return {delete.fragment.id: delete.found for delete in plan.deletes if delete.found is not None}
+
+
+def _remove(log: VersionLog, fragments: Iterable[Fragment], kept: Manifest | None = None) -> None:
+    """Remove the deletion files of fragments, but for those that a version refers to. Best effort."""
+    needed = set() if kept is None else {_path(log, fragment) for fragment in kept.fragments}
+    paths = [_path(log, fragment) for fragment in fragments]
+    remove_objects(log.store, [path for path in paths if path is not None and path not in needed])
+
+
+def _path(log: VersionLog, fragment: Fragment) -> str | None:
+    deletion = fragment.deletion_file
+    if deletion is None or deletion.base_id is not None:
+        return None
+    return deletion_file_path(log.store, log.root, fragment.id, deletion)
+
+
+def _is_outdated(log: VersionLog, manifest: Manifest) -> bool:
+    latest = log.latest()
+    return latest is not None and latest.version > manifest.version
+
+
+def _latest(log: VersionLog) -> Manifest:
+    latest = log.read_latest()
+    if latest is None:
+        raise DatasetNotFoundError(f"there is no dataset at {log.root} any more", path=log.root)
+    return latest

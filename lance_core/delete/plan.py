@@ -1,0 +1,161 @@
+"""Planning a delete: which rows of which fragments would go. Reads the predicate's columns; writes nothing.
+
+A fragment that loses its last row is dropped; one that loses some gets a list of all rows it ever lost; the others are
+left alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lance_core.predicate.predicate import Predicate
+from lance_core.scan.fragment_reader import FragmentReader
+from lance_core.scan.matching import find_rows
+from lance_core.scan.row_columns import with_row_columns
+from lance_core.scan.scan_plan import live_to_physical
+from lance_core.scan.scanner import DEFAULT_BATCH_ROWS
+from lance_core.schema.blob_fields import stored_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import numpy.typing as npt
+    from pyroaring import BitMap
+
+    from lance_core.scan.dataset_handle import DatasetHandle
+    from lance_core.schema.field import Schema
+    from lance_core.table.base_paths import FileLocator
+    from lance_core.table.fragment import Fragment
+
+__all__ = ["DeletePlan", "FragmentDelete", "plan_delete", "plan_fragment", "plan_rows"]
+
+
+@dataclass(frozen=True, slots=True)
+class FragmentDelete:
+    """What a delete does to one fragment.
+
+    Attributes:
+        fragment: as it is.
+        rows_before: rows that are not deleted yet.
+        found: physical positions of the rows that go; None for all of them.
+        deleted: physical positions of all rows deleted then; None when the fragment is dropped.
+    """
+
+    fragment: Fragment
+    rows_before: int
+    found: BitMap | None
+    deleted: BitMap | None
+
+    @property
+    def rows_deleted(self) -> int:
+        """Rows that go."""
+        return self.rows_before if self.found is None else len(self.found)
+
+    @property
+    def is_dropped(self) -> bool:
+        """Whether no row is left."""
+        return self.deleted is None
+
+
+@dataclass(frozen=True, slots=True)
+class DeletePlan:
+    """What a delete would do.
+
+    Attributes:
+        read_version: the version that was looked at.
+        predicate: the condition, as text.
+        rows_before: rows that are not deleted yet.
+        rows_deleted: of these, rows that go.
+        fragments_changed: fragments that get a new deletion file.
+        fragments_dropped: fragments that lose their last row.
+        deletes: fragment by fragment; untouched ones are left out.
+    """
+
+    read_version: int
+    predicate: str
+    rows_before: int
+    rows_deleted: int
+    fragments_changed: int
+    fragments_dropped: int
+    deletes: tuple[FragmentDelete, ...] = field(repr=False)
+
+    @classmethod
+    def of(cls, read_version: int, predicate: str, fragments: Iterable[FragmentDelete]) -> DeletePlan:
+        """Add up what happens to every fragment."""
+        fragments = tuple(fragments)
+        deletes = tuple(delete for delete in fragments if delete.rows_deleted or delete.is_dropped)
+        return cls(
+            read_version=read_version,
+            predicate=predicate,
+            rows_before=sum(delete.rows_before for delete in fragments),
+            rows_deleted=sum(delete.rows_deleted for delete in deletes),
+            fragments_changed=sum(not delete.is_dropped for delete in deletes),
+            fragments_dropped=sum(delete.is_dropped for delete in deletes),
+            deletes=deletes,
+        )
+
+
+def plan_delete(dataset: DatasetHandle, predicate: object) -> DeletePlan:
+    """What a delete from the version that a handle shows would do; nothing is changed.
+
+    Args:
+        dataset: the version.
+        predicate: which rows, as SQL text or an Arrow expression.
+
+    Raises:
+        InvalidInputError: the predicate is none, or has no value for a row.
+        NotSupportedError: it has a part that is not supported.
+    """
+    return plan_rows(dataset.manifest.fragments, dataset.lance_schema, dataset.locator, dataset.version, predicate)
+
+
+def plan_rows(
+    fragments: Iterable[Fragment], schema: Schema, locator: FileLocator, read_version: int, predicate: object
+) -> DeletePlan:
+    """The same for some fragments of a version."""
+    planned = Predicate.plan(with_row_columns(stored_schema(schema), offsets=False), predicate)
+    deletes = (_search(fragment, locator, planned) for fragment in fragments)
+    return DeletePlan.of(read_version, planned.text, deletes)
+
+
+def plan_fragment(
+    fragment: Fragment, rows_before: int, deleted_before: npt.NDArray[np.uint32], found: npt.NDArray[np.int64]
+) -> FragmentDelete:
+    """What becomes of a fragment that loses rows: arithmetic only.
+
+    Args:
+        fragment: as it is.
+        rows_before: rows that are not deleted yet.
+        deleted_before: physical positions of the others.
+        found: physical positions of the rows that go, none of them deleted yet.
+    """
+    # Imported late: who only reads has no use for it.
+    from pyroaring import BitMap
+
+    if rows_before and len(found) == rows_before:
+        return FragmentDelete(fragment, rows_before, found=None, deleted=None)
+    rows = BitMap(found.astype(np.uint32))
+    return FragmentDelete(fragment, rows_before, found=rows, deleted=rows | BitMap(deleted_before))
+
+
+@cache
+def _nothing() -> BitMap:
+    from pyroaring import BitMap
+
+    return BitMap()
+
+
+def _search(fragment: Fragment, locator: FileLocator, predicate: Predicate) -> FragmentDelete:
+    reader = FragmentReader(fragment, locator)
+    rows_before = reader.num_live_rows
+    if predicate.constant:
+        return FragmentDelete(fragment, rows_before, found=None, deleted=None)
+    pieces = list(find_rows(reader, predicate, DEFAULT_BATCH_ROWS))
+    if not pieces:
+        return FragmentDelete(fragment, rows_before, found=_nothing(), deleted=_nothing())
+    deleted = reader.deleted_rows()
+    return plan_fragment(fragment, rows_before, deleted, live_to_physical(deleted, np.concatenate(pieces)))

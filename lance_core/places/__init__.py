@@ -1,0 +1,1 @@
+"""Where a dataset is, and which of its versions is meant."""

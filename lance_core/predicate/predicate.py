@@ -1,0 +1,151 @@
+"""Predicate: which rows of a batch are meant."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_core.errors import InvalidInputError, InvalidTypeError
+from lance_core.predicate.arrow_expressions import read_arrow_expression
+from lance_core.predicate.binding import Binder
+from lance_core.predicate.coercion import evaluated_type
+from lance_core.predicate.conditions import condition_of
+from lance_core.predicate.expressions import Constant, Expression
+from lance_core.schema.extension_types import storage_array
+from lance_core.schema.projection import project
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from lance_core.predicate.expressions import Condition
+    from lance_core.schema.field import Field, Schema
+
+__all__ = ["Predicate"]
+
+
+@dataclass(frozen=True, slots=True)
+class Predicate:
+    """A condition over the columns of a table, checked against its schema.
+
+    Attributes:
+        text: as given; of an Arrow expression its text form.
+        wanted: the fields it needs, with the table's field ids; without fields when it is constant.
+        field_ids: ids of the fields that it names, in the order in which conditions count them.
+    """
+
+    text: str
+    wanted: Schema
+    field_ids: tuple[int, ...]
+    _paths: tuple[tuple[str, ...], ...]
+    _expression: Expression
+
+    @classmethod
+    def plan(cls, schema: Schema, condition: object) -> Self:
+        """Read a predicate.
+
+        Args:
+            schema: the table's.
+            condition: SQL text, or an Arrow expression.
+
+        Raises:
+            InvalidInputError: it cannot be read, names an unknown column, mixes types, or is no condition.
+            InvalidTypeError: neither text nor an Arrow expression.
+            NotSupportedError: names the part that is not supported.
+        """
+        if isinstance(condition, str):
+            # sqlglot is a large package: it is loaded by the first predicate only.
+            from lance_core.predicate.reading import parse
+
+            _require_text(condition)
+            text, node = condition, parse(condition)
+        elif isinstance(condition, pc.Expression):
+            text, node = read_arrow_expression(condition)
+        else:
+            raise InvalidTypeError(
+                f"a filter must be text or a pyarrow.compute.Expression, found {type(condition).__name__}"
+            )
+        binder = Binder(schema)
+        try:
+            expression = binder.bind(node, adapts=True)
+        except RecursionError as error:
+            raise InvalidInputError(f"the predicate {_shown(text)} is nested too deeply for the stack") from error
+        except pa.ArrowException as error:
+            # Constants are computed while they are bound.
+            raise InvalidInputError(f"the predicate {_shown(text)} has no value: {error}") from error
+        if not pa.types.is_boolean(expression.dtype):
+            raise InvalidInputError(f"the predicate {_shown(text)} is of type {expression.dtype}, expected a condition")
+        wanted, paths = project(schema, _outermost(binder.paths)), tuple(binder.paths)
+        return cls(text, wanted, tuple(_named(wanted, path).id for path in paths), paths, expression)
+
+    @property
+    def constant(self) -> bool | None:
+        """What it says of every row, when it looks at none; else None."""
+        return bool(self._expression.scalar.as_py()) if isinstance(self._expression, Constant) else None
+
+    @property
+    def condition(self) -> Condition | None:
+        """What it says of columns alone, by their place in :attr:`field_ids`; None when nothing is known."""
+        return condition_of(self._expression)
+
+    def matches(self, batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+        """Which rows satisfy it; a row of which it is unknown does not.
+
+        Args:
+            batch: with the columns of ``wanted``; others may be there.
+
+        Returns:
+            Shape (num_rows,), fresh.
+
+        Raises:
+            InvalidInputError: an operation has no value for a row, such as a division by zero.
+        """
+        try:
+            result = self._expression.evaluate([_column(batch, path) for path in self._paths])
+            if isinstance(result, pa.Scalar):
+                return np.full(batch.num_rows, bool(result.as_py()))
+            known = result.fill_null(False) if result.null_count else result
+            return np.asarray(known.to_numpy(zero_copy_only=False))
+        except pa.ArrowException as error:
+            raise InvalidInputError(f"the predicate {_shown(self.text)} has no value for a row: {error}") from error
+
+
+def _require_text(condition: str) -> None:
+    """Refuse a string that is no text: no column holds one half of a surrogate pair, nor can a version record it."""
+    try:
+        condition.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidInputError(
+            f"the predicate {condition!a} has no text at character {error.start + 1}: {error.reason}"
+        ) from error
+
+
+def _outermost(paths: list[tuple[str, ...]]) -> list[str]:
+    """The paths that are not part of another one, as dotted names."""
+    kept = [path for path in paths if not any(path[:length] in paths for length in range(1, len(path)))]
+    return [".".join(path) for path in kept]
+
+
+def _named(wanted: Schema, path: tuple[str, ...]) -> Field:
+    """The field at a path, which is not empty."""
+    siblings = wanted.fields
+    for name in path:
+        found = next(node for node in siblings if node.name == name)
+        siblings = found.children
+    return found
+
+
+def _column(batch: pa.RecordBatch, path: tuple[str, ...]) -> pa.Array:
+    array: Any = storage_array(batch.column(path[0]))
+    for member in path[1:]:
+        # flatten() passes nulls of the struct on to its members.
+        array = array.flatten()[array.type.get_field_index(member)]
+    dtype = evaluated_type(array.type)
+    return array if array.type == dtype else array.cast(dtype)
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= 200 else f"{text[:200]} …")

@@ -1,0 +1,238 @@
+"""Removing the root of a branch: its own files, and none of the branches whose names go on from its name.
+
+``tree/a`` and ``tree/a/b`` may both be roots. Versions go first: what is left of a removal that died is no table. Where
+an external manifest store keeps the versions, its rows go last: as long as there is one, no other branch of that name
+can be made, and removing again goes on. The reference leaves the rows, so that the name cannot be used again.
+
+Others may make the branch, a tag on it or a branch of it meanwhile. So the root is marked first::
+
+    tree/{branch}/_versions/.tmp_removal    a line with the identity of the removal, then what the record said
+
+The mark comes before the last look at who needs the branch; whoever needs it publishes that before he looks for the
+mark: at least one of both sees the other and gives way. A removal whose mark another one has replaced stops.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import uuid
+from typing import TYPE_CHECKING, Final, Self
+
+from lance_core.errors import CorruptDataError, NotFoundError, RefConflictError, RefNotFoundError
+from lance_core.places.references import read_record
+from lance_core.refs.branch_uses import refuse_when_used
+from lance_core.table.branches import (
+    BranchRecord,
+    branch_names,
+    branch_of_file,
+    branch_path,
+    branch_root,
+    list_branches,
+)
+from lance_core.table.commit_protocols.external import ExternalCommit
+from lance_core.table.paths import VERSIONS_DIRECTORY
+from lance_core.table.ref_creation import create_ref
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lance_core.table.version_log import VersionLog
+
+__all__ = [
+    "has_rows",
+    "own_files",
+    "remove_branch_root",
+    "require_same_branch",
+    "require_unmarked",
+    "withdraw_record",
+]
+
+_MARK: Final = f"{VERSIONS_DIRECTORY}/.tmp_removal"
+
+
+def require_unmarked(main: VersionLog, branch: str) -> None:
+    """Find out whether the root of a branch is being removed. Raises ``RefConflictError``."""
+    try:
+        main.store.head(_mark_path(main, branch))
+    except NotFoundError:
+        return
+    raise RefConflictError(
+        f"branch {branch!r} is being deleted; if the deletion was interrupted, complete it with branches.delete",
+        branch=branch,
+    )
+
+
+def require_same_branch(main: VersionLog, record: BranchRecord) -> None:
+    """Find out whether a branch is still the one that a record spoke of, by whoever has published that he needs it.
+
+    That its versions are there has to be asked afterwards.
+
+    Raises:
+        RefConflictError: it was deleted, or is being deleted, or was made again.
+        CorruptDataError: its record is damaged.
+    """
+    require_unmarked(main, record.name)
+    try:
+        found = read_record(main, record.name)
+    except RefNotFoundError as error:
+        raise RefConflictError(f"branch {record.name!r} was deleted meanwhile", branch=record.name) from error
+    if (found.forks, found.created_at) != (record.forks, record.created_at):
+        raise RefConflictError(f"branch {record.name!r} was deleted and made again meanwhile", branch=record.name)
+
+
+def own_files(main: VersionLog, branch: str) -> list[str]:
+    """The paths below the root of a branch that belong to no branch below or above it; arguments as below."""
+    root = branch_root(main.store, main.root, branch)
+    paths = [info.path[len(root) :].lstrip("/") for info in main.store.list_recursive(root)]
+    known = branch_names(main.store, main.root) | {branch}
+    below = tuple(f"{name}/" for name in known if name.startswith(f"{branch}/"))
+    return [path for path in paths if _is_own(branch, f"{branch}/{path}", known, below)]
+
+
+def _is_own(branch: str, path: str, known: frozenset[str], below: tuple[str, ...]) -> bool:
+    owner = branch_of_file(path, known)
+    # What lies in no directory of a root goes with the branch around it.
+    return owner == branch or (owner is None and not path.startswith(below))
+
+
+def has_rows(main: VersionLog, branch: str) -> bool:
+    """Whether an external manifest store has versions of a branch; arguments as below."""
+    protocol = main.protocol
+    return isinstance(protocol, ExternalCommit) and protocol.knows(main.at(branch_root(main.store, main.root, branch)))
+
+
+def remove_branch_root(
+    main: VersionLog, branch: str, *, record: bytes | None = None, only: Callable[[str], bool] | None = None
+) -> None:
+    """Remove the files of a branch without a record, unless somebody needs it.
+
+    Args:
+        main: the versions of the main line.
+        branch: its name.
+        record: what its record said, which the caller has removed; it comes back if the branch must stay.
+        only: told the path of a file below its root, says whether it goes; None for all.
+
+    Raises:
+        RefConflictError: somebody needs it, has made it meanwhile, or removes it as well.
+        CorruptDataError: the manifest of another branch is damaged, so that it is not known who needs it.
+        StorageError: the outside world failed; calling it again goes on.
+    """
+    removal = _Removal.begin(main, branch, record)
+    try:
+        removal.refuse_when_needed()
+    except (RefConflictError, CorruptDataError):
+        removal.give_up()
+        raise
+    store = main.store
+    root = branch_root(store, main.root, branch)
+    own = [path for path in own_files(main, branch) if path != _MARK and (only is None or only(path))]
+    for path in sorted(own, key=lambda path: (not path.startswith(f"{VERSIONS_DIRECTORY}/"), path)):
+        if path.startswith(f"{VERSIONS_DIRECTORY}/"):
+            # No other file has a name that the same branch, made again, would use again.
+            removal.require_own_mark()
+        store.delete(store.join(root, *path.split("/")))
+    if isinstance(main.protocol, ExternalCommit):
+        removal.require_own_mark()
+        main.protocol.forget(main.at(root))
+    removal.end()
+    directories = {parent for path in (*own, _MARK) for parent in _parents(path)}
+    for directory in sorted(directories, key=len, reverse=True):
+        store.remove_empty_directory(store.join(root, *directory.split("/")))
+    names = branch.split("/")
+    for depth in range(len(names), 0, -1):
+        store.remove_empty_directory(branch_root(store, main.root, "/".join(names[:depth])))
+
+
+class _Removal:
+    """One removal of a root, by its mark.
+
+    Args:
+        main: the versions of the main line.
+        branch: its name.
+        record: what its record said; None if nobody knows.
+    """
+
+    def __init__(self, main: VersionLog, branch: str, record: bytes | None) -> None:
+        self._main = main
+        self._branch = branch
+        self._record = record
+        self._data = uuid.uuid4().hex.encode() + b"\n" + (record or b"")
+
+    @classmethod
+    def begin(cls, main: VersionLog, branch: str, record: bytes | None) -> Self:
+        """Mark the root; what a removal that died knew of the record is taken over."""
+        if record is None:
+            record = (_read_mark(main, branch) or b"").partition(b"\n")[2] or None
+        removal = cls(main, branch, record)
+        main.store.put(_mark_path(main, branch), removal._data)
+        return removal
+
+    def refuse_when_needed(self) -> None:
+        """The last look. Raises ``RefConflictError`` and ``CorruptDataError``."""
+        records = list_branches(self._main.store, self._main.root)
+        if self._branch in records:
+            raise RefConflictError(
+                f"branch {self._branch!r} was made again or changed while it was deleted", branch=self._branch
+            )
+        if self._record is not None:
+            records[self._branch] = BranchRecord.parse(self._branch, self._record, self._record_path)
+        refuse_when_used(self._main, self._branch, records)
+
+    def require_own_mark(self) -> None:
+        """Find out whether another removal has begun, and may have ended. Raises ``RefConflictError``."""
+        if not self._is_own_mark():
+            raise RefConflictError(f"another writer deletes branch {self._branch!r} as well", branch=self._branch)
+
+    def give_up(self) -> None:
+        """Put the record back, and take the mark away."""
+        if self._record is not None:
+            create_ref(self._main.store, self._record_path, self._record, self._main.create_file)
+        if self._is_own_mark():
+            self.end()
+        elif self._record is not None and not self._main.at(self._root).newer_than(0):
+            # Another removal had not seen the record.
+            withdraw_record(self._main, self._branch, self._record)
+
+    def end(self) -> None:
+        """Take the mark away."""
+        self._main.store.delete(_mark_path(self._main, self._branch))
+
+    def _is_own_mark(self) -> bool:
+        return _read_mark(self._main, self._branch) == self._data
+
+    @property
+    def _root(self) -> str:
+        return branch_root(self._main.store, self._main.root, self._branch)
+
+    @property
+    def _record_path(self) -> str:
+        return branch_path(self._main.store, self._main.root, self._branch)
+
+
+def withdraw_record(main: VersionLog, branch: str, record: bytes) -> None:
+    """Remove a record that must not stay, unless it has been removed or replaced."""
+    path = branch_path(main.store, main.root, branch)
+    try:
+        is_same = bytes(main.store.get(path)) == record
+    except NotFoundError:
+        return
+    if is_same:
+        main.store.delete(path)
+
+
+def _mark_path(main: VersionLog, branch: str) -> str:
+    return main.store.join(branch_root(main.store, main.root, branch), *_MARK.split("/"))
+
+
+def _read_mark(main: VersionLog, branch: str) -> bytes | None:
+    try:
+        return bytes(main.store.get(_mark_path(main, branch)))
+    except NotFoundError:
+        return None
+
+
+def _parents(path: str) -> list[str]:
+    parents = []
+    while path := posixpath.dirname(path):
+        parents.append(path)
+    return parents

@@ -1,0 +1,109 @@
+"""Cloning: the first version of a root, made from a version of another.
+
+A shallow clone refers to the files of its source and lives only as long as they do: the source does not know of it, and
+a cleanup there breaks it. A branch is one that the source knows. A deep clone has its own copies.
+
+Source: clones and branches of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from lance_core.commit.commit import commit
+from lance_core.commit.options import CommitOptions
+from lance_core.errors import (
+    AlreadyExistsError,
+    CommitOutcomeUnknownError,
+    NotSupportedError,
+    VersionNotFoundError,
+)
+from lance_core.table.feature_flags import require_writable
+from lance_core.table.paths import ManifestName, is_detached_version
+from lance_core.table.ref_creation import known_to_exist
+from lance_core.transactions.history import read_transaction, withdraw_version
+from lance_core.transactions.transaction import Transaction
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lance_core.table.manifest import Manifest
+    from lance_core.table.version_log import VersionLog
+    from lance_core.transactions.operations.clone import Clone
+
+__all__ = ["check_cloneable", "clone_version"]
+
+
+def check_cloneable(source: Manifest) -> None:
+    """Refuse a version that cannot be cloned, before anything is written for it.
+
+    Raises:
+        NotSupportedError: it is detached.
+        UnsupportedFeatureFlagError: it needs a feature that this library does not have.
+    """
+    if is_detached_version(source.version):
+        raise NotSupportedError(
+            f"version {source.version} is detached: a clone would have no version of a lineage", version=source.version
+        )
+    require_writable(source.message)
+
+
+def clone_version(
+    target: VersionLog, clone: Clone, source: Manifest, storage_options: Mapping[str, str] | None
+) -> Manifest:
+    """Make the first version of a root.
+
+    Args:
+        target: the versions of the new root; there must be none.
+        clone: what to clone.
+        source: the version that is cloned.
+        storage_options: credentials and settings of the stores.
+
+    Raises:
+        AlreadyExistsError: there is a version, or another writer is making one.
+        NotSupportedError: the source is a detached version.
+        UnsupportedFeatureFlagError: the source needs a feature that this library does not have.
+        CommitOutcomeUnknownError: it could not be found out whether the version was made, or whether it may stay.
+        StorageError: the outside world failed.
+    """
+    check_cloneable(source)
+    target.require_commits()
+    options = CommitOptions(create_only=True, storage_options=storage_options, checks_files=False)
+    transaction = Transaction(read_version=clone.ref_version, operation=clone)
+    manifest = commit(target, transaction, options, known=source)
+    # Clones of different versions do not take the same name: of those that see each other none stays.
+    with known_to_exist(f"version {manifest.version} of {target.root}"):
+        rival = _find_rival(target, manifest)
+    if rival is not None:
+        withdraw_version(target, ManifestName(manifest.version, manifest.naming), transaction)
+        raise AlreadyExistsError(
+            f"another writer makes a dataset at {target.root}, at version {rival.version}", path=target.root
+        )
+    return manifest
+
+
+def _find_rival(target: VersionLog, made: Manifest) -> ManifestName | None:
+    """A version of a new root that is none of those that others have built on its first one.
+
+    Raises:
+        CommitOutcomeUnknownError: versions were removed meanwhile, so that it does not show.
+    """
+    # A directory listing may miss a file that was created while it ran, and a rival that gives way takes its version
+    # with it.
+    following = ManifestName(made.version + 1, made.naming)
+    while True:
+        names = target.newer_than(0)
+        older = [name for name in names if name.version < made.version]
+        newer = [name for name in names if name.version > made.version]
+        if older or not newer:
+            return next(iter(older), None)
+        for name in dict.fromkeys((following, newer[0])):
+            with suppress(VersionNotFoundError):
+                theirs = read_transaction(target, target.read(name))
+                if theirs is not None and theirs.operation.is_first_of_its_root:
+                    return name
+                if name == following:
+                    return None
+                reason = f"version {following.version} of {target.root}, the first after the clone, was removed"
+                raise CommitOutcomeUnknownError(reason, path=target.root, version=following.version)

@@ -1,0 +1,37 @@
+"""migrate_manifest_paths_v2 by URI: also for a dataset that a migration left half done, which cannot be opened."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lance_core.errors import DatasetNotFoundError, NotFoundError
+from lance_core.places.location import open_log, uri_text
+from lance_core.table.migration import migrate_to_v2_names
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["migrate_manifest_paths_v2"]
+
+
+def migrate_manifest_paths_v2(uri: str | Path, storage_options: dict[str, str] | None = None) -> None:
+    """Give every manifest of a dataset its V2 name; without effect when all of them have it.
+
+    No other operation may run on the dataset until it has returned. When it is interrupted, run it again: until then
+    the dataset cannot be opened. Not a function of the reference, where that needs an open handle.
+
+    Args:
+        uri: where the dataset is.
+        storage_options: credentials and settings of the store.
+
+    Raises:
+        DatasetNotFoundError: there is no dataset.
+        NotSupportedError: an external manifest store has the names.
+        CorruptDataError: a version has different manifests under both names.
+        StorageError: the outside world failed.
+    """
+    log = open_log(uri_text(uri), storage_options)
+    try:
+        migrate_to_v2_names(log)
+    except NotFoundError as error:
+        raise DatasetNotFoundError(f"there is no dataset at {log.root}", path=log.root) from error

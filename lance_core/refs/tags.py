@@ -1,0 +1,251 @@
+"""Tags: names for versions of any line. A tagged version is never cleaned up.
+
+Names, arguments and errors follow the reference; creating a tag succeeds for one of several writers, moving one is
+last-writer-wins there and here. Here a tag is set only when its version, and the branch that has it, is there before
+*and* after: a cleanup or delete that removes it in between has not seen the tag.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final, TypedDict
+
+from lance_core.errors import (
+    InvalidInputError,
+    InvalidTypeError,
+    NotFoundError,
+    RefAlreadyExistsError,
+    RefConflictError,
+    RefNotFoundError,
+    VersionNotFoundError,
+)
+from lance_core.io.object_store import PutOutcome
+from lance_core.places.references import line_of, locate, main_line, read_record
+from lance_core.refs.branch_removal import require_same_branch
+from lance_core.table.branches import branch_at
+from lance_core.table.ref_creation import create_ref, known_to_exist
+from lance_core.table.refs import TagRecord, check_tag_name, list_tags, tag_path
+
+if TYPE_CHECKING:
+    import builtins
+
+    from lance_core.places.references import Reference
+    from lance_core.table.branches import BranchRecord
+    from lance_core.table.manifest import Manifest
+    from lance_core.table.version_log import VersionLog
+
+__all__ = ["Tag", "Tags"]
+
+_ORDERS: Final = ("asc", "desc")
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Tag(TypedDict):
+    """One tag.
+
+    Attributes:
+        branch: of the version; None for the main line.
+        version: the version's number.
+        created_at: when it was created; None when it is not recorded.
+        updated_at: when it was set or moved last.
+        manifest_size: bytes of the version's manifest when the tag was set.
+        metadata: texts of the user.
+    """
+
+    branch: str | None
+    version: int
+    created_at: datetime | None
+    updated_at: datetime | None
+    manifest_size: int
+    metadata: dict[str, str]
+
+
+class Tags:
+    """The tags of a dataset.
+
+    Args:
+        log: the versions of the line that numbers refer to.
+        manifest: the version that a reference of None means.
+    """
+
+    def __init__(self, log: VersionLog, manifest: Manifest) -> None:
+        """Nothing is read."""
+        self._line = log
+        self._branch = manifest.message.branch
+        self._manifest = manifest
+        self._log = main_line(log, self._branch)
+
+    def list(self) -> dict[str, Tag]:
+        """All tags by name.
+
+        Raises:
+            CorruptDataError: a file among the tags is none.
+        """
+        return {name: _tag(record) for name, record in list_tags(self._log.store, self._log.root).items()}
+
+    def list_ordered(self, order: str | None = None) -> builtins.list[tuple[str, Tag]]:
+        """All tags ordered by version; those of one version by name.
+
+        Args:
+            order: "asc" or "desc"; None for "desc".
+
+        Raises:
+            InvalidInputError: another order.
+            InvalidTypeError: it is no text.
+            CorruptDataError: a file among the tags is none.
+        """
+        if order is not None and not isinstance(order, str):
+            raise InvalidTypeError(f"order must be a text, found {order!r}", argument="order")
+        if order not in (None, *_ORDERS):
+            raise InvalidInputError(f"invalid sort order {order!r}; valid values are: {', '.join(_ORDERS)}")
+        sign = 1 if order == "asc" else -1
+        return sorted(self.list().items(), key=lambda item: (sign * item[1]["version"], item[0]))
+
+    def get_version(self, tag: str) -> int:
+        """The version of a tag. Raises ``RefNotFoundError``, or ``InvalidRefError`` for a name that no tag has."""
+        return self._read(tag).version
+
+    def create(self, tag: str, reference: Reference = None) -> None:
+        """Give a version a name.
+
+        Args:
+            tag: the name: ASCII letters, digits, '.', '-' and '_'.
+            reference: a number of the line of this handle, another tag, or (branch, number) with None or "main" for
+                the main line and None for the latest; None for the version of this handle.
+
+        Raises:
+            InvalidRefError: no tag may have that name.
+            RefAlreadyExistsError: there is a tag of that name; ``update`` moves it.
+            VersionNotFoundError: there is no such version, or a cleanup has removed it by the time the tag is set; then
+                the tag is taken back.
+            RefConflictError: the branch that has it is being deleted; then the tag is taken back.
+            RefNotFoundError: there is no tag or branch that the reference names.
+            CommitOutcomeUnknownError: it could not be found out whether the tag was made, or whether it may stay.
+        """
+        check_tag_name(tag)
+        now = time.time_ns()
+        branch, version, size = self._target(reference)
+        source = self._source(branch)
+        record = TagRecord(branch=branch, version=version, manifest_size=size, created_at_ns=now, updated_at_ns=now)
+        if create_ref(self._log.store, self._path(tag), record.to_json(), self._log.create_file) is PutOutcome.EXISTS:
+            raise RefAlreadyExistsError(f"tag {tag!r} already exists", tag=tag)
+        with known_to_exist(f"tag {tag!r}"):
+            self._confirm(tag, record, source, before=None)
+
+    def update(self, tag: str, reference: Reference = None) -> None:
+        """Move a tag to another version; the reference as in :meth:`create`.
+
+        Raises:
+            InvalidRefError: no tag may have that name.
+            RefNotFoundError: there is no such tag, or no branch that the reference names.
+            VersionNotFoundError: there is no such version, or a cleanup has removed it by the time the tag is moved;
+                then the tag is moved back.
+            RefConflictError: the branch that has it is being deleted; then the tag is moved back.
+        """
+        record = self._read(tag)
+        branch, version, size = self._target(reference)
+        source = self._source(branch)
+        moved = replace(record, branch=branch, version=version, manifest_size=size, updated_at_ns=time.time_ns())
+        self._log.store.put(self._path(tag), moved.to_json())
+        with known_to_exist(f"the move of tag {tag!r}"):
+            self._confirm(tag, moved, source, before=record)
+
+    def delete(self, tag: str) -> None:
+        """Remove a tag; the version stays. Raises ``RefNotFoundError`` and ``InvalidRefError``."""
+        check_tag_name(tag)
+        path = self._path(tag)
+        try:
+            # Asked before: removing what is not there is no error to the store. An unreadable tag can be removed.
+            self._log.store.head(path)
+        except NotFoundError as error:
+            raise RefNotFoundError(f"tag {tag!r} does not exist", tag=tag) from error
+        self._log.store.delete(path)
+
+    def replace_metadata(self, tag: str, metadata: Mapping[str, str]) -> None:
+        """Replace all metadata of a tag; neither its version nor ``updated_at`` changes.
+
+        Raises:
+            InvalidRefError: no tag may have that name.
+            RefNotFoundError: there is no such tag.
+            InvalidTypeError: it is no mapping, or a key or value is no text.
+        """
+        texts = _texts(metadata)
+        self._log.store.put(self._path(tag), replace(self._read(tag), metadata=texts).to_json())
+
+    def _read(self, tag: str) -> TagRecord:
+        check_tag_name(tag)
+        path = self._path(tag)
+        try:
+            return TagRecord.parse(self._log.store.get(path), path)
+        except NotFoundError as error:
+            raise RefNotFoundError(f"tag {tag!r} does not exist", tag=tag) from error
+
+    def _confirm(self, tag: str, record: TagRecord, source: BranchRecord | None, *, before: TagRecord | None) -> None:
+        """Take a tag back when a cleanup or delete that had not seen it yet has removed its version, or may do so."""
+        try:
+            if source is not None:
+                require_same_branch(self._log, source)
+            line_of(self._log, record.branch).manifest_bytes(record.version)
+        except (VersionNotFoundError, RefConflictError):
+            with suppress(RefNotFoundError):
+                # Whoever has moved it meanwhile means it.
+                if self._read(tag) == record:
+                    self._put_back(tag, before)
+            raise
+
+    def _put_back(self, tag: str, before: TagRecord | None) -> None:
+        if before is None:
+            self._log.store.delete(self._path(tag))
+        else:
+            self._log.store.put(self._path(tag), before.to_json())
+
+    def _path(self, tag: str) -> str:
+        return tag_path(self._log.store, self._log.root, tag)
+
+    def _source(self, branch: str | None) -> BranchRecord | None:
+        """The record of the branch that has a version; None for the main line."""
+        return None if branch is None else read_record(self._log, branch)
+
+    def _target(self, reference: Reference) -> tuple[str | None, int, int]:
+        """Branch and version that are meant and the size of its manifest; whether it exists is asked for."""
+        if reference is None:
+            line, version = self._line, self._manifest.version
+        else:
+            line, named = locate(self._line, reference, branch=self._branch)
+            version = _latest_version(line) if named is None else named
+        return branch_at(line.store, self._log.root, line.root) or None, version, line.manifest_bytes(version)
+
+
+def _latest_version(log: VersionLog) -> int:
+    latest = log.latest()
+    if latest is None:
+        raise VersionNotFoundError(f"{log.root} has no version")
+    return latest.version
+
+
+def _texts(metadata: Mapping[Any, Any]) -> dict[str, str]:
+    if not isinstance(metadata, Mapping):
+        raise InvalidTypeError(f"metadata of a tag must be a mapping, found {metadata!r}", argument="metadata")
+    for key, value in metadata.items():
+        if not isinstance(key, str) or not isinstance(value, str):
+            raise InvalidTypeError(f"metadata of a tag must be texts, found {key!r}: {value!r}")
+    return dict(metadata)
+
+
+def _tag(record: TagRecord) -> Tag:
+    return Tag(
+        branch=record.branch,
+        version=record.version,
+        created_at=_moment(record.created_at_ns),
+        updated_at=_moment(record.updated_at_ns),
+        manifest_size=record.manifest_size,
+        metadata=dict(record.metadata),
+    )
+
+
+def _moment(nanoseconds: int | None) -> datetime | None:
+    return None if nanoseconds is None else _EPOCH + timedelta(microseconds=nanoseconds // 1000)

@@ -1,0 +1,86 @@
+"""What is wrong with the newest version of a line: defects that an old release left, and data files that are missing.
+
+Nothing of this stops anybody from opening the table, but for formats that are mixed. The doctor names it; a commit, an
+index or whoever has the files repairs it.
+
+Source: :mod:`lance_core.table.old_writers`; behaviour of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from lance_core.errors import LanceError
+from lance_core.repair.findings import Ailment, Finding
+from lance_core.scan.early_fragments import rows_in_files
+from lance_core.table.base_paths import FileLocator
+from lance_core.table.data_file import DataFile
+from lance_core.table.manifest import Manifest
+from lance_core.table.old_writers import defects_of
+from lance_core.table.paths import DATA_DIRECTORY
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from lance_core.table.paths import ManifestName
+    from lance_core.table.version_log import VersionLog
+
+__all__ = ["content_findings"]
+
+
+def content_findings(log: VersionLog, branch: str, name: ManifestName, files: Collection[str]) -> Iterator[Finding]:
+    """What is wrong with a version.
+
+    Args:
+        log: the versions of the line.
+        branch: whose line it is; empty for the main line.
+        name: of the version's manifest.
+        files: every path below the root of the line.
+
+    Raises:
+        StorageError: the outside world failed.
+    """
+    path = log.path(name)
+    try:
+        manifest = Manifest.parse(log.store.get(path), path=path, name=name)
+        found = [*_defects(log, manifest), *_mixed_formats(manifest), *_missing_files(manifest, files)]
+    except LanceError:
+        # Whoever opens the table learns what is wrong with its manifest.
+        return
+    for ailment, place in found:
+        yield Finding(ailment, branch, place, None, is_ripe=False)
+
+
+def _defects(log: VersionLog, manifest: Manifest) -> Iterator[tuple[Ailment, str]]:
+    if manifest.as_written is None:
+        return
+    num_rows: dict[int, int] = {}
+    locator = FileLocator(log.store, log.root, manifest.base_paths)
+    if not manifest.as_written.message.HasField("writer_version"):
+        for fragment in manifest.message.fragments:
+            # A file that is missing is named for itself.
+            with suppress(LanceError):
+                num_rows.update(rows_in_files([fragment], locator))
+    for defect in defects_of(manifest.as_written, num_rows):
+        yield Ailment(defect.kind.value), f"in version {manifest.version} ({defect.detail})"
+
+
+def _mixed_formats(manifest: Manifest) -> Iterator[tuple[Ailment, str]]:
+    files = (DataFile.from_proto(file) for fragment in manifest.message.fragments for file in fragment.files)
+    formats = sorted({file.file_version.value for file in files})
+    if len(formats) > 1 and not manifest.mixes_file_versions:
+        yield Ailment.MIXED_FORMATS, f"in version {manifest.version} ({', '.join(formats)})"
+
+
+def _missing_files(manifest: Manifest, files: Collection[str]) -> Iterator[tuple[Ailment, str]]:
+    """Data files below the root that are not there; those of base paths are not looked for."""
+    missing = sorted(
+        path
+        for fragment in manifest.message.fragments
+        for file in fragment.files
+        if not file.HasField("base_id") and (path := f"{DATA_DIRECTORY}/{file.path}") not in files
+    )
+    if missing:
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        yield Ailment.MISSING_DATA_FILE, f"{missing[0]}{more} of version {manifest.version}"

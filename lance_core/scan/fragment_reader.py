@@ -1,0 +1,269 @@
+"""FragmentReader: rows of one fragment, joined over its data files, overlaid by newer cells, deleted ones left out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias, cast
+
+import numpy as np
+import pyarrow as pa
+
+from lance_core.blobs.places import BlobDescriptors
+from lance_core.errors import CorruptDataError
+from lance_core.file.v0_1.metadata_reader import LegacyMetadataReader
+from lance_core.scan.column_sources import ColumnSources, assemble_column
+from lance_core.scan.fragment_overlays import FragmentOverlays
+from lance_core.scan.open_files import OpenFiles, one_array
+from lance_core.scan.output_schema import OutputSchema, batch_without_columns
+from lance_core.scan.read_plan import ReadPlan
+from lance_core.scan.row_columns import ROW_COLUMN_IDS, RowColumns, split_row_columns
+from lance_core.scan.scan_plan import live_to_physical
+from lance_core.schema.blob_fields import stored_schema
+from lance_core.schema.field import Field, Schema
+from lance_core.table.row_lineage import RowLineage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    import numpy.typing as npt
+
+    from lance_core.scan.read_plan import PlannedFile
+    from lance_core.table.base_paths import FileLocator
+    from lance_core.table.fragment import Fragment
+
+__all__ = ["FragmentReader"]
+
+_Parts: TypeAlias = dict[int, list[tuple[Field, pa.Array]]]
+"""Top-level field id -> what each file holds of it."""
+
+
+class FragmentReader:
+    """Reads one fragment. Its files are opened when their first rows are due, and then kept.
+
+    Args:
+        fragment: what to read.
+        locator: finds its files.
+        first_row: rows that are not deleted in the fragments before it; needed for ``_rowoffset`` only.
+    """
+
+    def __init__(self, fragment: Fragment, locator: FileLocator, first_row: int = 0) -> None:
+        """Nothing is read yet."""
+        self._fragment = fragment
+        self._locator = locator
+        files = self._files = OpenFiles(fragment, locator)
+        self._overlays = FragmentOverlays(fragment, files.any_reader)
+        self._lineage = RowLineage(fragment.message, lambda _, field_id: files.hidden_column(field_id))
+        self._row_columns = RowColumns(self._lineage, first_row, files.deleted_rows)
+
+    @property
+    def fragment_id(self) -> int:
+        """Which fragment it reads."""
+        return self._fragment.id
+
+    @property
+    def num_live_rows(self) -> int:
+        """Rows that are not deleted; the deletion file is read only when its count was not recorded.
+
+        Raises:
+            CorruptDataError: more rows are deleted than there are.
+        """
+        deletion = self._fragment.deletion_file
+        if deletion is None:
+            return self._fragment.physical_rows
+        num_deleted = deletion.num_deleted_rows or len(self.deleted_rows())
+        if num_deleted > self._fragment.physical_rows:
+            raise CorruptDataError(
+                f"fragment {self.fragment_id} has {self._fragment.physical_rows} rows, {num_deleted} are said to be "
+                "deleted"
+            )
+        return self._fragment.physical_rows - num_deleted
+
+    def deleted_rows(self) -> npt.NDArray[np.uint32]:
+        """Deleted positions, sorted, shape (num_deleted,); read once.
+
+        Raises:
+            CorruptDataError: the deletion file is damaged, or lists another number of rows than recorded.
+        """
+        return self._files.deleted_rows()
+
+    def blobs(self, descriptors: pa.StructArray, field_id: int) -> BlobDescriptors:
+        """Where the values of a blob column are.
+
+        Args:
+            descriptors: what the column gave for some rows of this fragment.
+            field_id: of the column.
+        """
+        file = next((file for file in self._files.files if field_id in file.columns()), None)
+        if file is None:
+            if descriptors.null_count < len(descriptors) or not self._files.files:
+                raise CorruptDataError(f"fragment {self.fragment_id} has no data file for blob field {field_id}")
+            # Rows from before the column was there: no value is looked for in the file.
+            file = self._files.files[0]
+        return BlobDescriptors.of(descriptors, self._locator.data_file(file), self._locator, file.base_id)
+
+    def batches(self, wanted: Schema, start: int, stop: int, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """Stream live rows.
+
+        Args:
+            wanted: the projection, with the table's field ids. Blobs come as descriptors.
+            start: first live row.
+            stop: live row after the last.
+            batch_rows: at most so many rows in a batch.
+
+        Yields:
+            Batches of :class:`OutputSchema`; none is empty.
+        """
+        if start >= stop:
+            return
+        plan = ReadPlan.of(wanted)
+        output = plan.output
+        deleted = self.deleted_rows()
+        position, last = start, stop - 1
+        if len(deleted):
+            position, last = live_to_physical(deleted, np.array([start, stop - 1], np.int64)).tolist()
+        for parts, num_rows in self._physical_runs(plan, position, last + 1, batch_rows):
+            arrays = self._assemble(plan.wanted, parts, range(position, position + num_rows))
+            run = _without(output.batch(arrays, num_rows), deleted, position)
+            position += num_rows
+            if 0 < run.num_rows <= batch_rows:
+                yield run
+            else:
+                for at in range(0, run.num_rows, batch_rows):
+                    yield run.slice(at, batch_rows)
+            # Before the next pages are decoded these may go.
+            del parts, arrays, run
+
+    def take(self, wanted: Schema, live_rows: npt.NDArray[np.int64], table: Schema) -> pa.RecordBatch:
+        """Single live rows, in the order asked, repetition allowed.
+
+        Args:
+            wanted: the projection, with the table's field ids.
+            live_rows: positions among the live rows.
+            table: the whole schema.
+        """
+        return self.take_physical(wanted, live_to_physical(self.deleted_rows(), live_rows), table)
+
+    def take_physical(self, wanted: Schema, rows: npt.NDArray[np.int64], table: Schema) -> pa.RecordBatch:
+        """Single rows by their positions in the data files, deleted ones included; see :meth:`take`."""
+        wanted = stored_schema(wanted)
+        stored, row_columns = split_row_columns(wanted)
+        whole, _ = split_row_columns(stored_schema(table))
+        sources = ColumnSources.plan(stored, self._files.files, whole).files
+        parts: _Parts = {}
+        for file, here, columns in (
+            *((file, here, file.all_columns()) for file, here in sources),
+            *self._hidden_files(row_columns),
+        ):
+            rows_here = self._files.reader(file).take(here.fields, rows, column_indices=columns)
+            _collect(parts, here, (one_array(column) for column in rows_here.columns))
+        return OutputSchema(wanted).batch(self._assemble(wanted, parts, rows), len(rows))
+
+    def hidden_column(self, field_id: int) -> npt.NDArray[np.uint64]:
+        """A hidden row lineage column, deleted rows included.
+
+        Raises:
+            CorruptDataError: no file holds it, or it is damaged.
+        """
+        return self._files.hidden_column(field_id)
+
+    def check(self) -> None:
+        """Open every file and compare it with what the manifest records.
+
+        Raises:
+            NotFoundError: a file is missing.
+            CorruptDataError: a file is damaged, or has other rows or columns than recorded.
+        """
+        self.deleted_rows()
+        self._overlays.check()
+        self._lineage.check()
+        for file in self._files.files:
+            reader = self._files.reader(file)
+            if file.file_version.is_legacy:
+                own = cast("LegacyMetadataReader", reader.any_metadata).own_ids
+                unknown = [each for each in file.columns() if reader.schema.find(own.get(each, each)) is None]
+                if unknown and reader.schema.fields:
+                    raise CorruptDataError(f"data file {reader.path} has no field {unknown[0]}", path=reader.path)
+                continue
+            num_columns = reader.metadata.footer.num_columns
+            outside = [column for column in file.all_columns().values() if column >= num_columns]
+            if outside:
+                raise CorruptDataError(f"data file {reader.path} has no column {outside[0]}", path=reader.path)
+
+    def legacy_files(self, field_ids: Sequence[int]) -> Iterator[LegacyMetadataReader]:
+        """The open 0.1 files that hold any of some fields; none under overlays, which their statistics do not know."""
+        if self._overlays:
+            return
+        for file in self._files.files:
+            if file.file_version.is_legacy and not set(field_ids).isdisjoint(file.field_ids):
+                metadata = self._files.reader(file).any_metadata
+                if isinstance(metadata, LegacyMetadataReader):
+                    yield metadata
+
+    def _physical_runs(self, plan: ReadPlan, start: int, stop: int, batch_rows: int) -> Iterator[tuple[_Parts, int]]:
+        """Parts of the columns, and the number of rows, for physical rows ``[start, stop)``.
+
+        Of one file come as many batches at a time as its pages allow without a copy; several files keep step.
+        """
+        sources = [*plan.files(self._files.files), *self._hidden_files(plan.row_columns)]
+        if not sources:
+            for position in range(start, stop, batch_rows):
+                yield {}, min(batch_rows, stop - position)
+            return
+        streams = [
+            self._files.reader(file).read_batches(
+                here.fields,
+                column_indices=columns,
+                row_range=(start, stop),
+                batch_rows=batch_rows,
+                in_runs=len(sources) == 1,
+            )
+            for file, here, columns in sources
+        ]
+        # Every stream cuts the same rows into batches of the same size.
+        for batches in zip(*streams, strict=True):
+            parts: _Parts = {}
+            for (_, here, _), batch in zip(sources, batches, strict=True):
+                _collect(parts, here, batch.columns)
+            num_rows = batches[0].num_rows
+            del batches
+            yield parts, num_rows
+
+    def _hidden_files(self, row_columns: Iterable[Field]) -> list[PlannedFile]:
+        """Where those of the row's columns are that are kept in hidden columns."""
+        hidden = [top for top in row_columns if self._lineage.is_hidden(top.id)]
+        holders = map(self._files.hidden_file, hidden)
+        return [(file, Schema(fields=(top,)), file.all_columns()) for top, file in zip(hidden, holders, strict=True)]
+
+    def _assemble(self, wanted: Schema, parts: _Parts, rows: range | npt.NDArray[np.int64]) -> list[pa.Array]:
+        """The columns of rows at some physical positions."""
+        arrays = []
+        for top in wanted.fields:
+            if top.id not in ROW_COLUMN_IDS:
+                arrays.append(assemble_column(top, parts.get(top.id, ()), len(rows)))
+            elif top.id in parts:
+                arrays.append(self._files.without_nulls(parts[top.id][0][1]))
+            else:
+                arrays.append(self._row_columns.column(top, _positions(rows)))
+        return self._overlays.lay_over(wanted, arrays, _positions(rows)) if self._overlays else arrays
+
+
+def _collect(parts: _Parts, here: Schema, arrays: Iterable[pa.Array]) -> None:
+    for top, array in zip(here.fields, arrays, strict=True):
+        parts.setdefault(top.id, []).append((top, array))
+
+
+def _positions(rows: range | npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    return np.arange(rows.start, rows.stop, dtype=np.int64) if isinstance(rows, range) else rows
+
+
+def _without(batch: pa.RecordBatch, deleted: npt.NDArray[np.uint32], position: int) -> pa.RecordBatch:
+    """The batch without deleted rows; ``position`` is the physical position of its first row."""
+    if not len(deleted):
+        return batch
+    low, high = np.searchsorted(deleted, [position, position + batch.num_rows])
+    if low == high:
+        return batch
+    if not batch.num_columns:
+        return batch_without_columns(batch.num_rows - int(high - low))
+    keep = np.ones(batch.num_rows, bool)
+    keep[deleted[low:high] - position] = False
+    return batch.filter(pa.array(keep))

@@ -1,0 +1,149 @@
+"""Finding the rows of a fragment that a predicate means, and reading their columns.
+
+The predicate's columns are read first, as a stream. The other columns follow only for the rows that were found: one by
+one where they are few, as ranges where they are many. Nothing but positions is held for more than a batch of rows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from lance_core.scan.candidates import candidate_ranges
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import numpy.typing as npt
+    import pyarrow as pa
+
+    from lance_core.predicate.predicate import Predicate
+    from lance_core.scan.fragment_reader import FragmentReader
+    from lance_core.schema.field import Schema
+
+__all__ = ["RowCut", "find_rows", "gathered", "is_covered", "matching_batches", "read_found"]
+
+_FEW: Final = 16
+"""Rows are read one by one when fewer than one in so many is wanted."""
+
+_MOST_HELD: Final = 2**19
+"""Positions gathered before their columns are read."""
+
+
+class RowCut:
+    """An offset and a limit, applied to rows as they come.
+
+    Args:
+        offset: rows to leave out at the start; None for 0.
+        limit: rows to keep; None for all.
+    """
+
+    def __init__(self, offset: int | None, limit: int | None) -> None:
+        """Nothing has come yet."""
+        self._skip = offset or 0
+        self._left = limit
+
+    def is_done(self) -> bool:
+        """Whether no further row is kept."""
+        return self._left == 0
+
+    def next(self, num_rows: int) -> slice:
+        """Which of the next rows are kept."""
+        start = min(self._skip, num_rows)
+        self._skip -= start
+        stop = num_rows if self._left is None else min(num_rows, start + self._left)
+        if self._left is not None:
+            self._left -= stop - start
+        return slice(start, stop)
+
+
+def find_rows(
+    reader: FragmentReader, predicate: Predicate, batch_rows: int, *, use_stats: bool = True
+) -> Iterator[npt.NDArray[np.int64]]:
+    """Live rows that satisfy a predicate, ascending, in pieces; none is empty."""
+    if predicate.constant is not None:
+        if predicate.constant and reader.num_live_rows:
+            yield np.arange(reader.num_live_rows, dtype=np.int64)
+        return
+    for rows, _ in matching_batches(reader, predicate, batch_rows, use_stats=use_stats):
+        yield rows
+
+
+def matching_batches(
+    reader: FragmentReader, predicate: Predicate, batch_rows: int, *, use_stats: bool = True
+) -> Iterator[tuple[npt.NDArray[np.int64], pa.RecordBatch]]:
+    """Live rows that satisfy a predicate, with the columns that it needs; no piece is empty.
+
+    Args:
+        reader: of the fragment.
+        predicate: which rows.
+        batch_rows: at most so many rows in a batch.
+        use_stats: leave out what the statistics of 0.1 files rule out.
+
+    Raises:
+        InvalidInputError: the predicate has no value for a row.
+    """
+    ranges = [(0, reader.num_live_rows)]
+    if use_stats and predicate.condition is not None:
+        ranges = candidate_ranges(reader, predicate, batch_rows)
+    for start, stop in ranges:
+        for batch in reader.batches(predicate.wanted, start, stop, batch_rows):
+            found = np.flatnonzero(predicate.matches(batch))
+            if found.size == batch.num_rows:
+                yield start + found, batch
+            elif found.size:
+                yield start + found, batch.take(found)
+            start += batch.num_rows
+
+
+def is_covered(wanted: Schema, predicate: Predicate) -> bool:
+    """Whether the predicate's columns are all that is wanted."""
+    return all(top in predicate.wanted.fields for top in wanted.fields)
+
+
+def gathered(pieces: Iterable[npt.NDArray[np.int64]], cut: RowCut) -> Iterator[npt.NDArray[np.int64]]:
+    """Rows that are kept, in larger pieces; stops as soon as the cut is done."""
+    held: list[npt.NDArray[np.int64]] = []
+    num_held = 0
+    for piece in pieces:
+        kept = piece[cut.next(len(piece))]
+        if kept.size:
+            held.append(kept)
+            num_held += kept.size
+        if cut.is_done():
+            break
+        if num_held >= _MOST_HELD:
+            yield np.concatenate(held)
+            held, num_held = [], 0
+    if held:
+        yield np.concatenate(held)
+
+
+def read_found(
+    reader: FragmentReader, wanted: Schema, table: Schema, rows: npt.NDArray[np.int64], batch_rows: int
+) -> Iterator[pa.RecordBatch]:
+    """Columns of live rows.
+
+    Args:
+        reader: of their fragment.
+        wanted: the columns.
+        table: the whole schema.
+        rows: ascending, at least one.
+        batch_rows: at most so many rows in a batch.
+    """
+    first, last = int(rows[0]), int(rows[-1])
+    if len(rows) * _FEW < last + 1 - first:
+        for start in range(0, len(rows), batch_rows):
+            some = rows[start : start + batch_rows]
+            yield reader.take(wanted, some, table)
+        return
+    position = first
+    for batch in reader.batches(wanted, first, last + 1, batch_rows):
+        low, high = np.searchsorted(rows, [position, position + batch.num_rows])
+        some = rows[low:high]
+        if some.size == batch.num_rows:
+            yield batch
+        elif some.size:
+            yield batch.take(some - position)
+        position += batch.num_rows

@@ -1,0 +1,71 @@
+"""ReadPlan: what a projection reads of the files of a fragment, worked out once for all fragments that look alike."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from lance_core.scan.column_sources import ColumnSources
+from lance_core.scan.output_schema import OutputSchema
+from lance_core.scan.row_columns import split_row_columns
+from lance_core.schema.blob_fields import stored_schema
+from lance_core.schema.extension_types import has_extension
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping, Sequence
+
+    from lance_core.schema.field import Schema
+    from lance_core.table.data_file import DataFile
+
+__all__ = ["PlannedFile", "ReadPlan"]
+
+PlannedFile: TypeAlias = "tuple[DataFile, Schema, Mapping[int, int]]"
+"""A data file, what is read of it, and field id -> column."""
+
+_MOST_LAYOUTS: Final = 64
+"""The files of most tables have a few layouts: what was written, and what was added to it later."""
+
+
+class ReadPlan:
+    """One projection.
+
+    Args:
+        wanted: the projection, with the table's field ids.
+
+    Attributes:
+        wanted: the same with blobs in the stored shape.
+        row_columns: those of its columns that files need not hold.
+    """
+
+    __slots__ = ("_layouts", "_output", "_stored", "row_columns", "wanted")
+
+    def __init__(self, wanted: Schema) -> None:
+        """Nothing is planned for any file yet."""
+        self.wanted = stored_schema(wanted)
+        self._stored, self.row_columns = split_row_columns(self.wanted)
+        self._output = None if any(map(has_extension, self.wanted.fields)) else OutputSchema(self.wanted)
+        self._layouts: dict[Hashable, list[tuple[int, Schema, Mapping[int, int]]]] = {}
+
+    @staticmethod
+    @lru_cache(maxsize=64)
+    def of(wanted: Schema) -> ReadPlan:
+        """The plan for a projection; those of the last ones are kept."""
+        return ReadPlan(wanted)
+
+    @property
+    def output(self) -> OutputSchema:
+        """What readers get; types that Arrow learned in the meantime are among it."""
+        return self._output or OutputSchema(self.wanted)
+
+    def files(self, files: Sequence[DataFile]) -> list[PlannedFile]:
+        """What to read from which file of a fragment; see :class:`ColumnSources`."""
+        layout = tuple((file.field_ids, file.column_indices, file.file_version) for file in files)
+        planned = self._layouts.get(layout)
+        if planned is None:
+            places = {id(file): place for place, file in enumerate(files)}
+            sources = ColumnSources.plan(self._stored, files).files
+            planned = [(places[id(file)], here, file.all_columns()) for file, here in sources]
+            if len(self._layouts) == _MOST_LAYOUTS:
+                self._layouts.clear()
+            self._layouts[layout] = planned
+        return [(files[place], here, columns) for place, here, columns in planned]

@@ -1,0 +1,1 @@
+"""From rows to data files and fragments."""

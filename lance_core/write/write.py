@@ -1,0 +1,243 @@
+"""Writing rows: as fragments to commit later, or as a new version at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from lance_core.commit.bases import data_places
+from lance_core.commit.commit import commit
+from lance_core.commit.legacy_dictionaries import known_dictionaries
+from lance_core.errors import (
+    AlreadyExistsError,
+    InvalidInputError,
+    RetryableCommitConflictError,
+    TooMuchWriteContentionError,
+)
+from lance_core.places.references import read_manifest
+from lance_core.public.dataset_base_path import numbered_bases
+from lance_core.schema.convert import schema_to_arrow
+from lance_core.schema.projection import check_compatible, has_same_columns
+from lance_core.table.base_paths import BasePath, FileLocator
+from lance_core.table.inner_bases import refuse_inner_bases
+from lance_core.transactions.operations.append import Append
+from lance_core.transactions.operations.overwrite import Overwrite
+from lance_core.transactions.settings import CommitProgress
+from lance_core.transactions.transaction import Transaction
+from lance_core.versions import LanceFileVersion
+from lance_core.write.data_input import to_reader
+from lance_core.write.external_blobs import REFERENCE, ExternalReferences
+from lance_core.write.fragment_writer import FileLimits, write_data_files
+from lance_core.write.new_data_file import BlobSettings, remove_placed_files
+from lance_core.write.target import Mode, WriteTarget
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pyarrow as pa
+
+    from lance_core.commit.options import CommitOptions
+    from lance_core.public.dataset_base_path import DatasetBasePath
+    from lance_core.schema.field import Schema
+    from lance_core.table.manifest import Manifest
+    from lance_core.table.version_log import VersionLog
+    from lance_core.write.data_input import ReaderLike
+
+__all__ = ["WriteOptions", "stage_rows", "write_rows"]
+
+_MAX_PLACEMENTS: Final = 10
+"""Versions that an append is placed on, one after the other, when a cleanup removes those in between."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteOptions:
+    """How rows become files; names as in the reference."""
+
+    mode: str
+    max_rows_per_file: int | None
+    max_bytes_per_file: int | None
+    data_cache_bytes: int | None
+    max_page_bytes: int | None
+    data_storage_version: str | None
+    max_rows_per_group: int | None = None
+    file_token: str | None = None
+    external_blob_mode: str = REFERENCE
+    allow_external_blob_outside_bases: bool = False
+    blob_pack_file_size_threshold: int | None = None
+    initial_bases: Sequence[DatasetBasePath] | None = None
+    target_bases: Sequence[str] | None = None
+    target_all_bases: bool | None = None
+    new_table_config: Mapping[str, str] = field(default_factory=dict)
+
+
+def stage_rows(
+    log: VersionLog,
+    manifest: Manifest | None,
+    data: ReaderLike,
+    schema: pa.Schema | None,
+    options: WriteOptions,
+    properties: Mapping[str, str] | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> Transaction:
+    """Write rows as fragments and return the transaction that would commit them.
+
+    Args:
+        log: the dataset's versions.
+        manifest: the version to plan on; None when there is no dataset.
+        data: the rows.
+        schema: how to convert them.
+        options: how to write them.
+        properties: of the transaction.
+        storage_options: of the stores that blob URIs name.
+    """
+    mode = Mode.parse(options.mode)
+    reader = to_reader(data, schema)
+    target = WriteTarget.plan(manifest, mode, reader.schema, options.data_storage_version)
+    if options.initial_bases and manifest is not None:
+        raise InvalidInputError("initial_bases can only be given when the table is created")
+    bases = numbered_bases(options.initial_bases or ())
+    refuse_inner_bases(log.root, (base.path for base in bases))
+    known = tuple(map(BasePath.from_proto, bases)) if manifest is None else manifest.base_paths
+    locator = FileLocator(log.store, log.root, known, storage_options)
+    fragments = write_data_files(
+        target.prepared.reader(reader),
+        store=log.store,
+        root=log.root,
+        schema=target.file_schema,
+        file_version=target.file_version,
+        limits=FileLimits.of(
+            max_rows_per_file=options.max_rows_per_file,
+            max_bytes_per_file=options.max_bytes_per_file,
+            data_cache_bytes=options.data_cache_bytes,
+            max_page_bytes=options.max_page_bytes,
+            num_columns=len(target.file_schema.fields),
+            max_rows_per_group=options.max_rows_per_group,
+        ),
+        dictionaries=known_dictionaries(manifest) if manifest is not None and target.appends else None,
+        file_token=options.file_token,
+        blobs=BlobSettings(
+            external=ExternalReferences.of(
+                known,
+                options.external_blob_mode,
+                options.allow_external_blob_outside_bases,
+                storage_options,
+            ),
+            pack_bytes=options.blob_pack_file_size_threshold,
+        ),
+        places=data_places(locator, options.target_bases, target_all_bases=options.target_all_bases),
+    )
+    operation = (
+        Append(fragments=tuple(fragments))
+        if target.appends
+        else Overwrite(
+            schema=target.table_schema,
+            fragments=tuple(fragments),
+            config_upserts=options.new_table_config if manifest is None else {},
+            initial_bases=bases,
+        )
+    )
+    return Transaction(read_version=target.read_version, operation=operation, properties=dict(properties or {}))
+
+
+def write_rows(
+    log: VersionLog,
+    manifest: Manifest | None,
+    data: ReaderLike,
+    schema: pa.Schema | None,
+    options: WriteOptions,
+    commit_options: CommitOptions,
+    properties: Mapping[str, str],
+) -> Manifest:
+    """Write rows and commit them; returns the manifest of the new version.
+
+    An append that found no dataset creates it. When another writer is first, the fragments are appended to the dataset
+    of that writer, if their field ids mean the same columns there.
+
+    After a failure or an interrupt the data files are removed, unless a version may name them: then they stay, and a
+    cleanup of old versions decides.
+
+    Raises:
+        AlreadyExistsError: mode "create", and there is a dataset.
+        SchemaMismatchError: mode "append", and the rows do not fit.
+        RetryableCommitConflictError: mode "append", and the dataset that another writer created meanwhile has the same
+            columns under other field ids, refuses nulls in one of them, or is of another data file version; write the
+            rows again.
+    """
+    mode = Mode.parse(options.mode)
+    if mode is Mode.CREATE and manifest is not None:
+        raise AlreadyExistsError(
+            f"a dataset exists at {log.root}, at version {manifest.version}; choose mode 'append' or 'overwrite'",
+            path=log.root,
+        )
+    log.require_commits()
+    progress = CommitProgress(line=commit_options.progress.line)
+    transaction: Transaction | None = None
+    try:
+        transaction = stage_rows(log, manifest, data, schema, options, properties, commit_options.storage_options)
+        asked = options.data_storage_version
+        here = replace(
+            commit_options,
+            create_only=transaction.operation.makes_tables and mode is not Mode.OVERWRITE,
+            checks_files=False,
+            file_version=None if asked is None else LanceFileVersion.parse(asked),
+            is_first_try=True,
+            progress=progress,
+        )
+        return _commit_rows(log, transaction, here, manifest, mode)
+    except BaseException:
+        if transaction is not None and progress.made is None and not progress.may_land:
+            _remove(log, manifest, transaction, commit_options)
+        raise
+
+
+def _commit_rows(
+    log: VersionLog, transaction: Transaction, options: CommitOptions, manifest: Manifest | None, mode: Mode
+) -> Manifest:
+    """Commit rows that were written; an append is planned again where nothing but lost versions stands against it."""
+    known = manifest
+    written = transaction.operation.new_schema()
+    if written is None:
+        written = (manifest or read_manifest(log, None)).schema
+    for _ in range(_MAX_PLACEMENTS):
+        try:
+            return commit(log, transaction, options, known=known)
+        except AlreadyExistsError:
+            if mode is not Mode.APPEND:
+                raise
+        except RetryableCommitConflictError as error:
+            is_unmade = not transaction.operation.makes_tables and not options.progress.may_land
+            if not is_unmade or not error.context.get("is_removed"):
+                raise
+        transaction, known = _planned_on_latest(log, transaction, written)
+        options = replace(options, create_only=False)
+    raise TooMuchWriteContentionError(
+        f"{log.root}: a cleanup removed the versions that the append was planned on {_MAX_PLACEMENTS} times",
+        path=log.root,
+        attempts=_MAX_PLACEMENTS,
+    )
+
+
+def _remove(log: VersionLog, manifest: Manifest | None, planned: Transaction, options: CommitOptions) -> None:
+    """Remove the data files of a transaction that was never committed."""
+    operation = planned.operation
+    known = tuple(map(BasePath.from_proto, operation.added_bases())) if manifest is None else manifest.base_paths
+    locator = FileLocator(log.store, log.root, known, options.storage_options)
+    files = [file for fragment in operation.added_fragments() for file in fragment.files]
+    remove_placed_files((locator.data_place(file.base_id), file.path) for file in files)
+
+
+def _planned_on_latest(log: VersionLog, planned: Transaction, schema: Schema) -> tuple[Transaction, Manifest]:
+    """An append, on the latest version, of rows that were written for another one, or to create the dataset."""
+    fragments = planned.operation.added_fragments()
+    latest = read_manifest(log, None)
+    check_compatible(latest.schema, schema_to_arrow(schema))
+    versions = {file.file_version for fragment in fragments for file in fragment.files}
+    fits = has_same_columns(latest.schema, schema) and not versions - {latest.file_version}
+    if not fits or planned.operation.added_bases():
+        raise RetryableCommitConflictError(
+            f"{log.root}: other writers gave the dataset, by version {latest.version}, other field ids, stricter "
+            "columns or another data file version than these rows were written for; write them again",
+            path=log.root,
+            version=latest.version,
+        )
+    return replace(planned, read_version=latest.version, operation=Append(fragments=fragments)), latest
