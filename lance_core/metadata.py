@@ -68,8 +68,8 @@ __all__ = [
     "CleanupPlan",
     "CleanupPolicy",
     "CleanupStats",
+    "CommittedDelete",
     "DeletePlan",
-    "DeleteResult",
     "FileKind",
     "FragmentMessage",
     "Manifest",
@@ -96,7 +96,7 @@ __all__ = [
 FragmentMessage: TypeAlias = pb_table.DataFragment
 """A fragment as a manifest's protobuf message holds it: data files, deletion file, overlays, and numbers of rows."""
 
-DeleteResult: TypeAlias = delete.Deleted
+CommittedDelete: TypeAlias = delete.Deleted
 """What :func:`delete_rows` did."""
 
 MAY_CHANGE_ROWS: Final[Mapping[str, bool]] = MappingProxyType(
@@ -210,7 +210,7 @@ def delete_rows(
     *,
     properties: Mapping[str, str] | None = None,
     only_if_found: bool = False,
-) -> DeleteResult:
+) -> CommittedDelete:
     """Delete the rows that match a predicate; planned again after a conflict, as often as ``LanceDataset.delete`` does.
 
     Args:

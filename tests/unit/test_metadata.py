@@ -121,7 +121,7 @@ def test_commit_transaction_committed_twice_makes_one_version(uri) -> None:
 def test_delete_rows_records_properties_and_counts(uri) -> None:
     dataset = lance_core.write_dataset(ROWS, uri)
     deleted = metadata.delete_rows(dataset, "id > 1", properties={"reason": "test"})
-    assert isinstance(deleted, metadata.DeleteResult)
+    assert isinstance(deleted, metadata.CommittedDelete)
     assert (deleted.manifest.version, deleted.plan.rows_deleted, deleted.attempts) == (2, 2, 1)
     assert lance_core.dataset(uri).read_transaction(2).transaction_properties["reason"] == "test"
 
