@@ -255,10 +255,12 @@ def test_request_that_certainly_failed_is_reported_as_such(table: MemoryTable) -
     assert isinstance(table.commit(appended(table)), NotLanded)
 
 
-def test_transaction_is_recorded_again_when_the_first_try_failed_on_its_file(table: MemoryTable) -> None:
-    ours = appended(table)
+def test_transaction_that_changes_between_two_tries_keeps_its_file(table: MemoryTable) -> None:
+    ours = index_over(table)
+    table.act_at_create(lambda: commit_some(table))
     assert isinstance(table.commit(ours), Committed)
-    assert table.transaction_files().count(ours.file_name) == 1
+    assert table.versions() == [1, 2, 3]
+    assert ours.file_name in table.transaction_files()
 
 
 # ── Branches ─────────────────────────────────────────────────────────────────────────────────────────────────────────
