@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from lance_core.cleanup.automatic import clean_up_after
 from lance_core.commit.bases import declared_bases
 from lance_core.commit.legacy_dictionaries import DictionaryAmendment
+from lance_core.commit.options import CommitOptions
 from lance_core.commit.preflight import storage_checks
 from lance_core.commit.rewritten_index_files import with_index_files
 from lance_core.errors import (
@@ -45,18 +46,19 @@ from lance_core.transactions.outcomes import (
     TableExists,
     Unknown,
 )
-from lance_core.transactions.settings import CommitSettings
+from lance_core.transactions.settings import CommitProgress, CommitSettings
+from lance_core.transactions.transaction import Transaction
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
-    from lance_core.commit.options import CommitOptions
+    from lance_core.scan.table_view import TableView
     from lance_core.table.manifest import Manifest
     from lance_core.table.manifest_draft import ManifestDraft
     from lance_core.table.version_log import VersionLog
-    from lance_core.transactions.transaction import Transaction
+    from lance_core.transactions.operations.operation import Operation
 
-__all__ = ["commit", "commit_settings", "manifest_of"]
+__all__ = ["commit", "commit_change", "commit_settings", "manifest_of"]
 
 
 def commit(
@@ -107,6 +109,32 @@ def commit(
     if isinstance(outcome, Committed) and not transaction.operation.is_first_of_its_root:
         clean_up_after(log, manifest)
     return manifest
+
+
+def commit_change(
+    view: TableView,
+    operation: Operation,
+    *,
+    read_version: int | None = None,
+    properties: Mapping[str, str] | None = None,
+) -> TableView:
+    """Commit a new change that was planned on a version, and return the view of the version that it made.
+
+    Args:
+        view: the version that it was planned on.
+        operation: what to do; brings no file that was written for it.
+        read_version: what the transaction records as planned on; None for the version of the view.
+        properties: of the transaction.
+
+    Raises:
+        LanceError: what :func:`commit` raises.
+    """
+    version = view.version if read_version is None else read_version
+    transaction = Transaction(read_version=version, operation=operation, properties=dict(properties or {}))
+    options = CommitOptions(
+        storage_options=view.storage_options, is_first_try=True, progress=CommitProgress(line=view.line)
+    )
+    return view.showing(commit(view.log, transaction, options, known=view.manifest))
 
 
 def commit_settings(

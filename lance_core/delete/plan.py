@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from pyroaring import BitMap
 
-    from lance_core.scan.dataset_handle import DatasetHandle
+    from lance_core.scan.table_view import Handle
     from lance_core.schema.field import Schema
     from lance_core.table.base_paths import FileLocator
     from lance_core.table.fragment import Fragment
@@ -99,7 +99,7 @@ class DeletePlan:
         )
 
 
-def plan_delete(dataset: DatasetHandle, predicate: object) -> DeletePlan:
+def plan_delete(dataset: Handle, predicate: object) -> DeletePlan:
     """What a delete from the version that a handle shows would do; nothing is changed.
 
     Args:
@@ -110,7 +110,8 @@ def plan_delete(dataset: DatasetHandle, predicate: object) -> DeletePlan:
         InvalidInputError: the predicate is none, or has no value for a row.
         NotSupportedError: it has a part that is not supported.
     """
-    return plan_rows(dataset.manifest.fragments, dataset.lance_schema, dataset.locator, dataset.version, predicate)
+    view = dataset.view
+    return plan_rows(view.manifest.fragments, view.schema, view.locator, view.version, predicate)
 
 
 def plan_rows(

@@ -95,8 +95,7 @@ def commit_delete(planned: PlannedDelete, policy: MaintenancePolicy) -> DeleteRe
     if landed is not None:
         return _report(planned, policy, landed, _rows_deleted_by(dataset, landed), attempts=0)
     deleted = delete_rows(
-        dataset.log,
-        dataset.manifest,
+        dataset.view,
         planned.predicate,
         RetryPolicy(),
         properties={
@@ -107,9 +106,8 @@ def commit_delete(planned: PlannedDelete, policy: MaintenancePolicy) -> DeleteRe
             _ID_PROPERTY: planned.delete_id,
         },
         only_if_found=True,
-        line=dataset.line,
     )
-    return _report(planned, policy, deleted.manifest.version, deleted.plan.rows_deleted, attempts=deleted.attempts)
+    return _report(planned, policy, deleted.view.version, deleted.plan.rows_deleted, attempts=deleted.attempts)
 
 
 def _find_landed(planned: PlannedDelete, dataset: lance_core.LanceDataset) -> int | None:

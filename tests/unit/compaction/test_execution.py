@@ -148,7 +148,7 @@ def test_a_group_that_is_touched_every_time(dataset: lance_core.LanceDataset, mo
 
 def batch_sizes(uri: Path, **options: int) -> list[int]:
     dataset = lance_core.dataset(uri)
-    rows = execution._Rows(dataset, list(dataset.manifest.fragments), CompactionSettings(**options))
+    rows = execution._Rows(dataset.view, list(dataset.manifest.fragments), CompactionSettings(**options))
     return [batch.num_rows for batch in rows.batches()]
 
 

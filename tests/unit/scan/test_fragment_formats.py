@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lance_core.api.validation import validate_fragment
 from lance_core.errors import CorruptDataError
 from lance_core.io.memory_store import MemoryStore
+from lance_core.repair.validation import validate_fragment
 from lance_core.scan.fragment_reader import FragmentReader
 from lance_core.schema.convert import schema_from_arrow, schema_to_arrow
 from lance_core.schema.field import Field, Schema
