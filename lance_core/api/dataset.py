@@ -26,7 +26,6 @@ from lance_core.commit.options import DEFAULT_COMMIT_TIMEOUT, CommitOptions
 from lance_core.delete.delete import DEFAULT_CONFLICT_RETRIES, DEFAULT_RETRY_TIMEOUT, RetryPolicy, delete_rows
 from lance_core.errors import InvalidInputError, InvalidTypeError, SchemaMismatchError
 from lance_core.places.location import locked, open_log, uri_text
-from lance_core.places.references import main_line
 from lance_core.places.uris import line_uri, recorded_root
 from lance_core.public.arguments import checked_text, refuse_unsupported, whole_number
 from lance_core.public.dataset_base_path import base_path_from_proto
@@ -46,6 +45,7 @@ from lance_core.table.base_options import inherited_options, with_base_params
 from lance_core.table.field_ids import highest_field_id
 from lance_core.table.index_metadata import parse_index_section
 from lance_core.table.index_rules import decode_index_section
+from lance_core.table.lines import main_line
 from lance_core.table.migration import migrate_to_v2_names
 from lance_core.table.paths import ManifestNaming
 from lance_core.table.ref_creation import known_to_exist

@@ -10,10 +10,10 @@ from lance_core.cleanup.automatic import initial_entries
 from lance_core.commit.options import CommitOptions
 from lance_core.errors import InvalidInputError, RetryableCommitConflictError
 from lance_core.places.location import locked, open_log, uri_text
-from lance_core.places.references import planned_line
 from lance_core.public.arguments import refuse_unsupported
 from lance_core.public.fragment_conversion import shown_fragments
 from lance_core.table.base_options import inherited_options, with_base_params
+from lance_core.table.lines import planned_line
 from lance_core.table.paths import ManifestNaming
 from lance_core.transactions.public_transaction import transaction_from_core
 from lance_core.transactions.settings import CommitProgress

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol, Self
 
 from lance_core.errors import DatasetNotFoundError, InvalidInputError, InvalidTypeError
 from lance_core.places.location import open_log, uri_text
-from lance_core.places.references import open_version, planned_line, read_manifest
+from lance_core.places.references import open_version, read_manifest
 from lance_core.places.uris import line_uri, recorded_root
 from lance_core.scan.early_fragments import with_row_counts
 from lance_core.scan.row_id_lookup import RowIdLookup
@@ -19,6 +19,7 @@ from lance_core.scan.scanner import ScanSource
 from lance_core.table.base_paths import FileLocator
 from lance_core.table.fragment import Fragments
 from lance_core.table.fragment_totals import FragmentTotals
+from lance_core.table.lines import planned_line
 from lance_core.table.paths import is_detached_version
 
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ from lance_core.io.object_store import PutOutcome
 from lance_core.table.manifest import Manifest
 from lance_core.table.paths import ManifestName, ManifestNaming, manifest_name
 from lance_core.table.version_log import VersionLog
-from lance_core.transactions.commit import commit_transaction
 from lance_core.transactions.conflicts import Verdict
 from lance_core.transactions.operations.delete import Delete
 from lance_core.transactions.operations.map_update import MapUpdate
@@ -24,6 +23,7 @@ from lance_core.transactions.operations.update_config import UpdateConfig
 from lance_core.transactions.outcomes import AlreadyCommitted, CommitOutcome, Committed, Conflicted, Overtaken, Unknown
 from lance_core.transactions.settings import CommitSettings
 from lance_core.transactions.transaction import Transaction
+from tests.support.commit_steps import commit_transaction
 from tests.support.faulty_store import Call, FaultyStore, When
 from tests.support.records import SCHEMA, append, fragment, overwrite
 
