@@ -66,8 +66,7 @@ def execute_task(
     check_rewritable(manifest, settings)
     rows = _Rows(source, _find(manifest, fragments), settings)
     files = OutputFiles(
-        source.log.store,
-        source.log.root,
+        source.locator.data_place(None),
         source.lance_schema,
         output_version(manifest, settings),
         settings,

@@ -21,9 +21,10 @@ import numpy as np
 import pyarrow as pa
 
 from lance_core.errors import CorruptDataError, LanceError, NotSupportedError
+from lance_core.file.families import open_writer
 from lance_core.file.reader import FileReader
 from lance_core.file.v2_0.assignment import assigned_columns
-from lance_core.file.writer import open_file_writer
+from lance_core.file.write_config import WriteConfig
 from lance_core.io.memory_store import MemoryStore
 from lance_core.proto import pb_file
 from lance_core.schema.convert import schema_from_arrow, schema_to_arrow
@@ -177,13 +178,10 @@ def version_of(name: str) -> str:
 @cache
 def written_by_us(name: str) -> bytes:
     store, table = MemoryStore(), TABLES[name]
-    writer = open_file_writer(
-        store.create(PATH),
-        schema_from_arrow(table.schema),
-        version=LanceFileVersion.parse(version_of(name)),
-        data_cache_bytes=0,
-        max_rows_per_group=NUM_ROWS // 2,
+    config = WriteConfig(
+        version=LanceFileVersion.parse(version_of(name)), data_cache_bytes=0, max_rows_per_group=NUM_ROWS // 2
     )
+    writer = open_writer(store.create(PATH), schema_from_arrow(table.schema), config)
     for batch in table.to_batches(max_chunksize=table.num_rows // 2):
         writer.write_batch(batch)
     writer.finish()

@@ -9,8 +9,9 @@ import pyarrow as pa
 import pytest
 
 from lance_core.errors import CorruptDataError, InvalidInputError, NotFoundError
+from lance_core.file.families import open_writer
 from lance_core.file.reader import FileReader
-from lance_core.file.writer import FileWriter
+from lance_core.file.write_config import WriteConfig
 from lance_core.io.byte_range import ByteRange
 from lance_core.io.memory_store import MemoryStore
 from lance_core.schema.convert import schema_from_arrow
@@ -40,7 +41,9 @@ class _CountingStore(MemoryStore):
 
 def _store(table: pa.Table = TABLE, *, batch_rows: int = 130, **options: int) -> _CountingStore:
     store = _CountingStore()
-    writer = FileWriter(store.create("f"), schema_from_arrow(table.schema), **{"data_cache_bytes": 0, **options})
+    writer = open_writer(
+        store.create("f"), schema_from_arrow(table.schema), WriteConfig(**{"data_cache_bytes": 0, **options})
+    )
     for batch in table.to_batches(max_chunksize=batch_rows):
         writer.write_batch(batch)
     writer.finish()

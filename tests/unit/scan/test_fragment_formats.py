@@ -12,6 +12,7 @@ import pytest
 
 from lance_core.api.validation import validate_fragment
 from lance_core.errors import CorruptDataError
+from lance_core.file.write_config import WriteConfig
 from lance_core.io.memory_store import MemoryStore
 from lance_core.scan.fragment_reader import FragmentReader
 from lance_core.schema.convert import schema_from_arrow, schema_to_arrow
@@ -33,9 +34,13 @@ PARTS = ({"s.a", "n"}, {"s.b.c.item"}, {"s.b.d"})
 
 
 def _written(store: MemoryStore, schema: Schema, version: str, rows: pa.Table) -> Fragment:
-    file = NewDataFile(
-        store, "t", schema, LanceFileVersion(version), column_cache_bytes=100, max_page_bytes=1000, max_rows_per_group=6
+    config = WriteConfig(
+        version=LanceFileVersion(version),
+        data_cache_bytes=100 * len(schema.fields),
+        max_page_bytes=1000,
+        max_rows_per_group=6,
     )
+    file = NewDataFile(FileLocator(store, "t").data_place(None), schema, config)
     file.write(rows.to_batches()[0])
     return file.finish()
 
