@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from lance_core.file.data_file_writer import DataFileWriter
-    from lance_core.file.field_source import FieldSource
+    from lance_core.file.field_source import FieldSource, RowStatistics
     from lance_core.file.file_format import FileFormat
     from lance_core.file.file_metadata import FileMetadata
     from lance_core.file.table_context import TableContext
@@ -34,7 +34,15 @@ if TYPE_CHECKING:
     from lance_core.schema.field import Field, Schema
     from lance_core.versions import LanceFileVersion
 
-__all__ = ["FORMATS", "describe_family", "open_metadata", "open_sources", "open_writer"]
+__all__ = [
+    "FORMATS",
+    "describe_family",
+    "keeps_statistics",
+    "open_metadata",
+    "open_sources",
+    "open_writer",
+    "read_statistics",
+]
 
 FORMATS: Final[tuple[FileFormat[Any], ...]] = (v0_1.FORMAT, v2_0.FORMAT, structural.FORMAT)
 
@@ -75,6 +83,22 @@ def open_sources(
         UnsupportedEncodingError: a page is described in a way that is not read here.
     """
     return _BY_VERSION[metadata.version].sources(metadata, fields, column_indices)
+
+
+def keeps_statistics(version: LanceFileVersion) -> bool:
+    """Whether files of a version say which values stretches of their rows have."""
+    family = _BY_VERSION.get(version)
+    return family is not None and family.statistics is not None
+
+
+def read_statistics(metadata: FileMetadata, field_ids: Sequence[int]) -> RowStatistics | None:
+    """What a file says of the values of some fields; None where its family keeps no statistics.
+
+    Raises:
+        CorruptDataError: the statistics are damaged.
+    """
+    statistics = _BY_VERSION[metadata.version].statistics
+    return None if statistics is None else statistics(metadata, field_ids)
 
 
 def open_writer(

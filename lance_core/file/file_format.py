@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from lance_core.file.data_file_writer import DataFileWriter
-    from lance_core.file.field_source import FieldSource
+    from lance_core.file.field_source import FieldSource, RowStatistics
     from lance_core.file.table_context import TableContext
     from lance_core.file.tail import FileTail
     from lance_core.file.write_config import WriteConfig
@@ -38,6 +38,7 @@ class FileFormat(Generic[M]):
         sources: (metadata, top-level fields, field id → column or None for the file's own) → a source for each field.
         writer: (stream, schema, config, the table or None) → the writer of a file.
         describe: metadata → the lines about the file that only this family has.
+        statistics: (metadata, field ids) → what is recorded of their values; None = files keep no statistics.
     """
 
     versions: tuple[LanceFileVersion, ...]
@@ -45,3 +46,4 @@ class FileFormat(Generic[M]):
     sources: Callable[[M, Sequence[Field], Mapping[int, int] | None], list[FieldSource]]
     writer: Callable[[WriteStream, Schema, WriteConfig, TableContext | None], DataFileWriter]
     describe: Callable[[M], Iterator[str]]
+    statistics: Callable[[M, Sequence[int]], RowStatistics] | None = None

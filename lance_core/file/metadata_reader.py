@@ -19,7 +19,7 @@ from lance_core.file.page_cache import PageCache
 from lance_core.io.byte_range import ByteRange
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
 
@@ -125,6 +125,16 @@ class MetadataReader:
                 f"{self.path}: global buffer {index} does not exist, the file has {len(self.global_buffer_ranges)}"
             )
         return self.read([self.global_buffer_ranges[index]])[0]
+
+    def check_columns(self, columns: Mapping[int, int]) -> None:
+        """Check that there are the columns of a manifest.
+
+        Raises:
+            CorruptDataError: one is missing.
+        """
+        outside = [column for column in columns.values() if column >= self.footer.num_columns]
+        if outside:
+            raise CorruptDataError(f"data file {self.path} has no column {outside[0]}", path=self.path)
 
     def read(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
         """Bytes of the file; no request when the tail that was read on opening has them all."""

@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from lance_core.errors import CorruptDataError, LanceError, NotSupportedError
 from lance_core.file.families import open_writer
+from lance_core.file.read_config import ReadConfig
 from lance_core.file.reader import FileReader
 from lance_core.file.v2_0.assignment import assigned_columns
 from lance_core.file.write_config import WriteConfig
@@ -218,7 +219,7 @@ def read(data: bytes, target: Target) -> pa.Table:
     reader = _open(data, target.field_ids)
     fields, columns = target.schema.fields, target.columns
     found = reader.read_table(fields, column_indices=columns)
-    batches = reader.read_batches(fields, column_indices=columns, batch_rows=17)
+    batches = reader.read_batches(fields, column_indices=columns, config=ReadConfig(batch_rows=17))
     assert sum(batch.num_rows for batch in batches) == found.num_rows
     if reader.num_rows:
         rows = np.unique([0, reader.num_rows // 3, reader.num_rows - 1])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from lance_core.file.field_source import RowStatistics
 from lance_core.file.file_format import FileFormat
 from lance_core.versions import LanceFileVersion
 
@@ -53,6 +54,17 @@ def _describe(metadata: LegacyMetadataReader) -> Iterator[str]:
     return legacy_lines(metadata)
 
 
+def _statistics(metadata: LegacyMetadataReader, field_ids: Sequence[int]) -> RowStatistics:
+    from lance_core.file.v0_1.pruning import batch_bounds
+
+    return RowStatistics(metadata.batch_offsets, batch_bounds(metadata, field_ids))
+
+
 FORMAT: Final = FileFormat(
-    versions=(LanceFileVersion.V0_1,), open=_open, sources=_sources, writer=_writer, describe=_describe
+    versions=(LanceFileVersion.V0_1,),
+    open=_open,
+    sources=_sources,
+    writer=_writer,
+    describe=_describe,
+    statistics=_statistics,
 )
