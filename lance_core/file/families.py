@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from lance_core.file.field_source import FieldSource, RowStatistics
     from lance_core.file.file_format import FileFormat
     from lance_core.file.file_metadata import FileMetadata
+    from lance_core.file.page_cache import PageCache
     from lance_core.file.table_context import TableContext
     from lance_core.file.tail import FileTail
     from lance_core.file.write_config import WriteConfig
@@ -51,19 +52,22 @@ _BY_VERSION: Final[Mapping[LanceFileVersion, FileFormat[Any]]] = MappingProxyTyp
 )
 
 
-def open_metadata(tail: FileTail, field_ids: Sequence[int] | None) -> FileMetadata:
+def open_metadata(
+    tail: FileTail, field_ids: Sequence[int] | None, page_states: PageCache[Any] | None = None
+) -> FileMetadata:
     """Parse what is needed of a file of any version.
 
     Args:
         tail: the open file.
         field_ids: ids of the file's fields as the manifest records them; files of version 0.1 need the first of them.
+        page_states: where it is kept what reading rows tells about pages; None for a place of the file's own.
 
     Raises:
         CorruptDataError: not a data file, or a damaged one.
         UnsupportedVersionError: a version that is not read here.
         NotSupportedError: the schema has a field that is not handled here.
     """
-    metadata: FileMetadata = _BY_VERSION[tail.version.require_readable()].open(tail, field_ids)
+    metadata: FileMetadata = _BY_VERSION[tail.version.require_readable()].open(tail, field_ids, page_states)
     return metadata
 
 

@@ -7,7 +7,7 @@ called: who reads files of one family does not pay for the others.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from lance_core.file.file_metadata import FileMetadata
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from lance_core.file.data_file_writer import DataFileWriter
     from lance_core.file.field_source import FieldSource, RowStatistics
+    from lance_core.file.page_cache import PageCache
     from lance_core.file.table_context import TableContext
     from lance_core.file.tail import FileTail
     from lance_core.file.write_config import WriteConfig
@@ -34,7 +35,8 @@ class FileFormat(Generic[M]):
 
     Attributes:
         versions: the versions that belong to it.
-        open: (the open file, ids of its fields as the manifest records them or None) → its metadata.
+        open: (the open file, ids of its fields as the manifest records them or None, where to keep what is known of its
+            pages or None) → its metadata.
         sources: (metadata, top-level fields, field id → column or None for the file's own) → a source for each field.
         writer: (stream, schema, config, the table or None) → the writer of a file.
         describe: metadata → the lines about the file that only this family has.
@@ -42,7 +44,7 @@ class FileFormat(Generic[M]):
     """
 
     versions: tuple[LanceFileVersion, ...]
-    open: Callable[[FileTail, Sequence[int] | None], M]
+    open: Callable[[FileTail, Sequence[int] | None, PageCache[Any] | None], M]
     sources: Callable[[M, Sequence[Field], Mapping[int, int] | None], list[FieldSource]]
     writer: Callable[[WriteStream, Schema, WriteConfig, TableContext | None], DataFileWriter]
     describe: Callable[[M], Iterator[str]]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 import pyarrow as pa
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from lance_core.file.column_metadata import ColumnMetadata
     from lance_core.file.field_source import FieldSource, RowStatistics
     from lance_core.file.file_metadata import FileMetadata
+    from lance_core.file.page_cache import PageCache
     from lance_core.io.object_store import ObjectStore
     from lance_core.schema.field import Field, Schema
     from lance_core.versions import LanceFileVersion
@@ -45,11 +46,20 @@ __all__ = ["FileReader"]
 
 _KEPT_PROJECTIONS: Final = 4
 
+_OPEN_BYTES: Final = 8192
+"""What an open file holds at least."""
+
+_PARSED: Final = 4
+"""So many times as much as its messages take in the file, records of them take in memory."""
+
 _DEFAULT_CONFIG: Final = ReadConfig()
 
 
 class FileReader:
-    """One open data file. Safe for use by several threads.
+    """One open data file. It may be kept and shared: safe for use by several threads, and nothing of it changes.
+
+    What is read or worked out late (metadata of columns, sources of the last projections) is the same whoever needs it
+    first.
 
     Args:
         tail: the open file; :meth:`open` makes both.
@@ -70,6 +80,7 @@ class FileReader:
         *,
         num_bytes: int | None = None,
         field_ids: Sequence[int] | None = None,
+        page_states: PageCache[Any] | None = None,
     ) -> Self:
         """Open a file of any version.
 
@@ -79,6 +90,7 @@ class FileReader:
             num_bytes: its size when known (manifests record it): saves a request.
             field_ids: ids of its fields as the manifest records them; needed by files of version 0.1 that do not
                 hold the first fields of their table.
+            page_states: where it is kept what reading rows tells about pages; None for a place of the reader's own.
 
         Raises:
             NotFoundError: there is no such file.
@@ -87,12 +99,17 @@ class FileReader:
             NotSupportedError: the schema has a field that is not handled here.
         """
         tail = FileTail(store, path, num_bytes)
-        return cls(tail, open_metadata(tail, field_ids))
+        return cls(tail, open_metadata(tail, field_ids, page_states))
 
     @property
     def path(self) -> str:
         """The file's path in its store."""
         return self._metadata.path
+
+    @property
+    def memory(self) -> int:
+        """About the bytes that the open file holds once all its metadata is parsed, without what is known of pages."""
+        return _OPEN_BYTES + _PARSED * self._tail.num_bytes_held
 
     @property
     def num_rows(self) -> int:

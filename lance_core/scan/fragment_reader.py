@@ -10,14 +10,14 @@ import pyarrow as pa
 from lance_core.blobs.places import BlobDescriptors
 from lance_core.errors import CorruptDataError
 from lance_core.file.families import keeps_statistics
-from lance_core.scan.column_sources import ColumnSources, assemble_column
+from lance_core.file.session import UNCACHED, Session
+from lance_core.scan.column_sources import assemble_column
 from lance_core.scan.fragment_overlays import FragmentOverlays
 from lance_core.scan.open_files import OpenFiles, one_array
-from lance_core.scan.output_schema import OutputSchema, batch_without_columns
+from lance_core.scan.output_schema import batch_without_columns
 from lance_core.scan.read_plan import ReadPlan
-from lance_core.scan.row_columns import ROW_COLUMN_IDS, RowColumns, split_row_columns
+from lance_core.scan.row_columns import ROW_COLUMN_IDS, RowColumns
 from lance_core.scan.scan_plan import live_to_physical
-from lance_core.schema.blob_fields import stored_schema
 from lance_core.schema.field import Field, Schema
 from lance_core.table.row_lineage import RowLineage
 
@@ -45,13 +45,16 @@ class FragmentReader:
         fragment: what to read.
         locator: finds its files.
         first_row: rows that are not deleted in the fragments before it; needed for ``_rowoffset`` only.
+        session: opens its files, and keeps them open for others.
     """
 
-    def __init__(self, fragment: Fragment, locator: FileLocator, first_row: int = 0) -> None:
+    def __init__(
+        self, fragment: Fragment, locator: FileLocator, first_row: int = 0, session: Session = UNCACHED
+    ) -> None:
         """Nothing is read yet."""
         self._fragment = fragment
         self._locator = locator
-        files = self._files = OpenFiles(fragment, locator)
+        files = self._files = OpenFiles(fragment, locator, session)
         self._overlays = FragmentOverlays(fragment, files.any_reader)
         self._lineage = RowLineage(fragment.message, lambda _, field_id: files.hidden_column(field_id))
         self._row_columns = RowColumns(self._lineage, first_row, files.deleted_rows)
@@ -147,18 +150,12 @@ class FragmentReader:
 
     def take_physical(self, wanted: Schema, rows: npt.NDArray[np.int64], table: Schema) -> pa.RecordBatch:
         """Single rows by their positions in the data files, deleted ones included; see :meth:`take`."""
-        wanted = stored_schema(wanted)
-        stored, row_columns = split_row_columns(wanted)
-        whole, _ = split_row_columns(stored_schema(table))
-        sources = ColumnSources.plan(stored, self._files.files, whole).files
+        plan = ReadPlan.of(wanted, table)
         parts: _Parts = {}
-        for file, here, columns in (
-            *((file, here, file.all_columns()) for file, here in sources),
-            *self._hidden_files(row_columns),
-        ):
+        for file, here, columns in (*plan.files(self._files.files), *self._hidden_files(plan.row_columns)):
             rows_here = self._files.reader(file).take(here.fields, rows, column_indices=columns)
             _collect(parts, here, (one_array(column) for column in rows_here.columns))
-        return OutputSchema(wanted).batch(self._assemble(wanted, parts, rows), len(rows))
+        return plan.output.batch(self._assemble(plan.wanted, parts, rows), len(rows))
 
     def hidden_column(self, field_id: int) -> npt.NDArray[np.uint64]:
         """A hidden row lineage column, deleted rows included.

@@ -17,6 +17,7 @@ import pyarrow as pa
 from lance_core.blobs.pieces import blob_pieces
 from lance_core.errors import InvalidInputError
 from lance_core.file.read_config import ReadConfig
+from lance_core.file.session import UNCACHED, Session
 from lance_core.predicate.predicate import Predicate
 from lance_core.public.arguments import whole_number
 from lance_core.scan.fragment_reader import FragmentReader
@@ -62,16 +63,18 @@ class ScanSource:
         fragments: in scan order.
         locator: finds their files.
         version_fragments: every fragment of the version; None when those that are scanned are all.
+        session: opens their files, and keeps them open for others.
     """
 
     schema: Schema
     fragments: Sequence[Fragment]
     locator: FileLocator
     version_fragments: Sequence[Fragment] | None = None
+    session: Session = UNCACHED
 
     def reader(self, fragment: Fragment, first_row: int = 0) -> FragmentReader:
         """Reads one of the fragments; see :class:`FragmentReader`."""
-        return FragmentReader(fragment, self.locator, first_row)
+        return FragmentReader(fragment, self.locator, first_row, self.session)
 
     def first_rows(self) -> Mapping[int, int]:
         """Fragment id -> rows that are not deleted in the fragments of the version before it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from lance_core.file.file_format import FileFormat
 from lance_core.versions import LanceFileVersion
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from lance_core.file.field_source import FieldSource
     from lance_core.file.metadata_reader import MetadataReader
+    from lance_core.file.page_cache import PageCache
     from lance_core.file.table_context import TableContext
     from lance_core.file.tail import FileTail
     from lance_core.file.write_config import WriteConfig
@@ -22,10 +23,10 @@ if TYPE_CHECKING:
 __all__ = ["FORMAT"]
 
 
-def _open(tail: FileTail, _: Sequence[int] | None) -> MetadataReader:
+def _open(tail: FileTail, _: Sequence[int] | None, page_states: PageCache[Any] | None) -> MetadataReader:
     from lance_core.file.metadata_reader import MetadataReader
 
-    return MetadataReader(tail)
+    return MetadataReader(tail, page_states)
 
 
 def _sources(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from lance_core.file.field_source import RowStatistics
 from lance_core.file.file_format import FileFormat
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from lance_core.file.field_source import FieldSource
+    from lance_core.file.page_cache import PageCache
     from lance_core.file.table_context import TableContext
     from lance_core.file.tail import FileTail
     from lance_core.file.v0_1.metadata_reader import LegacyMetadataReader
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["FORMAT"]
 
 
-def _open(tail: FileTail, field_ids: Sequence[int] | None) -> LegacyMetadataReader:
+def _open(tail: FileTail, field_ids: Sequence[int] | None, _: PageCache[Any] | None) -> LegacyMetadataReader:
     from lance_core.file.v0_1.metadata_reader import LegacyMetadataReader
 
     return LegacyMetadataReader(tail, field_ids)
