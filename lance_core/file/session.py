@@ -26,17 +26,18 @@ __all__ = ["UNCACHED", "Session"]
 class _FileKey:
     """What an open data file is known by. A store is equal to itself only; while its key is kept, so is the store."""
 
-    __slots__ = ("_rest", "_store")
+    __slots__ = ("_hash", "_rest", "_store")
 
     def __init__(self, store: ObjectStore, path: str, num_bytes: int, field_ids: tuple[int, ...] | None) -> None:
         self._store = store
         self._rest = (path, num_bytes, field_ids)
+        self._hash = hash((id(store), self._rest))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _FileKey) and self._store is other._store and self._rest == other._rest
 
     def __hash__(self) -> int:
-        return hash((id(self._store), self._rest))
+        return self._hash
 
 
 class Session:
