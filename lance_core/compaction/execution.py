@@ -17,6 +17,7 @@ from lance_core.compaction.read_ahead import read_ahead
 from lance_core.compaction.result import CompactionMetrics, RewriteResult
 from lance_core.compaction.row_addresses import needs_row_addresses, serialize_row_addresses
 from lance_core.errors import InvalidInputError
+from lance_core.file.read_config import ReadConfig
 from lance_core.public.fragment_conversion import fragment_from_record
 from lance_core.scan.fragment_reader import FragmentReader
 from lance_core.scan.hidden_columns import hidden_columns_of
@@ -66,8 +67,7 @@ def execute_task(
     check_rewritable(manifest, settings)
     rows = _Rows(source, _find(manifest, fragments), settings)
     files = OutputFiles(
-        source.log.store,
-        source.log.root,
+        source.locator.data_place(None),
         source.schema,
         output_version(manifest, settings),
         settings,
@@ -137,7 +137,7 @@ class _Rows:
         if is_first and self._batch_rows is None:
             stop = min(stop, next((rows for rows in _PROBES if position < rows), stop))
         schema = self._source.schema
-        return with_values(reader.batches(schema, position, stop, batch_rows), reader, schema)
+        return with_values(reader.batches(schema, position, stop, ReadConfig(batch_rows=batch_rows)), reader, schema)
 
     def sources(self) -> list[tuple[Fragment, npt.NDArray[np.uint32]]]:
         """Every fragment that was read, with its deleted positions."""

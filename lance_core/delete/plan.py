@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lance_core.file.read_config import ReadConfig
 from lance_core.predicate.predicate import Predicate
 from lance_core.scan.fragment_reader import FragmentReader
 from lance_core.scan.matching import find_rows
 from lance_core.scan.row_columns import with_row_columns
 from lance_core.scan.scan_plan import live_to_physical
-from lance_core.scan.scanner import DEFAULT_BATCH_ROWS
 from lance_core.schema.blob_fields import stored_schema
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ def _search(fragment: Fragment, locator: FileLocator, predicate: Predicate) -> F
     rows_before = reader.num_live_rows
     if predicate.constant:
         return FragmentDelete(fragment, rows_before, found=None, deleted=None)
-    pieces = list(find_rows(reader, predicate, DEFAULT_BATCH_ROWS))
+    pieces = list(find_rows(reader, predicate, ReadConfig()))
     if not pieces:
         return FragmentDelete(fragment, rows_before, found=_nothing(), deleted=_nothing())
     deleted = reader.deleted_rows()

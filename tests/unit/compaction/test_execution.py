@@ -99,8 +99,7 @@ def test_more_or_fewer_rows_than_announced(dataset: lance_core.LanceDataset) -> 
     batch = dataset.to_table().to_batches()[0]
     for announced, message in ((5, "5 rows more"), (15, "5 rows fewer")):
         files = OutputFiles(
-            dataset.log.store,
-            dataset.log.root,
+            dataset.locator.data_place(None),
             dataset.lance_schema,
             LanceFileVersion.V2_2,
             CompactionSettings(),
