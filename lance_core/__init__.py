@@ -7,8 +7,10 @@
     lance_core.write_dataset(table, "/data/points")
     lance_core.dataset("/data/points").to_table(columns=["x", "y"])
 
-Names, arguments and defaults follow pylance. What is named here is public; everything else is internal. Each name is
-imported on first use, so that a program which needs only the errors does not pay for the readers.
+Names, arguments and defaults follow pylance. Public are the names here, the modules ``errors``, ``metadata`` and
+``optimize``, and what ``blob``, ``commit``, ``dataset``, ``file``, ``fragment`` and ``types`` list for whoever imports
+the modules of pylance of these names; everything else is internal. Each name is imported on first use, so that a
+program which needs only the errors does not pay for the readers.
 """
 
 from __future__ import annotations
@@ -158,6 +160,11 @@ __all__ = [
 ]
 
 __version__: str
+
+# ``lance_core.dataset`` is a function, and the module of that name is there for ``from lance_core.dataset import …``.
+# Importing a module binds its name, once: here, so that no later import puts it in the function's place.
+import_module("lance_core.dataset")
+del globals()["dataset"]
 
 _ERRORS: Final = "lance_core.errors"
 _HOMES: Final = {

@@ -2,7 +2,7 @@
 
 import importlib
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -84,7 +84,9 @@ def _load(module: str) -> dg.Definitions:
     values = vars(loaded).values()
     # A function decorated with @dg.definitions counts before the definitions that it may be made of.
     decorated = [value for value in values if isinstance(value, LazyDefinitions)]
-    found = decorated or [value for value in values if isinstance(value, dg.Definitions)]
+    found: Sequence[dg.Definitions | LazyDefinitions[Any]] = decorated or [
+        value for value in values if isinstance(value, dg.Definitions)
+    ]
     if len(found) != 1:
         raise InvalidInputError(
             f"module {module!r} must hold one dagster.Definitions or one function decorated with @dagster.definitions, "

@@ -8,15 +8,12 @@ deleted and created anew.
 """
 
 import re
-from types import MappingProxyType
 from typing import Final
 
 import lance_core
 from lance_core import LanceOperation
 from lance_core.errors import VersionNotFoundError
-from lance_core.table.manifest import Manifest
-from lance_core.table.version_log import VersionLog
-from lance_core.transactions.registry import EXECUTABLE
+from lance_core.metadata import MAY_CHANGE_ROWS, Manifest, VersionLog
 from lance_pipelines.maintenance.content import holds_what_was_before
 
 __all__ = [
@@ -29,7 +26,7 @@ __all__ = [
     "operation_name",
 ]
 
-CHANGES_ROWS: Final = MappingProxyType({arm: operation.may_change_rows for arm, operation in EXECUTABLE.items()})
+CHANGES_ROWS: Final = MAY_CHANGE_ROWS
 """Operation, as the transaction's oneof names it -> whether readers may see other rows or columns after it."""
 
 _UNKNOWN: Final = "unknown"

@@ -19,10 +19,10 @@ from typing import Final, Self
 import dagster as dg
 
 from lance_core.errors import VersionNotFoundError
-from lance_core.places.location import open_log
+from lance_core.metadata import open_version_log
 from lance_pipelines.data_version import data_version_of, is_unknown
 from lance_pipelines.events import DATA_VERSION_TAG, VERSION_KEY
-from lance_pipelines.maintenance.found_version import FoundVersion
+from lance_pipelines.found_version import FoundVersion
 from lance_pipelines.metadata import CONTENT_KEY, URI_KEY
 from lance_pipelines.settings import absolute_uri
 
@@ -148,7 +148,7 @@ def is_event_at(event: dg.AssetMaterialization | dg.AssetObservation, uri: str) 
 
 def _walk_back(uri: str, version: int) -> Sequence[FoundVersion]:
     """Versions among which no row changed, ascending; the first one changed rows, or what was before it is gone."""
-    log = open_log(uri, None)
+    log = open_version_log(uri)
     names = [name for name in log.newer_than(0) if name.version <= version]
     if not names or names[-1].version != version:
         raise VersionNotFoundError(f"{uri}: there is no version {version}", uri=uri, version=version)

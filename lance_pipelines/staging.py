@@ -11,9 +11,8 @@ from datetime import datetime
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from lance_core.schema.convert import schema_from_arrow
-from lance_core.schema.storable import check_storable
-from lance_core.versions import DEFAULT_VERSION, LanceFileVersion
+from lance_core import LanceFileVersion
+from lance_core.metadata import DEFAULT_VERSION, check_storable
 from lance_pipelines.ingest.declaration import DatasetDeclaration
 from lance_pipelines.ingest.planning import plan_write
 from lance_pipelines.ingest.staged_write import StagedWrite
@@ -98,4 +97,4 @@ def stage_write(
 def _check_storable(target: pa.Schema, storage_version: str | None) -> None:
     """Refuse columns that the format version cannot hold, before any row is read."""
     version = DEFAULT_VERSION if storage_version is None else LanceFileVersion.parse(storage_version)
-    check_storable(schema_from_arrow(target), version)
+    check_storable(target, version)

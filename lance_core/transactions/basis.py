@@ -192,8 +192,7 @@ class Basis:
             raise VersionNotFoundError(
                 f"{self._log.root} has no version {read_version}, on which the change was planned", version=read_version
             )
-        holds_values = self._transaction.operation.holds_values
-        if holds_values and len(newer) == len(names):
+        if self._transaction.operation.holds_values and not self._read_version_names:
             landed = self._find_own(newer)
             if landed is not None:
                 return landed
@@ -204,8 +203,6 @@ class Basis:
             )
         if self._read_version_names:
             self._manifest = self._last = self._log.read(names[0])
-        elif holds_values:
-            self._manifest = self._log.read(names[0])
         return newer
 
     def _newer(self) -> list[ManifestName]:

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+from lance_core import LanceFileVersion
 from lance_core.errors import InvalidInputError, UnsupportedVersionError
-from lance_core.versions import LanceFileVersion
 from lance_pipelines.maintenance.policy import MaintenancePolicy
 
 __all__ = [

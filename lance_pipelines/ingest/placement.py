@@ -21,8 +21,7 @@ import uuid
 from typing import TYPE_CHECKING, Final
 
 import lance_core
-from lance_core.commit.commit import commit
-from lance_core.commit.options import CommitOptions
+from lance_core import LanceFileVersion
 from lance_core.errors import (
     AlreadyExistsError,
     DatasetNotFoundError,
@@ -30,9 +29,7 @@ from lance_core.errors import (
     RetryableCommitConflictError,
     SchemaMismatchError,
 )
-from lance_core.places.location import open_log
-from lance_core.transactions.public_transaction import transaction_to_core
-from lance_core.versions import LanceFileVersion
+from lance_core.metadata import commit_transaction
 from lance_pipelines.ingest.declaration import WriteMode
 from lance_pipelines.ingest.verify import verify_read_version, verify_schema
 
@@ -71,8 +68,7 @@ def place(staged: StagedWrite, dataset: lance_core.LanceDataset | None, *, is_fi
         )
     if staged.mode is WriteMode.OVERWRITE:
         transaction = _transaction(staged, _overwrite(staged), dataset.version)
-        options = CommitOptions(file_version=_file_version(staged))
-        return commit(dataset.log, transaction_to_core(transaction), options, known=dataset.manifest).version
+        return commit_transaction(dataset, transaction, data_storage_version=_file_version(staged))
     # From the planned version on, so that everything committed since is judged. 0, where there was no dataset, means
     # the latest version; the same number in every attempt lets them recognise each other.
     read_version = staged.read_version
@@ -110,8 +106,8 @@ def _create(staged: StagedWrite) -> int:
     transaction = _transaction(staged, _overwrite(staged), 0)
     try:
         # An Overwrite alone would also land on top of a dataset that somebody else creates in this moment.
-        options = CommitOptions(create_only=True, file_version=_file_version(staged))
-        return commit(open_log(staged.uri, None), transaction_to_core(transaction), options).version
+        version = _file_version(staged)
+        return commit_transaction(staged.uri, transaction, create_only=True, data_storage_version=version)
     except AlreadyExistsError as error:
         raise RetryableCommitConflictError(f"{staged.uri}: another writer created it first", uri=staged.uri) from error
 

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import lance_core
+from lance_core import LanceFileVersion
 from lance_core.errors import (
     IncompatibleTransactionError,
     InvalidInputError,
@@ -20,16 +22,11 @@ from lance_core.errors import (
     SchemaMismatchError,
     VersionNotFoundError,
 )
-from lance_core.io.uri import resolve
-from lance_core.schema.projection import check_compatible
-from lance_core.table.data_file import stored_fields
-from lance_core.versions import LanceFileVersion
+from lance_core.metadata import check_compatible, open_store, stored_field_ids
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import lance_core
-    from lance_core.schema.field import Schema
     from lance_pipelines.ingest.staged_write import StagedWrite
 
 __all__ = ["StagedWriteError", "verify_files", "verify_read_version", "verify_row_counts", "verify_schema"]
@@ -63,7 +60,7 @@ def verify_files(staged: StagedWrite) -> None:
     Raises:
         StagedWriteError: naming the first file that does not.
     """
-    store, root = resolve(staged.uri)
+    store, root = open_store(staged.uri)
     for data_file in _data_files(staged):
         name, expected = data_file["path"], data_file["file_size_bytes"]
         if not name.removesuffix(".lance").endswith(staged.file_token):
@@ -87,7 +84,7 @@ def verify_files(staged: StagedWrite) -> None:
             )
 
 
-def verify_schema(staged: StagedWrite, schema: Schema) -> None:
+def verify_schema(staged: StagedWrite, schema: lance_core.Schema) -> None:
     """The fragments may be added to a dataset of this schema.
 
     Names and types must be the dataset's, and so must the field ids: files that were written for another schema hold
@@ -98,7 +95,6 @@ def verify_schema(staged: StagedWrite, schema: Schema) -> None:
         SchemaMismatchError: naming the first column that differs.
     """
     check_compatible(schema, staged.schema)
-    columns = []
     for column in staged.schema:
         stored = schema.field(column.name)
         if column.nullable and not stored.nullable:
@@ -107,10 +103,9 @@ def verify_schema(staged: StagedWrite, schema: Schema) -> None:
                 uri=staged.uri,
                 column=column.name,
             )
-        columns.append(stored)
     for data_file in _data_files(staged):
         version = LanceFileVersion.from_pair(data_file["file_major_version"], data_file["file_minor_version"])
-        expected_ids = [field.id for field in stored_fields(columns, version)]
+        expected_ids = stored_field_ids(schema, staged.schema.names, version)
         if data_file["fields"] != expected_ids:
             raise SchemaMismatchError(
                 f"{staged.uri}: data file {data_file['path']} stores field ids {data_file['fields']}, but the "

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
-from lance_core.cleanup.classification import PathState
-from lance_core.cleanup.records import FileKind
 from lance_core.errors import StorageError
+from lance_core.metadata import FileKind, PathState
 from lance_pipelines.maintenance.durations import format_duration
 from lance_pipelines.maintenance.plan_table import Figure, amount, format_bytes, render_plan
 from lance_pipelines.maintenance.planned_cleanup import files_left_of
@@ -15,9 +14,7 @@ from lance_pipelines.maintenance.planned_cleanup import files_left_of
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from lance_core.cleanup import CleanupPlan
-    from lance_core.cleanup.classification import ClassifiedPath
-    from lance_core.cleanup.records import CleanupStats
+    from lance_core.metadata import ClassifiedPath, CleanupPlan, CleanupStats
     from lance_pipelines.maintenance.policy import CleanupPolicy
 
 __all__ = ["CleanupForecast", "CleanupReport", "FileTotals"]

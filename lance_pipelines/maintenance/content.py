@@ -15,10 +15,7 @@ from lance_core.errors import CorruptDataError, NotSupportedError, VersionNotFou
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from lance_core.proto import pb_table
-    from lance_core.table.manifest import Manifest
-    from lance_core.table.version_log import VersionLog
-    from lance_core.transactions.operations.parts import RewriteGroup
+    from lance_core.metadata import FragmentMessage, Manifest, RewriteGroup, VersionLog
 
 __all__ = ["content_digest", "content_digest_before", "holds_what_was_before"]
 
@@ -57,7 +54,7 @@ def holds_what_was_before(log: VersionLog, manifest: Manifest) -> bool:
     return content_digest(before) == content_digest(manifest)
 
 
-def _digest(manifest: Manifest, fragments: Iterable[pb_table.DataFragment]) -> str:
+def _digest(manifest: Manifest, fragments: Iterable[FragmentMessage]) -> str:
     digest = hashlib.sha256()
     for field in manifest.message.fields:
         digest.update(field.SerializeToString(deterministic=True))
@@ -66,13 +63,13 @@ def _digest(manifest: Manifest, fragments: Iterable[pb_table.DataFragment]) -> s
     return digest.hexdigest()[:_DIGITS]
 
 
-def _files(fragment: pb_table.DataFragment) -> tuple[str, ...]:
+def _files(fragment: FragmentMessage) -> tuple[str, ...]:
     return tuple(file.path for file in fragment.files)
 
 
-def _overlays(fragment: pb_table.DataFragment) -> str:
+def _overlays(fragment: FragmentMessage) -> str:
     return "".join(f" {overlay.SerializeToString(deterministic=True).hex()}" for overlay in fragment.overlays)
 
 
-def _deletions(fragment: pb_table.DataFragment) -> tuple[int, int]:
+def _deletions(fragment: FragmentMessage) -> tuple[int, int]:
     return fragment.deletion_file.read_version, fragment.deletion_file.id

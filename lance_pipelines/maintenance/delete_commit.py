@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import lance_core
-from lance_core.delete.delete import RetryPolicy, delete_rows
 from lance_core.errors import CommitOutcomeUnknownError, VersionNotFoundError
+from lance_core.metadata import delete_rows
 from lance_pipelines.maintenance.health import TableHealth
 from lance_pipelines.maintenance.plan_table import amount
 
@@ -95,9 +95,8 @@ def commit_delete(planned: PlannedDelete, policy: MaintenancePolicy) -> DeleteRe
     if landed is not None:
         return _report(planned, policy, landed, _rows_deleted_by(dataset, landed), attempts=0)
     deleted = delete_rows(
-        dataset.view,
+        dataset,
         planned.predicate,
-        RetryPolicy(),
         properties={
             "dagster.run_id": planned.run_id,
             "dagster.step_key": planned.step_key,

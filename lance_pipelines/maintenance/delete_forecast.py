@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from lance_pipelines.maintenance.plan_table import Figure, amount, render_plan
 
 if TYPE_CHECKING:
-    from lance_core.delete.plan import DeletePlan
+    from lance_core.metadata import DeletePlan
     from lance_pipelines.maintenance.health import TableHealth
 
 __all__ = ["DeleteForecast"]

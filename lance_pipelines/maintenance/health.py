@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import lance_core
-    from lance_core.proto import pb_table
+    from lance_core.metadata import FragmentMessage
     from lance_pipelines.maintenance.policy import MaintenancePolicy
 
 __all__ = ["TableHealth"]
@@ -96,7 +96,7 @@ class TableHealth:
         return self.deleted_rows / physical_rows if physical_rows else 0.0
 
 
-def _is_small(fragment: pb_table.DataFragment, policy: CompactionPolicy) -> bool:
+def _is_small(fragment: FragmentMessage, policy: CompactionPolicy) -> bool:
     """Whether a fragment is below both targets: its rows, deleted ones included, and the bytes of its files."""
     if fragment.physical_rows >= policy.target_rows_per_fragment:
         return False
@@ -104,7 +104,7 @@ def _is_small(fragment: pb_table.DataFragment, policy: CompactionPolicy) -> bool
     return limit is None or sum(file.file_size_bytes for file in fragment.files) < limit
 
 
-def _is_worn(fragment: pb_table.DataFragment, policy: DeletionPolicy) -> bool:
+def _is_worn(fragment: FragmentMessage, policy: DeletionPolicy) -> bool:
     """Whether more of its rows are deleted than allowed."""
     deleted_rows = fragment.deletion_file.num_deleted_rows
     if not deleted_rows:

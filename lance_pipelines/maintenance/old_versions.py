@@ -15,14 +15,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from lance_core.errors import NotFoundError
-from lance_core.table.branches import list_branches
-from lance_core.table.refs import list_tags
+from lance_core.metadata import named_versions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lance_core.table.paths import ManifestName
-    from lance_core.table.version_log import VersionLog
+    from lance_core.metadata import ManifestName, VersionLog
     from lance_pipelines.maintenance.policy import CleanupPolicy
 
 __all__ = ["OldVersions"]
@@ -66,7 +64,7 @@ class OldVersions:
         if age:
             num_old = bisect.bisect_left(beyond, now - age, key=lambda name: _modified_at(log, name))
         old = [name.version for name in beyond[:num_old]]
-        named = _named_versions(log) if old else frozenset()
+        named = named_versions(log) if old else frozenset()
         removable = tuple(version for version in old if version not in named)
         young = beyond[num_old:]
         return cls(
@@ -76,13 +74,6 @@ class OldVersions:
             too_young=len(young),
             next_at=_modified_at(log, young[0]) + age if young else None,
         )
-
-
-def _named_versions(log: VersionLog) -> frozenset[int]:
-    tags = list_tags(log.store, log.root).values()
-    branches = list_branches(log.store, log.root).values()
-    tagged = {tag.version for tag in tags if tag.is_on_main_line}
-    return frozenset(tagged | {branch.forked_from for branch in branches if branch.forked_from is not None})
 
 
 def _modified_at(log: VersionLog, name: ManifestName) -> float:

@@ -12,14 +12,12 @@ from datetime import timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Self
 
-import lance_core.cleanup
-from lance_core.cleanup.records import FileKind
+from lance_core import metadata
 from lance_core.errors import LanceError, NotFoundError
 from lance_pipelines.maintenance.policy import CleanupPolicy
 
 if TYPE_CHECKING:
     import lance_core
-    from lance_core.cleanup import CleanupPlan
 
 __all__ = ["PlannedCleanup", "files_left_of", "plan_removal"]
 
@@ -52,16 +50,16 @@ class PlannedCleanup:
         return cls(uri=document["uri"], policy=CleanupPolicy(**policy), data_version=document["data_version"])
 
 
-def plan_removal(dataset: lance_core.LanceDataset, policy: CleanupPolicy) -> CleanupPlan:
+def plan_removal(dataset: lance_core.LanceDataset, policy: CleanupPolicy) -> metadata.CleanupPlan:
     """What may go, as of now; tagged versions stay without a complaint.
 
     Args:
         dataset: the latest version.
         policy: which versions go.
     """
-    return lance_core.cleanup.plan_cleanup(
+    return metadata.plan_cleanup(
         dataset,
-        lance_core.cleanup.CleanupPolicy.of(
+        metadata.CleanupPolicy.of(
             older_than=policy.retention,
             retain_versions=policy.retain_versions,
             delete_unverified=policy.delete_unverified,
@@ -70,7 +68,7 @@ def plan_removal(dataset: lance_core.LanceDataset, policy: CleanupPolicy) -> Cle
     )
 
 
-def files_left_of(plan: CleanupPlan, max_files: int) -> list[str]:
+def files_left_of(plan: metadata.CleanupPlan, max_files: int) -> list[str]:
     """Paths below the root of files that were to go and are still there, after the plan was executed.
 
     A manifest stays because a file of its version did; so manifests are named only where there is no such file.
@@ -82,7 +80,7 @@ def files_left_of(plan: CleanupPlan, max_files: int) -> list[str]:
     files: list[str] = []
     manifests: list[str] = []
     for file in plan.removable:
-        (manifests if file.kind is FileKind.MANIFEST else files).append(file.path)
+        (manifests if file.kind is metadata.FileKind.MANIFEST else files).append(file.path)
     for paths in (files, manifests):
         left = list(islice((path for path in paths if _exists(plan, path)), max_files))
         if left:
@@ -90,7 +88,7 @@ def files_left_of(plan: CleanupPlan, max_files: int) -> list[str]:
     return []
 
 
-def _exists(plan: CleanupPlan, path: str) -> bool:
+def _exists(plan: metadata.CleanupPlan, path: str) -> bool:
     store = plan.log.store
     try:
         store.head(store.join(plan.log.root, *path.split("/")))

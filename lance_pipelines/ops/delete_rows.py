@@ -7,7 +7,7 @@ from typing import Any
 import dagster as dg
 
 import lance_core
-from lance_core.delete.plan import plan_delete as plan_delete_of
+from lance_core.metadata import plan_delete as plan_delete_of
 from lance_pipelines.dead_runs import stop_watching
 from lance_pipelines.events import dataset_materialization
 from lance_pipelines.ingest.declaration import DatasetDeclaration

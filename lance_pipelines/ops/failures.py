@@ -15,8 +15,8 @@ from types import TracebackType
 from typing import Final
 
 import dagster as dg
-from dagster._core.errors import DagsterError, DagsterUserCodeProcessError
-from dagster._utils.error import SerializableErrorInfo
+from dagster._core.errors import DagsterUserCodeProcessError
+from dagster_shared.error import SerializableErrorInfo
 
 from lance_core.errors import LanceError, StorageError, TooMuchWriteContentionError
 
@@ -67,7 +67,7 @@ class _StacklessError(DagsterUserCodeProcessError):
     """For Dagster, an error of another process: it shows the description that came with it, and no stack of its own."""
 
     def __init__(self, message: str) -> None:
-        DagsterError.__init__(self, message)
+        dg.DagsterError.__init__(self, message)
         info = SerializableErrorInfo(message=f"Failure: {message}", stack=[], cls_name="Failure")
         self.user_code_process_error_infos = [info]
 

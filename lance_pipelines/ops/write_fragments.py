@@ -4,11 +4,11 @@ from datetime import UTC, datetime
 
 import dagster as dg
 
-from lance_pipelines.assets.ingest_config import IngestConfig, apply_config
 from lance_pipelines.ingest.declaration import DatasetDeclaration
 from lance_pipelines.interruption import run_interruptibly
 from lance_pipelines.metadata import staged_metadata
 from lance_pipelines.ops.failures import clear_failures
+from lance_pipelines.ops.ingest_config import IngestConfig, apply_config
 from lance_pipelines.ops.run_entry import begin_run, prepare_for_pool
 from lance_pipelines.resources.spark import SparkResource
 from lance_pipelines.staging import stage_write

@@ -30,11 +30,11 @@ from typing import Final, TypeAlias
 import dagster as dg
 
 from lance_core.errors import CorruptDataError, LanceError, VersionNotFoundError
-from lance_core.table.paths import ManifestName
+from lance_core.metadata import ManifestName
 from lance_pipelines.data_version import data_version_of
 from lance_pipelines.events import EXTERNAL_WRITER, external_materialization, external_observation
+from lance_pipelines.found_version import FoundVersion
 from lance_pipelines.ingest.declaration import DatasetDeclaration
-from lance_pipelines.maintenance.found_version import FoundVersion
 from lance_pipelines.recorded_versions import RecordedVersions, find_data_version
 from lance_pipelines.sensors.latest import Latest, stamp_of
 from lance_pipelines.sensors.own_commits import Report, find_report

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from lance_core.errors import NotFoundError
-from lance_core.places.location import open_log
-from lance_core.table.paths import ManifestName
-from lance_core.table.version_log import VersionLog
+from lance_core.metadata import ManifestName, VersionLog, open_version_log
 
 __all__ = ["Latest", "stamp_of"]
 
@@ -38,7 +36,7 @@ class Latest:
             CorruptDataError: the manifests have names of two kinds.
             StorageError: the outside world failed.
         """
-        log = open_log(uri, None)
+        log = open_version_log(uri)
         names = tuple(log.newer_than(0))
         if not names:
             return None

@@ -36,7 +36,7 @@ import pyarrow as pa
 from pyspark.sql import types as spark_types
 
 from lance_core.errors import InvalidInputError, NotSupportedError, SchemaMismatchError
-from lance_core.schema.convert import schema_from_arrow
+from lance_core.metadata import check_storable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -91,7 +91,7 @@ def plan_target_schema(
     found = _with_vectors(arrow_schema(struct_type), vector_columns)
     if existing is None:
         # Refuses what a dataset cannot hold before any row is read.
-        schema_from_arrow(found)
+        check_storable(found)
         return found
     _check_names(found, existing)
     for field in existing:

@@ -27,7 +27,7 @@ from pyspark.sql import functions as F  # noqa: N812  # the name in every Spark 
 
 import lance_core
 from lance_core.errors import InvalidInputError, LanceError
-from lance_core.io.uri import resolve
+from lance_core.metadata import open_store
 from lance_pipelines.spark.batch_memory import detach_small_columns
 from lance_pipelines.spark.conform import conform_batch
 from lance_pipelines.spark.failures import reported_to_driver, translated
@@ -177,7 +177,7 @@ def discard_files(
         StorageError: a file cannot be deleted.
     """
     _check_token(file_token)
-    store, root = resolve(dataset_uri, storage_options)
+    store, root = open_store(dataset_uri, storage_options)
     whole = re.compile(rf"[^.][^/]*{file_token}\.lance")
     unfinished = re.compile(rf"\.tmp[^/]*{file_token}[^/]*")
     kept = frozenset(keep)

@@ -179,7 +179,7 @@ def test_an_operation_that_is_not_known_counts_as_a_change(followed, monkeypatch
     followed.append(1)
     followed.tick()
     lance.dataset(followed.uri()).update_config({"owner": "me"})
-    for module in ("data_version", "maintenance.found_version"):
+    for module in ("data_version", "found_version"):
         monkeypatch.setattr(f"lance_pipelines.{module}.CHANGES_ROWS", {})
     assert [event[0] for event in kinds(followed.tick())] == ["materialization"]
 

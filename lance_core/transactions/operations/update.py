@@ -258,7 +258,7 @@ class Update(Operation):
         base_ids = {base.id for base in current.message.base_paths}
         present = {fragment.id: fragment for fragment in current.message.fragments}
         for fragment in self._stored_anew():
-            _check_stored_anew(present.get(fragment.id), fragment, current.version)
+            _check_stored_anew(present[fragment.id], fragment, current.version)
             check_stored_fields(fragment, current.schema, base_ids=base_ids, file_version=current.file_version)
         check_new_fragments(
             self.new_fragments,
@@ -344,10 +344,8 @@ class Update(Operation):
         return with_absorbed_tables(without_empty_indices(section), self.absorbed_tables, version=draft.version)
 
 
-def _check_stored_anew(old: pb_table.DataFragment | None, new: Fragment, version: int) -> None:
+def _check_stored_anew(old: pb_table.DataFragment, new: Fragment, version: int) -> None:
     """An updated fragment keeps its rows and every column."""
-    if old is None:
-        raise InvalidInputError(f"fragment {new.id} is not in version {version}")
     if old.physical_rows not in (0, new.physical_rows):
         raise InvalidInputError(
             f"fragment {old.id} has {old.physical_rows} rows in version {version}, not {new.physical_rows}",

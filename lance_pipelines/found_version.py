@@ -3,11 +3,7 @@
 from dataclasses import dataclass
 from typing import Final, Self
 
-from lance_core.table.manifest import Manifest
-from lance_core.table.paths import ManifestName
-from lance_core.table.version_log import VersionLog
-from lance_core.transactions.history import read_transaction
-from lance_core.transactions.transaction import Transaction
+from lance_core.metadata import Manifest, ManifestName, TransactionRecord, VersionLog, read_transaction
 from lance_pipelines.data_version import CHANGES_ROWS, data_version_of, is_change
 from lance_pipelines.maintenance.content import content_digest, content_digest_before
 
@@ -33,7 +29,7 @@ class FoundVersion:
 
     name: ManifestName
     manifest: Manifest
-    transaction: Transaction | None
+    transaction: TransactionRecord | None
     changes_rows: bool
 
     @classmethod

@@ -1,0 +1,7 @@
+"""Types of arguments. The names of ``lance.types``."""
+
+from __future__ import annotations
+
+from lance_core.write.data_input import ReaderLike
+
+__all__ = ["ReaderLike"]
