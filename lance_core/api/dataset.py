@@ -7,63 +7,88 @@ reference; what is not supported yet is refused by name.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict
 
-from lance_core.api.dataset_batches import merge_appends
-from lance_core.api.dataset_blobs import DatasetBlobs
-from lance_core.api.dataset_changes import DatasetChanges
-from lance_core.api.dataset_files import DatasetFiles
-from lance_core.api.dataset_history import DatasetHistory
-from lance_core.api.dataset_indices import DatasetIndices
-from lance_core.api.dataset_maintenance import DatasetMaintenance
-from lance_core.api.dataset_places import DatasetPlaces
-from lance_core.api.dataset_scans import DatasetScans
-from lance_core.api.dataset_settings import DatasetSettings
 from lance_core.api.delta import DatasetDelta
 from lance_core.api.fragment import LanceFragment
-from lance_core.api.validation import validate_version
-from lance_core.commit.commit import commit
+from lance_core.blobs.files import DEFAULT_BLOB_BUFFER_SIZE, BlobFile, checked_buffer_size
+from lance_core.cleanup.drop import drop_dataset
+from lance_core.cleanup.file_listings import all_files, tracked_files
+from lance_core.cleanup.plan import DEFAULT_MAX_FILES, plan_for
+from lance_core.cleanup.policy import CleanupPolicy
+from lance_core.commit.batches import merge_appends
+from lance_core.commit.commit import commit, commit_change
 from lance_core.commit.detached import commit_outside_lineage
 from lance_core.commit.merge_schemas import with_known_field_ids
 from lance_core.commit.options import DEFAULT_COMMIT_TIMEOUT, CommitOptions
-from lance_core.errors import DatasetNotFoundError
+from lance_core.delete.delete import DEFAULT_CONFLICT_RETRIES, DEFAULT_RETRY_TIMEOUT, RetryPolicy, delete_rows
+from lance_core.errors import InvalidInputError, InvalidTypeError, SchemaMismatchError
 from lance_core.places.location import locked, open_log, uri_text
-from lance_core.public.arguments import refuse_unsupported
+from lance_core.places.uris import line_uri, recorded_root
+from lance_core.public.arguments import checked_text, refuse_unsupported, whole_number
+from lance_core.public.dataset_base_path import base_path_from_proto
+from lance_core.public.dataset_base_path import new_bases as new_base_messages
+from lance_core.public.index_records import describe_indices, indices_named
+from lance_core.public.version_info import version_info
+from lance_core.refs.branches import Branches
+from lance_core.refs.clones import deep_clone, shallow_clone
+from lance_core.refs.tags import Tags
+from lance_core.repair.validation import validate_version
+from lance_core.scan.blob_rows import BlobRows
+from lance_core.scan.output_schema import shown_schema
+from lance_core.scan.scanner import LanceScanner
+from lance_core.scan.table_view import TableView
+from lance_core.scan.take import take_rows, take_rows_by_id
 from lance_core.table.base_options import inherited_options, with_base_params
 from lance_core.table.field_ids import highest_field_id
 from lance_core.table.index_metadata import parse_index_section
+from lance_core.table.index_rules import decode_index_section
+from lance_core.table.lines import main_line
+from lance_core.table.migration import migrate_to_v2_names
 from lance_core.table.paths import ManifestNaming
+from lance_core.table.ref_creation import known_to_exist
+from lance_core.transactions.operations.create_index import CreateIndex
+from lance_core.transactions.operations.map_update import map_update
+from lance_core.transactions.operations.restore import Restore
+from lance_core.transactions.operations.update_bases import UpdateBases
+from lance_core.transactions.operations.update_config import UpdateConfig
 from lance_core.transactions.public_transaction import (
-    LanceOperation,
     Transaction,
+    read_public_transaction,
     requested_transaction,
     transaction_to_core,
 )
 from lance_core.transactions.settings import DEFAULT_MAX_RETRIES, CommitProgress
+from lance_core.transactions.transaction import checked_properties
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
     from datetime import timedelta
     from pathlib import Path
 
-    from lance_core.api.dataset_batches import BulkCommitResult
+    import pyarrow as pa
+    from pyroaring import BitMap
+
+    from lance_core.cleanup.records import CleanupExplanation, CleanupStats
+    from lance_core.compaction.optimizer import DatasetOptimizer
     from lance_core.places.location import CommitLock
+    from lance_core.places.references import Reference
+    from lance_core.public.dataset_base_path import DatasetBasePath
+    from lance_core.public.index_records import IndexDescription
+    from lance_core.public.version_info import Version
+    from lance_core.schema.field import Schema
+    from lance_core.table.base_paths import FileLocator
+    from lance_core.table.manifest import Manifest
+    from lance_core.table.version_log import VersionLog
+    from lance_core.transactions.operations.operation import Operation
     from lance_core.transactions.public_transaction import LanceOperation
 
-__all__ = ["LanceDataset"]
+__all__ = ["BulkCommitResult", "LanceDataset"]
 
 
-class LanceDataset(
-    DatasetScans,
-    DatasetBlobs,
-    DatasetChanges,
-    DatasetHistory,
-    DatasetSettings,
-    DatasetMaintenance,
-    DatasetIndices,
-    DatasetPlaces,
-    DatasetFiles,
-):
+class LanceDataset:
     """One version of a dataset. Safe for use by several threads.
 
     Args:
@@ -80,21 +105,123 @@ class LanceDataset(
         CorruptDataError: the manifest is damaged.
     """
 
+    def __init__(
+        self,
+        uri: str | Path,
+        version: int | str | None = None,
+        *,
+        storage_options: dict[str, str] | None = None,
+        commit_lock: CommitLock | None = None,
+    ) -> None:
+        """Read one manifest."""
+        self._view = TableView.open(uri, version, storage_options, commit_lock)
+
+    @classmethod
+    def of(cls, view: TableView) -> Self:
+        """A handle that shows a version that has been read already."""
+        handle = cls.__new__(cls)
+        handle._view = view
+        return handle
+
+    @classmethod
+    def from_manifest(
+        cls,
+        uri: str,
+        log: VersionLog,
+        manifest: Manifest,
+        storage_options: dict[str, str] | None,
+        line: Hashable = None,
+    ) -> Self:
+        """The same from the parts of a view; ``line`` as for :attr:`line`, where it is known."""
+        return cls.of(TableView(uri, log, manifest, storage_options, line))
+
     def __repr__(self) -> str:
         """Place and version."""
-        return f"LanceDataset(uri={self._uri!r}, version={self.version})"
+        return f"LanceDataset(uri={self.uri!r}, version={self.version})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as place and version; the copy reads the manifest again."""
-        return _reopen, (self._uri, self.version, self._storage_options, self._known_line)
+        return _reopen, (self.uri, self.version, self.storage_options, self._view.known_line)
 
     @property
-    def latest_version(self) -> int:
-        """The latest version there is; looked up at each call."""
-        latest = self._log.latest()
-        if latest is None:
-            raise DatasetNotFoundError(f"there is no dataset at {self._uri} any more", path=self._uri)
-        return latest.version
+    def view(self) -> TableView:
+        """The version that is shown."""
+        return self._view
+
+    def show(self, view: TableView) -> None:
+        """Show another version, as the reference's handles follow their own commits."""
+        self._view = view
+
+    # ── The version that is shown ──────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def uri(self) -> str:
+        """Where the dataset is."""
+        return self._view.uri
+
+    @property
+    def version(self) -> int:
+        """The version that this handle shows."""
+        return self._view.version
+
+    @property
+    def log(self) -> VersionLog:
+        """The dataset's versions."""
+        return self._view.log
+
+    @property
+    def line(self) -> Hashable:
+        """Tells the branch of this version from one that was made again under its name; None on the main line."""
+        return self._view.line
+
+    @property
+    def manifest(self) -> Manifest:
+        """The manifest of this version."""
+        return self._view.manifest
+
+    @property
+    def counted_manifest(self) -> Manifest:
+        """The manifest with the rows of every fragment; data files tell those that it does not record.
+
+        Raises:
+            NotFoundError: a data file is missing.
+            CorruptDataError: a data file is damaged.
+        """
+        return self._view.counted_manifest
+
+    @property
+    def locator(self) -> FileLocator:
+        """Finds the files of this version."""
+        return self._view.locator
+
+    @property
+    def storage_options(self) -> dict[str, str] | None:
+        """As given when it was opened."""
+        return self._view.storage_options
+
+    @property
+    def initial_storage_options(self) -> dict[str, str] | None:
+        """The options that the dataset was opened with."""
+        return self.storage_options
+
+    def latest_storage_options(self) -> dict[str, str] | None:
+        """The options that are in use: those that the dataset was opened with, as nothing renews them."""
+        return self.storage_options
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema."""
+        return shown_schema(self._view.schema)
+
+    @property
+    def lance_schema(self) -> Schema:
+        """The schema with field ids."""
+        return self._view.schema
+
+    @property
+    def schema_metadata(self) -> dict[str, str]:
+        """The schema metadata."""
+        return {key: value.decode("utf-8", "replace") for key, value in self._view.schema.metadata.items()}
 
     @property
     def max_field_id(self) -> int:
@@ -102,36 +229,112 @@ class LanceDataset(
 
         Where the table counts them, the highest ever given.
         """
-        return highest_field_id(self._manifest.message)
+        return highest_field_id(self._view.manifest.message)
 
     @property
     def data_storage_version(self) -> str:
         """The data file version that writes use when none is asked for."""
-        return self._manifest.file_version.value
+        return self._view.manifest.file_version.value
+
+    @property
+    def has_stable_row_ids(self) -> bool:
+        """Whether rows have stable ids."""
+        return self._view.manifest.has_stable_row_ids
 
     @property
     def has_index(self) -> bool:
         """Whether there is an index. Scans here do not use it."""
-        return bool(parse_index_section(self._manifest.index_section))
+        return bool(parse_index_section(self._view.manifest.index_section))
 
     @property
     def metadata(self) -> dict[str, str]:
         """The table metadata."""
-        return dict(self._manifest.message.table_metadata)
+        return dict(self._view.manifest.message.table_metadata)
 
     def config(self) -> dict[str, str]:
         """The table config."""
-        return dict(self._manifest.message.config)
+        return dict(self._view.manifest.message.config)
 
-    def get_fragments(self, filter: Any = None) -> list[LanceFragment]:
-        """The fragments, ascending by id. A filter is not supported."""
-        refuse_unsupported("get_fragments", filter=filter)
-        return [LanceFragment.of(self, fragment) for fragment in self._records()]
+    def base_paths(self) -> dict[int, DatasetBasePath]:
+        """The places outside the root that the version shown may keep files in, by id."""
+        return {base.id: base_path_from_proto(base) for base in self._view.manifest.message.base_paths}
 
-    def get_fragment(self, fragment_id: int) -> LanceFragment | None:
-        """The fragment of that id; None when there is none."""
-        record = self.find_fragment(fragment_id)
-        return None if record is None else LanceFragment.of(self, record)
+    def validate(self) -> None:
+        """Compare every file with what the manifest records.
+
+        Raises:
+            CorruptDataError: names the first rule that is broken.
+        """
+        validate_version(self._view.counted_manifest, self._view.locator)
+
+    # ── Versions ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def latest_version(self) -> int:
+        """The latest version there is; looked up at each call."""
+        return self._view.latest_version
+
+    def versions(self) -> list[Version]:
+        """All versions, oldest first; reads every manifest."""
+        return [version_info(self._view.log.read(name)) for name in self._view.log.newer_than(0)]
+
+    def version_refs(self) -> list[dict[str, int]]:
+        """The numbers of all versions, oldest first; reads no manifest."""
+        return [{"version": name.version} for name in self._view.log.newer_than(0)]
+
+    def get_version(self) -> Version:
+        """What :meth:`versions` tells about this version; nothing is read."""
+        return version_info(self._view.manifest)
+
+    def checkout_version(self, version: int | str | tuple[str | None, int | None]) -> Self:
+        """A handle for another version.
+
+        Args:
+            version: a number of the line of this handle (the main line or a branch), the name of a tag, or (branch,
+                number) with None or "main" for the main line and None for the latest.
+
+        Raises:
+            VersionNotFoundError: there is no such version.
+            RefNotFoundError: there is no such tag or branch.
+            InvalidTypeError: none of these.
+        """
+        return self.of(self._view.at(version))
+
+    def checkout_latest(self) -> None:
+        """Make this handle show the latest version."""
+        self.show(self._view.latest())
+
+    def restore(self) -> None:
+        """Make the version that this handle shows the latest again, as a new version.
+
+        Versions in between stay listed. Fragment and row ids go on counting.
+
+        Raises:
+            IncompatibleTransactionError: the metadata of the schema or a field was changed at the same moment.
+            NotFoundError: a file of the version is missing, so that nobody could read it.
+            TooMuchWriteContentionError: every attempt lost its race.
+        """
+        self._change(Restore(version=self.version), read_version=self.latest_version)
+
+    def read_transaction(self, version: int) -> Transaction | None:
+        """The transaction that made a version; None when it is not recorded any more."""
+        return read_public_transaction(self._view.log, whole_number("version", version))
+
+    def get_transactions(self, recent_transactions: int = 10) -> list[Transaction | None]:
+        """The transactions of this version and those before it, newest first.
+
+        Args:
+            recent_transactions: how many at most; this version's is always among them. A detached version is of no
+                lineage: it has its own only.
+
+        Raises:
+            InvalidTypeError: it is no whole number.
+            InvalidInputError: it is negative.
+        """
+        wanted = whole_number("recent_transactions", recent_transactions)
+        if wanted < 0:
+            raise InvalidInputError(f"recent_transactions is {wanted}, expected 0 or more")
+        return [self.read_transaction(version) for version in self._view.lineage(max(wanted, 1))]
 
     def delta(
         self,
@@ -150,15 +353,403 @@ class LanceDataset(
         Raises:
             InvalidInputError: no two versions are named, or one is negative.
         """
-        return DatasetDelta.between(self, compared_against, begin_version, end_version)
+        return DatasetDelta.between(self._view, compared_against, begin_version, end_version)
 
-    def validate(self) -> None:
-        """Compare every file with what the manifest records.
+    # ── Reading ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def get_fragments(self, filter: Any = None) -> list[LanceFragment]:
+        """The fragments, ascending by id. A filter is not supported."""
+        refuse_unsupported("get_fragments", filter=filter)
+        return [LanceFragment.of(self, fragment) for fragment in self._view.fragments]
+
+    def get_fragment(self, fragment_id: int) -> LanceFragment | None:
+        """The fragment of that id; None when there is none."""
+        record = self._view.find_fragment(fragment_id)
+        return None if record is None else LanceFragment.of(self, record)
+
+    def fragment_ids(self) -> BitMap:
+        """The ids of all fragments of the version shown."""
+        # Imported late, as everywhere.
+        from pyroaring import BitMap
+
+        return BitMap(fragment.id for fragment in self._view.manifest.message.fragments)
+
+    def __len__(self) -> int:
+        """Rows that are not deleted."""
+        return self.count_rows()
+
+    @property
+    def recorded_rows(self) -> int | None:
+        """Rows that are not deleted, if the manifest says so of every fragment; None when files have to be read."""
+        return self._view.recorded_rows
+
+    def count_rows(self, filter: Any = None, **kwargs: Any) -> int:
+        """Rows that are not deleted, and match the filter when there is one; only its columns are read.
 
         Raises:
-            CorruptDataError: names the first rule that is broken.
+            InvalidInputError: the filter is none.
+            NotSupportedError: it has a part that is not supported.
         """
-        validate_version(self.counted_manifest, self._locator)
+        refuse_unsupported("count_rows", **kwargs)
+        if filter is None and self.recorded_rows is not None:
+            return self.recorded_rows
+        return LanceScanner(self._view.source(), columns=[], filter=filter).count_rows()
+
+    def scanner(  # noqa: D417  # the reference's signature; arguments without effect are summed up
+        self,
+        columns: list[str] | dict[str, str] | None = None,
+        filter: Any = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        nearest: Any = None,
+        batch_size: int | None = None,
+        batch_size_bytes: int | None = None,
+        batch_readahead: int | None = None,
+        fragment_readahead: int | None = None,
+        scan_in_order: bool | None = None,
+        fragments: Iterable[LanceFragment] | None = None,
+        index_segments: Any = None,
+        full_text_query: Any = None,
+        *,
+        prefilter: bool | None = None,
+        with_row_id: bool | None = None,
+        with_row_address: bool | None = None,
+        use_stats: bool | None = None,
+        fast_search: bool | None = None,
+        io_buffer_size: int | None = None,
+        late_materialization: bool | list[str] | None = None,
+        blob_handling: str | None = None,
+        use_scalar_index: bool | None = None,
+        include_deleted_rows: bool | None = None,
+        scan_stats_callback: Any = None,
+        strict_batch_size: bool | None = None,
+        order_by: Any = None,
+        disable_scoring_autoprojection: bool | None = None,
+        row_addr_allowlist: bytes | None = None,
+        row_addr_blocklist: bytes | None = None,
+    ) -> LanceScanner:
+        """Plan a scan.
+
+        Args:
+            columns: names or dotted paths; None for every column of the table. Row columns may be named too:
+                ``_rowid``, ``_rowaddr``, ``_rowoffset``, ``_row_created_at_version``, ``_row_last_updated_at_version``.
+            filter: which rows, as SQL text or an Arrow expression; None for all. All row columns but ``_rowoffset`` may
+                occur in it. Limit and offset count those.
+            limit: rows to return; None for all.
+            offset: rows to skip; None for 0.
+            batch_size: at most so many rows in a batch; None for 8192.
+            fragments: scan only these, in this order.
+            with_row_id: the column ``_rowid`` comes behind the others.
+            with_row_address: the column ``_rowaddr`` comes last.
+            use_stats: leave out rows that the statistics of 0.1 files rule out; the default.
+            blob_handling: what blob columns give: "all_binary" their values, "blobs_descriptions" (the default) and
+                "all_descriptions" where the values are.
+
+        The arguments for read-ahead, buffers and indices have no effect; the others are refused.
+
+        Raises:
+            InvalidInputError: an unknown column, a number out of range, or a filter that is none.
+            NotSupportedError: an argument, or a part of the filter, that is not supported.
+        """
+        refuse_unsupported(
+            "scanner",
+            nearest=nearest,
+            batch_size_bytes=batch_size_bytes,
+            index_segments=index_segments,
+            full_text_query=full_text_query,
+            include_deleted_rows=include_deleted_rows,
+            scan_stats_callback=scan_stats_callback,
+            strict_batch_size=strict_batch_size,
+            order_by=order_by,
+            row_addr_allowlist=row_addr_allowlist,
+            row_addr_blocklist=row_addr_blocklist,
+        )
+        source = self._view.source(None if fragments is None else [fragment.fragment_id for fragment in fragments])
+        return LanceScanner(
+            source,
+            columns=columns,
+            filter=filter,
+            limit=limit,
+            offset=offset,
+            batch_size=batch_size,
+            with_row_id=with_row_id,
+            with_row_address=with_row_address,
+            blob_handling=blob_handling,
+            use_stats=use_stats,
+        )
+
+    def to_table(
+        self,
+        columns: list[str] | dict[str, str] | None = None,
+        filter: Any = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        nearest: Any = None,
+        batch_size: int | None = None,
+        batch_size_bytes: int | None = None,
+        batch_readahead: int | None = None,
+        fragment_readahead: int | None = None,
+        scan_in_order: bool | None = None,
+        *,
+        prefilter: bool | None = None,
+        with_row_id: bool | None = None,
+        with_row_address: bool | None = None,
+        use_stats: bool | None = None,
+        fast_search: bool | None = None,
+        full_text_query: Any = None,
+        io_buffer_size: int | None = None,
+        late_materialization: bool | list[str] | None = None,
+        blob_handling: str | None = None,
+        use_scalar_index: bool | None = None,
+        include_deleted_rows: bool | None = None,
+        order_by: Any = None,
+        disable_scoring_autoprojection: bool | None = None,
+    ) -> pa.Table:
+        """Read rows into memory; see :meth:`scanner`."""
+        return self.scanner(
+            columns=columns,
+            filter=filter,
+            limit=limit,
+            offset=offset,
+            nearest=nearest,
+            batch_size=batch_size,
+            batch_size_bytes=batch_size_bytes,
+            with_row_id=with_row_id,
+            with_row_address=with_row_address,
+            use_stats=use_stats,
+            full_text_query=full_text_query,
+            blob_handling=blob_handling,
+            include_deleted_rows=include_deleted_rows,
+            order_by=order_by,
+        ).to_table()
+
+    def to_batches(
+        self,
+        columns: list[str] | dict[str, str] | None = None,
+        filter: Any = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        nearest: Any = None,
+        batch_size: int | None = None,
+        batch_size_bytes: int | None = None,
+        batch_readahead: int | None = None,
+        fragment_readahead: int | None = None,
+        scan_in_order: bool | None = None,
+        *,
+        prefilter: bool | None = None,
+        with_row_id: bool | None = None,
+        with_row_address: bool | None = None,
+        use_stats: bool | None = None,
+        full_text_query: Any = None,
+        io_buffer_size: int | None = None,
+        late_materialization: bool | list[str] | None = None,
+        blob_handling: str | None = None,
+        use_scalar_index: bool | None = None,
+        strict_batch_size: bool | None = None,
+        order_by: Any = None,
+        disable_scoring_autoprojection: bool | None = None,
+        **kwargs: Any,
+    ) -> Iterator[pa.RecordBatch]:
+        """Stream rows, fragment by fragment; see :meth:`scanner`."""
+        return self.scanner(
+            columns=columns,
+            filter=filter,
+            limit=limit,
+            offset=offset,
+            nearest=nearest,
+            batch_size=batch_size,
+            batch_size_bytes=batch_size_bytes,
+            with_row_id=with_row_id,
+            with_row_address=with_row_address,
+            use_stats=use_stats,
+            full_text_query=full_text_query,
+            blob_handling=blob_handling,
+            strict_batch_size=strict_batch_size,
+            order_by=order_by,
+            **kwargs,
+        ).to_batches()
+
+    def head(self, num_rows: int, **kwargs: Any) -> pa.Table:
+        """The first rows; ``kwargs`` as for :meth:`scanner`."""
+        return self.scanner(**{**kwargs, "limit": num_rows}).to_table()
+
+    def slice(self, start: int, end: int, columns: list[str] | dict[str, str] | None = None) -> pa.Table:
+        """Rows ``[start, end)``.
+
+        Raises:
+            InvalidInputError: the range is none.
+        """
+        if not 0 <= start <= end:
+            raise InvalidInputError(f"rows [{start}, {end}) are not a range")
+        return self.scanner(offset=start, limit=end - start, columns=columns).to_table()
+
+    def take(self, indices: Sequence[int] | pa.Array, columns: list[str] | dict[str, str] | None = None) -> pa.Table:
+        """Single rows by position, in the order asked, repetition allowed.
+
+        Raises:
+            InvalidInputError: a position outside the rows.
+        """
+        return take_rows(self._view.source(), indices, columns)
+
+    def _take_rows(
+        self,
+        row_ids: Sequence[int] | pa.Array,
+        columns: list[str] | dict[str, str] | None = None,
+        *,
+        ignore_deletions: bool = False,
+        **kwargs: Any,
+    ) -> pa.Table:
+        """Single rows by row id, in the order asked, repetition allowed; ids of deleted rows are left out.
+
+        Where row ids are stable, so are ids that were never given; else an id is an address, and one that no row has
+        is refused.
+
+        Args:
+            row_ids: which rows.
+            columns: names or dotted paths, row columns too; None for every column of the table.
+            ignore_deletions: take deleted rows too, where an address names them.
+            **kwargs: no effect, as in the reference.
+
+        Raises:
+            RowOutOfRangeError: an address that no row has.
+            InvalidInputError: an unknown column.
+            CorruptDataError: two rows have the same id.
+        """
+        return take_rows_by_id(
+            self._view.source(), self._view.row_lookup, row_ids, columns, ignores_deletions=bool(ignore_deletions)
+        )
+
+    def take_blobs(
+        self,
+        blob_column: str,
+        ids: Sequence[int] | pa.Array | None = None,
+        addresses: Sequence[int] | pa.Array | None = None,
+        indices: Sequence[int] | pa.Array | None = None,
+        *,
+        buffer_size: int = DEFAULT_BLOB_BUFFER_SIZE,
+    ) -> list[BlobFile | None]:
+        """Values as file objects, in the order asked; nothing of them is read yet.
+
+        Args:
+            blob_column: name, or dotted path into structs.
+            ids: row ids; exactly one of the three is given.
+            addresses: row addresses.
+            indices: positions among the rows that are not deleted.
+            buffer_size: bytes that sequential reads fetch at a time; 0 fetches what is asked for.
+
+        Returns:
+            One per row; None for nulls.
+
+        Raises:
+            InvalidInputError: no blob column, not exactly one selection, or a row that is not there.
+            NotSupportedError: an address of a row that is deleted.
+        """
+        checked_buffer_size(buffer_size)
+        rows = BlobRows.of(self._view, ids, addresses, indices)
+        return [None if place is None else BlobFile(place, buffer_size) for _, place in rows.places(blob_column)]
+
+    def read_blobs(
+        self,
+        blob_column: str,
+        ids: Sequence[int] | pa.Array | None = None,
+        addresses: Sequence[int] | pa.Array | None = None,
+        indices: Sequence[int] | pa.Array | None = None,
+        *,
+        io_buffer_size: int | None = None,
+        preserve_order: bool | None = None,
+    ) -> list[tuple[int, bytes | None]]:
+        """Whole values, in the order asked; see :meth:`take_blobs`.
+
+        ``io_buffer_size`` and ``preserve_order`` have no effect.
+
+        Returns:
+            The row's address and its value, one pair per row; None for nulls.
+        """
+        rows = BlobRows.of(self._view, ids, addresses, indices)
+        return [
+            (address, None if place is None else BlobFile(place, 0).read())
+            for address, place in rows.places(blob_column)
+        ]
+
+    def read_blob_ranges(
+        self,
+        blob_column: str,
+        requests: Sequence[tuple[int, int, int]],
+        *,
+        selector: Literal["ids", "addresses", "indices"],
+        io_buffer_size: int | None = None,
+        preserve_order: bool | None = None,
+    ) -> list[tuple[int, int, bytes | None]]:
+        """Ranges of values.
+
+        Args:
+            blob_column: name, or dotted path into structs.
+            requests: each (row, offset, length).
+            selector: what rows are named by, as in :meth:`take_blobs`.
+            io_buffer_size: no effect.
+            preserve_order: no effect.
+
+        Returns:
+            Index of the request, address of the row, bytes; None for nulls.
+
+        Raises:
+            InvalidInputError: an unknown selector, a range that leaves its value, or as :meth:`take_blobs`.
+        """
+        if selector not in ("ids", "addresses", "indices"):
+            raise InvalidInputError(f"selector {selector!r}: expected 'ids', 'addresses' or 'indices'")
+        selection: dict[str, Any] = {"ids": None, "addresses": None, "indices": None}
+        selection[selector] = [row for row, _, _ in requests]
+        places = BlobRows.of(self._view, **selection).places(blob_column)
+        return [
+            (index, address, None if place is None else BlobFile(place, 0).read_range(offset, length))
+            for index, ((address, place), (_, offset, length)) in enumerate(zip(places, requests, strict=True))
+        ]
+
+    # ── Changing rows ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def delete(
+        self,
+        predicate: Any,
+        *,
+        conflict_retries: int = DEFAULT_CONFLICT_RETRIES,
+        retry_timeout: timedelta = DEFAULT_RETRY_TIMEOUT,
+        transaction_properties: dict[str, str] | None = None,
+    ) -> dict[str, int]:
+        """Delete the rows that match a predicate, as a new version, which this handle shows then.
+
+        The rows are hidden, not erased: data files stay as they are. Rows are looked for in the version that this
+        handle shows. Deletes of other rows that were committed since are merged; after any other conflict the rows are
+        looked for again, in the latest version. A version is made even when no row matches.
+
+        Args:
+            predicate: which rows, as SQL text or an Arrow expression; a row of which it is unknown stays.
+            conflict_retries: how often to look for the rows again.
+            retry_timeout: after this time they are not looked for again.
+            transaction_properties: recorded with the version.
+
+        Returns:
+            ``{"num_deleted_rows": n}``.
+
+        Raises:
+            InvalidInputError: the predicate is none, or has no value for a row.
+            NotSupportedError: a part of the predicate, or the table, is not supported.
+            IncompatibleTransactionError: the table was replaced meanwhile.
+            TooMuchWriteContentionError: every attempt met a conflict.
+            CommitOutcomeUnknownError: it could not be found out whether the version was made.
+            StorageError: the outside world failed.
+        """
+        deleted = delete_rows(
+            self._view,
+            predicate,
+            RetryPolicy(conflict_retries, retry_timeout),
+            properties=checked_properties(transaction_properties),
+        )
+        self.show(deleted.view)
+        return {"num_deleted_rows": deleted.plan.rows_deleted}
+
+    def truncate_table(self) -> None:
+        """Delete every row, as a new version. No data file is read."""
+        self.delete("true")
 
     @staticmethod
     def commit(  # noqa: D417  # the reference's signature; arguments without effect are summed up
@@ -290,6 +881,430 @@ class LanceDataset(
         )
         return {"dataset": dataset, "merged": merged}
 
+    # ── Config, metadata, indices ──────────────────────────────────────────────────────────────────────────────────
+
+    def update_config(self, values: dict[str, str | None], *, replace: bool = False) -> dict[str, str]:
+        """Change the table config.
+
+        Args:
+            values: new values; None removes the key.
+            replace: drop every other entry.
+
+        Returns:
+            The config afterwards.
+
+        Raises:
+            InvalidTypeError: a key is no text, or a value neither text nor None.
+            IncompatibleTransactionError: another writer set one of the keys since the version shown.
+        """
+        self._change(UpdateConfig(config=map_update("values", values, replace=replace)))
+        return dict(self._view.manifest.message.config)
+
+    def delete_config_keys(self, keys: list[str]) -> None:
+        """Remove keys from the table config; those that are not there are passed over. Raises as the above."""
+        given: object = keys
+        if isinstance(given, str) or not isinstance(given, Sequence):
+            raise InvalidTypeError(f"keys must be a list of texts, found {given!r:.80}", argument="keys")
+        self.update_config({checked_text("a key", key): None for key in keys})
+
+    def update_metadata(self, values: dict[str, str | None], *, replace: bool = False) -> dict[str, str]:
+        """Change the table metadata; arguments, result and errors as for :meth:`update_config`."""
+        self._change(UpdateConfig(table_metadata=map_update("values", values, replace=replace)))
+        return dict(self._view.manifest.message.table_metadata)
+
+    def update_schema_metadata(self, values: dict[str, str | None], *, replace: bool = False) -> dict[str, str]:
+        """Change the metadata of the schema; arguments and result as for :meth:`update_config`.
+
+        Raises:
+            InvalidTypeError: a key is no text, or a value neither text nor None.
+            RetryableCommitConflictError: another writer changed the schema since the version shown.
+            IncompatibleTransactionError: another writer changed this metadata, or replaced the content.
+        """
+        self._change(UpdateConfig(schema_metadata=map_update("values", values, replace=replace)))
+        return self.schema_metadata
+
+    def update_field_metadata(self, field_updates: dict[str, dict[str, str | None]], *, replace: bool = False) -> None:
+        """Change the metadata of fields.
+
+        Args:
+            field_updates: by path of the field (``"a"``, ``"s.x"``): new values; None removes the key.
+            replace: drop every other entry of these fields.
+
+        Raises:
+            SchemaMismatchError: there is no such field.
+            InvalidSchemaError: a key that is declared already, or by no valid value, or on a column that cannot be one.
+            RetryableCommitConflictError: another writer changed the schema since the version shown.
+            IncompatibleTransactionError: another writer changed metadata of one of the fields, or replaced the content.
+        """
+        if not isinstance(field_updates, dict):
+            raise InvalidTypeError(f"field_updates must map paths to updates, found {type(field_updates).__name__}")
+        updates = {
+            self._field_id(path): map_update(f"field_updates[{path!r}]", values, replace=replace)
+            for path, values in field_updates.items()
+        }
+        self._change(UpdateConfig(field_metadata=updates))
+
+    def replace_schema_metadata(self, new_metadata: dict[str, str]) -> None:
+        """Set the whole metadata of the schema. Deprecated in the reference: see :meth:`update_schema_metadata`."""
+        _warn_deprecated("replace_schema_metadata", "update_schema_metadata(metadata, replace=True)")
+        self._change(UpdateConfig(schema_metadata=map_update("new_metadata", new_metadata, replace=True)))
+
+    def replace_field_metadata(self, field_name: str, new_metadata: dict[str, str]) -> None:
+        """Set the whole metadata of a field. Deprecated in the reference: see :meth:`update_field_metadata`."""
+        _warn_deprecated("replace_field_metadata", "update_field_metadata with field paths and replace=True")
+        update = map_update("new_metadata", new_metadata, replace=True)
+        self._change(UpdateConfig(field_metadata={self._field_id(field_name): update}))
+
+    def describe_indices(self) -> list[IndexDescription]:
+        """What is recorded of the indices; those that serve the table itself are left out.
+
+        Raises:
+            CorruptDataError: the index section is damaged.
+        """
+        rows = {fragment.id: fragment.num_live_rows for fragment in self._view.fragments}
+        return describe_indices(decode_index_section(self._view.manifest.index_section), self._view.schema, rows)
+
+    def list_indices(self) -> list[dict[str, Any]]:
+        """A dictionary for each segment of each index. Deprecated in the reference: see :meth:`describe_indices`."""
+        warnings.warn("list_indices is deprecated; use describe_indices instead", DeprecationWarning, stacklevel=2)
+        return [
+            {
+                "name": index.name,
+                "type": index.index_type,
+                "uuid": segment.uuid,
+                "fields": index.field_names,
+                "version": segment.dataset_version_at_last_update,
+                "fragment_ids": segment.fragment_ids,
+                "base_id": segment.base_id,
+            }
+            for index in self.describe_indices()
+            for segment in index.segments
+        ]
+
+    def drop_index(self, name: str) -> None:
+        """Drop an index, as a new version, which this handle shows then. Its files stay until they are cleaned up.
+
+        Args:
+            name: of the index, not of its column.
+
+        Raises:
+            IndexNotFoundError: the version shown has no such index.
+            IncompatibleTransactionError: the table was replaced meanwhile.
+            TooMuchWriteContentionError: every attempt lost its race.
+        """
+        dropped = indices_named(self._view.manifest, name, self._view.log.root)
+        self._change(CreateIndex(new_indices=(), removed_indices=dropped))
+
+    # ── Maintenance ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def optimize(self) -> DatasetOptimizer:
+        """Compaction: fewer and larger fragments without deleted rows."""
+        # Imported late: most handles only read.
+        from lance_core.compaction.optimizer import DatasetOptimizer
+
+        return DatasetOptimizer(self)
+
+    def cleanup_old_versions(
+        self,
+        older_than: timedelta | None = None,
+        retain_versions: int | None = None,
+        *,
+        delete_unverified: bool = False,
+        error_if_tagged_old_versions: bool = True,
+        delete_rate_limit: int | None = None,
+        versions: list[int] | None = None,
+        delete_concurrency: int | None = None,
+    ) -> CleanupStats:
+        """Remove old versions, and the files that no version refers to.
+
+        The terms are joined by "and". The version of this handle and everything newer stays, and so do tagged versions
+        and those that a branch still uses. A branch is cleaned up by a handle on it; shallow clones are not known.
+        Files that no version has ever referred to go when they are 7 days old.
+
+        Args:
+            older_than: only versions committed longer ago; two weeks when no term is given.
+            retain_versions: keep the newest that many.
+            delete_unverified: remove files that no version has ever referred to at any age. Only right when nobody
+                else works on the dataset.
+            error_if_tagged_old_versions: refuse when a tagged version fulfils the terms, instead of leaving it out.
+            delete_rate_limit: deletions per second.
+            versions: only these versions.
+            delete_concurrency: deletions at a time.
+
+        Raises:
+            InvalidCleanupError: a term is out of its range, or a tagged version fulfils the terms.
+            CorruptDataError: a manifest, a tag or a branch cannot be read; nothing was removed.
+            StorageError: the outside world failed.
+        """
+        policy = CleanupPolicy.of(
+            older_than,
+            retain_versions,
+            delete_unverified=delete_unverified,
+            error_if_tagged_old_versions=error_if_tagged_old_versions,
+            delete_rate_limit=delete_rate_limit,
+            versions=versions,
+            delete_concurrency=delete_concurrency,
+        )
+        return plan_for(self._view.log, self._view.manifest, policy).execute()
+
+    def explain_cleanup_old_versions(
+        self,
+        older_than: timedelta | None = None,
+        retain_versions: int | None = None,
+        *,
+        delete_unverified: bool = False,
+        error_if_tagged_old_versions: bool = True,
+        delete_rate_limit: int | None = None,
+        versions: list[int] | None = None,
+        include_files: bool = False,
+        max_files: int = DEFAULT_MAX_FILES,
+    ) -> CleanupExplanation:
+        """What :meth:`cleanup_old_versions` would remove; nothing is changed.
+
+        Args:
+            older_than: as there.
+            retain_versions: as there.
+            delete_unverified: as there.
+            error_if_tagged_old_versions: as there.
+            delete_rate_limit: has no effect.
+            versions: as there.
+            include_files: whether to list files.
+            max_files: how many at most.
+
+        Raises:
+            InvalidCleanupError: a term is out of its range, or a tagged version fulfils the terms.
+            CorruptDataError: a manifest, a tag or a branch cannot be read.
+            StorageError: the outside world failed.
+        """
+        policy = CleanupPolicy.of(
+            older_than,
+            retain_versions,
+            delete_unverified=delete_unverified,
+            error_if_tagged_old_versions=error_if_tagged_old_versions,
+            delete_rate_limit=delete_rate_limit,
+            versions=versions,
+        )
+        plan = plan_for(self._view.log, self._view.manifest, policy)
+        return plan.explanation(include_files=include_files, max_files=max_files)
+
+    def all_files(self) -> pa.RecordBatchReader:
+        """Every file below the root of this line, whether or not a version refers to it; base paths are left out.
+
+        Returns:
+            base_uri, path below it, size_bytes, last_modified.
+
+        Raises:
+            StorageError: the outside world failed.
+        """
+        return all_files(self._view.log, self.uri)
+
+    def tracked_files(
+        self, *, min_version: int | None = None, progress: Callable[..., Any] | None = None
+    ) -> pa.RecordBatchReader:
+        """Every file that a version of this line refers to, wherever it lies, once for each version.
+
+        Args:
+            min_version: leave older versions out.
+            progress: called after each manifest with how many have been read and how many there are.
+
+        Returns:
+            version, base_uri, path below it, type: "manifest", "data file", "deletion file", "transaction file" or
+            "index file".
+
+        Raises:
+            CorruptDataError: a manifest is damaged.
+            StorageError: the outside world failed.
+        """
+        lowest = None if min_version is None else whole_number("min_version", min_version)
+        return tracked_files(self._view.log, self.uri, self.storage_options, min_version=lowest, progress=progress)
+
+    def migrate_manifest_paths_v2(self) -> None:
+        """Give every manifest of this line its V2 name; without effect when all of them have it.
+
+        No other operation may run on the dataset until it has returned. When it is interrupted, run it again, here or
+        by URI (``lance_core.migrate_manifest_paths_v2``): until then the dataset cannot be opened.
+
+        Raises:
+            NotSupportedError: an external manifest store has the names.
+            CorruptDataError: a version has different manifests under both names.
+            StorageError: the outside world failed.
+        """
+        migrate_to_v2_names(self._view.log)
+        self.show(self._view.showing(self._view.log.read_version(self.version)))
+
+    @staticmethod
+    def drop(
+        base_uri: str | Path, storage_options: dict[str, str] | None = None, ignore_not_found: bool | None = None
+    ) -> None:
+        """Remove a dataset and everything below its root, files that are not the dataset's too.
+
+        Args:
+            base_uri: the root; something with a version that can be read must be there.
+            storage_options: credentials and settings of the store.
+            ignore_not_found: whether it is no error when there is nothing.
+
+        Raises:
+            DatasetNotFoundError: there is no dataset.
+            StorageError: the outside world failed; what is left is no dataset any more, or can be dropped again.
+        """
+        drop_dataset(uri_text(base_uri), storage_options, ignore_not_found=bool(ignore_not_found))
+
+    # ── Tags, branches, clones, bases ──────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def tags(self) -> Tags:
+        """The dataset's tags. A tagged version is never cleaned up."""
+        return Tags(self._view.log, self._view.manifest)
+
+    @property
+    def branches(self) -> Branches:
+        """The dataset's branches."""
+        return Branches(self._view.log, self._view.manifest)
+
+    def create_branch(
+        self, branch: str, reference: Reference = None, storage_options: dict[str, str] | None = None
+    ) -> Self:
+        """Make a branch: a line of versions of its own that starts as a version of this dataset.
+
+        Its first version has the number of the version that it is made from. No file is copied.
+
+        Args:
+            branch: its name: segments of ASCII letters, digits, '.', '-' and '_', joined by '/'; not "main".
+            reference: a number of the line of this handle, the name of a tag, or (branch, number) with None or "main"
+                for the main line and None for the latest; None for the version of this handle.
+            storage_options: credentials and settings of the store; None for those of this handle.
+
+        Returns:
+            A handle on the branch.
+
+        Raises:
+            InvalidRefError: no branch may have that name.
+            RefAlreadyExistsError: there is a branch of that name, or what a killed writer left of one that was made
+                from another version.
+            VersionNotFoundError: there is no such version, or a cleanup has removed it by the time the branch is made.
+            RefNotFoundError: there is no tag or branch that the reference names.
+            StorageError: the outside world failed.
+        """
+        options = self.storage_options if storage_options is None else storage_options
+        main = main_line(self._view.log, self._view.branch)
+        root_uri = recorded_root(self.uri, main)
+        log, manifest, line = self.branches.create(branch, reference, root_uri=root_uri, storage_options=options)
+        return self.from_manifest(line_uri(self.uri, of=self._view.log, to=log), log, manifest, options, line)
+
+    def shallow_clone(
+        self,
+        target_path: str | Path,
+        reference: Reference,
+        storage_options: dict[str, str] | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Make a table that starts as a version of this one and refers to its files.
+
+        The clone lives as long as the files do: a cleanup of this table does not know of it. Its first version has the
+        number of the version that is cloned.
+
+        Args:
+            target_path: where; there must be no dataset.
+            reference: the version, as for :meth:`create_branch`; None for that of this handle.
+            storage_options: of the clone; None for those of this handle.
+            kwargs: further arguments of ``LanceDataset``, which opens the clone.
+
+        Raises:
+            AlreadyExistsError: there is a dataset.
+            VersionNotFoundError: there is no such version.
+            RefNotFoundError: there is no tag or branch that the reference names.
+            StorageError: the outside world failed.
+        """
+        options = self.storage_options if storage_options is None else storage_options
+        source = self._view if reference is None else self._view.at(reference)
+        target = uri_text(target_path)
+        shallow_clone(open_log(target, options), source.manifest, source.recorded_root(), options)
+        return self._opened(target, options, kwargs)
+
+    def deep_clone(
+        self,
+        target_path: str | Path,
+        reference: Reference,
+        storage_options: dict[str, str] | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Make a table that starts as a version of this one and holds copies of all its files.
+
+        Args:
+            target_path: where; there must be no dataset.
+            reference: the version, as for :meth:`create_branch`; None for that of this handle.
+            storage_options: of the clone; None for those of this handle.
+            kwargs: further arguments of ``LanceDataset``, which opens the clone.
+
+        Raises:
+            AlreadyExistsError: there is a dataset.
+            VersionNotFoundError: there is no such version.
+            RefNotFoundError: there is no tag or branch that the reference names.
+            NotSupportedError: two files of different bases have the same name, or values of a blob column refer to
+                files below a base path.
+            NotFoundError: a file is missing.
+            StorageError: the outside world failed.
+        """
+        options = self.storage_options if storage_options is None else storage_options
+        source = self._view if reference is None else self._view.at(reference)
+        target = uri_text(target_path)
+        root = source.recorded_root()
+        deep_clone(open_log(target, options), source.log, source.manifest, root, options, self.storage_options)
+        return self._opened(target, options, kwargs)
+
+    def add_bases(self, new_bases: list[DatasetBasePath], transaction_properties: dict[str, str] | None = None) -> Self:
+        """Add places that files of this table may be written to.
+
+        Args:
+            new_bases: the places; without an id they get the next one.
+            transaction_properties: free-form.
+
+        Returns:
+            This handle, which shows the new version.
+
+        Raises:
+            InvalidInputError: an id, a name or a path is in use.
+            RetryableCommitConflictError: another writer added one of the same id, name or path.
+        """
+        self._change(
+            UpdateBases(new_bases=new_base_messages(new_bases)), properties=checked_properties(transaction_properties)
+        )
+        return self
+
+    def _change(
+        self,
+        operation: Operation,
+        *,
+        read_version: int | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
+        self.show(commit_change(self._view, operation, read_version=read_version, properties=properties))
+
+    def _field_id(self, path: object) -> int:
+        found = self._view.schema.find(path) if isinstance(path, str) else None
+        if found is None:
+            raise SchemaMismatchError(
+                f"the dataset has no field {path!r}; top-level fields: {self._view.schema.names}", field=path
+            )
+        return found.id
+
+    def _opened(self, uri: str, storage_options: dict[str, str] | None, kwargs: dict[str, Any]) -> Self:
+        with known_to_exist(f"the clone at {uri}"):
+            return type(self)(uri, storage_options=storage_options, **kwargs)
+
+
+class BulkCommitResult(TypedDict):
+    """What a batch became.
+
+    Attributes:
+        dataset: the new version.
+        merged: the transaction that made it.
+    """
+
+    dataset: LanceDataset
+    merged: Transaction
+
 
 def _reopen(uri: str, version: int, storage_options: dict[str, str] | None, line: Hashable = None) -> LanceDataset:
     opened = LanceDataset(uri, version, storage_options=storage_options)
@@ -298,3 +1313,7 @@ def _reopen(uri: str, version: int, storage_options: dict[str, str] | None, line
         if line is None
         else LanceDataset.from_manifest(opened.uri, opened.log, opened.manifest, storage_options, line)
     )
+
+
+def _warn_deprecated(name: str, instead: str) -> None:
+    warnings.warn(f"{name} is deprecated; use {instead} instead", DeprecationWarning, stacklevel=3)

@@ -23,21 +23,22 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
-from lance_core.api.dataset_history import shown_transaction
 from lance_core.errors import InvalidInputError
 from lance_core.public.arguments import whole_number
 from lance_core.scan.hidden_columns import hidden_columns_of
 from lance_core.scan.row_columns import ROW_ID_NAME
+from lance_core.scan.scanner import LanceScanner
 from lance_core.table.deletion_vector import read_deletion_offsets
 from lance_core.table.row_ids import live_rows
 from lance_core.table.row_lineage import RowLineage
+from lance_core.transactions.public_transaction import read_public_transaction
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     import numpy.typing as npt
 
-    from lance_core.api.dataset_scans import DatasetScans
+    from lance_core.scan.table_view import TableView
     from lance_core.table.fragment import Fragment
     from lance_core.transactions.public_transaction import Transaction
 
@@ -53,21 +54,21 @@ class DatasetDelta:
     """A view of the differences between two versions; made by :meth:`LanceDataset.delta`.
 
     Args:
-        dataset: the handle that was asked.
+        view: the version of the handle that was asked.
         begin_version: the first version; what it did is not part of the view.
         end_version: the second; what it did is.
     """
 
-    def __init__(self, dataset: DatasetScans, begin_version: int, end_version: int) -> None:
+    def __init__(self, view: TableView, begin_version: int, end_version: int) -> None:
         """Nothing is read yet."""
-        self._dataset = dataset
+        self._view = view
         self._begin = begin_version
         self._end = end_version
 
     @classmethod
     def between(
         cls,
-        dataset: DatasetScans,
+        view: TableView,
         compared_against: int | None,
         begin_version: int | None,
         end_version: int | None,
@@ -79,7 +80,7 @@ class DatasetDelta:
             InvalidTypeError: a version that is no whole number.
         """
         if compared_against is not None:
-            begin_version, end_version = compared_against, dataset.version
+            begin_version, end_version = compared_against, view.version
         elif begin_version is None and end_version is None:
             raise InvalidInputError("delta: give either compared_against, or both begin_version and end_version")
         if begin_version is None or end_version is None:
@@ -90,7 +91,7 @@ class DatasetDelta:
         ]
         if min(numbers) < 0:
             raise InvalidInputError(f"delta: version {min(numbers)} is negative")
-        return cls(dataset, *numbers)
+        return cls(view, *numbers)
 
     def list_transactions(self) -> list[Transaction]:
         """The transactions of the versions after the first up to the second, oldest first.
@@ -98,7 +99,7 @@ class DatasetDelta:
         Raises:
             VersionNotFoundError: one of the versions does not exist, or has been cleaned up.
         """
-        found = (shown_transaction(self._dataset.log, version) for version in range(self._begin + 1, self._end + 1))
+        found = (read_public_transaction(self._view.log, version) for version in range(self._begin + 1, self._end + 1))
         return [transaction for transaction in found if transaction is not None]
 
     def get_inserted_rows(self) -> pa.RecordBatchReader:
@@ -123,8 +124,8 @@ class DatasetDelta:
         return pa.RecordBatchReader.from_batches(_IDS, _id_batches(ids))
 
     def _rows(self, condition: str) -> pa.RecordBatchReader:
-        columns = [*self._dataset.lance_schema.names, ROW_ID_NAME, _CREATED, _UPDATED]
-        return self._dataset.scanner(columns=columns, filter=condition).to_reader()
+        columns = [*self._view.schema.names, ROW_ID_NAME, _CREATED, _UPDATED]
+        return LanceScanner(self._view.source(), columns=columns, filter=condition).to_reader()
 
     def _deleted_ids(self) -> npt.NDArray[np.uint64]:
         """Fragments that are the same in both versions lost no row, and no row went from one of them into another."""
@@ -137,14 +138,14 @@ class DatasetDelta:
         new = [fragment for fragment in after.manifest.fragments if known.get(fragment.id) != _rows_key(fragment)]
         return np.setdiff1d(_live_ids(before, changed), _live_ids(after, new))
 
-    def _at(self, version: int) -> DatasetScans:
-        dataset = self._dataset if version == self._dataset.version else self._dataset.checkout_version(version)
-        if not dataset.has_stable_row_ids:
+    def _at(self, version: int) -> TableView:
+        view = self._view if version == self._view.version else self._view.at(version)
+        if not view.manifest.has_stable_row_ids:
             raise InvalidInputError(
                 f"delta: ids of deleted rows need stable row ids, which version {version} does not have",
                 version=version,
             )
-        return dataset
+        return view
 
 
 def _rows_key(fragment: Fragment) -> tuple[bytes, bytes, tuple[str, ...]]:
@@ -157,13 +158,13 @@ def _rows_key(fragment: Fragment) -> tuple[bytes, bytes, tuple[str, ...]]:
     )
 
 
-def _live_ids(dataset: DatasetScans, fragments: Sequence[Fragment]) -> npt.NDArray[np.uint64]:
+def _live_ids(view: TableView, fragments: Sequence[Fragment]) -> npt.NDArray[np.uint64]:
     """The ids of all rows that are not deleted, in no order."""
-    hidden = hidden_columns_of(dataset.locator)
+    hidden = hidden_columns_of(view.locator)
     parts = [
         RowLineage(fragment.message, hidden)
         .row_ids()
-        .at(live_rows(fragment, read_deletion_offsets(fragment, dataset.locator)))
+        .at(live_rows(fragment, read_deletion_offsets(fragment, view.locator)))
         for fragment in fragments
     ]
     return np.concatenate([np.empty(0, np.uint64), *parts])

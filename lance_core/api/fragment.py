@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-from lance_core.api.validation import validate_fragment
 from lance_core.delete.delete import write_deletion
 from lance_core.delete.plan import plan_rows
 from lance_core.errors import InvalidInputError
 from lance_core.public.arguments import refuse_unsupported
 from lance_core.public.fragment_conversion import fragment_from_record
+from lance_core.repair.validation import validate_fragment
+from lance_core.scan.output_schema import shown_schema
 from lance_core.scan.scanner import LanceScanner
 from lance_core.scan.take import take_rows
 
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
 
     from lance_core.public.data_file_metadata import DataFile
     from lance_core.public.fragment_metadata import FragmentMetadata
-    from lance_core.scan.dataset_handle import DatasetHandle
-    from lance_core.scan.scanner import ScanSource
+    from lance_core.scan.table_view import Handle
     from lance_core.table.fragment import Fragment
 
 __all__ = ["LanceFragment"]
@@ -38,19 +38,21 @@ class LanceFragment:
         InvalidInputError: the version has no such fragment.
     """
 
-    def __init__(self, dataset: DatasetHandle, fragment_id: int) -> None:
+    def __init__(self, dataset: Handle, fragment_id: int) -> None:
         """Look the fragment up; nothing is read."""
-        record = dataset.find_fragment(fragment_id)
+        record = dataset.view.find_fragment(fragment_id)
         if record is None:
             raise InvalidInputError(f"Fragment id does not exist: {fragment_id}", fragment_id=fragment_id)
         self._dataset = dataset
+        self._view = dataset.view
         self._record = record
 
     @classmethod
-    def of(cls, dataset: DatasetHandle, record: Fragment) -> Self:
+    def of(cls, dataset: Handle, record: Fragment) -> Self:
         """The handle for a fragment that has been looked up already."""
         handle = cls.__new__(cls)
         handle._dataset = dataset
+        handle._view = dataset.view
         handle._record = record
         return handle
 
@@ -86,7 +88,7 @@ class LanceFragment:
     @property
     def schema(self) -> pa.Schema:
         """The Arrow schema of the dataset."""
-        return self._dataset.schema
+        return shown_schema(self._view.schema)
 
     def data_files(self) -> list[DataFile]:
         """The data files."""
@@ -99,7 +101,7 @@ class LanceFragment:
 
     def count_rows(self, filter: Any = None) -> int:
         """Rows that are not deleted, and match the filter when there is one."""
-        return LanceScanner(self._source(), columns=[], filter=filter).count_rows()
+        return LanceScanner(self._view.source_of(self._record), columns=[], filter=filter).count_rows()
 
     def validate(self) -> None:
         """Compare the files with what the manifest records.
@@ -107,7 +109,7 @@ class LanceFragment:
         Raises:
             CorruptDataError: they differ.
         """
-        validate_fragment(self._record, self._dataset.lance_schema, self._dataset.locator)
+        validate_fragment(self._record, self._view.schema, self._view.locator)
 
     def scanner(
         self,
@@ -138,7 +140,7 @@ class LanceFragment:
             strict_batch_size=strict_batch_size,
         )
         return LanceScanner(
-            self._source(),
+            self._view.source_of(self._record),
             columns=columns,
             filter=filter,
             limit=limit,
@@ -234,18 +236,15 @@ class LanceFragment:
             NotSupportedError: it has a part that is not supported.
             StorageError: the outside world failed.
         """
-        dataset = self._dataset
-        plan = plan_rows((self._record,), dataset.lance_schema, dataset.locator, dataset.version, predicate)
+        view = self._view
+        plan = plan_rows((self._record,), view.schema, view.locator, view.version, predicate)
         if not plan.deletes:
             return self.metadata
         [delete] = plan.deletes
         if delete.is_dropped:
             return None
-        return fragment_from_record(write_deletion(dataset.log, dataset.version, delete))
+        return fragment_from_record(write_deletion(view.log, view.version, delete))
 
     def take(self, indices: Sequence[int] | pa.Array, columns: list[str] | dict[str, str] | None = None) -> pa.Table:
         """Single rows by their position among the rows of this fragment that are not deleted."""
-        return take_rows(self._source(), indices, columns)
-
-    def _source(self) -> ScanSource:
-        return self._dataset.source_of(self._record)
+        return take_rows(self._view.source_of(self._record), indices, columns)

@@ -9,18 +9,19 @@ from lance_core.api.dataset import LanceDataset
 from lance_core.cleanup.automatic import initial_entries
 from lance_core.commit.options import CommitOptions
 from lance_core.errors import InvalidInputError, RetryableCommitConflictError
+from lance_core.file.write_config import DEFAULT_MAX_BYTES_PER_FILE, DEFAULT_MAX_ROWS_PER_FILE
 from lance_core.places.location import locked, open_log, uri_text
-from lance_core.places.references import planned_line
 from lance_core.public.arguments import refuse_unsupported
 from lance_core.public.fragment_conversion import shown_fragments
 from lance_core.table.base_options import inherited_options, with_base_params
+from lance_core.table.lines import planned_line
 from lance_core.table.paths import ManifestNaming
 from lance_core.transactions.public_transaction import transaction_from_core
 from lance_core.transactions.settings import CommitProgress
 from lance_core.transactions.transaction import checked_properties
 from lance_core.write.external_blobs import REFERENCE
-from lance_core.write.fragment_writer import DEFAULT_MAX_BYTES_PER_FILE, DEFAULT_MAX_ROWS_PER_FILE
-from lance_core.write.write import WriteOptions, stage_rows, write_rows
+from lance_core.write.request import WriteRequest
+from lance_core.write.write import stage_rows, write_rows
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -129,7 +130,7 @@ def write_dataset(  # noqa: D417  # the reference's signature; arguments without
     )
     properties = checked_properties(transaction_properties, commit_message)
     text, log, manifest, storage_options, line = _destination(uri, storage_options, base_store_params, commit_lock)
-    options = WriteOptions(
+    request = WriteRequest.of(
         mode=mode,
         max_rows_per_file=max_rows_per_file,
         max_bytes_per_file=max_bytes_per_file,
@@ -151,7 +152,7 @@ def write_dataset(  # noqa: D417  # the reference's signature; arguments without
         storage_options=storage_options,
         progress=CommitProgress(line=line),
     )
-    made = write_rows(log, manifest, data_obj, schema, options, commit_options, properties)
+    made = write_rows(log, manifest, data_obj, schema, request, commit_options, properties)
     return LanceDataset.from_manifest(text, log, made, storage_options, line)
 
 
@@ -226,7 +227,7 @@ def write_fragments(  # noqa: D417  # the reference's signature; arguments witho
         session=session,
     )
     _, log, manifest, storage_options, _ = _destination(dataset_uri, storage_options, base_store_params)
-    options = WriteOptions(
+    request = WriteRequest.of(
         mode=mode,
         max_rows_per_file=max_rows_per_file,
         max_bytes_per_file=max_bytes_per_file,
@@ -241,7 +242,7 @@ def write_fragments(  # noqa: D417  # the reference's signature; arguments witho
         target_bases=target_bases,
         target_all_bases=target_all_bases,
     )
-    transaction = stage_rows(log, manifest, data, schema, options, storage_options=storage_options)
+    transaction = stage_rows(log, manifest, data, schema, request, storage_options=storage_options)
     if return_transaction:
         return transaction_from_core(transaction)
     return shown_fragments(transaction.operation.added_fragments())

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Self
 
 from lance_core.cleanup.ownership import borrowed_owners
 from lance_core.errors import NotSupportedError, VersionNotFoundError
-from lance_core.places.references import main_line
 from lance_core.table.branches import branch_root, list_branches
 from lance_core.table.feature_flags import require_writable
+from lance_core.table.lines import main_line
 from lance_core.table.paths import (
     BRANCH_ROOTS_DIRECTORY,
     MEM_WAL_DIRECTORY,

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from lance_core.cleanup.branches import BranchManifest
     from lance_core.cleanup.policy import CleanupPolicy
-    from lance_core.scan.dataset_handle import DatasetHandle
+    from lance_core.scan.table_view import Handle
     from lance_core.table.manifest import Manifest
     from lance_core.table.paths import ManifestName
     from lance_core.table.version_log import VersionLog
@@ -195,7 +195,7 @@ class CleanupPlan:
         )
 
 
-def plan_cleanup(dataset: DatasetHandle, policy: CleanupPolicy, *, now_ns: int | None = None) -> CleanupPlan:
+def plan_cleanup(dataset: Handle, policy: CleanupPolicy, *, now_ns: int | None = None) -> CleanupPlan:
     """Decide what a cleanup would remove; nothing is changed.
 
     Args:
@@ -210,7 +210,7 @@ def plan_cleanup(dataset: DatasetHandle, policy: CleanupPolicy, *, now_ns: int |
         NotSupportedError: the dataset is a branch whose record does not tell where it comes from.
         StorageError: the outside world failed.
     """
-    return plan_for(dataset.log, dataset.manifest, policy, now_ns=now_ns)
+    return plan_for(dataset.view.log, dataset.view.manifest, policy, now_ns=now_ns)
 
 
 def plan_for(log: VersionLog, manifest: Manifest, policy: CleanupPolicy, *, now_ns: int | None = None) -> CleanupPlan:

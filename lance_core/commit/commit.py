@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from lance_core.cleanup.automatic import clean_up_after
 from lance_core.commit.bases import declared_bases
-from lance_core.commit.legacy_dictionaries import DictionaryAmendment
-from lance_core.commit.preflight import storage_checks
+from lance_core.commit.draft_completion import DraftCompletion
+from lance_core.commit.options import CommitOptions
+from lance_core.commit.preflight import check_storage
 from lance_core.commit.rewritten_index_files import with_index_files
 from lance_core.errors import (
     AlreadyExistsError,
@@ -24,14 +26,14 @@ from lance_core.errors import (
     VersionNotFoundError,
 )
 from lance_core.places.location import open_log
-from lance_core.places.references import line_identity
 from lance_core.public.arguments import whole_number
-from lance_core.scan.early_fragments import rows_in_files, uncounted_fragments, with_row_counts
-from lance_core.scan.hidden_columns import hidden_columns_of
-from lance_core.table.base_paths import BasePath, FileLocator
+from lance_core.scan.early_fragments import with_row_counts
+from lance_core.scan.hidden_columns import fetch_hidden_columns
+from lance_core.table.base_paths import FileLocator
 from lance_core.table.inner_bases import refuse_inner_bases
 from lance_core.table.paths import is_detached_version
-from lance_core.transactions.commit import commit_transaction
+from lance_core.table.row_lineage import FetchedColumns, HiddenColumnsNeeded
+from lance_core.transactions.commit import Commit
 from lance_core.transactions.conflicts import Verdict
 from lance_core.transactions.operations.operation import NewTable
 from lance_core.transactions.outcomes import (
@@ -45,18 +47,20 @@ from lance_core.transactions.outcomes import (
     TableExists,
     Unknown,
 )
-from lance_core.transactions.settings import CommitSettings
+from lance_core.transactions.settings import CommitProgress, CommitSettings
+from lance_core.transactions.transaction import Transaction
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
-    from lance_core.commit.options import CommitOptions
+    from lance_core.scan.table_view import TableView
     from lance_core.table.manifest import Manifest
     from lance_core.table.manifest_draft import ManifestDraft
+    from lance_core.table.row_lineage import HiddenColumns
     from lance_core.table.version_log import VersionLog
-    from lance_core.transactions.transaction import Transaction
+    from lance_core.transactions.operations.operation import Operation
 
-__all__ = ["commit", "commit_settings", "manifest_of"]
+__all__ = ["commit", "commit_change", "commit_settings", "manifest_of", "with_hidden_columns"]
 
 
 def commit(
@@ -94,9 +98,9 @@ def commit(
     if known is not None and not transaction.operation.is_first_of_its_root:
         # What an operation claims of fragments that were never counted is compared with their files.
         known = with_row_counts(known, FileLocator(log.store, log.root, known.base_paths, options.storage_options))
-    settings = commit_settings(log, transaction, options, known=known)
+    settings = commit_settings(transaction, options, known=known)
     try:
-        outcome = commit_transaction(log, transaction, settings, known=known)
+        outcome = _run(log, transaction, settings, options, known)
     except VersionNotFoundError as error:
         if log.latest() is None:
             raise DatasetNotFoundError(
@@ -109,10 +113,85 @@ def commit(
     return manifest
 
 
+def commit_change(
+    view: TableView,
+    operation: Operation,
+    *,
+    read_version: int | None = None,
+    properties: Mapping[str, str] | None = None,
+) -> TableView:
+    """Commit a new change that was planned on a version, and return the view of the version that it made.
+
+    Args:
+        view: the version that it was planned on.
+        operation: what to do; brings no file that was written for it.
+        read_version: what the transaction records as planned on; None for the version of the view.
+        properties: of the transaction.
+
+    Raises:
+        LanceError: what :func:`commit` raises.
+    """
+    version = view.version if read_version is None else read_version
+    transaction = Transaction(read_version=version, operation=operation, properties=dict(properties or {}))
+    options = CommitOptions(
+        storage_options=view.storage_options, is_first_try=True, progress=CommitProgress(line=view.line)
+    )
+    return view.showing(commit(view.log, transaction, options, known=view.manifest))
+
+
+def _run(
+    log: VersionLog, transaction: Transaction, settings: CommitSettings, options: CommitOptions, known: Manifest | None
+) -> CommitOutcome:
+    """Go through the steps of a commit. Data files are looked at here, in between."""
+    completion = DraftCompletion(log, transaction.operation, options)
+    is_checked = False
+    with Commit(log, transaction, settings, known) as attempts:
+        while (current := attempts.advance()) is not None:
+            draft = with_hidden_columns(attempts.build, log, transaction.operation, current, options)
+            if not is_checked:
+                check_storage(log, transaction, options, current)
+                is_checked = True
+            completion.complete(draft)
+            attempts.land(draft)
+    return attempts.outcome
+
+
+def with_hidden_columns(
+    build: Callable[[HiddenColumns], ManifestDraft],
+    log: VersionLog,
+    operation: Operation,
+    current: Manifest,
+    options: CommitOptions,
+) -> ManifestDraft:
+    """Build a draft, with the hidden columns that it needs: most often none, seldom those of untouched fragments.
+
+    Args:
+        build: makes the draft from hidden columns that were fetched.
+        log: the table's versions.
+        operation: what is committed.
+        current: the version to build on.
+        options: how it is committed.
+
+    Raises:
+        LanceError: what ``build`` raises, or reading a data file.
+    """
+    touched = operation.touched_fragments() or frozenset()
+    fragments = current.message.fragments
+    fetched = FetchedColumns({})
+    for wanted in ((each for each in fragments if each.id in touched), fragments):
+        try:
+            return build(fetched)
+        except HiddenColumnsNeeded:
+            locator = FileLocator(log.store, log.root, current.base_paths, options.storage_options)
+            new = (fragment.message for fragment in operation.added_fragments())
+            fetched = fetch_hidden_columns(chain(wanted, new), locator)
+    return build(fetched)
+
+
 def commit_settings(
-    log: VersionLog, transaction: Transaction, options: CommitOptions, *, known: Manifest | None = None
+    transaction: Transaction, options: CommitOptions, *, known: Manifest | None = None
 ) -> CommitSettings:
-    """How a transaction is committed, with the checks that need storage; arguments as for :func:`commit`.
+    """How a transaction is committed; arguments as for :func:`commit`.
 
     Raises:
         InvalidInputError: a limit is out of its range.
@@ -132,12 +211,6 @@ def commit_settings(
         affected_rows=options.affected_rows,
         storage_options=options.storage_options,
         progress=options.progress,
-        check=storage_checks(log, transaction, options),
-        amend=_amendment(log, transaction, options),
-        identity_of=lambda current: line_identity(log, current.message.branch),
-        hidden_columns=lambda current: hidden_columns_of(
-            FileLocator(log.store, log.root, current.base_paths, options.storage_options)
-        ),
     )
 
 
@@ -154,29 +227,6 @@ def _template(transaction: Transaction, options: CommitOptions, known: Manifest 
             source=source,
         )
     )
-
-
-def _amendment(log: VersionLog, transaction: Transaction, options: CommitOptions) -> Callable[[ManifestDraft], None]:
-    """What data files, or their absence, say about the table and the operation does not."""
-    operation = transaction.operation
-    dictionaries = DictionaryAmendment(
-        log,
-        operation.added_fragments(),
-        replaces=operation.replaces_all_files,
-        storage_options=options.storage_options,
-    )
-
-    def amend(draft: ManifestDraft) -> None:
-        if operation.makes_tables and not operation.added_fragments() and options.file_version is not None:
-            draft.set_file_version(options.file_version)
-        dictionaries(draft)
-        uncounted = uncounted_fragments(draft.message)
-        if uncounted:
-            bases = map(BasePath.from_proto, draft.message.base_paths)
-            locator = FileLocator(log.store, log.root, bases, options.storage_options)
-            draft.set_row_counts(rows_in_files(uncounted, locator))
-
-    return amend
 
 
 def manifest_of(outcome: CommitOutcome, root: str) -> Manifest:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lance_core.commit.commit import commit_settings, manifest_of
+from lance_core.commit.commit import commit_settings, manifest_of, with_hidden_columns
+from lance_core.commit.draft_completion import DraftCompletion
+from lance_core.commit.preflight import check_storage
 from lance_core.errors import DatasetNotFoundError, NotSupportedError, VersionNotFoundError
-from lance_core.transactions.detached import commit_detached
+from lance_core.transactions.detached import DetachedCommit
 
 if TYPE_CHECKING:
     from lance_core.commit.options import CommitOptions
@@ -32,11 +34,14 @@ def commit_outside_lineage(
     """
     if transaction.read_version == 0 or transaction.operation.is_first_of_its_root:
         raise NotSupportedError(f"{log.root}: a detached version is made of another, found none; give a read version")
-    settings = commit_settings(log, transaction, options, known=known)
+    commit_settings(transaction, options, known=known)
     try:
-        outcome = commit_detached(log, transaction, settings, known=known)
+        attempt = DetachedCommit(log, transaction, known)
     except VersionNotFoundError as error:
         if log.latest() is None:
             raise DatasetNotFoundError(f"there is no dataset at {log.root}", path=log.root) from error
         raise
-    return manifest_of(outcome, log.root)
+    draft = with_hidden_columns(attempt.build, log, transaction.operation, attempt.current, options)
+    check_storage(log, transaction, options, attempt.current)
+    DraftCompletion(log, transaction.operation, options).complete(draft)
+    return manifest_of(attempt.land(draft), log.root)

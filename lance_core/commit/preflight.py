@@ -31,51 +31,51 @@ if TYPE_CHECKING:
     from lance_core.table.version_log import VersionLog
     from lance_core.transactions.transaction import Transaction
 
-__all__ = ["storage_checks"]
+__all__ = ["check_storage"]
 
 
-def storage_checks(log: VersionLog, transaction: Transaction, options: CommitOptions) -> Callable[[Manifest], None]:
-    """The checks of a commit, to be made on the version that it is to be built on.
+def check_storage(log: VersionLog, transaction: Transaction, options: CommitOptions, current: Manifest) -> None:
+    """Check what a transaction brings along.
 
     Args:
         log: the dataset's versions.
         transaction: what is committed.
         options: how.
+        current: the version that it is to be built on.
+
+    Raises:
+        InvalidInputError: a fragment or file does not fit the dataset.
+        NotFoundError: a file is missing.
+        CorruptDataError: a file is damaged.
     """
-
-    def check(current: Manifest) -> None:
-        operation = transaction.operation
-        if operation.restored_version is not None:
-            check_restore(log, operation.restored_version, options.storage_options)
-        bases = current.base_paths
-        if operation.makes_tables:
-            bases += tuple(map(BasePath.from_proto, operation.added_bases()))
-        locator = FileLocator(log.store, log.root, bases, options.storage_options)
-        schema, new = operation.new_schema(), operation.added_fragments()
-        if schema is not None:
-            _check_fragments(new, [schema], locator, options)
-        elif new:
-            if options.checks_files:
-                check_not_part_of(new, current)
-            _check_with_older_schema(
-                current, log, transaction, lambda schemas: _check_fragments(new, schemas, locator, options)
-            )
-        if not options.checks_files:
-            return
-        check_overlays(operation.laid_overlays(), current.schema, locator)
-        check_row_ids(operation, current, locator)
-        added = operation.added_files(current)
-        if schema is not None:
-            check_data_files(added, locator, [schema])
-        elif added:
-            _check_with_older_schema(
-                current, log, transaction, lambda schemas: check_data_files(added, locator, schemas)
-            )
-        deletions = operation.changed_deletions()
-        if deletions and options.affected_rows is None:
-            check_deletion_files(deletions, with_row_counts(current, locator), locator)
-
-    return check
+    operation = transaction.operation
+    if operation.restored_version is not None:
+        check_restore(log, operation.restored_version, options.storage_options)
+    bases = current.base_paths
+    if operation.makes_tables:
+        bases += tuple(map(BasePath.from_proto, operation.added_bases()))
+    locator = FileLocator(log.store, log.root, bases, options.storage_options)
+    schema, new = operation.new_schema(), operation.added_fragments()
+    if schema is not None:
+        _check_fragments(new, [schema], locator, options)
+    elif new:
+        if options.checks_files:
+            check_not_part_of(new, current)
+        _check_with_older_schema(
+            current, log, transaction, lambda schemas: _check_fragments(new, schemas, locator, options)
+        )
+    if not options.checks_files:
+        return
+    check_overlays(operation.laid_overlays(), current.schema, locator)
+    check_row_ids(operation, current, locator)
+    added = operation.added_files(current)
+    if schema is not None:
+        check_data_files(added, locator, [schema])
+    elif added:
+        _check_with_older_schema(current, log, transaction, lambda schemas: check_data_files(added, locator, schemas))
+    deletions = operation.changed_deletions()
+    if deletions and options.affected_rows is None:
+        check_deletion_files(deletions, with_row_counts(current, locator), locator)
 
 
 def _check_with_older_schema(

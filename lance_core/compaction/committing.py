@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from lance_core.compaction.result import RewriteResult
-    from lance_core.scan.dataset_handle import DatasetHandle
+    from lance_core.scan.table_view import Handle
 
 __all__ = ["RewriteCommit", "commit_all_rewrites", "commit_own_rewrites", "commit_rewrites"]
 
 
 def commit_rewrites(
-    dataset: DatasetHandle,
+    dataset: Handle,
     rewrites: Iterable[RewriteResult],
     *,
     transaction_properties: Mapping[str, str] | None = None,
@@ -48,7 +48,7 @@ def commit_rewrites(
 
 
 def commit_own_rewrites(
-    dataset: DatasetHandle, rewrites: Iterable[RewriteResult], transaction_properties: Mapping[str, str] | None
+    dataset: Handle, rewrites: Iterable[RewriteResult], transaction_properties: Mapping[str, str] | None
 ) -> RewriteCommit:
     """As :func:`commit_rewrites`, for results that this process has just made and nobody else has.
 
@@ -65,12 +65,12 @@ def commit_own_rewrites(
             landing.remove_files()
         else:
             names = [name for result in results for name in result.new_file_names()]
-            remove_data_files(dataset.log.store, dataset.log.root, names)
+            remove_data_files(dataset.view.log.store, dataset.view.log.root, names)
         raise
 
 
 def commit_all_rewrites(
-    dataset: DatasetHandle, rewrites: Iterable[RewriteResult], transaction_properties: Mapping[str, str] | None = None
+    dataset: Handle, rewrites: Iterable[RewriteResult], transaction_properties: Mapping[str, str] | None = None
 ) -> RewriteCommit:
     """Commit every group or none; otherwise as :func:`commit_rewrites`.
 

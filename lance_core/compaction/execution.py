@@ -17,6 +17,7 @@ from lance_core.compaction.read_ahead import read_ahead
 from lance_core.compaction.result import CompactionMetrics, RewriteResult
 from lance_core.compaction.row_addresses import needs_row_addresses, serialize_row_addresses
 from lance_core.errors import InvalidInputError
+from lance_core.file.read_config import ReadConfig
 from lance_core.public.fragment_conversion import fragment_from_record
 from lance_core.scan.fragment_reader import FragmentReader
 from lance_core.scan.hidden_columns import hidden_columns_of
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
     from lance_core.compaction.options import CompactionSettings
     from lance_core.public.fragment_metadata import FragmentMetadata
-    from lance_core.scan.dataset_handle import DatasetHandle
+    from lance_core.scan.table_view import TableView
     from lance_core.table.fragment import Fragment
     from lance_core.table.manifest import Manifest
 
@@ -54,21 +55,20 @@ _AHEAD_MIN_BYTES: Final = 16 * 1024 * 1024
 
 
 def execute_task(
-    dataset: DatasetHandle,
+    view: TableView,
     read_version: int,
     fragments: Sequence[FragmentMetadata],
     settings: CompactionSettings,
     file_token: str | None = None,
 ) -> RewriteResult:
     """Rewrite fragments; see :meth:`~lance_core.compaction.plan.CompactionTask.execute`."""
-    source = dataset if dataset.version == read_version else dataset.checkout_version(read_version)
+    source = view if view.version == read_version else view.at(read_version)
     manifest = source.counted_manifest
     check_rewritable(manifest, settings)
     rows = _Rows(source, _find(manifest, fragments), settings)
     files = OutputFiles(
-        source.log.store,
-        source.log.root,
-        source.lance_schema,
+        source.locator.data_place(None),
+        source.schema,
         output_version(manifest, settings),
         settings,
         rows.num_rows,
@@ -98,7 +98,7 @@ def execute_task(
 class _Rows:
     """The live rows of a task's fragments, in order."""
 
-    def __init__(self, source: DatasetHandle, fragments: list[Fragment], settings: CompactionSettings) -> None:
+    def __init__(self, source: TableView, fragments: list[Fragment], settings: CompactionSettings) -> None:
         self._source = source
         self._fragments = fragments
         self._batch_rows = settings.batch_size
@@ -136,8 +136,8 @@ class _Rows:
         stop, batch_rows = reader.num_live_rows, self._batch_rows or _batch_rows(row_bytes)
         if is_first and self._batch_rows is None:
             stop = min(stop, next((rows for rows in _PROBES if position < rows), stop))
-        schema = self._source.lance_schema
-        return with_values(reader.batches(schema, position, stop, batch_rows), reader, schema)
+        schema = self._source.schema
+        return with_values(reader.batches(schema, position, stop, ReadConfig(batch_rows=batch_rows)), reader, schema)
 
     def sources(self) -> list[tuple[Fragment, npt.NDArray[np.uint32]]]:
         """Every fragment that was read, with its deleted positions."""

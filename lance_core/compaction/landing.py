@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from lance_core.compaction.result import RewriteResult
-    from lance_core.scan.dataset_handle import DatasetHandle
+    from lance_core.scan.table_view import Handle
     from lance_core.schema.field import Schema
     from lance_core.table.manifest import Manifest
 
@@ -88,7 +88,7 @@ class Landing:
 
     def __init__(
         self,
-        dataset: DatasetHandle,
+        dataset: Handle,
         rewrites: Iterable[RewriteResult],
         properties: Mapping[str, str] | None,
         *,
@@ -96,18 +96,19 @@ class Landing:
     ) -> None:
         """Check the results; nothing is read yet."""
         self._dataset = dataset
-        self._log = dataset.log
+        self._view = dataset.view
+        self._log = self._view.log
         self._results = checked_results(rewrites)
         self._pending = self._results
         self._properties = dict(properties or {})
         self._checks_files = checks_files
         self._options = CommitOptions(
-            storage_options=dataset.storage_options,
+            storage_options=self._view.storage_options,
             checks_files=False,
             is_first_try=True,
         )
-        self._line = dataset.line
-        self._latest = dataset.manifest
+        self._line = self._view.line
+        self._latest = self._view.manifest
         self._reserved: range | None = None
         self._lost: list[RewriteResult] = []
         self._spared: list[RewriteResult] = []
@@ -130,7 +131,7 @@ class Landing:
             )
         committed = [*(result for result, _ in before), *self._pending]
         if committed:
-            self._dataset.show(self._latest)
+            self._dataset.show(self._view.showing(self._latest))
         return RewriteCommit(
             version=version if version is not None else max((number for _, number in before), default=None),
             metrics=CompactionMetrics.sum(result.metrics for result in committed),
@@ -161,7 +162,7 @@ class Landing:
         """Commit what is intact; afterwards ``_pending`` is committed, and the rest is ``_lost``."""
         is_refused = False
         for _ in range(_MAX_TRIES):
-            self._latest = with_row_counts(read_manifest(self._log, None), self._dataset.locator)
+            self._latest = with_row_counts(read_manifest(self._log, None), self._view.locator)
             check_planned_versions(self._pending, self._latest.version)
             if not self._drop_touched() and is_refused:
                 # The conflict is not with some of the groups but with all: the schema changed, for example.
@@ -207,7 +208,7 @@ class Landing:
         written = [fragment for group in new_fragments for fragment in group]
         check_not_part_of(written, self._latest)
         if self._checks_files:
-            check_data_files(written, self._dataset.locator, self._schemas())
+            check_data_files(written, self._view.locator, self._schemas())
             self._checks_files = False
         ids = iter(self._reserve(sum(map(len, new_fragments))))
         present = {fragment.id: fragment for fragment in self._latest.fragments}
@@ -224,7 +225,7 @@ class Landing:
         transaction = Transaction(
             read_version=read_version, operation=Rewrite(groups=groups), properties=self._properties
         )
-        return commit(self._log, transaction, options, known=self._dataset.manifest)
+        return commit(self._log, transaction, options, known=self._view.manifest)
 
     def _new_try(self) -> CommitOptions:
         return replace(self._options, progress=CommitProgress(line=self._line))

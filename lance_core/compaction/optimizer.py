@@ -5,13 +5,16 @@ Source: names, arguments and defaults of pylance 14.0.2.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 from lance_core.cleanup.automatic import ENABLING_KEYS, enabling_entries
+from lance_core.commit.commit import commit_change
 from lance_core.compaction.committing import commit_all_rewrites
 from lance_core.compaction.options import CompactionSettings
 from lance_core.compaction.planner import make_plan
 from lance_core.compaction.rounds import compact
+from lance_core.transactions.operations.map_update import map_update
+from lance_core.transactions.operations.update_config import UpdateConfig
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
     from lance_core.compaction.options import CompactionOptions
     from lance_core.compaction.plan import CompactionPlan
     from lance_core.compaction.result import CompactionMetrics, RewriteResult
-    from lance_core.scan.dataset_handle import DatasetHandle
+    from lance_core.scan.table_view import Handle
 
 __all__ = ["Compaction", "DatasetOptimizer"]
 
@@ -29,7 +32,7 @@ class Compaction:
     """The steps of a compaction, for tasks that are executed elsewhere."""
 
     @staticmethod
-    def plan(dataset: DatasetHandle, options: CompactionOptions | Mapping[str, Any]) -> CompactionPlan:
+    def plan(dataset: Handle, options: CompactionOptions | Mapping[str, Any]) -> CompactionPlan:
         """Plan a compaction of the version that a handle shows. No data file is opened.
 
         Raises:
@@ -37,16 +40,16 @@ class Compaction:
             InvalidTypeError: an option has another type.
             NotSupportedError: an option, or the table, is not supported.
         """
-        return make_plan(dataset, options)
+        return make_plan(dataset.view, options)
 
     @staticmethod
-    def execute(dataset: DatasetHandle, options: CompactionOptions | Mapping[str, Any]) -> CompactionMetrics:
+    def execute(dataset: Handle, options: CompactionOptions | Mapping[str, Any]) -> CompactionMetrics:
         """Plan, execute and commit; see :meth:`DatasetOptimizer.compact_files`."""
         return compact(dataset, options, None)
 
     @staticmethod
     def commit(
-        dataset: DatasetHandle,
+        dataset: Handle,
         rewrites: Iterable[RewriteResult],
         options: CompactionOptions | Mapping[str, Any] | None = None,
         *,
@@ -68,14 +71,6 @@ class Compaction:
         return commit_all_rewrites(dataset, rewrites, transaction_properties).metrics
 
 
-class _Configurable(Protocol):
-    """What the handle of a whole dataset can do besides."""
-
-    def update_config(self, config: dict[str, str]) -> object: ...
-
-    def delete_config_keys(self, keys: list[str]) -> object: ...
-
-
 class DatasetOptimizer:
     """``dataset.optimize``.
 
@@ -83,7 +78,7 @@ class DatasetOptimizer:
         dataset: the handle.
     """
 
-    def __init__(self, dataset: DatasetHandle) -> None:
+    def __init__(self, dataset: Handle) -> None:
         """Nothing is done yet."""
         self._dataset = dataset
 
@@ -176,8 +171,12 @@ class DatasetOptimizer:
             InvalidTypeError: an option has another type.
             LanceError: what ``update_config`` raises.
         """
-        cast("_Configurable", self._dataset).update_config(dict(enabling_entries(auto_cleanup_config)))
+        self._change_config(enabling_entries(auto_cleanup_config))
 
     def disable_auto_cleanup(self) -> None:
         """Remove what :meth:`enable_auto_cleanup` has set; the handle shows the new version."""
-        cast("_Configurable", self._dataset).delete_config_keys(list(ENABLING_KEYS))
+        self._change_config(dict.fromkeys(ENABLING_KEYS))
+
+    def _change_config(self, values: Mapping[str, str | None]) -> None:
+        update = UpdateConfig(config=map_update("values", values, replace=False))
+        self._dataset.show(commit_change(self._dataset.view, update))

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from lance_core.compaction.sizing import next_file_rows
 from lance_core.errors import CorruptDataError
-from lance_core.file.writer import DEFAULT_DATA_CACHE_BYTES, DEFAULT_MAX_PAGE_BYTES
-from lance_core.write.new_data_file import BlobSettings, NewDataFile, remove_data_files
+from lance_core.file.write_config import DEFAULT_DATA_CACHE_BYTES, WriteConfig
+from lance_core.write.new_data_file import NewDataFile, remove_placed_files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lance_core.compaction.options import CompactionSettings
-    from lance_core.io.object_store import ObjectStore
     from lance_core.schema.field import Schema
+    from lance_core.table.base_paths import DataPlace
     from lance_core.table.fragment import Fragment
     from lance_core.versions import LanceFileVersion
     from lance_core.write.external_blobs import ExternalReferences
@@ -34,8 +34,7 @@ class OutputFiles:
     """Takes the rows of a task and makes fragments of them.
 
     Args:
-        store: the store of the table.
-        root: the table's path in it.
+        place: the directory that the files lie in.
         schema: the columns, with the table's field ids.
         file_version: format of the files.
         settings: targets and limits.
@@ -47,8 +46,7 @@ class OutputFiles:
 
     def __init__(
         self,
-        store: ObjectStore,
-        root: str,
+        place: DataPlace,
         schema: Schema,
         file_version: LanceFileVersion,
         settings: CompactionSettings,
@@ -58,16 +56,18 @@ class OutputFiles:
         external: ExternalReferences | None = None,
     ) -> None:
         """Nothing is written yet."""
-        self._store = store
-        self._root = root
+        self._place = place
         self._schema = schema
-        self._file_version = file_version
+        self._config = WriteConfig(
+            version=file_version,
+            data_cache_bytes=_cache_bytes(len(schema.leaves()), settings) * len(schema.fields),
+            max_rows_per_group=settings.max_rows_per_group,
+            file_token=file_token,
+        )
         self._settings = settings
         self._rows_left = num_rows
         self._dictionaries = dictionaries
-        self._file_token = file_token
-        self._blobs = BlobSettings(external=external)
-        self._cache_bytes = _cache_bytes(len(schema.leaves()), settings)
+        self._external = external
         self._finished: list[Fragment] = []
         self._names: list[str] = []
         self._current: NewDataFile | None = None
@@ -111,7 +111,7 @@ class OutputFiles:
                 self._current.abort()
                 self._current = None
         finally:
-            remove_data_files(self._store, self._root, self._names)
+            remove_placed_files((self._place, name) for name in self._names)
 
     def _is_full(self, file: NewDataFile) -> bool:
         # Only what is written counts: a file whose rows turn out to take fewer bytes would be joined again.
@@ -122,16 +122,7 @@ class OutputFiles:
         if self._current is None:
             self._room = next_file_rows(self._rows_left, self._settings.target_rows_per_fragment)
             self._current = NewDataFile(
-                self._store,
-                self._root,
-                self._schema,
-                self._file_version,
-                column_cache_bytes=self._cache_bytes,
-                max_page_bytes=DEFAULT_MAX_PAGE_BYTES,
-                max_rows_per_group=self._settings.max_rows_per_group,
-                dictionaries=self._dictionaries,
-                file_token=self._file_token,
-                blobs=self._blobs,
+                self._place, self._schema, self._config, dictionaries=self._dictionaries, external=self._external
             )
             self._names.append(self._current.name)
         return self._current

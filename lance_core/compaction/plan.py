@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from lance_core.compaction.result import RewriteResult
     from lance_core.public.fragment_metadata import FragmentMetadata
     from lance_core.public.json_document import JsonObject
-    from lance_core.scan.dataset_handle import DatasetHandle
+    from lance_core.scan.table_view import Handle, TableView
 
 __all__ = ["CompactionPlan", "CompactionTask"]
 
@@ -44,7 +44,7 @@ class CompactionTask:
     fragments: list[FragmentMetadata]
     options: CompactionSettings
 
-    def execute(self, dataset: DatasetHandle, *, file_token: str | None = None) -> RewriteResult:
+    def execute(self, dataset: Handle, *, file_token: str | None = None) -> RewriteResult:
         """Write the rows of the fragments into new files. No version is made.
 
         Args:
@@ -58,7 +58,11 @@ class CompactionTask:
             CorruptDataError: a file is damaged.
             StorageError: the outside world failed; the files that were written are removed again.
         """
-        return execute_task(dataset, self.read_version, self.fragments, self.options, file_token)
+        return self.run(dataset.view, file_token=file_token)
+
+    def run(self, view: TableView, *, file_token: str | None = None) -> RewriteResult:
+        """The same for the view of any version."""
+        return execute_task(view, self.read_version, self.fragments, self.options, file_token)
 
     def json(self) -> str:
         """The JSON document."""

@@ -16,18 +16,16 @@ from lance_core.public.fragment_conversion import fragment_from_record
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from lance_core.scan.dataset_handle import DatasetHandle
+    from lance_core.scan.table_view import TableView
 
 __all__ = ["make_plan"]
 
 
-def make_plan(
-    dataset: DatasetHandle, options: Mapping[str, Any], *, only: Collection[int] | None = None
-) -> CompactionPlan:
-    """Plan a compaction of the version that a handle shows. No data file is opened.
+def make_plan(view: TableView, options: Mapping[str, Any], *, only: Collection[int] | None = None) -> CompactionPlan:
+    """Plan a compaction of a version. No data file is opened.
 
     Args:
-        dataset: the handle.
+        view: the version.
         options: see :class:`~lance_core.compaction.options.CompactionOptions`.
         only: fragments that may be rewritten; None for all.
 
@@ -35,10 +33,10 @@ def make_plan(
         InvalidInputError: an option is unknown or out of range.
         NotSupportedError: an option, or the table, is not supported.
     """
-    manifest = dataset.counted_manifest
+    manifest = view.counted_manifest
     settings = CompactionSettings.of(options, manifest.message.config)
     settings = replace(settings, data_storage_version=output_version(manifest, settings).value)
-    table = survey(manifest, dataset.locator)
+    table = survey(manifest, view.locator)
     narrowed = settings
     if only is not None:
         others = {fragment.id for fragment in table}.difference(only)

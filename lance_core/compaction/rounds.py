@@ -18,7 +18,6 @@ from lance_core.compaction.committing import commit_own_rewrites
 from lance_core.compaction.planner import make_plan
 from lance_core.compaction.result import CompactionMetrics
 from lance_core.errors import CommitOutcomeUnknownError, LanceError, NotFoundError, RetryableCommitConflictError
-from lance_core.places.references import read_manifest
 from lance_core.write.new_data_file import remove_data_files
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from lance_core.compaction.committing import RewriteCommit
     from lance_core.compaction.plan import CompactionPlan
     from lance_core.compaction.result import RewriteResult
-    from lance_core.scan.dataset_handle import DatasetHandle
+    from lance_core.scan.table_view import Handle, TableView
 
 __all__ = ["compact", "plan_again"]
 
@@ -37,7 +36,7 @@ _MAX_ROUNDS: Final = 10
 """How often what another writer touched is planned again before it is left to the next compaction."""
 
 
-def plan_again(dataset: DatasetHandle, lost: Iterable[RewriteResult], options: Mapping[str, Any]) -> CompactionPlan:
+def plan_again(dataset: Handle, lost: Iterable[RewriteResult], options: Mapping[str, Any]) -> CompactionPlan:
     """Plan what is left of groups that lost their race, on the latest version.
 
     Args:
@@ -48,27 +47,24 @@ def plan_again(dataset: DatasetHandle, lost: Iterable[RewriteResult], options: M
     Raises:
         LanceError: what :meth:`Compaction.plan` raises.
     """
-    return _plan_on_latest(dataset, options, {fragment.id for result in lost for fragment in result.original_fragments})
+    ids = {fragment.id for result in lost for fragment in result.original_fragments}
+    return _plan_on_latest(dataset.view, options, ids)
 
 
-def _plan_on_latest(dataset: DatasetHandle, options: Mapping[str, Any], only: set[int] | None = None) -> CompactionPlan:
-    latest = type(dataset).from_manifest(
-        dataset.uri, dataset.log, read_manifest(dataset.log, None), dataset.storage_options
-    )
-    return make_plan(latest, options, only=only)
+def _plan_on_latest(view: TableView, options: Mapping[str, Any], only: set[int] | None = None) -> CompactionPlan:
+    return make_plan(view.latest(), options, only=only)
 
 
-def compact(
-    dataset: DatasetHandle, options: Mapping[str, Any], properties: Mapping[str, str] | None
-) -> CompactionMetrics:
+def compact(dataset: Handle, options: Mapping[str, Any], properties: Mapping[str, str] | None) -> CompactionMetrics:
     """Compact; see :meth:`~lance_core.compaction.optimizer.DatasetOptimizer.compact_files`."""
     done: list[RewriteResult] = []
     lost: list[RewriteResult] = []
     outdated: NotFoundError | None = None
     # Asked before anything is read: a cleanup may remove the version meanwhile.
-    _logger.debug("%s: compacting version %d of line %s", dataset.uri, dataset.version, dataset.line)
-    plan = make_plan(dataset, options)
-    ours = {fragment.id for fragment in dataset.manifest.message.fragments}
+    view = dataset.view
+    _logger.debug("%s: compacting version %d of line %s", view.uri, view.version, view.line)
+    plan = make_plan(view, options)
+    ours = {fragment.id for fragment in view.manifest.message.fragments}
     for _ in range(_MAX_ROUNDS):
         if not plan.tasks:
             outdated = None
@@ -77,75 +73,73 @@ def compact(
             outcome = _execute_and_commit(dataset, plan, properties)
             done += outcome.committed
             lost = outcome.lost
-            ours |= _ids_of_new(dataset, outcome)
+            ours |= _ids_of_new(dataset.view, outcome)
             if not lost and plan.options.has_budget:
                 break
             # Most often empty when nothing is lost. But how many bytes the rows need is known only now, and fragments
             # that differed in the indices that answered for them do not any more. What others have appended meanwhile
             # is left alone.
-            plan = plan_again(dataset, lost, options) if lost else make_plan(dataset, options, only=ours)
+            plan = plan_again(dataset, lost, options) if lost else make_plan(dataset.view, options, only=ours)
         except NotFoundError as error:
             # A cleanup may have removed the files of the version that was planned on.
-            latest = dataset.log.latest()
+            latest = view.log.latest()
             if latest is None or latest.version <= plan.read_version:
-                _pass_on(error, dataset, done, lost)
+                _pass_on(error, dataset.view, done, lost)
                 break
-            plan, outdated = _plan_on_latest(dataset, options), error
+            plan, outdated = _plan_on_latest(dataset.view, options), error
         except LanceError as error:
-            _pass_on(error, dataset, done, lost)
+            _pass_on(error, dataset.view, done, lost)
             break
         else:
             outdated = None
     if (lost or outdated) and not done:
         raise RetryableCommitConflictError(
-            f"{dataset.uri}: other writers changed the fragments of every group; nothing was compacted",
-            path=dataset.uri,
+            f"{view.uri}: other writers changed the fragments of every group; nothing was compacted",
+            path=view.uri,
         ) from outdated
     return CompactionMetrics.sum(result.metrics for result in done)
 
 
-def _pass_on(error: LanceError, dataset: DatasetHandle, done: list[RewriteResult], lost: list[RewriteResult]) -> None:
+def _pass_on(error: LanceError, view: TableView, done: list[RewriteResult], lost: list[RewriteResult]) -> None:
     """Raise the error of a round, unless everything that was asked for was committed before."""
     if not done:
         raise error
     if lost or isinstance(error, CommitOutcomeUnknownError):
         ids = [fragment.id for result in done for fragment in result.original_fragments]
         error.add_note(
-            f"{len(ids)} fragments were compacted before, by version {dataset.version} at the latest; "
+            f"{len(ids)} fragments were compacted before, by version {view.version} at the latest; "
             f"{len(lost)} groups that other writers changed were not"
         )
         raise error
-    _logger.warning("%s: joining what was compacted once more failed: %s", dataset.uri, error)
+    _logger.warning("%s: joining what was compacted once more failed: %s", view.uri, error)
 
 
-def _ids_of_new(dataset: DatasetHandle, outcome: RewriteCommit) -> set[int]:
+def _ids_of_new(view: TableView, outcome: RewriteCommit) -> set[int]:
     """Ids that the fragments of a commit got."""
     names = {name for result in outcome.committed for name in result.new_file_names()}
     return {
         fragment.id
-        for fragment in dataset.manifest.message.fragments
+        for fragment in view.manifest.message.fragments
         if any(file.path in names for file in fragment.files)
     }
 
 
-def _execute_and_commit(
-    dataset: DatasetHandle, plan: CompactionPlan, properties: Mapping[str, str] | None
-) -> RewriteCommit:
-    source = dataset if dataset.version == plan.read_version else dataset.checkout_version(plan.read_version)
-    return commit_own_rewrites(dataset, _execute(source, plan), properties)
+def _execute_and_commit(dataset: Handle, plan: CompactionPlan, properties: Mapping[str, str] | None) -> RewriteCommit:
+    view = dataset.view if dataset.view.version == plan.read_version else dataset.view.at(plan.read_version)
+    return commit_own_rewrites(dataset, _execute(view, plan), properties)
 
 
-def _execute(dataset: DatasetHandle, plan: CompactionPlan) -> list[RewriteResult]:
+def _execute(view: TableView, plan: CompactionPlan) -> list[RewriteResult]:
     """Execute every task, some at a time; when one fails, the files of all are removed."""
     results: list[RewriteResult] = []
     num_threads = plan.options.num_threads or 1
     try:
         if num_threads == 1:
             for task in plan.tasks:
-                results.append(task.execute(dataset))  # noqa: PERF401  # those before a failure are needed
+                results.append(task.run(view))  # noqa: PERF401  # those before a failure are needed
             return results
         with ThreadPoolExecutor(max_workers=num_threads) as executor:
-            futures = [executor.submit(task.execute, dataset) for task in plan.tasks]
+            futures = [executor.submit(task.run, view) for task in plan.tasks]
             try:
                 for future in as_completed(futures):
                     results.append(future.result())  # noqa: PERF401  # as above
@@ -156,11 +150,11 @@ def _execute(dataset: DatasetHandle, plan: CompactionPlan) -> list[RewriteResult
                 raise
         return [future.result() for future in futures]
     except BaseException:
-        _remove(dataset, results)
+        _remove(view, results)
         raise
 
 
-def _remove(dataset: DatasetHandle, results: Iterable[RewriteResult]) -> None:
+def _remove(view: TableView, results: Iterable[RewriteResult]) -> None:
     """Remove the new files of tasks that will never be committed."""
     names = [name for result in results for name in result.new_file_names()]
-    remove_data_files(dataset.log.store, dataset.log.root, names)
+    remove_data_files(view.log.store, view.log.root, names)

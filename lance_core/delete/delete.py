@@ -36,8 +36,6 @@ from lance_core.errors import (
 )
 from lance_core.io.removal import remove_all, remove_objects
 from lance_core.public.arguments import whole_number
-from lance_core.scan.early_fragments import with_row_counts
-from lance_core.table.base_paths import FileLocator
 from lance_core.table.deletion_file import (
     BITMAP_THRESHOLD_ROWS,
     DeletionFileType,
@@ -57,6 +55,7 @@ if TYPE_CHECKING:
     from pyroaring import BitMap
 
     from lance_core.delete.plan import DeletePlan, FragmentDelete
+    from lance_core.scan.table_view import TableView
     from lance_core.table.fragment import Fragment
     from lance_core.table.manifest import Manifest
     from lance_core.table.version_log import VersionLog
@@ -110,38 +109,32 @@ class Deleted:
     """A delete that was committed, or one that found nothing and was to make no version then.
 
     Attributes:
-        manifest: of the version it made, or of the one that it found nothing in.
+        view: the version it made, or the one that it found nothing in.
         plan: what it did to the version that it was planned on.
         attempts: how often it was planned.
     """
 
-    manifest: Manifest
+    view: TableView
     plan: DeletePlan
     attempts: int = 1
 
 
 def delete_rows(
-    log: VersionLog,
-    manifest: Manifest,
+    view: TableView,
     predicate: object,
     policy: RetryPolicy,
     *,
-    storage_options: Mapping[str, str] | None = None,
     properties: Mapping[str, str] | None = None,
     only_if_found: bool = False,
-    line: Hashable = None,
 ) -> Deleted:
     """Delete the rows that match a predicate.
 
     Args:
-        log: the dataset's versions.
-        manifest: the version to plan on.
+        view: the version to plan on.
         predicate: which rows, as SQL text or an Arrow expression.
         policy: how often to plan again.
-        storage_options: handed to the stores of base paths.
         properties: of the transaction.
-        only_if_found: make no version when no row matches; the manifest of the result is then the one planned on.
-        line: what the line of the version is told by, as the handle has it.
+        only_if_found: make no version when no row matches; the view of the result is then the one planned on.
 
     Raises:
         InvalidInputError: the predicate is none, or has no value for a row.
@@ -152,20 +145,19 @@ def delete_rows(
         StorageError: the outside world failed.
     """
     policy.check()
+    log, line = view.log, view.line
     started = time.monotonic()
     backoff = SlotBackoff(random.Random())
     for attempt in range(policy.retries + 1):
         attempt_started = time.monotonic()
         try:
-            deleted = _attempt(
-                log, manifest, predicate, storage_options, properties, only_if_found=only_if_found, line=line
-            )
+            deleted = _attempt(view, line, predicate, properties, only_if_found=only_if_found)
             return replace(deleted, attempts=attempt + 1)
         except RetryableCommitConflictError as error:
             conflict: RetryableCommitConflictError | NotFoundError = error
         except NotFoundError as error:
             # A cleanup may have removed the files of the version that the delete was planned on.
-            if not _is_outdated(log, manifest):
+            if not _is_outdated(view):
                 raise
             conflict = error
         failed = time.monotonic()
@@ -173,7 +165,7 @@ def delete_rows(
         if attempt == policy.retries or failed - started + wait_seconds >= policy.timeout.total_seconds():
             break
         time.sleep(wait_seconds)
-        manifest = _latest(log)
+        view = view.showing(_latest(log))
     raise TooMuchWriteContentionError(
         f"{log.root}: the delete met a conflict {attempt + 1} times, the last one: {conflict}",
         path=log.root,
@@ -217,25 +209,21 @@ def _stays_bitmap(fragment: Fragment, deleted: BitMap) -> bool | None:
 
 
 def _attempt(
-    log: VersionLog,
-    manifest: Manifest,
+    view: TableView,
+    line: Hashable,
     predicate: object,
-    storage_options: Mapping[str, str] | None,
     properties: Mapping[str, str] | None,
     *,
     only_if_found: bool,
-    line: Hashable,
 ) -> Deleted:
     """Plan, write and commit once."""
-    manifest.check_readable()
-    require_writable(manifest.message)
-    locator = FileLocator(log.store, log.root, manifest.base_paths, storage_options)
-    manifest = with_row_counts(manifest, locator)
-    plan = plan_rows(manifest.fragments, manifest.schema, locator, manifest.version, predicate)
+    require_writable(view.manifest.message)
+    log = view.log
+    plan = plan_rows(view.fragments, view.schema, view.locator, view.version, predicate)
     if only_if_found and not plan.rows_deleted:
-        return Deleted(manifest, plan)
+        return Deleted(view, plan)
     options = CommitOptions(
-        storage_options=storage_options,
+        storage_options=view.storage_options,
         affected_rows=_affected_rows(plan),
         checks_files=False,
         is_first_try=True,
@@ -249,8 +237,8 @@ def _attempt(
             deleted_fragment_ids=tuple(delete.fragment.id for delete in plan.deletes if delete.is_dropped),
             predicate=plan.predicate,
         )
-        transaction = Transaction(read_version=manifest.version, operation=operation, properties=dict(properties or {}))
-        return Deleted(commit(log, transaction, options, known=manifest), plan)
+        transaction = Transaction(read_version=view.version, operation=operation, properties=dict(properties or {}))
+        return Deleted(view.showing(commit(log, transaction, options, known=view.counted_manifest)), plan)
     finally:
         # A merge with another delete wrote files of its own.
         made = options.progress.made
@@ -296,9 +284,9 @@ def _path(log: VersionLog, fragment: Fragment) -> str | None:
     return deletion_file_path(log.store, log.root, fragment.id, deletion)
 
 
-def _is_outdated(log: VersionLog, manifest: Manifest) -> bool:
-    latest = log.latest()
-    return latest is not None and latest.version > manifest.version
+def _is_outdated(view: TableView) -> bool:
+    latest = view.log.latest()
+    return latest is not None and latest.version > view.version
 
 
 def _latest(log: VersionLog) -> Manifest:

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lance_core.file.read_config import ReadConfig
 from lance_core.predicate.predicate import Predicate
 from lance_core.scan.fragment_reader import FragmentReader
 from lance_core.scan.matching import find_rows
 from lance_core.scan.row_columns import with_row_columns
 from lance_core.scan.scan_plan import live_to_physical
-from lance_core.scan.scanner import DEFAULT_BATCH_ROWS
 from lance_core.schema.blob_fields import stored_schema
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from pyroaring import BitMap
 
-    from lance_core.scan.dataset_handle import DatasetHandle
+    from lance_core.scan.table_view import Handle
     from lance_core.schema.field import Schema
     from lance_core.table.base_paths import FileLocator
     from lance_core.table.fragment import Fragment
@@ -99,7 +99,7 @@ class DeletePlan:
         )
 
 
-def plan_delete(dataset: DatasetHandle, predicate: object) -> DeletePlan:
+def plan_delete(dataset: Handle, predicate: object) -> DeletePlan:
     """What a delete from the version that a handle shows would do; nothing is changed.
 
     Args:
@@ -110,7 +110,8 @@ def plan_delete(dataset: DatasetHandle, predicate: object) -> DeletePlan:
         InvalidInputError: the predicate is none, or has no value for a row.
         NotSupportedError: it has a part that is not supported.
     """
-    return plan_rows(dataset.manifest.fragments, dataset.lance_schema, dataset.locator, dataset.version, predicate)
+    view = dataset.view
+    return plan_rows(view.manifest.fragments, view.schema, view.locator, view.version, predicate)
 
 
 def plan_rows(
@@ -154,7 +155,7 @@ def _search(fragment: Fragment, locator: FileLocator, predicate: Predicate) -> F
     rows_before = reader.num_live_rows
     if predicate.constant:
         return FragmentDelete(fragment, rows_before, found=None, deleted=None)
-    pieces = list(find_rows(reader, predicate, DEFAULT_BATCH_ROWS))
+    pieces = list(find_rows(reader, predicate, ReadConfig()))
     if not pieces:
         return FragmentDelete(fragment, rows_before, found=_nothing(), deleted=_nothing())
     deleted = reader.deleted_rows()

@@ -10,7 +10,7 @@ v2             smaller, empty                   the data file, at a multiple of 
 v2             a URI                            nowhere: the reference is kept, or the bytes are fetched first
 =============  ===============================  ===============================================================
 
-The thresholds are metadata of the field; see ``blob_options.py``. Values that their owner has placed are given by
+The thresholds are metadata of the field; see ``blob_thresholds.py``. Values that their owner has placed are given by
 their descriptors instead; see ``prepared_placement.py``.
 
 **Source:** files of pylance 14.0.2.
@@ -28,7 +28,7 @@ from lance_core.encodings.leaf_arrays import bitmap_of, validity_of
 from lance_core.encodings.nested_arrays import list_items, with_items
 from lance_core.errors import InvalidInputError, NotSupportedError
 from lance_core.file.aligned_values import BinaryValues, place_values, write_inline_values
-from lance_core.file.blob_options import BlobThresholds
+from lance_core.file.blob_thresholds import BlobThresholds
 from lance_core.file.prepared_placement import described_prepared
 from lance_core.schema.blob_fields import is_blob_v1, is_prepared, stored_field
 from lance_core.schema.logical_types import arrow_field, arrow_type
@@ -37,8 +37,8 @@ from lance_core.schema.prepared_blobs import DEDICATED, EXTERNAL, PACKED
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from lance_core.file.blob_options import BlobOptions
     from lance_core.file.field_writer import BufferSink
+    from lance_core.file.table_context import TableContext
     from lance_core.io.object_store import WriteStream
     from lance_core.schema.field import Field
 
@@ -52,27 +52,28 @@ class BlobPlacement:
 
     Args:
         top: the field, as declared.
-        options: needed for v2 values; files that are written alone have none, and take descriptors only.
+        table: needed for v2 values; files that are written alone have none, and take descriptors only.
+        pack_bytes: a shared sidecar does not grow beyond; the field's own threshold comes first.
 
     Raises:
         NotSupportedError: v2 values without sidecars.
         InvalidInputError: a threshold is not a number.
     """
 
-    def __init__(self, top: Field, options: BlobOptions | None) -> None:
+    def __init__(self, top: Field, table: TableContext | None, pack_bytes: int | None = None) -> None:
         """See the class."""
         self._declared = top
-        self._is_of_table = options is not None
+        self._is_of_table = table is not None
         self.stored = stored_field(top)
         self._leaves: dict[int, _PlacementV2] = {}
         for leaf in top.leaves():
             if leaf.is_blob and not is_blob_v1(leaf) and not is_prepared(leaf):
-                if options is None:
+                if table is None:
                     raise NotSupportedError(
                         f"column {leaf.name!r}: lance.blob.v2 values can be written to tables only, as they may need "
                         "files of their own; see write_dataset, or give descriptors"
                     )
-                self._leaves[leaf.id] = _PlacementV2(leaf, options, BlobThresholds.of(leaf, options))
+                self._leaves[leaf.id] = _PlacementV2(leaf, table, BlobThresholds.of(leaf, pack_bytes))
 
     def place(self, array: pa.Array, sink: BufferSink) -> pa.Array:
         """Write the values of a batch; the array with descriptors in their place."""
@@ -121,7 +122,7 @@ class _PlacementV2:
     """Places the values of one v2 leaf."""
 
     leaf: Field
-    options: BlobOptions
+    table: TableContext
     thresholds: BlobThresholds
     pack: _Pack | None = None
 
@@ -179,7 +180,7 @@ class _PlacementV2:
 
     def _fetched(self, references: pa.StructArray) -> pa.Array | None:
         """The bytes behind URIs; None if they are kept as references."""
-        external = self.options.external
+        external = self.table.external
         if external is None:
             raise NotSupportedError(f"column {self.leaf.name!r}: values outside the table cannot be written here")
         starts, sizes = _bounds_of(references)
@@ -192,7 +193,7 @@ class _PlacementV2:
     def _references(
         self, references: pa.StructArray, rows: NDArray[np.int64], num_values: int
     ) -> tuple[NDArray[np.uint32], pa.Array]:
-        external = self.options.external
+        external = self.table.external
         base_ids, paths = ([], []) if external is None else external.place(references.field("uri").to_pylist())
         places = np.zeros(num_values, np.int64)
         places[rows] = np.arange(1, len(rows) + 1)
@@ -207,7 +208,7 @@ class _PlacementV2:
             if self.pack is not None and self.pack.stream.position + int(stops[0]) > self.thresholds.pack:
                 self.finish()
             if self.pack is None:
-                self.pack = _Pack(*self.options.sidecars.create())
+                self.pack = _Pack(*self.table.sidecars.create())
             position = self.pack.stream.position
             # The first value of a sidecar may be larger than the threshold.
             num_here = max(1, int(np.searchsorted(stops, self.thresholds.pack - position, side="right")))
@@ -219,7 +220,7 @@ class _PlacementV2:
     def _write_dedicated(self, values: BinaryValues, rows: NDArray[np.int64], ids: NDArray[np.uint32]) -> None:
         # One file each: the loop is over files.
         for row in rows.tolist():
-            ids[row], stream = self.options.sidecars.create()
+            ids[row], stream = self.table.sidecars.create()
             stream.write(pa.py_buffer(values.segments.segment(row)))
             stream.commit()
 

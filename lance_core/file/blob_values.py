@@ -18,6 +18,7 @@ from lance_core.encodings.leaf_arrays import bitmap_of, bytes_of, validity_of
 from lance_core.encodings.nested_arrays import list_items, with_items
 from lance_core.errors import CorruptDataError
 from lance_core.file.value_ranges import read_values
+from lance_core.schema.blob_fields import is_blob_v1, stored_field
 from lance_core.schema.logical_types import arrow_field, arrow_type
 
 if TYPE_CHECKING:
@@ -26,15 +27,41 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lance_core.file.field_source import FieldSource, Pace, Segment
+    from lance_core.file.file_metadata import FileMetadata
     from lance_core.file.read_steps import Read
     from lance_core.io.byte_range import ByteRange
     from lance_core.schema.field import Field
 
-__all__ = ["BlobBytesSource", "bytes_array", "load_bytes", "replace_leaves"]
+__all__ = ["BlobBytesSource", "bytes_array", "load_bytes", "replace_leaves", "with_blob_bytes"]
 
 _PACE_BYTES: Final = 32 * 1024 * 1024
 """Counted for a segment: how large its values are is not known before its descriptors are read. It is all that may be
 read ahead of the consumer, so that no more than one segment is."""
+
+
+def with_blob_bytes(
+    metadata: FileMetadata,
+    fields: Sequence[Field],
+    sources: Callable[[Sequence[Field]], Sequence[FieldSource]],
+    are_described: Callable[[Sequence[Field]], bool] | None = None,
+) -> list[FieldSource]:
+    """Sources of a projection; where bytes are wanted that the pages only describe, they are loaded.
+
+    Args:
+        metadata: the open file.
+        fields: top-level fields, possibly pruned.
+        sources: makes the sources of fields in the shape that the pages have.
+        are_described: whether the pages describe the values of some blob leaves of a field; None = always.
+    """
+    stored = []
+    for top in fields:
+        blobs = [leaf for leaf in top.leaves() if is_blob_v1(leaf)]
+        lie_outside = bool(blobs) and (are_described is None or are_described(blobs))
+        stored.append(stored_field(top) if lie_outside else top)
+    return [
+        source if top is below else BlobBytesSource(source, top, metadata.num_bytes, metadata.path)
+        for source, top, below in zip(sources(stored), fields, stored, strict=True)
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,29 +21,24 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lance_core.file.field_source import FieldSource
+    from lance_core.file.read_config import ReadConfig
 
 __all__ = ["fair_share", "stream_plans"]
-
-_BUDGET_BYTES: Final = 64 * 1024 * 1024
-"""Decoded bytes of all columns together. When the next stretches are decoded the consumer still holds a batch of the
-last ones, so that twice as much may be resident. Eight columns with pages of the usual 8 MiB are read page by page."""
 
 _LEAST_BYTES: Final = 16 * 1024
 """A share is not less: decoding a piece costs about as much as so many bytes take."""
 
 
-def stream_plans(
-    sources: Sequence[FieldSource], start: int, stop: int, batch_rows: int, budget: int = _BUDGET_BYTES
-) -> list[FieldPlan]:
+def stream_plans(sources: Sequence[FieldSource], start: int, stop: int, config: ReadConfig) -> list[FieldPlan]:
     """How rows ``[start, stop)`` of some fields are read as a stream.
 
     Args:
         sources: the fields.
         start: first row.
         stop: end of the rows.
-        batch_rows: rows that the consumer wants at a time.
-        budget: decoded bytes that all fields together may hold.
+        config: rows that the consumer wants at a time, and decoded bytes that all fields together may hold.
     """
+    batch_rows, budget = config.batch_rows, config.decoded_bytes
     plans = [source.plan(start, stop, batch_rows=batch_rows) for source in sources]
     if stop - start <= batch_rows:
         # One batch, which holds all of them.

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import numpy as np
     import pyarrow as pa
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from lance_core.io.byte_range import ByteRange
     from lance_core.schema.field import Field
 
-__all__ = ["FieldSource", "Pace", "Segment", "SteppedSource"]
+__all__ = ["FieldSource", "Pace", "RowStatistics", "Segment", "SteppedSource"]
 
 
 class Segment(Protocol):
@@ -106,6 +106,20 @@ class Pace:
     max_memory: int
     batch_rows: int
     first_row: int
+
+
+@dataclass(frozen=True, slots=True)
+class RowStatistics:
+    """What a file says of the values of stretches of its rows.
+
+    Attributes:
+        row_starts: first row of each stretch, then the number of rows of the file, shape (num_stretches + 1,).
+        bounds: field id → least and greatest value of each stretch, null where nothing is known; fields without
+            statistics are left out.
+    """
+
+    row_starts: NDArray[np.int64]
+    bounds: Mapping[int, tuple[pa.Array, pa.Array]]
 
 
 @runtime_checkable

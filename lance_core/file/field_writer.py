@@ -1,7 +1,8 @@
 """FieldWriter: how one top-level field becomes columns of a 2.x data file, whatever the format version.
 
-``writer.py`` makes one for every top-level field, hands it the arrays of each batch, and places what it returns in the
-file's tail. Structural versions (2.1 and later) own a column per leaf, 2.0 also one per struct and list.
+``writer.py`` makes one for every top-level field, of the kind that the file's format has, hands it the arrays of each
+batch, and places what it returns in the file's tail. Structural versions (2.1 and later) own a column per leaf, 2.0
+also one per struct and list.
 """
 
 from __future__ import annotations
@@ -12,9 +13,13 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from lance_core.file.page_queue import PageQueue
+    from lance_core.file.table_context import TableContext
+    from lance_core.file.write_config import WriteConfig
     from lance_core.io.byte_range import ByteRange
+    from lance_core.schema.field import Field
 
-__all__ = ["BufferSink", "FieldWriter", "FinishedColumn"]
+__all__ = ["BufferSink", "FieldWriter", "FieldWriters", "FileInProgress", "FinishedColumn"]
 
 
 class BufferSink(Protocol):
@@ -41,6 +46,23 @@ class FinishedColumn:
     metadata: bytes
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileInProgress:
+    """What the field writers of one file have in common.
+
+    Attributes:
+        config: how the file is written.
+        cache_bytes: what a column collects before it writes a page.
+        queue: encodes pages; those under way are written before the columns are finished.
+        table: the table that the file is written for; None for a file that is written alone.
+    """
+
+    config: WriteConfig
+    cache_bytes: int
+    queue: PageQueue
+    table: TableContext | None = None
+
+
 class FieldWriter(Protocol):
     """The columns of one top-level field. Not safe for use by several threads at once."""
 
@@ -59,3 +81,10 @@ class FieldWriter(Protocol):
 
     def finish(self, sink: BufferSink) -> list[FinishedColumn]:
         """The columns of the field, complete, in the order of the file. Called once, after :meth:`flush`."""
+
+
+class FieldWriters(Protocol):
+    """Makes the field writers of one format."""
+
+    def __call__(self, field: Field, file: FileInProgress) -> FieldWriter:
+        """The writer of a top-level field."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
 
@@ -38,6 +38,16 @@ class FileMetadata(Protocol):
     @property
     def num_rows(self) -> int:
         """Rows of the file."""
+
+    def check_columns(self, columns: Mapping[int, int]) -> None:
+        """Check that the file has the columns that a manifest lists for it.
+
+        Args:
+            columns: field id → column.
+
+        Raises:
+            CorruptDataError: it lacks one.
+        """
 
     def read(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
         """Bytes of the file."""

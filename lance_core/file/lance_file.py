@@ -32,6 +32,7 @@ from lance_core.file.lance_file_metadata import (
     file_statistics,
 )
 from lance_core.file.lance_file_writer import LanceFileWriter
+from lance_core.file.read_config import ReadConfig
 from lance_core.file.reader import FileReader
 from lance_core.file.row_numbers import row_number, row_positions
 from lance_core.io.uri import resolve
@@ -163,7 +164,7 @@ class LanceFileReader:
     def _read(self, row_range: tuple[int, int], batch_size: int, batch_readahead: int) -> ReaderResults:
         batch_rows = positive_number("batch_size", batch_size)
         positive_number("batch_readahead", batch_readahead)
-        batches = self._reader.read_batches(self._schema.fields, row_range=row_range, batch_rows=batch_rows)
+        batches = self._reader.read_batches(self._schema.fields, ReadConfig(batch_rows=batch_rows), row_range=row_range)
         metadata = self._arrow.metadata
         if metadata:
             batches = (batch.replace_schema_metadata(metadata) for batch in batches)

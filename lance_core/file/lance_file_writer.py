@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Self
 import pyarrow as pa
 
 from lance_core.errors import InvalidInputError
+from lance_core.file.families import open_writer
 from lance_core.file.file_arguments import (
     bytes_like,
     checked_path,
@@ -23,7 +24,7 @@ from lance_core.file.file_arguments import (
     size_in_bytes,
 )
 from lance_core.file.prepared_input import PreparedInput
-from lance_core.file.writer import DEFAULT_DATA_CACHE_BYTES, DEFAULT_MAX_PAGE_BYTES, open_file_writer
+from lance_core.file.write_config import DEFAULT_MAX_PAGE_BYTES, WriteConfig
 from lance_core.io.uri import resolve
 from lance_core.schema.convert import schema_from_arrow
 from lance_core.schema.storable import check_storable
@@ -32,8 +33,7 @@ from lance_core.versions import DEFAULT_VERSION, LanceFileVersion
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from lance_core.file.v0_1.writer import LegacyFileWriter
-    from lance_core.file.writer import FileWriter
+    from lance_core.file.data_file_writer import DataFileWriter
     from lance_core.io.object_store import ObjectStore
 
 __all__ = ["LanceFileWriter"]
@@ -83,10 +83,12 @@ class LanceFileWriter:
         refuse_namespace(namespace_client, table_id)
         arrow = checked_schema(schema)
         self._store, self._location = _place or resolve(checked_path(path), checked_storage_options(storage_options))
-        self._version = DEFAULT_VERSION if version is None else LanceFileVersion.parse(version)
-        self._data_cache_bytes = size_in_bytes("data_cache_bytes", data_cache_bytes)
         page_bytes = size_in_bytes("max_page_bytes", max_page_bytes)
-        self._max_page_bytes = DEFAULT_MAX_PAGE_BYTES if page_bytes is None else page_bytes
+        self._config = WriteConfig(
+            version=DEFAULT_VERSION if version is None else LanceFileVersion.parse(version),
+            data_cache_bytes=size_in_bytes("data_cache_bytes", data_cache_bytes),
+            max_page_bytes=DEFAULT_MAX_PAGE_BYTES if page_bytes is None else page_bytes,
+        )
         # What was added before the first batch brings the schema.
         self._early_metadata: dict[str, bytes] = {}
         self._early_buffers: list[pa.Buffer] = []
@@ -167,19 +169,10 @@ class LanceFileWriter:
             self.closed = True
             self._writer.abort()
 
-    def _open(self, arrow: pa.Schema) -> FileWriter | LegacyFileWriter:
+    def _open(self, arrow: pa.Schema) -> DataFileWriter:
         schema = schema_from_arrow(self._prepared(arrow).schema)
-        check_storable(schema, self._version)
-        cache_bytes = DEFAULT_DATA_CACHE_BYTES
-        if self._data_cache_bytes is not None:
-            cache_bytes = self._data_cache_bytes // max(1, len(schema.fields))
-        writer = open_file_writer(
-            self._store.create(self._location),
-            schema,
-            version=self._version,
-            max_page_bytes=self._max_page_bytes,
-            data_cache_bytes=cache_bytes,
-        )
+        check_storable(schema, self._config.version)
+        writer = open_writer(self._store.create(self._location), schema, self._config)
         weakref.finalize(self, _give_up, writer, os.getpid())
         try:
             for buffer in self._early_buffers:
@@ -193,13 +186,13 @@ class LanceFileWriter:
             raise
         return writer
 
-    def _opened(self) -> FileWriter | LegacyFileWriter:
+    def _opened(self) -> DataFileWriter:
         if self._writer is None:
             raise InvalidInputError("the file has no schema: none was given and no batch was written")
         return self._writer
 
 
-def _give_up(writer: FileWriter | LegacyFileWriter, process: int) -> None:
+def _give_up(writer: DataFileWriter, process: int) -> None:
     """Remove what a dropped writer leaves; a forked process leaves its parent's file alone."""
     if process == os.getpid():
         writer.abort()

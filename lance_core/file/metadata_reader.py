@@ -19,7 +19,7 @@ from lance_core.file.page_cache import PageCache
 from lance_core.io.byte_range import ByteRange
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
 
@@ -35,6 +35,7 @@ class MetadataReader:
 
     Args:
         tail: the open file; its version is 2.0 or later.
+        page_states: where it is kept what reading rows tells about pages; None for a place of the file's own.
 
     Attributes:
         path: the file's path in its store.
@@ -51,13 +52,13 @@ class MetadataReader:
         NotSupportedError: the schema has a field that is not handled here.
     """
 
-    def __init__(self, tail: FileTail) -> None:
+    def __init__(self, tail: FileTail, page_states: PageCache[Any] | None = None) -> None:
         """See the class."""
         self.path = tail.path
         self.num_bytes = tail.num_bytes
         self._tail = tail
         self._columns: dict[int, ColumnMetadata] = {}
-        self.page_states: PageCache[Any] = PageCache()
+        self.page_states: PageCache[Any] = PageCache() if page_states is None else page_states
         footer_start = max(0, self.num_bytes - FOOTER_BYTES)
         [footer] = self.read([ByteRange(footer_start, self.num_bytes)])
         self.footer = Footer.parse(footer, self.num_bytes, self.path)
@@ -125,6 +126,16 @@ class MetadataReader:
                 f"{self.path}: global buffer {index} does not exist, the file has {len(self.global_buffer_ranges)}"
             )
         return self.read([self.global_buffer_ranges[index]])[0]
+
+    def check_columns(self, columns: Mapping[int, int]) -> None:
+        """Check that there are the columns of a manifest.
+
+        Raises:
+            CorruptDataError: one is missing.
+        """
+        outside = [column for column in columns.values() if column >= self.footer.num_columns]
+        if outside:
+            raise CorruptDataError(f"data file {self.path} has no column {outside[0]}", path=self.path)
 
     def read(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
         """Bytes of the file; no request when the tail that was read on opening has them all."""

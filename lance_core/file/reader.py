@@ -10,17 +10,18 @@ from __future__ import annotations
 
 from contextlib import suppress
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 import pyarrow as pa
 
 from lance_core.errors import InvalidInputError, NotSupportedError, RowOutOfRangeError
 from lance_core.file.decode_budget import stream_plans
-from lance_core.file.families import open_metadata, open_sources
+from lance_core.file.families import open_metadata, open_sources, read_statistics
 from lance_core.file.field_source import SteppedSource
 from lance_core.file.memory_errors import typed_memory_errors, typed_memory_stream
 from lance_core.file.metadata_reader import MetadataReader
+from lance_core.file.read_config import ReadConfig
 from lance_core.file.read_steps import run_steps, together
 from lance_core.file.row_numbers import row_number, row_positions
 from lance_core.file.scan import FieldPlan, scan_arrays, scan_batches
@@ -34,21 +35,31 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lance_core.file.column_metadata import ColumnMetadata
-    from lance_core.file.field_source import FieldSource
+    from lance_core.file.field_source import FieldSource, RowStatistics
     from lance_core.file.file_metadata import FileMetadata
+    from lance_core.file.page_cache import PageCache
     from lance_core.io.object_store import ObjectStore
     from lance_core.schema.field import Field, Schema
     from lance_core.versions import LanceFileVersion
 
-__all__ = ["DEFAULT_BATCH_ROWS", "FileReader"]
-
-DEFAULT_BATCH_ROWS: Final = 8192
+__all__ = ["FileReader"]
 
 _KEPT_PROJECTIONS: Final = 4
 
+_OPEN_BYTES: Final = 8192
+"""What an open file holds at least."""
+
+_PARSED: Final = 4
+"""So many times as much as its messages take in the file, records of them take in memory."""
+
+_DEFAULT_CONFIG: Final = ReadConfig()
+
 
 class FileReader:
-    """One open data file. Safe for use by several threads.
+    """One open data file. It may be kept and shared: safe for use by several threads, and nothing of it changes.
+
+    What is read or worked out late (metadata of columns, sources of the last projections) is the same whoever needs it
+    first.
 
     Args:
         tail: the open file; :meth:`open` makes both.
@@ -69,6 +80,7 @@ class FileReader:
         *,
         num_bytes: int | None = None,
         field_ids: Sequence[int] | None = None,
+        page_states: PageCache[Any] | None = None,
     ) -> Self:
         """Open a file of any version.
 
@@ -78,6 +90,7 @@ class FileReader:
             num_bytes: its size when known (manifests record it): saves a request.
             field_ids: ids of its fields as the manifest records them; needed by files of version 0.1 that do not
                 hold the first fields of their table.
+            page_states: where it is kept what reading rows tells about pages; None for a place of the reader's own.
 
         Raises:
             NotFoundError: there is no such file.
@@ -86,12 +99,17 @@ class FileReader:
             NotSupportedError: the schema has a field that is not handled here.
         """
         tail = FileTail(store, path, num_bytes)
-        return cls(tail, open_metadata(tail, field_ids))
+        return cls(tail, open_metadata(tail, field_ids, page_states))
 
     @property
     def path(self) -> str:
         """The file's path in its store."""
         return self._metadata.path
+
+    @property
+    def memory(self) -> int:
+        """About the bytes that the open file holds once all its metadata is parsed, without what is known of pages."""
+        return _OPEN_BYTES + _PARSED * self._tail.num_bytes_held
 
     @property
     def num_rows(self) -> int:
@@ -129,14 +147,26 @@ class FileReader:
         """Pages of every column of a file of version 2.0 or later; read on first use."""
         return self.metadata.columns(range(self.metadata.footer.num_columns))
 
+    def check_columns(self, columns: Mapping[int, int]) -> None:
+        """Check that the file has the columns of a manifest, field id → column. Raises ``CorruptDataError``."""
+        self._metadata.check_columns(columns)
+
+    def statistics(self, field_ids: Sequence[int]) -> RowStatistics | None:
+        """What the file says of the values of some fields; None where it keeps no statistics.
+
+        Raises:
+            CorruptDataError: the statistics are damaged.
+        """
+        return read_statistics(self._metadata, field_ids)
+
     @typed_memory_errors
     def read_batches(
         self,
         fields: Sequence[Field],
+        config: ReadConfig = _DEFAULT_CONFIG,
         *,
         column_indices: Mapping[int, int] | None = None,
         row_range: tuple[int, int] | None = None,
-        batch_rows: int = DEFAULT_BATCH_ROWS,
         in_runs: bool = False,
     ) -> Iterator[pa.RecordBatch]:
         """Stream rows of some fields.
@@ -144,12 +174,12 @@ class FileReader:
         Args:
             fields: top-level fields, pruned as wanted (:func:`lance_core.schema.projection.project`). Without fields
                 the batches have rows but no columns.
+            config: how they are read.
             column_indices: field id → column of this file, for every leaf of ``fields``; by default as the file's own
                 schema says.
             row_range: rows ``[start, stop)``; all by default.
-            batch_rows: rows of every batch but the last.
-            in_runs: batches that lie in the same pages come as one, which has a multiple of ``batch_rows``; for who
-                has to do something with all of them.
+            in_runs: batches that lie in the same pages come as one, which has a multiple of the rows of a batch; for
+                who has to do something with all of them.
 
         Yields:
             Batches in row order; slices of decoded pages, zero-copy where the pages allow it.
@@ -159,12 +189,10 @@ class FileReader:
             CorruptDataError: metadata or pages are damaged.
             UnsupportedEncodingError: a page uses an encoding that is not read here.
         """
-        if row_number("batch_rows", batch_rows) < 1:
-            raise InvalidInputError(f"batch_rows must be positive, it is {batch_rows}")
         start, stop = self._checked_range(row_range)
         sources = self._sources(fields, column_indices)
-        plans = stream_plans(sources, start, stop, batch_rows)
-        batches = self._batches(plans, stop - start, batch_rows, in_runs=in_runs)
+        plans = stream_plans(sources, start, stop, config)
+        batches = self._batches(plans, stop - start, config, in_runs=in_runs)
         return typed_memory_stream(self.path, batches)
 
     @typed_memory_errors
@@ -182,7 +210,7 @@ class FileReader:
         if not plans:
             return pa.Table.from_batches([_without_columns(stop - start)])
         schema = pa.schema([arrow_field(plan.source.field) for plan in plans])
-        chunks = scan_arrays(plans, self._metadata.read, in_memory=self._tail.is_whole)
+        chunks = scan_arrays(plans, self._metadata.read, _DEFAULT_CONFIG, in_memory=self._tail.is_whole)
         columns = [pa.chunked_array(arrays, column.type) for arrays, column in zip(chunks, schema, strict=True)]
         return _restored(pa.Table.from_arrays(columns, schema=schema), fields)
 
@@ -229,9 +257,10 @@ class FileReader:
         return run_steps(together([source.take_steps(rows) for source in stepped]), read)
 
     def _batches(
-        self, plans: Sequence[FieldPlan], num_rows: int, batch_rows: int, *, in_runs: bool
+        self, plans: Sequence[FieldPlan], num_rows: int, config: ReadConfig, *, in_runs: bool
     ) -> Iterator[pa.RecordBatch]:
         if not plans:
+            batch_rows = config.batch_rows
             starts = range(0, num_rows, batch_rows)
             return (_without_columns(min(batch_rows, num_rows - start)) for start in starts)
         stored, has_extensions = _stored_schema(tuple([plan.source.field for plan in plans]))
@@ -244,7 +273,7 @@ class FileReader:
             plans,
             stored,
             num_rows,
-            batch_rows,
+            config,
             self._metadata.read,
             finish,
             in_runs=in_runs,

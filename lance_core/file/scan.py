@@ -13,7 +13,7 @@ from collections import deque
 from concurrent.futures import wait
 from dataclasses import dataclass
 from heapq import merge
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 
@@ -26,19 +26,11 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from lance_core.file.field_source import FieldSource, Pace, Segment
+    from lance_core.file.read_config import ReadConfig
     from lance_core.file.read_steps import Read
     from lance_core.io.byte_range import ByteRange
 
 __all__ = ["FieldPlan", "scan_arrays", "scan_batches"]
-
-_READ_AHEAD_BYTES: Final = 32 * 1024 * 1024
-"""Encoded bytes of segments that may be fetched and decoded before the consumer asks for them."""
-
-_SEGMENTS_AHEAD: Final = 8
-"""Segments that may be ahead: what a few encoded bytes decode to, perhaps a thousandfold, is known only afterwards."""
-
-_INLINE_BYTES: Final = 1024 * 1024
-"""Encoded bytes up to which threads cost more than they save, and one request is better than several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +66,7 @@ def scan_batches(
     plans: Sequence[FieldPlan],
     schema: pa.Schema,
     num_rows: int,
-    batch_rows: int,
+    config: ReadConfig,
     read: Read,
     finish: Callable[[pa.RecordBatch], pa.RecordBatch],
     *,
@@ -87,18 +79,19 @@ def scan_batches(
         plans: one per column, at least one; all cover the same rows.
         schema: of the arrays that the plans' sources decode.
         num_rows: number of those rows.
-        batch_rows: rows of every batch but the last.
+        config: rows of a batch, and how far to read ahead.
         read: reads ranges of the file; called from several threads.
         finish: what is done to a batch, row by row the same; several batches may be slices of what it returns.
-        in_runs: batches that are slices of the same arrays come as one, which has a multiple of ``batch_rows``.
+        in_runs: batches that are slices of the same arrays come as one, which has a multiple of a batch's rows.
         in_memory: ``read`` makes no request.
     """
+    batch_rows = config.batch_rows
     if num_rows <= batch_rows and all(plan.is_one_array for plan in plans):
         # Of a small file, or of few rows: nothing has to be cut or joined.
-        columns = [array for [array] in scan_arrays(plans, read, in_memory=in_memory)]
+        columns = [array for [array] in scan_arrays(plans, read, config, in_memory=in_memory)]
         yield finish(pa.RecordBatch.from_arrays(columns, schema=schema))
         return
-    with _decoder_of(plans, read, in_memory=in_memory) as segments:
+    with _decoder_of(plans, read, config, in_memory=in_memory) as segments:
         cursors = [_Cursor(segments, index, dtype) for index, dtype in enumerate(schema.types)]
         start = 0
         while start < num_rows:
@@ -117,9 +110,11 @@ def scan_batches(
             del run
 
 
-def scan_arrays(plans: Sequence[FieldPlan], read: Read, *, in_memory: bool = False) -> list[list[pa.Array]]:
+def scan_arrays(
+    plans: Sequence[FieldPlan], read: Read, config: ReadConfig, *, in_memory: bool = False
+) -> list[list[pa.Array]]:
     """All segments of every plan, decoded; see :func:`scan_batches`."""
-    with _decoder_of(plans, read, in_memory=in_memory) as segments:
+    with _decoder_of(plans, read, config, in_memory=in_memory) as segments:
         return [[segments.next(index) for _ in plan.segments] for index, plan in enumerate(plans)]
 
 
@@ -165,9 +160,10 @@ class _Prefetched:
 class _ReadAhead:
     """Decodes the segments of several plans in the order of their first rows, in the threads of the process."""
 
-    def __init__(self, plans: Sequence[FieldPlan], read: Read) -> None:
+    def __init__(self, plans: Sequence[FieldPlan], read: Read, config: ReadConfig) -> None:
         self._plans = plans
         self._read = read
+        self._config = config
         self._jobs = merge(*(_numbered(index, plan) for index, plan in enumerate(plans)), key=lambda job: job[1].start)
         self._next_job = next(self._jobs, None)
         self._ahead_bytes = 0
@@ -215,8 +211,8 @@ class _ReadAhead:
     def _may_submit(self) -> bool:
         return (
             self._next_job is not None
-            and self._ahead_bytes < _READ_AHEAD_BYTES
-            and self._ahead_segments < _SEGMENTS_AHEAD
+            and self._ahead_bytes < self._config.ahead_bytes
+            and self._ahead_segments < self._config.ahead_segments
         )
 
     def _submit(self) -> None:
@@ -234,10 +230,10 @@ def _numbered(index: int, plan: FieldPlan) -> Iterator[tuple[int, Segment]]:
     return ((index, piece) for piece in plan.pieces())
 
 
-def _decoder_of(plans: Sequence[FieldPlan], read: Read, *, in_memory: bool) -> _Inline | _ReadAhead:
+def _decoder_of(plans: Sequence[FieldPlan], read: Read, config: ReadConfig, *, in_memory: bool) -> _Inline | _ReadAhead:
     num_bytes = sum(segment.num_bytes for plan in plans for segment in plan.segments)
-    if num_bytes > _INLINE_BYTES:
-        return _ReadAhead(plans, read)
+    if num_bytes > config.inline_bytes:
+        return _ReadAhead(plans, read, config)
     return _Inline(plans, read if in_memory else _Prefetched.of(plans, read))
 
 

@@ -67,6 +67,11 @@ class FileTail:
         return self.start == 0
 
     @property
+    def num_bytes_held(self) -> int:
+        """Bytes of the file that are in memory, a mapping left out."""
+        return self.num_bytes - self.start
+
+    @property
     def version(self) -> LanceFileVersion:
         """The version that the last bytes name.
 

@@ -2,10 +2,10 @@
 
 The container is the same for all of them: page buffers, global buffers, column metadata, tables, footer, in the order
 of the byte map in :mod:`lance_core.file.layout`. What a column looks like is up to the format: every top-level field
-has a :class:`~lance_core.file.field_writer.FieldWriter` of its version. Nothing but what these collect, a few pages
+has a :class:`~lance_core.file.field_writer.FieldWriter` of its kind. Nothing but what these collect, a few pages
 that are being encoded on other threads, and the page descriptions stays in memory.
 
-:func:`open_file_writer` picks the writer for any version, 0.1 included.
+:func:`lance_core.file.families.open_writer` makes the writer for any version, 0.1 included.
 
 **Source:** ``lance.file.v2.ColumnMetadata``.
 """
@@ -17,66 +17,44 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from lance_core.buffers.alignment import BUFFER_ALIGNMENT, BUFFER_PAD_BYTE, padding_bytes
-from lance_core.errors import InvalidInputError
 from lance_core.file.batch_alignment import BatchAlignment
 from lance_core.file.container_tail import container_tail
+from lance_core.file.data_file_writer import DataFileWriter
+from lance_core.file.field_writer import FileInProgress
 from lance_core.file.global_buffers import FileDescriptor
 from lance_core.file.page_queue import PageQueue
-from lance_core.file.structural.field_writer import StructuralFieldWriter
-from lance_core.file.writer_state import WriterState
 from lance_core.file.written_file import WrittenFile
 from lance_core.io.byte_range import ByteRange
 from lance_core.schema.blob_fields import complete_schema, file_schema
 from lance_core.schema.storable import check_storable
-from lance_core.versions import DEFAULT_VERSION, LanceFileVersion
 
 if TYPE_CHECKING:
-    from lance_core.file.blob_options import BlobOptions
-    from lance_core.file.field_writer import FieldWriter, FinishedColumn
-    from lance_core.file.v0_1.writer import LegacyFileWriter
+    from lance_core.file.field_writer import FieldWriters, FinishedColumn
+    from lance_core.file.table_context import TableContext
+    from lance_core.file.write_config import WriteConfig
     from lance_core.io.object_store import WriteStream
-    from lance_core.schema.field import Field, Schema
+    from lance_core.schema.field import Schema
 
-__all__ = [
-    "DEFAULT_DATA_CACHE_BYTES",
-    "DEFAULT_MAX_PAGE_BYTES",
-    "DEFAULT_MAX_ROWS_PER_GROUP",
-    "FileWriter",
-    "open_file_writer",
-]
-
-DEFAULT_DATA_CACHE_BYTES: Final = 8 * 1024 * 1024
-"""Collected per leaf column before a page is written; less in files of more than 24 leaf columns."""
-
-_MAX_COLLECTED_BYTES: Final = 192 * 1024 * 1024
-"""Collected by all columns together, if nothing else is asked for: files of many columns get smaller pages."""
-
-DEFAULT_MAX_PAGE_BYTES: Final = 32 * 1024 * 1024
-"""A larger array is cut into several pages."""
-
-DEFAULT_MAX_ROWS_PER_GROUP: Final = 1024
-"""Rows of a batch in a file of format 0.1."""
+__all__ = ["FileWriter"]
 
 _PADDING: Final = bytes([BUFFER_PAD_BYTE]) * BUFFER_ALIGNMENT
 
 
-class FileWriter(WriterState):
-    """Writes one data file. Not safe for use by several threads at once.
+class FileWriter(DataFileWriter):
+    """Writes one data file.
 
-    Leaving the ``with`` block without :meth:`finish` aborts, and so does a constructor or :meth:`finish` that fails.
+    Leaving the ``with`` block without :meth:`finish` aborts, and so does a :meth:`finish` that fails.
 
     Args:
         stream: where the bytes go; committed by :meth:`finish`, aborted by :meth:`abort`.
         schema: the fields of the file, with their table-wide ids.
-        version: format version.
-        max_page_bytes: upper bound of a page's values in memory, unless a single row is larger.
-        data_cache_bytes: what a column collects before it writes a page.
-        blobs: where values of ``lance.blob.v2`` columns go; None = such columns are refused.
-        is_of_table: the file is one of a table: its schema marks dictionary fields, as the reference does there.
+        config: how the file is written.
+        field_writers: makes the writers of the fields.
+        table: the table that the file is written for: its schema then marks dictionary fields, as the reference does
+            there, and values of ``lance.blob.v2`` columns have a place; None = such columns are refused.
 
     Raises:
-        UnsupportedVersionError: the version is not written here, or cannot hold a type of the schema.
-        InvalidInputError: a size is not positive.
+        UnsupportedVersionError: the version cannot hold a type of the schema.
         NotSupportedError: the schema has a type that cannot be stored.
     """
 
@@ -84,33 +62,21 @@ class FileWriter(WriterState):
         self,
         stream: WriteStream,
         schema: Schema,
-        *,
-        version: LanceFileVersion = DEFAULT_VERSION,
-        max_page_bytes: int = DEFAULT_MAX_PAGE_BYTES,
-        data_cache_bytes: int = DEFAULT_DATA_CACHE_BYTES,
-        blobs: BlobOptions | None = None,
-        is_of_table: bool = False,
+        config: WriteConfig,
+        field_writers: FieldWriters,
+        table: TableContext | None = None,
     ) -> None:
         """See the class."""
         self._stream = stream
-        self._is_of_table = is_of_table
-        try:
-            if max_page_bytes < 1 or data_cache_bytes < 0:
-                raise InvalidInputError(f"page sizes must be positive: {max_page_bytes=}, {data_cache_bytes=}")
-            self._version = version.require_writable()
-            check_storable(schema, version)
-            self._schema = schema
-            self._alignment = BatchAlignment(complete_schema(schema))
-            self._queue = PageQueue()
-            if data_cache_bytes == DEFAULT_DATA_CACHE_BYTES:
-                data_cache_bytes = min(data_cache_bytes, _MAX_COLLECTED_BYTES // max(1, len(schema.leaves())))
-            self._columns = [
-                _field_writer(top, self._version, data_cache_bytes, max_page_bytes, self._queue, blobs)
-                for top in schema.fields
-            ]
-        except BaseException:
-            stream.abort()
-            raise
+        self._is_of_table = table is not None
+        self._version = config.version
+        check_storable(schema, config.version)
+        self._schema = schema
+        self._alignment = BatchAlignment(complete_schema(schema))
+        self._queue = PageQueue()
+        cache_bytes = config.column_cache_bytes(schema)
+        file = FileInProgress(config=config, cache_bytes=cache_bytes, queue=self._queue, table=table)
+        self._columns = [field_writers(top, file) for top in schema.fields]
         self._global_buffers: list[ByteRange] = []
         self._num_rows = 0
         self._is_open = True
@@ -216,60 +182,3 @@ class FileWriter(WriterState):
             self._version,
         )
         self._stream.write(container_tail(self._stream.position, *parts))
-
-
-def open_file_writer(
-    stream: WriteStream,
-    schema: Schema,
-    *,
-    version: LanceFileVersion = DEFAULT_VERSION,
-    max_page_bytes: int = DEFAULT_MAX_PAGE_BYTES,
-    data_cache_bytes: int = DEFAULT_DATA_CACHE_BYTES,
-    max_rows_per_group: int = DEFAULT_MAX_ROWS_PER_GROUP,
-    blobs: BlobOptions | None = None,
-) -> FileWriter | LegacyFileWriter:
-    """The writer of a data file of any version.
-
-    Args:
-        stream: as for :class:`FileWriter`.
-        schema: as for :class:`FileWriter`.
-        version: format version.
-        max_page_bytes: as for :class:`FileWriter`; without effect in 0.1.
-        data_cache_bytes: as for :class:`FileWriter`; without effect in 0.1.
-        max_rows_per_group: rows of a batch in 0.1; without effect in other versions.
-        blobs: as for :class:`FileWriter`.
-
-    Raises:
-        UnsupportedVersionError: the version is not written here, or cannot hold a type of the schema.
-        InvalidInputError: a size is not positive.
-        NotSupportedError: the schema has a type that the version cannot hold.
-    """
-    if version is LanceFileVersion.V0_1:
-        from lance_core.file.v0_1.writer import LegacyFileWriter
-
-        check_storable(schema, version)
-        return LegacyFileWriter(stream, schema, max_rows_per_group=max_rows_per_group)
-    return FileWriter(
-        stream,
-        schema,
-        version=version,
-        max_page_bytes=max_page_bytes,
-        data_cache_bytes=data_cache_bytes,
-        blobs=blobs,
-    )
-
-
-def _field_writer(
-    field: Field,
-    version: LanceFileVersion,
-    cache_bytes: int,
-    max_page_bytes: int,
-    queue: PageQueue,
-    blobs: BlobOptions | None,
-) -> FieldWriter:
-    if version is LanceFileVersion.V2_0:
-        from lance_core.file.v2_0.field_writer import V20FieldWriter
-
-        return V20FieldWriter(field, cache_bytes=cache_bytes, max_page_bytes=max_page_bytes)
-    limit = min(cache_bytes * len(field.leaves()), max_page_bytes)
-    return StructuralFieldWriter(field, version, limit=limit, max_page_bytes=max_page_bytes, queue=queue, blobs=blobs)

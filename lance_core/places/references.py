@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import errno
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from lance_core.errors import (
     DatasetNotFoundError,
@@ -19,32 +19,23 @@ from lance_core.errors import (
     InvalidTypeError,
     NotFoundError,
     RefNotFoundError,
-    RetryableCommitConflictError,
     StorageError,
     VersionNotFoundError,
 )
 from lance_core.public.arguments import whole_number
-from lance_core.table.branches import BranchRecord, branch_path, branch_root, check_branch_name, main_root
+from lance_core.table.lines import line_of, main_line
 from lance_core.table.paths import ManifestName
-from lance_core.table.refs import MAIN_BRANCH, TagRecord, check_tag_name, tag_path
+from lance_core.table.refs import TagRecord, check_tag_name, tag_path
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
-
     from lance_core.table.manifest import Manifest
     from lance_core.table.version_log import VersionLog
 
 __all__ = [
     "Reference",
-    "identity_of",
-    "line_identity",
-    "line_of",
     "locate",
-    "main_line",
     "open_version",
-    "planned_line",
     "read_manifest",
-    "read_record",
     "to_moment",
 ]
 
@@ -52,9 +43,6 @@ Reference: TypeAlias = "int | str | tuple[str | None, int | None] | None"
 """A number, the name of a tag, or (branch, number)."""
 
 _PAIR = 2
-
-_CLOCK_SKEW_SECONDS: Final = 300
-"""A version counts as younger than a branch only when it is so by more than the clocks of two writers may differ."""
 
 
 def read_manifest(log: VersionLog, reference: Reference) -> Manifest:
@@ -106,87 +94,6 @@ def locate(log: VersionLog, reference: Reference, *, branch: str = "") -> tuple[
         name, version = reference
         return line_of(main_line(log, branch), name), None if version is None else whole_number("version", version)
     return log, whole_number("version", reference)
-
-
-def main_line(log: VersionLog, branch: str) -> VersionLog:
-    """The versions of the main line of a dataset, from those of any line."""
-    root = main_root(log.root, branch)
-    return log if root == log.root else log.at(root)
-
-
-def line_identity(log: VersionLog, branch: str) -> Hashable:
-    """Tells a branch from another of the same name, made after it was deleted; None for the main line.
-
-    Raises:
-        RefNotFoundError: the branch was deleted.
-    """
-    main = main_line(log, branch)
-    return None if main is log else identity_of(read_record(main, branch))
-
-
-def read_record(main: VersionLog, branch: str) -> BranchRecord:
-    """The record of a branch.
-
-    Raises:
-        RefNotFoundError: it has none.
-        CorruptDataError: it is damaged.
-    """
-    path = branch_path(main.store, main.root, branch)
-    try:
-        return BranchRecord.parse(branch, main.store.get(path), path)
-    except NotFoundError as error:
-        raise RefNotFoundError(f"branch {branch!r} does not exist", branch=branch) from error
-
-
-def identity_of(record: BranchRecord) -> tuple[Hashable, int]:
-    """What tells the branch of a record from another of its name, and when it was made, in seconds."""
-    return record.forks, record.created_at
-
-
-def planned_line(log: VersionLog, manifest: Manifest) -> Hashable:
-    """What the line of a version is told by that was opened some time ago and that a change is to be planned on.
-
-    Returns:
-        None on the main line; a mark that is no line's when the branch was made again since.
-
-    Raises:
-        RefNotFoundError: the branch was deleted.
-        RetryableCommitConflictError: the version was cleaned up; whether the branch was made again does not show.
-    """
-    branch = manifest.message.branch
-    identity = line_identity(log, branch) if branch else None
-    if not isinstance(identity, tuple):
-        return identity
-    try:
-        is_same = log.read(ManifestName(manifest.version, manifest.naming)).message == manifest.message
-    except VersionNotFoundError as error:
-        # A cleanup has removed it, or it was of another branch, made before this one. Clocks differ.
-        if manifest.message.timestamp.seconds <= identity[1] + _CLOCK_SKEW_SECONDS:
-            raise RetryableCommitConflictError(
-                f"{log.root}: version {manifest.version} was cleaned up, and whether branch {branch!r} was made again "
-                "since does not show; open the branch again",
-                path=log.root,
-                version=manifest.version,
-                is_removed=True,
-            ) from error
-        is_same = True
-    return identity if is_same else object()
-
-
-def line_of(main: VersionLog, branch: str | None) -> VersionLog:
-    """The versions of a branch, from those of the main line; None or "main" for that itself.
-
-    Raises:
-        RefNotFoundError: no branch may have that name.
-        InvalidTypeError: the name is no text.
-    """
-    if branch is None or branch in ("", MAIN_BRANCH):
-        return main
-    try:
-        check_branch_name(branch)
-    except InvalidRefError as error:
-        raise RefNotFoundError(f"branch {branch!r} does not exist", branch=branch) from error
-    return main.at(branch_root(main.store, main.root, branch))
 
 
 def to_moment(asof: datetime | str) -> datetime:

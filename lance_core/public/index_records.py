@@ -12,15 +12,17 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from lance_core.errors import CorruptDataError, InvalidInputError, InvalidTypeError
+from lance_core.errors import CorruptDataError, IndexNotFoundError, InvalidInputError, InvalidTypeError
 from lance_core.proto import pb_table
 from lance_core.public.arguments import checked_number, checked_text
 from lance_core.table.index_metadata import is_system_index, read_fragment_bitmap, type_name
+from lance_core.table.index_rules import decode_index_section
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from lance_core.schema.field import Field, Schema
+    from lance_core.table.manifest import Manifest
 
 __all__ = [
     "Index",
@@ -30,6 +32,7 @@ __all__ = [
     "describe_indices",
     "index_from_proto",
     "index_to_proto",
+    "indices_named",
 ]
 
 _DETAILS_SUFFIX: Final = "IndexDetails"
@@ -207,6 +210,28 @@ def describe_indices(
         if not is_system_index(index.name):
             by_name.setdefault(index.name, []).append(index)
     return [_description(name, segments, schema, rows) for name, segments in by_name.items()]
+
+
+def indices_named(manifest: Manifest, name: str, root: str) -> tuple[pb_table.IndexMetadata, ...]:
+    """The segments of an index of a version.
+
+    Args:
+        manifest: of the version.
+        name: of the index, not of its column.
+        root: of the table.
+
+    Raises:
+        IndexNotFoundError: the version has no such index.
+        CorruptDataError: the index section is damaged.
+    """
+    indices = decode_index_section(manifest.index_section)
+    found = tuple(index for index in indices if index.name == name and not is_system_index(name))
+    if not found:
+        known = sorted({index.name for index in indices if not is_system_index(index.name)})
+        raise IndexNotFoundError(
+            f"version {manifest.version} of {root} has no index {name!r}; it has {known}", name=name
+        )
+    return found
 
 
 def _description(

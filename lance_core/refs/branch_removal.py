@@ -19,7 +19,6 @@ import uuid
 from typing import TYPE_CHECKING, Final, Self
 
 from lance_core.errors import CorruptDataError, NotFoundError, RefConflictError, RefNotFoundError
-from lance_core.places.references import read_record
 from lance_core.refs.branch_uses import refuse_when_used
 from lance_core.table.branches import (
     BranchRecord,
@@ -30,6 +29,7 @@ from lance_core.table.branches import (
     list_branches,
 )
 from lance_core.table.commit_protocols.external import ExternalCommit
+from lance_core.table.lines import read_record
 from lance_core.table.paths import VERSIONS_DIRECTORY
 from lance_core.table.ref_creation import create_ref
 

@@ -29,7 +29,7 @@ from lance_core.errors import (
     VersionNotFoundError,
 )
 from lance_core.io.object_store import PutOutcome
-from lance_core.places.references import identity_of, main_line, open_version, read_record
+from lance_core.places.references import open_version
 from lance_core.places.uris import branch_uri
 from lance_core.refs.branch_removal import (
     has_rows,
@@ -51,6 +51,7 @@ from lance_core.table.branches import (
     check_new_branch_name,
     list_branches,
 )
+from lance_core.table.lines import identity_of, main_line, read_record
 from lance_core.table.ref_creation import create_ref, known_to_exist
 from lance_core.transactions.history import read_transaction
 from lance_core.transactions.operations.clone import Clone

@@ -24,9 +24,10 @@ from lance_core.errors import (
     VersionNotFoundError,
 )
 from lance_core.io.object_store import PutOutcome
-from lance_core.places.references import line_of, locate, main_line, read_record
+from lance_core.places.references import locate
 from lance_core.refs.branch_removal import require_same_branch
 from lance_core.table.branches import branch_at
+from lance_core.table.lines import line_of, main_line, read_record
 from lance_core.table.ref_creation import create_ref, known_to_exist
 from lance_core.table.refs import TagRecord, check_tag_name, list_tags, tag_path
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow.compute as pc
 
+from lance_core.file.read_config import ReadConfig
 from lance_core.scan.fragment_reader import FragmentReader
 from lance_core.schema.blob_fields import is_blob_v2
 from lance_core.schema.projection import project
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["field_with_references"]
 
 _EXTERNAL: Final = 3
-_BATCH_ROWS: Final = 65536
+_CONFIG: Final = ReadConfig(batch_rows=65536)
 
 
 def field_with_references(manifest: Manifest, locator: FileLocator) -> Field | None:
@@ -46,7 +47,7 @@ def field_with_references(manifest: Manifest, locator: FileLocator) -> Field | N
     wanted = project(schema, [top.name for top in columns])
     for fragment in manifest.fragments:
         reader = FragmentReader(fragment, locator)
-        for batch in reader.batches(wanted, 0, reader.num_live_rows, _BATCH_ROWS):
+        for batch in reader.batches(wanted, 0, reader.num_live_rows, _CONFIG):
             for top, column in zip(columns, batch.columns, strict=True):
                 kinds, bases = column.field("kind"), column.field("blob_id")
                 lies_outside = pc.or_(

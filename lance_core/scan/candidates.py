@@ -9,43 +9,45 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lance_core.file.v0_1.pruning import batch_bounds
 from lance_core.predicate.conditions import may_match
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from lance_core.file.read_config import ReadConfig
     from lance_core.predicate.predicate import Predicate
     from lance_core.scan.fragment_reader import FragmentReader
 
 __all__ = ["candidate_ranges"]
 
 
-def candidate_ranges(reader: FragmentReader, predicate: Predicate, gap_rows: int) -> list[tuple[int, int]]:
+def candidate_ranges(reader: FragmentReader, predicate: Predicate, config: ReadConfig) -> list[tuple[int, int]]:
     """Live rows that may satisfy a predicate: half-open ranges, ascending and apart.
 
     Args:
         reader: of the fragment.
         predicate: which rows.
-        gap_rows: ranges that are nearer to each other are joined.
+        config: whether statistics are used; ranges that are nearer to each other than the rows of a batch are joined.
 
     Raises:
         CorruptDataError: the statistics of a file are damaged.
     """
+    if not config.use_stats or predicate.condition is None:
+        return [(0, reader.num_live_rows)]
     field_ids = predicate.field_ids
-    legacy_files = list(reader.legacy_files(field_ids))
-    if not legacy_files:
+    statistics = list(reader.statistics(field_ids))
+    if not statistics:
         return [(0, reader.num_live_rows)]
     ruled_out = np.zeros((0, 2), np.int64)
-    for metadata in legacy_files:
-        by_id = batch_bounds(metadata, field_ids)
+    for of_file in statistics:
+        by_id, starts = of_file.bounds, of_file.row_starts
         bounds = {index: by_id[field_id] for index, field_id in enumerate(field_ids) if field_id in by_id}
-        possible = may_match(predicate.condition, bounds, metadata.num_batches)
-        rows = np.stack([metadata.batch_offsets[:-1], metadata.batch_offsets[1:]], axis=1)
+        possible = may_match(predicate.condition, bounds, len(starts) - 1)
+        rows = np.stack([starts[:-1], starts[1:]], axis=1)
         ruled_out = np.concatenate([ruled_out, rows[~possible]])
     if not len(ruled_out):
         return [(0, reader.num_live_rows)]
-    return _remaining(_live(ruled_out, reader.deleted_rows()), reader.num_live_rows, gap_rows)
+    return _remaining(_live(ruled_out, reader.deleted_rows()), reader.num_live_rows, config.batch_rows)
 
 
 def _live(physical: npt.NDArray[np.int64], deleted: npt.NDArray[np.uint32]) -> npt.NDArray[np.int64]:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from lance_core.blobs.places import BlobDescriptors
 from lance_core.errors import CorruptDataError
-from lance_core.file.v0_1.metadata_reader import LegacyMetadataReader
-from lance_core.scan.column_sources import ColumnSources, assemble_column
+from lance_core.file.families import keeps_statistics
+from lance_core.file.session import UNCACHED, Session
+from lance_core.scan.column_sources import assemble_column
 from lance_core.scan.fragment_overlays import FragmentOverlays
 from lance_core.scan.open_files import OpenFiles, one_array
-from lance_core.scan.output_schema import OutputSchema, batch_without_columns
+from lance_core.scan.output_schema import batch_without_columns
 from lance_core.scan.read_plan import ReadPlan
-from lance_core.scan.row_columns import ROW_COLUMN_IDS, RowColumns, split_row_columns
+from lance_core.scan.row_columns import ROW_COLUMN_IDS, RowColumns
 from lance_core.scan.scan_plan import live_to_physical
-from lance_core.schema.blob_fields import stored_schema
 from lance_core.schema.field import Field, Schema
 from lance_core.table.row_lineage import RowLineage
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from lance_core.file.field_source import RowStatistics
+    from lance_core.file.read_config import ReadConfig
     from lance_core.scan.read_plan import PlannedFile
     from lance_core.table.base_paths import FileLocator
     from lance_core.table.fragment import Fragment
@@ -43,13 +45,16 @@ class FragmentReader:
         fragment: what to read.
         locator: finds its files.
         first_row: rows that are not deleted in the fragments before it; needed for ``_rowoffset`` only.
+        session: opens its files, and keeps them open for others.
     """
 
-    def __init__(self, fragment: Fragment, locator: FileLocator, first_row: int = 0) -> None:
+    def __init__(
+        self, fragment: Fragment, locator: FileLocator, first_row: int = 0, session: Session = UNCACHED
+    ) -> None:
         """Nothing is read yet."""
         self._fragment = fragment
         self._locator = locator
-        files = self._files = OpenFiles(fragment, locator)
+        files = self._files = OpenFiles(fragment, locator, session)
         self._overlays = FragmentOverlays(fragment, files.any_reader)
         self._lineage = RowLineage(fragment.message, lambda _, field_id: files.hidden_column(field_id))
         self._row_columns = RowColumns(self._lineage, first_row, files.deleted_rows)
@@ -100,27 +105,28 @@ class FragmentReader:
             file = self._files.files[0]
         return BlobDescriptors.of(descriptors, self._locator.data_file(file), self._locator, file.base_id)
 
-    def batches(self, wanted: Schema, start: int, stop: int, batch_rows: int) -> Iterator[pa.RecordBatch]:
+    def batches(self, wanted: Schema, start: int, stop: int, config: ReadConfig) -> Iterator[pa.RecordBatch]:
         """Stream live rows.
 
         Args:
             wanted: the projection, with the table's field ids. Blobs come as descriptors.
             start: first live row.
             stop: live row after the last.
-            batch_rows: at most so many rows in a batch.
+            config: how they are read; at most its rows are in a batch.
 
         Yields:
             Batches of :class:`OutputSchema`; none is empty.
         """
         if start >= stop:
             return
+        batch_rows = config.batch_rows
         plan = ReadPlan.of(wanted)
         output = plan.output
         deleted = self.deleted_rows()
         position, last = start, stop - 1
         if len(deleted):
             position, last = live_to_physical(deleted, np.array([start, stop - 1], np.int64)).tolist()
-        for parts, num_rows in self._physical_runs(plan, position, last + 1, batch_rows):
+        for parts, num_rows in self._physical_runs(plan, position, last + 1, config):
             arrays = self._assemble(plan.wanted, parts, range(position, position + num_rows))
             run = _without(output.batch(arrays, num_rows), deleted, position)
             position += num_rows
@@ -144,18 +150,12 @@ class FragmentReader:
 
     def take_physical(self, wanted: Schema, rows: npt.NDArray[np.int64], table: Schema) -> pa.RecordBatch:
         """Single rows by their positions in the data files, deleted ones included; see :meth:`take`."""
-        wanted = stored_schema(wanted)
-        stored, row_columns = split_row_columns(wanted)
-        whole, _ = split_row_columns(stored_schema(table))
-        sources = ColumnSources.plan(stored, self._files.files, whole).files
+        plan = ReadPlan.of(wanted, table)
         parts: _Parts = {}
-        for file, here, columns in (
-            *((file, here, file.all_columns()) for file, here in sources),
-            *self._hidden_files(row_columns),
-        ):
+        for file, here, columns in (*plan.files(self._files.files), *self._hidden_files(plan.row_columns)):
             rows_here = self._files.reader(file).take(here.fields, rows, column_indices=columns)
             _collect(parts, here, (one_array(column) for column in rows_here.columns))
-        return OutputSchema(wanted).batch(self._assemble(wanted, parts, rows), len(rows))
+        return plan.output.batch(self._assemble(plan.wanted, parts, rows), len(rows))
 
     def hidden_column(self, field_id: int) -> npt.NDArray[np.uint64]:
         """A hidden row lineage column, deleted rows included.
@@ -176,45 +176,35 @@ class FragmentReader:
         self._overlays.check()
         self._lineage.check()
         for file in self._files.files:
-            reader = self._files.reader(file)
-            if file.file_version.is_legacy:
-                own = cast("LegacyMetadataReader", reader.any_metadata).own_ids
-                unknown = [each for each in file.columns() if reader.schema.find(own.get(each, each)) is None]
-                if unknown and reader.schema.fields:
-                    raise CorruptDataError(f"data file {reader.path} has no field {unknown[0]}", path=reader.path)
-                continue
-            num_columns = reader.metadata.footer.num_columns
-            outside = [column for column in file.all_columns().values() if column >= num_columns]
-            if outside:
-                raise CorruptDataError(f"data file {reader.path} has no column {outside[0]}", path=reader.path)
+            self._files.reader(file).check_columns(file.all_columns())
 
-    def legacy_files(self, field_ids: Sequence[int]) -> Iterator[LegacyMetadataReader]:
-        """The open 0.1 files that hold any of some fields; none under overlays, which their statistics do not know."""
+    def statistics(self, field_ids: Sequence[int]) -> Iterator[RowStatistics]:
+        """Those of the files that hold any of some fields; none under overlays, which they do not know.
+
+        Raises:
+            CorruptDataError: the statistics of a file are damaged.
+        """
         if self._overlays:
             return
         for file in self._files.files:
-            if file.file_version.is_legacy and not set(field_ids).isdisjoint(file.field_ids):
-                metadata = self._files.reader(file).any_metadata
-                if isinstance(metadata, LegacyMetadataReader):
-                    yield metadata
+            if keeps_statistics(file.file_version) and not set(field_ids).isdisjoint(file.field_ids):
+                found = self._files.reader(file).statistics(field_ids)
+                if found is not None:
+                    yield found
 
-    def _physical_runs(self, plan: ReadPlan, start: int, stop: int, batch_rows: int) -> Iterator[tuple[_Parts, int]]:
+    def _physical_runs(self, plan: ReadPlan, start: int, stop: int, config: ReadConfig) -> Iterator[tuple[_Parts, int]]:
         """Parts of the columns, and the number of rows, for physical rows ``[start, stop)``.
 
         Of one file come as many batches at a time as its pages allow without a copy; several files keep step.
         """
         sources = [*plan.files(self._files.files), *self._hidden_files(plan.row_columns)]
         if not sources:
-            for position in range(start, stop, batch_rows):
-                yield {}, min(batch_rows, stop - position)
+            for position in range(start, stop, config.batch_rows):
+                yield {}, min(config.batch_rows, stop - position)
             return
         streams = [
             self._files.reader(file).read_batches(
-                here.fields,
-                column_indices=columns,
-                row_range=(start, stop),
-                batch_rows=batch_rows,
-                in_runs=len(sources) == 1,
+                here.fields, config, column_indices=columns, row_range=(start, stop), in_runs=len(sources) == 1
             )
             for file, here, columns in sources
         ]

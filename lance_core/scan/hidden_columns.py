@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING
 
 from lance_core.scan.fragment_reader import FragmentReader
 from lance_core.table.fragment import Fragment
+from lance_core.table.row_lineage import FetchedColumns, column_key, hidden_fields
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import numpy as np
     import numpy.typing as npt
 
@@ -15,7 +18,28 @@ if TYPE_CHECKING:
     from lance_core.table.base_paths import FileLocator
     from lance_core.table.row_lineage import HiddenColumns
 
-__all__ = ["hidden_columns_of"]
+__all__ = ["fetch_hidden_columns", "hidden_columns_of"]
+
+
+def fetch_hidden_columns(fragments: Iterable[pb_table.DataFragment], locator: FileLocator) -> FetchedColumns:
+    """Read every hidden column of some fragments.
+
+    Args:
+        fragments: of a version or a transaction.
+        locator: finds their files.
+
+    Raises:
+        NotFoundError: a data file is missing.
+        CorruptDataError: a data file is damaged.
+    """
+    read = hidden_columns_of(locator)
+    return FetchedColumns(
+        {
+            column_key(fragment, field_id): read(fragment, field_id)
+            for fragment in fragments
+            for field_id in hidden_fields(fragment)
+        }
+    )
 
 
 def hidden_columns_of(locator: FileLocator) -> HiddenColumns:

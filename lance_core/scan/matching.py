@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
+    from lance_core.file.read_config import ReadConfig
     from lance_core.predicate.predicate import Predicate
     from lance_core.scan.fragment_reader import FragmentReader
     from lance_core.schema.field import Schema
@@ -58,37 +59,31 @@ class RowCut:
         return slice(start, stop)
 
 
-def find_rows(
-    reader: FragmentReader, predicate: Predicate, batch_rows: int, *, use_stats: bool = True
-) -> Iterator[npt.NDArray[np.int64]]:
+def find_rows(reader: FragmentReader, predicate: Predicate, config: ReadConfig) -> Iterator[npt.NDArray[np.int64]]:
     """Live rows that satisfy a predicate, ascending, in pieces; none is empty."""
     if predicate.constant is not None:
         if predicate.constant and reader.num_live_rows:
             yield np.arange(reader.num_live_rows, dtype=np.int64)
         return
-    for rows, _ in matching_batches(reader, predicate, batch_rows, use_stats=use_stats):
+    for rows, _ in matching_batches(reader, predicate, config):
         yield rows
 
 
 def matching_batches(
-    reader: FragmentReader, predicate: Predicate, batch_rows: int, *, use_stats: bool = True
+    reader: FragmentReader, predicate: Predicate, config: ReadConfig
 ) -> Iterator[tuple[npt.NDArray[np.int64], pa.RecordBatch]]:
     """Live rows that satisfy a predicate, with the columns that it needs; no piece is empty.
 
     Args:
         reader: of the fragment.
         predicate: which rows.
-        batch_rows: at most so many rows in a batch.
-        use_stats: leave out what the statistics of 0.1 files rule out.
+        config: how they are read.
 
     Raises:
         InvalidInputError: the predicate has no value for a row.
     """
-    ranges = [(0, reader.num_live_rows)]
-    if use_stats and predicate.condition is not None:
-        ranges = candidate_ranges(reader, predicate, batch_rows)
-    for start, stop in ranges:
-        for batch in reader.batches(predicate.wanted, start, stop, batch_rows):
+    for start, stop in candidate_ranges(reader, predicate, config):
+        for batch in reader.batches(predicate.wanted, start, stop, config):
             found = np.flatnonzero(predicate.matches(batch))
             if found.size == batch.num_rows:
                 yield start + found, batch
@@ -121,7 +116,7 @@ def gathered(pieces: Iterable[npt.NDArray[np.int64]], cut: RowCut) -> Iterator[n
 
 
 def read_found(
-    reader: FragmentReader, wanted: Schema, table: Schema, rows: npt.NDArray[np.int64], batch_rows: int
+    reader: FragmentReader, wanted: Schema, table: Schema, rows: npt.NDArray[np.int64], config: ReadConfig
 ) -> Iterator[pa.RecordBatch]:
     """Columns of live rows.
 
@@ -130,16 +125,16 @@ def read_found(
         wanted: the columns.
         table: the whole schema.
         rows: ascending, at least one.
-        batch_rows: at most so many rows in a batch.
+        config: how they are read; at most its rows are in a batch.
     """
     first, last = int(rows[0]), int(rows[-1])
     if len(rows) * _FEW < last + 1 - first:
-        for start in range(0, len(rows), batch_rows):
-            some = rows[start : start + batch_rows]
+        for start in range(0, len(rows), config.batch_rows):
+            some = rows[start : start + config.batch_rows]
             yield reader.take(wanted, some, table)
         return
     position = first
-    for batch in reader.batches(wanted, first, last + 1, batch_rows):
+    for batch in reader.batches(wanted, first, last + 1, config):
         low, high = np.searchsorted(rows, [position, position + batch.num_rows])
         some = rows[low:high]
         if some.size == batch.num_rows:

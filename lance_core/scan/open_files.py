@@ -8,13 +8,14 @@ import numpy as np
 import pyarrow as pa
 
 from lance_core.errors import CorruptDataError
-from lance_core.file.reader import FileReader
+from lance_core.file.session import UNCACHED, Session
 from lance_core.schema.field import Field
 from lance_core.table.deletion_vector import read_deletion_offsets
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from lance_core.file.reader import FileReader
     from lance_core.table.base_paths import FileLocator
     from lance_core.table.data_file import DataFile
     from lance_core.table.fragment import Fragment
@@ -28,12 +29,14 @@ class OpenFiles:
     Args:
         fragment: whose files.
         locator: finds them.
+        session: opens them, and keeps them open for others.
     """
 
-    __slots__ = ("_deleted", "_files", "_fragment", "_locator", "_open")
+    __slots__ = ("_deleted", "_files", "_fragment", "_locator", "_open", "_session")
 
-    def __init__(self, fragment: Fragment, locator: FileLocator) -> None:
+    def __init__(self, fragment: Fragment, locator: FileLocator, session: Session = UNCACHED) -> None:
         """Nothing is opened yet."""
+        self._session = session
         self._fragment = fragment
         self._locator = locator
         self._files: tuple[DataFile, ...] | None = None
@@ -79,7 +82,7 @@ class OpenFiles:
         reader = self._open.get(file.path)
         if reader is None:
             location = self._locator.data_file(file)
-            reader = FileReader.open(
+            reader = self._session.open_file(
                 location.store, location.path, num_bytes=file.known_num_bytes, field_ids=file.field_ids
             )
             if reader.version is not file.file_version:

@@ -8,13 +8,14 @@ import pyarrow as pa
 
 from lance_core.schema.convert import schema_to_arrow
 from lance_core.schema.extension_types import has_extension, restore_batch, restore_schema
+from lance_core.schema.json_columns import shown_json_schema
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lance_core.schema.field import Schema
 
-__all__ = ["OutputSchema", "batch_without_columns"]
+__all__ = ["OutputSchema", "batch_without_columns", "shown_schema"]
 
 
 class OutputSchema:
@@ -46,6 +47,11 @@ class OutputSchema:
         ]
         batch = pa.RecordBatch.from_arrays(list(arrays), schema=pa.schema(fields, metadata=self.schema.metadata))
         return batch if self.schema is self._stored else restore_batch(batch, self.schema)
+
+
+def shown_schema(schema: Schema) -> pa.Schema:
+    """The Arrow schema of a table as users see it."""
+    return OutputSchema(shown_json_schema(schema)).schema
 
 
 def batch_without_columns(num_rows: int) -> pa.RecordBatch:

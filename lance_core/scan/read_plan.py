@@ -31,26 +31,28 @@ class ReadPlan:
 
     Args:
         wanted: the projection, with the table's field ids.
+        table: the whole schema, for who wants single rows; see :meth:`ColumnSources.plan`.
 
     Attributes:
         wanted: the same with blobs in the stored shape.
         row_columns: those of its columns that files need not hold.
     """
 
-    __slots__ = ("_layouts", "_output", "_stored", "row_columns", "wanted")
+    __slots__ = ("_layouts", "_output", "_stored", "_whole", "row_columns", "wanted")
 
-    def __init__(self, wanted: Schema) -> None:
+    def __init__(self, wanted: Schema, table: Schema | None = None) -> None:
         """Nothing is planned for any file yet."""
         self.wanted = stored_schema(wanted)
         self._stored, self.row_columns = split_row_columns(self.wanted)
+        self._whole = None if table is None else split_row_columns(stored_schema(table))[0]
         self._output = None if any(map(has_extension, self.wanted.fields)) else OutputSchema(self.wanted)
         self._layouts: dict[Hashable, list[tuple[int, Schema, Mapping[int, int]]]] = {}
 
     @staticmethod
     @lru_cache(maxsize=64)
-    def of(wanted: Schema) -> ReadPlan:
+    def of(wanted: Schema, table: Schema | None = None) -> ReadPlan:
         """The plan for a projection; those of the last ones are kept."""
-        return ReadPlan(wanted)
+        return ReadPlan(wanted, table)
 
     @property
     def output(self) -> OutputSchema:
@@ -63,7 +65,7 @@ class ReadPlan:
         planned = self._layouts.get(layout)
         if planned is None:
             places = {id(file): place for place, file in enumerate(files)}
-            sources = ColumnSources.plan(self._stored, files).files
+            sources = ColumnSources.plan(self._stored, files, self._whole).files
             planned = [(places[id(file)], here, file.all_columns()) for file, here in sources]
             if len(self._layouts) == _MOST_LAYOUTS:
                 self._layouts.clear()

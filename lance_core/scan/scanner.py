@@ -8,7 +8,7 @@ read. With one, offset and limit count the rows that match, and the scan ends wi
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -16,6 +16,8 @@ import pyarrow as pa
 
 from lance_core.blobs.pieces import blob_pieces
 from lance_core.errors import InvalidInputError
+from lance_core.file.read_config import ReadConfig
+from lance_core.file.session import UNCACHED, Session
 from lance_core.predicate.predicate import Predicate
 from lance_core.public.arguments import whole_number
 from lance_core.scan.fragment_reader import FragmentReader
@@ -44,10 +46,7 @@ if TYPE_CHECKING:
     from lance_core.table.base_paths import FileLocator
     from lance_core.table.fragment import Fragment
 
-__all__ = ["DEFAULT_BATCH_ROWS", "LanceScanner", "ScanSource"]
-
-DEFAULT_BATCH_ROWS: Final = 8192
-"""As many as the reference."""
+__all__ = ["LanceScanner", "ScanSource"]
 
 _MAX_BATCH_ROWS: Final = 2**32 - 1
 
@@ -64,16 +63,18 @@ class ScanSource:
         fragments: in scan order.
         locator: finds their files.
         version_fragments: every fragment of the version; None when those that are scanned are all.
+        session: opens their files, and keeps them open for others.
     """
 
     schema: Schema
     fragments: Sequence[Fragment]
     locator: FileLocator
     version_fragments: Sequence[Fragment] | None = None
+    session: Session = UNCACHED
 
     def reader(self, fragment: Fragment, first_row: int = 0) -> FragmentReader:
         """Reads one of the fragments; see :class:`FragmentReader`."""
-        return FragmentReader(fragment, self.locator, first_row)
+        return FragmentReader(fragment, self.locator, first_row, self.session)
 
     def first_rows(self) -> Mapping[int, int]:
         """Fragment id -> rows that are not deleted in the fragments of the version before it."""
@@ -133,10 +134,7 @@ class LanceScanner:
         self._limit = None if limit is None else whole_number("limit", limit)
         self._offset = None if offset is None else whole_number("offset", offset)
         self._whole_batches = batch_size is not None
-        self._batch_rows = DEFAULT_BATCH_ROWS if batch_size is None else whole_number("batch_size", batch_size)
-        if not 1 <= self._batch_rows <= _MAX_BATCH_ROWS:
-            raise InvalidInputError(f"batch_size must be between 1 and {_MAX_BATCH_ROWS}, found {batch_size}")
-        self._use_stats = use_stats is None or bool(use_stats)
+        self._config = _read_config(batch_size, use_stats)
         plan_ranges((), offset=self._offset, limit=self._limit)
 
     @property
@@ -197,7 +195,7 @@ class LanceScanner:
     def _range_batches(self) -> Iterator[_Rows]:
         """Rows of the ranges that offset and limit leave."""
         for reader, rows in self._ranges():
-            for batch in reader.batches(self._columns.stored, rows.start, rows.stop, self._batch_rows):
+            for batch in reader.batches(self._columns.stored, rows.start, rows.stop, self._config):
                 yield reader, batch
 
     def _matching_batches(self) -> Iterator[_Rows]:
@@ -207,7 +205,7 @@ class LanceScanner:
             yield from self._covered_batches(predicate)
             return
         for reader, rows in self._found():
-            for batch in read_found(reader, self._columns.stored, self._stored, rows, self._batch_rows):
+            for batch in read_found(reader, self._columns.stored, self._stored, rows, self._config):
                 yield reader, batch
 
     def _covered_batches(self, predicate: Predicate) -> Iterator[_Rows]:
@@ -217,7 +215,7 @@ class LanceScanner:
         for reader in self._readers():
             if cut.is_done():
                 return
-            for rows, batch in matching_batches(reader, predicate, self._batch_rows, use_stats=self._use_stats):
+            for rows, batch in matching_batches(reader, predicate, self._config):
                 kept = cut.next(len(rows))
                 if kept.start < kept.stop:
                     some = batch.slice(kept.start, kept.stop - kept.start)
@@ -233,7 +231,7 @@ class LanceScanner:
         for reader in self._readers():
             if cut.is_done():
                 return
-            for rows in gathered(find_rows(reader, self._predicate, self._batch_rows, use_stats=self._use_stats), cut):
+            for rows in gathered(find_rows(reader, self._predicate, self._config), cut):
                 yield reader, rows
 
     def _readers(self) -> Iterator[FragmentReader]:
@@ -252,6 +250,17 @@ class LanceScanner:
 
         for rows in plan_ranges(live_counts(), offset=self._offset, limit=self._limit):
             yield readers[0], rows
+
+
+def _read_config(batch_size: int | None, use_stats: bool | None) -> ReadConfig:
+    """From the arguments of a scan; None stands for the default."""
+    config = ReadConfig(use_stats=use_stats is None or bool(use_stats))
+    if batch_size is None:
+        return config
+    batch_rows = whole_number("batch_size", batch_size)
+    if not 1 <= batch_rows <= _MAX_BATCH_ROWS:
+        raise InvalidInputError(f"batch_size must be between 1 and {_MAX_BATCH_ROWS}, found {batch_size}")
+    return replace(config, batch_rows=batch_rows)
 
 
 _Rows: TypeAlias = "tuple[FragmentReader, pa.RecordBatch]"

@@ -21,7 +21,7 @@ Reading a hidden column needs data files, of which this room knows nothing; whoe
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
@@ -39,8 +39,12 @@ __all__ = [
     "FIRST_VERSION",
     "ROW_ID_ID",
     "UPDATED_AT_ID",
+    "FetchedColumns",
     "HiddenColumns",
+    "HiddenColumnsNeeded",
     "RowLineage",
+    "column_key",
+    "hidden_fields",
     "no_hidden_columns",
 ]
 
@@ -73,6 +77,44 @@ def no_hidden_columns(fragment: pb_table.DataFragment, field_id: int) -> _Number
     raise NotSupportedError(
         f"fragment {fragment.id} keeps its row lineage in a hidden column (field {field_id}), which cannot be read here"
     )
+
+
+class HiddenColumnsNeeded(Exception):  # noqa: N818  # a question, no error
+    """A hidden column is asked for that is not among the fetched ones."""
+
+
+class FetchedColumns:
+    """Hidden columns that were read before; a :data:`HiddenColumns` that reads nothing.
+
+    Args:
+        columns: id of the fragment, its first data file and id of the field -> the numbers.
+    """
+
+    def __init__(self, columns: Mapping[tuple[int, str, int], _Numbers]) -> None:
+        """Nothing is copied."""
+        self._columns = columns
+
+    def __call__(self, fragment: pb_table.DataFragment, field_id: int) -> _Numbers:
+        """The column.
+
+        Raises:
+            HiddenColumnsNeeded: it was not fetched.
+        """
+        found = self._columns.get(column_key(fragment, field_id))
+        if found is None:
+            raise HiddenColumnsNeeded
+        return found
+
+
+def column_key(fragment: pb_table.DataFragment, field_id: int) -> tuple[int, str, int]:
+    """What tells a hidden column; new fragments of a transaction share an id."""
+    return fragment.id, fragment.files[0].path if fragment.files else "", field_id
+
+
+def hidden_fields(fragment: pb_table.DataFragment) -> list[int]:
+    """Ids of the fields whose numbers are kept in hidden columns."""
+    lineage = RowLineage(fragment)
+    return [field_id for field_id in _ARMS if lineage.is_hidden(field_id)]
 
 
 class RowLineage:

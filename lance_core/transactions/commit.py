@@ -1,4 +1,4 @@
-"""The commit loop: from a transaction to a version.
+"""The steps of a commit: from a transaction to a version.
 
 ::
 
@@ -9,7 +9,7 @@
         |     a delete whose rows are known is merged with others; it is planned on the latest version then
         |
         v
-      BUILD   apply the operation to the latest manifest; the first time, run the caller's checks
+      BUILD   apply the operation to the latest manifest; the caller completes the draft with what data files say
         |
         v
       RECORD  put _transactions/{read_version}-{uuid}.txn   (once per commit, and again after a merge)
@@ -33,8 +33,9 @@
         v
       HINT    best effort
 
-LOAD and JUDGE are the work of :class:`~lance_core.transactions.basis.Basis`. Only CREATE makes anything visible, and
-it has one winner. CONFIRM finds out whether that winner came too late, after a cleanup had freed the number of an older
+Callers go through the steps in a loop (:class:`Commit`), and look into data files in between where that is needed. LOAD
+and JUDGE are the work of :class:`~lance_core.transactions.basis.Basis`. Only CREATE makes anything visible, and it has
+one winner. CONFIRM finds out whether that winner came too late, after a cleanup had freed the number of an older
 version (:mod:`~lance_core.transactions.overtaken`).
 
 Our transaction file is removed when the commit is known to have failed, or when a merge gave it another name; it stays
@@ -49,12 +50,14 @@ from __future__ import annotations
 import logging
 import time
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
-from lance_core.errors import LanceError, RefNotFoundError, StorageError, VersionNotFoundError
+from lance_core.errors import InternalError, LanceError, RefNotFoundError, StorageError, VersionNotFoundError
 from lance_core.io.object_store import PutOutcome
 from lance_core.io.removal import remove_objects
+from lance_core.table.lines import line_identity
 from lance_core.table.paths import ManifestName, ManifestNaming
+from lance_core.table.row_lineage import no_hidden_columns
 from lance_core.table.version_hint import write_version_hint
 from lance_core.transactions.backoff import SlotBackoff
 from lance_core.transactions.basis import Basis
@@ -85,13 +88,16 @@ from lance_core.transactions.transaction import Transaction
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from types import TracebackType
 
     from lance_core.table.manifest import Manifest
+    from lance_core.table.manifest_draft import ManifestDraft
+    from lance_core.table.row_lineage import HiddenColumns
     from lance_core.table.version_log import VersionLog
     from lance_core.transactions.basis import Refusal
     from lance_core.transactions.settings import CommitSettings
 
-__all__ = ["commit_transaction"]
+__all__ = ["Commit"]
 
 _READ_BACK_WAITS_SECONDS: Final = (0.05, 0.2, 1.0)
 _MAX_CONFIRMATIONS: Final = 10
@@ -101,10 +107,15 @@ _MAX_CONFIRMATIONS: Final = 10
 _logger: Final = logging.getLogger(__name__)
 
 
-def commit_transaction(
-    log: VersionLog, transaction: Transaction, settings: CommitSettings, *, known: Manifest | None = None
-) -> CommitOutcome:
-    """Commit a transaction.
+class Commit:
+    """One commit in progress: a context that removes what a failure leaves.
+
+    ::
+
+        with Commit(log, transaction, settings, known) as commit:
+            while (current := commit.advance()) is not None:
+                commit.land(commit.build())
+        commit.outcome
 
     Args:
         log: the table's versions.
@@ -112,54 +123,121 @@ def commit_transaction(
         settings: how.
         known: the manifest of ``transaction.read_version``, when the caller has it: saves reading it.
 
-    Returns:
-        What became of it. ``Committed`` and ``AlreadyCommitted`` mean success.
-
-    Raises:
-        VersionNotFoundError: the read version does not exist.
-        InvalidInputError: the operation does not fit the table.
-        StorageError: the outside world failed before anything was made.
-        CorruptDataError: the table is damaged.
-        NotSupportedError: the table or the operation needs what this library does not have.
     """
-    return _Commit(log, transaction, settings, known).run()
-
-
-class _Commit:
-    """One commit in progress."""
 
     def __init__(
-        self, log: VersionLog, transaction: Transaction, settings: CommitSettings, known: Manifest | None
+        self, log: VersionLog, transaction: Transaction, settings: CommitSettings, known: Manifest | None = None
     ) -> None:
+        """Nothing is read yet."""
+        self._outcome: CommitOutcome | None = None
         self._log = log
         self._transaction = transaction
         self._settings = settings
         self._serialized = transaction.serialize()
         self._basis = Basis(log, transaction, settings, known)
-        self._checked = False
         self._recorded: list[str] = []
         self._progress = settings.progress
         self._in_flight: Unknown | None = None
         self._holds = ExitStack()
+        self._is_held = False
+        self._winner: Manifest | None = None
+        self._num_attempts = 0
+        self._backoff = SlotBackoff(settings.rng)
+        self._started = self._attempt_started = time.monotonic()
 
-    def run(self) -> CommitOutcome:
+    def __enter__(self) -> Self:
+        """Begin; the time limit counts from here on."""
+        self._started = time.monotonic()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool:
+        """Remove what must not stay. After a failure that leaves open what was made, that is the outcome."""
         with self._holds:
-            return self._run()
-
-    def _run(self) -> CommitOutcome:
-        try:
-            outcome = self._loop()
-        except BaseException as error:
-            if isinstance(error, LanceError):
-                if self._in_flight is not None:
-                    return self._in_flight
-                self._give_up()
-            elif not self._progress.may_land:
+            if error is None:
+                self._finish()
+            elif isinstance(error, LanceError) and self._in_flight is not None:
+                self._outcome = self._in_flight
+                return True
+            elif isinstance(error, LanceError) or not self._progress.may_land:
                 # Interrupted before anything could land; afterwards the outcome is unknown.
                 self._give_up()
-            raise
+        return False
+
+    @property
+    def outcome(self) -> CommitOutcome:
+        """What became of it, when :meth:`advance` has ended. ``Committed`` and ``AlreadyCommitted`` mean success."""
+        if self._outcome is None:
+            raise InternalError("a commit was left before its outcome was known")
+        return self._outcome
+
+    def advance(self) -> Manifest | None:
+        """LOAD and JUDGE: the version to build on; None when the outcome is known.
+
+        Raises:
+            VersionNotFoundError: the read version does not exist.
+            StorageError: the outside world failed before anything was made.
+            CorruptDataError: the table is damaged.
+        """
+        if self._outcome is not None:
+            return None
+        self._attempt_started = time.monotonic()
+        refusal = self._basis.advance(self._winner) or self._judge_line() or self._judge_restore()
+        if refusal is not None:
+            self._outcome = self._refused(refusal)
+            return None
+        return self._basis.manifest
+
+    def build(self, hidden: HiddenColumns = no_hidden_columns) -> ManifestDraft:
+        """BUILD: the draft of the next version; makes nothing, and may be repeated.
+
+        Args:
+            hidden: the hidden columns of the version to build on and of the operation.
+
+        Raises:
+            InvalidInputError: the operation does not fit the table.
+            NotSupportedError: the table or the operation needs what this library does not have.
+        """
+        transaction = self._basis.transaction
+        draft = transaction.apply(self._basis.manifest, self._log, hidden)
+        restored = transaction.operation.restored_version
+        if restored is not None and not self._is_held:
+            self._holds.enter_context(held(self._log, restored, self._settings.wait))
+            self._is_held = True
+        return draft
+
+    def land(self, draft: ManifestDraft) -> None:
+        """RECORD, CREATE and CONFIRM; sets the outcome, or waits for the next attempt.
+
+        Args:
+            draft: of the version after the one that :meth:`advance` gave.
+
+        Raises:
+            StorageError: the outside world failed before anything was made.
+        """
+        outcome = self._attempt(draft)
+        if isinstance(outcome, (Committed, Overtaken, Unknown)):
+            self._outcome = outcome
+            return
+        self._progress.may_land = isinstance(outcome, NotLanded) or outcome.manifest is None
+        self._note_in_flight(outcome)
+        self._num_attempts += 1
+        gives_up = self._num_attempts > self._settings.max_retries
+        if isinstance(outcome, NotLanded):
+            if gives_up or not _is_retryable(outcome.cause):
+                self._outcome = outcome
+                return
+        else:
+            self._winner = outcome.manifest
+        wait_seconds = self._backoff.next_seconds(time.monotonic() - self._attempt_started)
+        if gives_up or not self._wait(wait_seconds):
+            self._outcome = Contended(self._num_attempts)
+
+    def _finish(self) -> None:
+        outcome = self._outcome
         if self._in_flight is not None and isinstance(outcome, (NotLanded, Contended)):
-            outcome = self._in_flight
+            outcome = self._outcome = self._in_flight
         if isinstance(outcome, (Committed, AlreadyCommitted)):
             self._progress.made = outcome.manifest
             self._basis.discard(kept=outcome.manifest)
@@ -171,38 +249,11 @@ class _Commit:
         if isinstance(outcome, Committed):
             write_version_hint(self._log.store, self._log.root, outcome.manifest.version)
         _logger.debug("%s: transaction %s: %s", self._log.root, self._transaction.uuid, type(outcome).__name__)
-        return outcome
-
-    def _loop(self) -> CommitOutcome:
-        started = time.monotonic()
-        backoff = SlotBackoff(self._settings.rng)
-        winner: Manifest | None = None
-        retries_left = self._settings.max_retries
-        while True:
-            attempt_started = time.monotonic()
-            refusal = self._basis.advance(winner) or self._judge_line() or self._judge_restore()
-            if refusal is not None:
-                return self._refused(refusal)
-            outcome = self._attempt()
-            if isinstance(outcome, (Committed, Overtaken, Unknown)):
-                return outcome
-            self._progress.may_land = isinstance(outcome, NotLanded) or outcome.manifest is None
-            self._note_in_flight(outcome)
-            gives_up = retries_left == 0
-            if isinstance(outcome, NotLanded):
-                if gives_up or not _is_retryable(outcome.cause):
-                    return outcome
-            else:
-                winner = outcome.manifest
-            wait_seconds = backoff.next_seconds(time.monotonic() - attempt_started)
-            if gives_up or not self._wait(wait_seconds, started):
-                return Contended(self._settings.max_retries - retries_left + 1)
-            retries_left -= 1
 
     def _judge_line(self) -> Conflicted | None:
         """A branch that was deleted and made again since the first try is another one, without the files of ours."""
         try:
-            line = self._settings.identity_of(self._basis.manifest)
+            line = line_identity(self._log, self._basis.manifest.message.branch)
         except RefNotFoundError:
             reason = "the branch was deleted"
         else:
@@ -215,7 +266,7 @@ class _Commit:
     def _is_on_line(self, made: Manifest) -> bool:
         """Whether the line of a version is still the one that the first try began on."""
         try:
-            return self._settings.identity_of(made) == self._progress.line
+            return line_identity(self._log, made.message.branch) == self._progress.line
         except RefNotFoundError:
             return False
 
@@ -261,25 +312,17 @@ class _Commit:
             version = self._basis.manifest.version + 1
             self._in_flight = Unknown(version, VersionNotFoundError(f"version {version} was removed", version=version))
 
-    def _wait(self, seconds: float, started: float) -> bool:
+    def _wait(self, seconds: float) -> bool:
         """Wait; False when the time limit would be passed."""
         limit = self._settings.timeout_seconds
-        if limit is not None and time.monotonic() - started + seconds >= limit:
+        if limit is not None and time.monotonic() - self._started + seconds >= limit:
             return False
         self._settings.wait(seconds)
         return True
 
-    def _attempt(self) -> AttemptOutcome:
+    def _attempt(self, draft: ManifestDraft) -> AttemptOutcome:
         """Try to make the version after the basis."""
         transaction = self._basis.transaction
-        draft = transaction.apply(self._basis.manifest, self._log, self._settings.hidden_columns(self._basis.manifest))
-        if not self._checked:
-            restored = transaction.operation.restored_version
-            if restored is not None:
-                self._holds.enter_context(held(self._log, restored, self._settings.wait))
-            self._settings.check(self._basis.manifest)
-            self._checked = True
-        self._settings.amend(draft)
         self._record(transaction)
         sealed = draft.seal(
             transaction=self._serialized, transaction_file=transaction.file_name, timestamp_ns=time.time_ns()

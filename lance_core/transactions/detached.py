@@ -19,75 +19,98 @@ from lance_core.io.removal import remove_objects
 from lance_core.proto import pb_table
 from lance_core.table.manifest import Manifest
 from lance_core.table.paths import FIRST_DETACHED_VERSION, ManifestName, ManifestNaming
+from lance_core.table.row_lineage import no_hidden_columns
 from lance_core.transactions.history import is_made_by, record_transaction, transaction_path
 from lance_core.transactions.outcomes import CommitOutcome, Committed, NotLanded, Unknown
 
 if TYPE_CHECKING:
+    from lance_core.table.manifest_draft import ManifestDraft
+    from lance_core.table.row_lineage import HiddenColumns
     from lance_core.table.version_log import VersionLog
-    from lance_core.transactions.settings import CommitSettings
     from lance_core.transactions.transaction import Transaction
 
-__all__ = ["commit_detached"]
+__all__ = ["DetachedCommit"]
 
 
-def commit_detached(
-    log: VersionLog, transaction: Transaction, settings: CommitSettings, *, known: Manifest | None = None
-) -> CommitOutcome:
-    """Make a detached version.
+class DetachedCommit:
+    """One detached commit in progress, in the steps of :class:`~lance_core.transactions.commit.Commit`.
 
     Args:
         log: the table's versions.
         transaction: what to commit; its operation is executable.
-        settings: how; of them the check and the amendment.
         known: the manifest of the read version, when it is at hand.
+
+    Attributes:
+        current: the version to build on, under the number before the new one.
 
     Raises:
         VersionNotFoundError: the read version does not exist, as for a table that is to be created.
         NotSupportedError: the table names its manifests in the old way.
-        InvalidInputError: the operation does not fit the table.
-        StorageError: the outside world failed before anything was made.
     """
-    version = FIRST_DETACHED_VERSION | secrets.randbits(63)
-    read = known if known is not None and known.version == transaction.read_version else None
-    if read is None:
-        read = log.read_version(transaction.read_version)
-    if read.naming is not ManifestNaming.V2:
-        raise NotSupportedError(
-            f"{log.root}: a table with manifests of V1 names has no detached versions; migrate_manifest_paths_v2 gives "
-            "it V2 names"
-        )
-    current = _numbered(read, version - 1)
-    draft = transaction.apply(current, log, settings.hidden_columns(current))
-    _check_schema(current.message, draft.message)
-    settings.check(current)
-    settings.amend(draft)
-    serialized = transaction.serialize()
-    record = transaction_path(log, transaction.file_name)
-    path = log.path(ManifestName(version, ManifestNaming.V2))
-    sealed = draft.seal(transaction=serialized, transaction_file=transaction.file_name, timestamp_ns=time.time_ns())
-    try:
-        record_transaction(log, transaction.file_name, serialized)
-    except BaseException:
-        remove_objects(log.store, [record])
-        raise
-    try:
-        if log.create_file(path, sealed.data) is PutOutcome.CREATED:
-            return Committed(sealed.manifest)
-        cause = None
-    except StorageError as error:
-        cause = error
-    # Nobody else takes the number: what is there is ours.
-    try:
-        found = log.read_version(version)
-        if is_made_by(found, transaction):
-            return Committed(found)
-    except VersionNotFoundError:
-        if cause is not None and not cause.in_flight:
+
+    def __init__(self, log: VersionLog, transaction: Transaction, known: Manifest | None = None) -> None:
+        """Read the version to build on."""
+        self._log = log
+        self._transaction = transaction
+        version = FIRST_DETACHED_VERSION | secrets.randbits(63)
+        read = known if known is not None and known.version == transaction.read_version else None
+        if read is None:
+            read = log.read_version(transaction.read_version)
+        if read.naming is not ManifestNaming.V2:
+            raise NotSupportedError(
+                f"{log.root}: a table with manifests of V1 names has no detached versions; migrate_manifest_paths_v2 "
+                "gives it V2 names"
+            )
+        self.current = _numbered(read, version - 1)
+
+    def build(self, hidden: HiddenColumns = no_hidden_columns) -> ManifestDraft:
+        """The draft of the version; makes nothing, and may be repeated.
+
+        Args:
+            hidden: the hidden columns of the version to build on and of the operation.
+
+        Raises:
+            InvalidInputError: the operation does not fit the table.
+            NotSupportedError: a detached version of the table cannot have another schema.
+        """
+        draft = self._transaction.apply(self.current, self._log, hidden)
+        _check_schema(self.current.message, draft.message)
+        return draft
+
+    def land(self, draft: ManifestDraft) -> CommitOutcome:
+        """Make the version.
+
+        Raises:
+            StorageError: the outside world failed before anything was made.
+        """
+        log, transaction, version = self._log, self._transaction, self.current.version + 1
+        serialized = transaction.serialize()
+        record = transaction_path(log, transaction.file_name)
+        path = log.path(ManifestName(version, ManifestNaming.V2))
+        sealed = draft.seal(transaction=serialized, transaction_file=transaction.file_name, timestamp_ns=time.time_ns())
+        try:
+            record_transaction(log, transaction.file_name, serialized)
+        except BaseException:
             remove_objects(log.store, [record])
-            return NotLanded(cause)
-    except LanceError as error:
-        return Unknown(version, cause or error)
-    return Unknown(version, cause or StorageError(f"{path} exists and is not this commit's", path=path))
+            raise
+        try:
+            if log.create_file(path, sealed.data) is PutOutcome.CREATED:
+                return Committed(sealed.manifest)
+            cause = None
+        except StorageError as error:
+            cause = error
+        # Nobody else takes the number: what is there is ours.
+        try:
+            found = log.read_version(version)
+            if is_made_by(found, transaction):
+                return Committed(found)
+        except VersionNotFoundError:
+            if cause is not None and not cause.in_flight:
+                remove_objects(log.store, [record])
+                return NotLanded(cause)
+        except LanceError as error:
+            return Unknown(version, cause or error)
+        return Unknown(version, cause or StorageError(f"{path} exists and is not this commit's", path=path))
 
 
 def _check_schema(before: pb_table.Manifest, after: pb_table.Manifest) -> None:

@@ -9,14 +9,26 @@ from __future__ import annotations
 
 import uuid as uuid_module
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from lance_core.errors import InvalidInputError, InvalidTypeError, LanceError, NotSupportedError
 from lance_core.public.arguments import checked_number, whole_number
+from lance_core.transactions.history import read_transaction
 from lance_core.transactions.registry import LanceOperation
 from lance_core.transactions.transaction import COMMIT_MESSAGE_KEY, checked_properties
 from lance_core.transactions.transaction import Transaction as CoreTransaction
 
-__all__ = ["LanceOperation", "Transaction", "requested_transaction", "transaction_from_core", "transaction_to_core"]
+if TYPE_CHECKING:
+    from lance_core.table.version_log import VersionLog
+
+__all__ = [
+    "LanceOperation",
+    "Transaction",
+    "read_public_transaction",
+    "requested_transaction",
+    "transaction_from_core",
+    "transaction_to_core",
+]
 
 
 @dataclass
@@ -67,6 +79,17 @@ def transaction_from_core(transaction: CoreTransaction) -> Transaction:
         uuid=transaction.uuid,
         transaction_properties=dict(transaction.properties),
     )
+
+
+def read_public_transaction(log: VersionLog, version: int) -> Transaction | None:
+    """The transaction that made a version; None when it is not recorded any more.
+
+    Raises:
+        VersionNotFoundError: there is no such version.
+        CorruptDataError: the transaction is damaged.
+    """
+    transaction = read_transaction(log, log.read_version(version))
+    return None if transaction is None else transaction_from_core(transaction)
 
 
 def requested_transaction(

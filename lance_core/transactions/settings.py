@@ -8,37 +8,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from lance_core.table.manifest import Manifest
-from lance_core.table.row_lineage import HiddenColumns, no_hidden_columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
 
     from pyroaring import BitMap
 
-    from lance_core.table.manifest_draft import ManifestDraft
-
 __all__ = ["DEFAULT_MAX_RETRIES", "CommitProgress", "CommitSettings"]
 
 DEFAULT_MAX_RETRIES: Final = 20
 """As many as the reference."""
-
-
-def _no_check(manifest: Manifest) -> None:
-    """Accept everything."""
-
-
-def _no_amendment(draft: ManifestDraft) -> None:
-    """Leave the draft as it is."""
-
-
-def _no_identity(manifest: Manifest) -> Hashable:
-    """A line that can only be deleted together with its table."""
-    return None
-
-
-def _no_hidden_columns(manifest: Manifest) -> HiddenColumns:
-    """Read no hidden column."""
-    return no_hidden_columns
 
 
 @dataclass(slots=True)
@@ -70,11 +49,6 @@ class CommitSettings:
         template: the empty manifest that a new table starts from.
         affected_rows: the rows that a delete or update hides, by fragment id; with them it can be merged with others.
         storage_options: handed to the stores of base paths.
-        check: called once with the manifest to build on, before anything is written; refuses by raising.
-        amend: called with every draft before it is sealed; adds what data files say and operations do not.
-        identity_of: tells the line of a version from one that was made in its place; asked before and after the create.
-            Raises RefNotFoundError when the line was deleted.
-        hidden_columns: how hidden columns of a version's fragments are read; called with the manifest to build on.
         progress: told how far the commit got.
         wait: sleeps that many seconds.
         rng: the source of randomness for waiting times.
@@ -87,10 +61,6 @@ class CommitSettings:
     template: Manifest = field(default_factory=Manifest.empty)
     affected_rows: Mapping[int, BitMap] | None = None
     storage_options: Mapping[str, str] | None = field(default=None, repr=False)
-    check: Callable[[Manifest], None] = _no_check
-    amend: Callable[[ManifestDraft], None] = _no_amendment
-    identity_of: Callable[[Manifest], Hashable] = _no_identity
-    hidden_columns: Callable[[Manifest], HiddenColumns] = _no_hidden_columns
     progress: CommitProgress = field(default_factory=CommitProgress)
     wait: Callable[[float], None] = time.sleep
     rng: random.Random = field(default_factory=random.Random)

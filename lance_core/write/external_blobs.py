@@ -9,7 +9,7 @@ not know.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 from lance_core.errors import InvalidInputError
 from lance_core.io.byte_range import ByteRange
@@ -52,27 +52,6 @@ class ExternalReferences:
         self._ingest = ingest
         self._allow_outside = allow_outside
         self._storage_options = storage_options
-
-    @classmethod
-    def of(
-        cls,
-        base_paths: Iterable[BasePath],
-        mode: object,
-        allow_outside: bool,
-        storage_options: Mapping[str, str] | None,
-    ) -> Self:
-        """From the arguments of the writing verbs.
-
-        Raises:
-            InvalidInputError: an unknown mode, or bytes are to be taken in and references allowed.
-        """
-        if mode not in (REFERENCE, INGEST):
-            raise InvalidInputError(f"external_blob_mode {mode!r}: expected {REFERENCE!r} or {INGEST!r}")
-        if mode == INGEST and allow_outside:
-            raise InvalidInputError(
-                f"allow_external_blob_outside_bases only applies when external_blob_mode={REFERENCE!r}"
-            )
-        return cls(base_paths, ingest=mode == INGEST, allow_outside=allow_outside, storage_options=storage_options)
 
     def place(self, uris: list[str]) -> tuple[list[int], list[str]]:
         """Per URI the id of a base path and the path below it; 0 and the URI itself outside of all.

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 from lance_core.errors import InvalidInputError
-from lance_core.file.blob_options import BlobOptions
 from lance_core.file.blob_sidecars import Sidecars, remove_sidecars
-from lance_core.file.writer import DEFAULT_MAX_ROWS_PER_GROUP, FileWriter
+from lance_core.file.families import open_writer
+from lance_core.file.table_context import TableContext
 from lance_core.io.removal import remove_all
 from lance_core.schema.storable import check_storable
 from lance_core.table.base_paths import DataPlace
@@ -22,98 +21,52 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from lance_core.file.v0_1.writer import LegacyFileWriter
-    from lance_core.io.object_store import ObjectStore, WriteStream
+    from lance_core.file.write_config import WriteConfig
+    from lance_core.io.object_store import ObjectStore
     from lance_core.schema.field import Schema
-    from lance_core.versions import LanceFileVersion
     from lance_core.write.external_blobs import ExternalReferences
 
-__all__ = ["BlobSettings", "NewDataFile", "check_data_names", "remove_data_files", "remove_placed_files"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BlobSettings:
-    """How values of blob columns are written.
-
-    Attributes:
-        external: what becomes of URIs; None = they are refused.
-        pack_bytes: a sidecar that several values share does not grow beyond; None for the default.
-    """
-
-    external: ExternalReferences | None = None
-    pack_bytes: int | None = None
+__all__ = ["NewDataFile", "check_data_names", "remove_data_files", "remove_placed_files"]
 
 
 class NewDataFile:
-    """A file below ``data/`` that no version refers to yet. It appears under its name whole.
+    """A data file that no version refers to yet. It appears under its name whole.
 
     Args:
-        store: the store of the table.
-        root: the table's path in it.
+        place: the directory that it lies in.
         schema: the columns, with the table's field ids.
-        file_version: format of the file.
-        column_cache_bytes: what a column collects before it writes a page.
-        max_page_bytes: upper bound of a page.
-        max_rows_per_group: rows of a batch in format 0.1.
+        config: how it is written.
         dictionaries: field id -> values that dictionary columns start with, in format 0.1.
-        file_token: 16 hex digits that end the file's stem.
-        blobs: what becomes of blob values that are given by their URI, and how large shared sidecars get.
-        place: the directory that the file lies in; None for ``data/`` of the table.
+        external: what becomes of blob values that are given by their URI; None = they are refused.
 
     Attributes:
-        name: below ``data/``.
+        name: in its directory.
     """
 
     def __init__(
         self,
-        store: ObjectStore,
-        root: str,
+        place: DataPlace,
         schema: Schema,
-        file_version: LanceFileVersion,
+        config: WriteConfig,
         *,
-        column_cache_bytes: int,
-        max_page_bytes: int,
-        max_rows_per_group: int = DEFAULT_MAX_ROWS_PER_GROUP,
         dictionaries: Mapping[int, pa.Array] | None = None,
-        file_token: str | None = None,
-        blobs: BlobSettings | None = None,
-        place: DataPlace | None = None,
+        external: ExternalReferences | None = None,
     ) -> None:
         """Create the file."""
-        check_storable(schema, file_version)
-        self.name = data_file_name(file_token)
-        self._file_version = file_version
-        place = DataPlace(store, store.join(root, DATA_DIRECTORY)) if place is None else place
-        store = place.store
+        check_storable(schema, config.version)
+        self.name = data_file_name(config.file_token)
+        self._file_version = config.version
         self._base_id = place.base_id
-        path = store.join(place.directory, self.name)
-        self._sidecars = Sidecars(store, path)
-        settings = blobs or BlobSettings()
-        self._stream = store.create(path)
-        self._writer: FileWriter | LegacyFileWriter
-        try:
-            if file_version.is_legacy:
-                self._writer = _legacy_writer(self._stream, schema, max_rows_per_group, dictionaries)
-            else:
-                self._writer = FileWriter(
-                    self._stream,
-                    schema,
-                    version=file_version,
-                    max_page_bytes=max_page_bytes,
-                    data_cache_bytes=column_cache_bytes,
-                    blobs=BlobOptions(
-                        sidecars=self._sidecars, external=settings.external, pack_bytes=settings.pack_bytes
-                    ),
-                    is_of_table=True,
-                )
-        except BaseException:
-            self._stream.abort()
-            raise
+        path = place.store.join(place.directory, self.name)
+        self._sidecars = Sidecars(place.store, path)
+        self._stream = place.store.create(path)
+        table = TableContext(sidecars=self._sidecars, external=external, dictionaries=dictionaries)
+        self._writer = open_writer(self._stream, schema, config, table)
 
     @property
     def dictionaries(self) -> Mapping[int, pa.Array]:
         """Field id -> values that the dictionary columns have by now, in format 0.1: what the next file starts with."""
-        return {} if isinstance(self._writer, FileWriter) else self._writer.dictionaries
+        return self._writer.dictionaries
 
     @property
     def num_rows(self) -> int:
@@ -131,7 +84,7 @@ class NewDataFile:
         return self._stream.position
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Add rows; raises what :meth:`FileWriter.write_batch` raises."""
+        """Add rows; raises what :meth:`~lance_core.file.data_file_writer.DataFileWriter.write_batch` raises."""
         self._writer.write_batch(batch)
 
     def finish(self) -> Fragment:
@@ -153,16 +106,6 @@ class NewDataFile:
             self._writer.abort()
         finally:
             self._sidecars.abort()
-
-
-def _legacy_writer(
-    stream: WriteStream, schema: Schema, max_rows_per_group: int, dictionaries: Mapping[int, pa.Array] | None
-) -> LegacyFileWriter:
-    from lance_core.file.v0_1.writer import LegacyFileWriter
-
-    return LegacyFileWriter(
-        stream, schema, max_rows_per_group=max_rows_per_group, dictionaries=dictionaries, dictionaries_grow=True
-    )
 
 
 def remove_data_files(store: ObjectStore, root: str, names: Iterable[str]) -> None:

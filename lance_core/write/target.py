@@ -73,7 +73,7 @@ class WriteTarget:
 
     @classmethod
     def plan(
-        cls, manifest: Manifest | None, mode: Mode, data_schema: pa.Schema, data_storage_version: str | None
+        cls, manifest: Manifest | None, mode: Mode, data_schema: pa.Schema, asked: LanceFileVersion | None
     ) -> Self:
         """Plan a write.
 
@@ -81,7 +81,7 @@ class WriteTarget:
             manifest: the latest version; None when there is no table.
             mode: append to an absent table creates it.
             data_schema: of the rows.
-            data_storage_version: None for the table's.
+            asked: format of the files; None for the table's.
 
         Raises:
             SchemaMismatchError: rows to append do not fit the table.
@@ -89,7 +89,6 @@ class WriteTarget:
                 message names a format that does.
             NotSupportedError: a type cannot be stored, or files of the format do not mix with the table's.
         """
-        asked = None if data_storage_version is None else LanceFileVersion.parse(data_storage_version)
         file_version = asked or DEFAULT_VERSION
         if manifest is not None:
             require_writable(manifest.message)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from lance_core.commit.bases import data_places
@@ -24,50 +24,28 @@ from lance_core.transactions.operations.append import Append
 from lance_core.transactions.operations.overwrite import Overwrite
 from lance_core.transactions.settings import CommitProgress
 from lance_core.transactions.transaction import Transaction
-from lance_core.versions import LanceFileVersion
 from lance_core.write.data_input import to_reader
-from lance_core.write.external_blobs import REFERENCE, ExternalReferences
-from lance_core.write.fragment_writer import FileLimits, write_data_files
-from lance_core.write.new_data_file import BlobSettings, remove_placed_files
+from lance_core.write.external_blobs import ExternalReferences
+from lance_core.write.fragment_writer import write_data_files
+from lance_core.write.new_data_file import remove_placed_files
 from lance_core.write.target import Mode, WriteTarget
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     import pyarrow as pa
 
     from lance_core.commit.options import CommitOptions
-    from lance_core.public.dataset_base_path import DatasetBasePath
     from lance_core.schema.field import Schema
     from lance_core.table.manifest import Manifest
     from lance_core.table.version_log import VersionLog
     from lance_core.write.data_input import ReaderLike
+    from lance_core.write.request import WriteRequest
 
-__all__ = ["WriteOptions", "stage_rows", "write_rows"]
+__all__ = ["stage_rows", "write_rows"]
 
 _MAX_PLACEMENTS: Final = 10
 """Versions that an append is placed on, one after the other, when a cleanup removes those in between."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WriteOptions:
-    """How rows become files; names as in the reference."""
-
-    mode: str
-    max_rows_per_file: int | None
-    max_bytes_per_file: int | None
-    data_cache_bytes: int | None
-    max_page_bytes: int | None
-    data_storage_version: str | None
-    max_rows_per_group: int | None = None
-    file_token: str | None = None
-    external_blob_mode: str = REFERENCE
-    allow_external_blob_outside_bases: bool = False
-    blob_pack_file_size_threshold: int | None = None
-    initial_bases: Sequence[DatasetBasePath] | None = None
-    target_bases: Sequence[str] | None = None
-    target_all_bases: bool | None = None
-    new_table_config: Mapping[str, str] = field(default_factory=dict)
 
 
 def stage_rows(
@@ -75,7 +53,7 @@ def stage_rows(
     manifest: Manifest | None,
     data: ReaderLike,
     schema: pa.Schema | None,
-    options: WriteOptions,
+    request: WriteRequest,
     properties: Mapping[str, str] | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> Transaction:
@@ -86,45 +64,32 @@ def stage_rows(
         manifest: the version to plan on; None when there is no dataset.
         data: the rows.
         schema: how to convert them.
-        options: how to write them.
+        request: what to write, and how.
         properties: of the transaction.
         storage_options: of the stores that blob URIs name.
     """
-    mode = Mode.parse(options.mode)
     reader = to_reader(data, schema)
-    target = WriteTarget.plan(manifest, mode, reader.schema, options.data_storage_version)
-    if options.initial_bases and manifest is not None:
+    target = WriteTarget.plan(manifest, request.mode, reader.schema, request.file_version)
+    if request.initial_bases and manifest is not None:
         raise InvalidInputError("initial_bases can only be given when the table is created")
-    bases = numbered_bases(options.initial_bases or ())
+    bases = numbered_bases(request.initial_bases or ())
     refuse_inner_bases(log.root, (base.path for base in bases))
     known = tuple(map(BasePath.from_proto, bases)) if manifest is None else manifest.base_paths
     locator = FileLocator(log.store, log.root, known, storage_options)
+    places = data_places(locator, request.target_bases, target_all_bases=request.target_all_bases)
+    config = replace(request.files, version=target.file_version)
     fragments = write_data_files(
         target.prepared.reader(reader),
-        store=log.store,
-        root=log.root,
-        schema=target.file_schema,
-        file_version=target.file_version,
-        limits=FileLimits.of(
-            max_rows_per_file=options.max_rows_per_file,
-            max_bytes_per_file=options.max_bytes_per_file,
-            data_cache_bytes=options.data_cache_bytes,
-            max_page_bytes=options.max_page_bytes,
-            num_columns=len(target.file_schema.fields),
-            max_rows_per_group=options.max_rows_per_group,
-        ),
+        places or [locator.data_place(None)],
+        target.file_schema,
+        config,
         dictionaries=known_dictionaries(manifest) if manifest is not None and target.appends else None,
-        file_token=options.file_token,
-        blobs=BlobSettings(
-            external=ExternalReferences.of(
-                known,
-                options.external_blob_mode,
-                options.allow_external_blob_outside_bases,
-                storage_options,
-            ),
-            pack_bytes=options.blob_pack_file_size_threshold,
+        external=ExternalReferences(
+            known,
+            ingest=config.ingests_external_blobs,
+            allow_outside=config.allows_outside_blobs,
+            storage_options=storage_options,
         ),
-        places=data_places(locator, options.target_bases, target_all_bases=options.target_all_bases),
     )
     operation = (
         Append(fragments=tuple(fragments))
@@ -132,7 +97,7 @@ def stage_rows(
         else Overwrite(
             schema=target.table_schema,
             fragments=tuple(fragments),
-            config_upserts=options.new_table_config if manifest is None else {},
+            config_upserts=request.new_table_config if manifest is None else {},
             initial_bases=bases,
         )
     )
@@ -144,7 +109,7 @@ def write_rows(
     manifest: Manifest | None,
     data: ReaderLike,
     schema: pa.Schema | None,
-    options: WriteOptions,
+    request: WriteRequest,
     commit_options: CommitOptions,
     properties: Mapping[str, str],
 ) -> Manifest:
@@ -163,7 +128,7 @@ def write_rows(
             columns under other field ids, refuses nulls in one of them, or is of another data file version; write the
             rows again.
     """
-    mode = Mode.parse(options.mode)
+    mode = request.mode
     if mode is Mode.CREATE and manifest is not None:
         raise AlreadyExistsError(
             f"a dataset exists at {log.root}, at version {manifest.version}; choose mode 'append' or 'overwrite'",
@@ -173,13 +138,12 @@ def write_rows(
     progress = CommitProgress(line=commit_options.progress.line)
     transaction: Transaction | None = None
     try:
-        transaction = stage_rows(log, manifest, data, schema, options, properties, commit_options.storage_options)
-        asked = options.data_storage_version
+        transaction = stage_rows(log, manifest, data, schema, request, properties, commit_options.storage_options)
         here = replace(
             commit_options,
             create_only=transaction.operation.makes_tables and mode is not Mode.OVERWRITE,
             checks_files=False,
-            file_version=None if asked is None else LanceFileVersion.parse(asked),
+            file_version=request.file_version,
             is_first_try=True,
             progress=progress,
         )

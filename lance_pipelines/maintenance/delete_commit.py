@@ -106,7 +106,7 @@ def commit_delete(planned: PlannedDelete, policy: MaintenancePolicy) -> DeleteRe
         },
         only_if_found=True,
     )
-    return _report(planned, policy, deleted.manifest.version, deleted.plan.rows_deleted, attempts=deleted.attempts)
+    return _report(planned, policy, deleted.view.version, deleted.plan.rows_deleted, attempts=deleted.attempts)
 
 
 def _find_landed(planned: PlannedDelete, dataset: lance_core.LanceDataset) -> int | None:

@@ -162,16 +162,16 @@ DATASET_MEMBERS = {
 }
 DATASET_EXTRAS = {
     "counted_manifest",
-    "find_fragment",
     "from_manifest",
     "locator",
     "line",
     "log",
     "manifest",
+    "of",
     "recorded_rows",
     "show",
-    "source_of",
     "storage_options",
+    "view",
 }
 DATASET_ABSENT = {
     # Indices are built, trained and read by a query engine.

@@ -53,8 +53,8 @@ def test_at_most_one_of_many_makes_a_branch(uri: str, versions: list[int]) -> No
         barrier.wait()
         try:
             return handle.create_branch("b", version).version
-        except (RefAlreadyExistsError, CommitOutcomeUnknownError) as error:
-            # Unknown when the version that was met had given way before it could be read.
+        except (RefAlreadyExistsError, RefConflictError, CommitOutcomeUnknownError) as error:
+            # A conflict when the version that was met gave way; unknown when it did so before it could be read.
             return error
 
     with ThreadPoolExecutor(NUM_WRITERS) as pool:
@@ -260,16 +260,16 @@ def test_compaction_of_a_branch_ends_although_its_version_is_cleaned_up(
 ) -> None:
     lance_core.dataset(uri).create_branch("b", 2)
     branch = f"{uri}/tree/b"
-    execute = CompactionTask.execute
+    execute = CompactionTask.run
 
     def execute_then_clean_up(*arguments: object) -> object:
-        monkeypatch.setattr(CompactionTask, "execute", execute)
+        monkeypatch.setattr(CompactionTask, "run", execute)
         result = execute(*arguments)
         lance_core.write_dataset(_rows(50, 51), branch, mode="append")
         lance_core.dataset(branch).cleanup_old_versions(older_than=timedelta(0))
         return result
 
-    monkeypatch.setattr(CompactionTask, "execute", execute_then_clean_up)
+    monkeypatch.setattr(CompactionTask, "run", execute_then_clean_up)
     lance_core.dataset(branch).optimize.compact_files()
     assert sorted(lance.dataset(branch).to_table()["x"].to_pylist()) == [*range(6), 50]
 

@@ -34,7 +34,7 @@ def test_a_compaction_whose_files_were_cleaned_up_is_planned_again(
 ) -> None:
     uri = str(tmp_path / "table")
     lance_core.write_dataset(pa.table({"a": range(40)}), uri, max_rows_per_file=10)
-    execute, left = CompactionTask.execute, [times]
+    execute, left = CompactionTask.run, [times]
 
     def execute_late(task: CompactionTask, *arguments: object) -> object:
         if left[0]:
@@ -42,7 +42,7 @@ def test_a_compaction_whose_files_were_cleaned_up_is_planned_again(
             _replace_all(uri)
         return execute(task, *arguments)
 
-    monkeypatch.setattr(CompactionTask, "execute", execute_late)
+    monkeypatch.setattr(CompactionTask, "run", execute_late)
     dataset = lance_core.dataset(uri)
     if times == 100:
         with pytest.raises(RetryableCommitConflictError):

@@ -15,7 +15,7 @@ import lance_core
 from lance_core.errors import IncompatibleTransactionError, RetryableCommitConflictError
 from lance_core.schema.convert import fields_to_proto
 from lance_core.table.index_metadata import parse_index_section
-from lance_core.write.fragment_writer import FileLimits
+from lance_core.write.request import WriteRequest
 
 ROWS = pa.table(
     {
@@ -435,10 +435,8 @@ def test_files_end_at_the_references_number_of_rows_by_default(tmp_path: Path, l
 
 
 def test_limits_that_are_not_given_are_the_references() -> None:
-    limits = FileLimits.of(
-        max_rows_per_file=None, max_bytes_per_file=None, data_cache_bytes=None, max_page_bytes=None, num_columns=1
-    )
+    limits = WriteRequest.of(mode="create").files
     reference = inspect.signature(lance.write_dataset).parameters
-    found = (limits.max_rows, limits.max_bytes, limits.max_rows_per_group)
+    found = (limits.max_rows_per_file, limits.max_bytes_per_file, limits.max_rows_per_group)
     names = ("max_rows_per_file", "max_bytes_per_file", "max_rows_per_group")
     assert found == tuple(reference[name].default for name in names)

@@ -19,11 +19,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lance_core.encodings.page_encoder import EncodedPage
-    from lance_core.file.blob_options import BlobOptions
-    from lance_core.file.field_writer import BufferSink
-    from lance_core.file.page_queue import PageQueue
+    from lance_core.file.field_writer import BufferSink, FileInProgress
     from lance_core.schema.field import Field
-    from lance_core.versions import LanceFileVersion
 
 __all__ = ["StructuralFieldWriter"]
 
@@ -35,36 +32,25 @@ class StructuralFieldWriter:
 
     Args:
         field: the top-level field.
-        version: 2.1 or 2.2.
-        limit: bytes that the field collects before it writes a page.
-        max_page_bytes: upper bound of a page's values in memory, unless a single row is larger.
-        queue: encodes the pages; those under way are written before the columns are finished.
-        blobs: where values of ``lance.blob.v2`` leaves go.
+        file: the file that it is written to.
     """
 
-    def __init__(
-        self,
-        field: Field,
-        version: LanceFileVersion,
-        *,
-        limit: int,
-        max_page_bytes: int,
-        queue: PageQueue,
-        blobs: BlobOptions | None = None,
-    ) -> None:
+    def __init__(self, field: Field, file: FileInProgress) -> None:
         """See the class."""
         require_writable_field(field)
         for leaf in field.leaves():
             options_of(leaf, field)
         has_blobs = any(leaf.is_blob for leaf in field.leaves())
-        self._blobs = BlobPlacement(field, blobs) if has_blobs else None
+        config = file.config
+        self._blobs = BlobPlacement(field, file.table, config.blob_pack_bytes) if has_blobs else None
         self._described: pa.Array | None = None
         self._field = field if self._blobs is None else self._blobs.stored
-        self._version = version
+        self._version = config.version
         self._leaves = self._field.leaves()
         self._pages: list[list[Page]] = [[] for _ in self._leaves]
-        self._cache = ArrayCache(limit, max_page_bytes)
-        self._queue = queue
+        limit = min(file.cache_bytes * len(field.leaves()), config.max_page_bytes)
+        self._cache = ArrayCache(limit, config.max_page_bytes)
+        self._queue = file.queue
 
     @property
     def num_bytes(self) -> int:

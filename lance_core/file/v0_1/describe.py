@@ -8,7 +8,6 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from lance_core.file.v0_1.metadata_reader import LegacyMetadataReader
 from lance_core.file.v0_1.statistics import read_statistics
 
 if TYPE_CHECKING:
@@ -16,20 +15,18 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from lance_core.file.file_metadata import FileMetadata
+    from lance_core.file.v0_1.metadata_reader import LegacyMetadataReader
     from lance_core.schema.field import Field
 
 __all__ = ["legacy_lines"]
 
 
-def legacy_lines(metadata: FileMetadata) -> Iterator[str]:
+def legacy_lines(metadata: LegacyMetadataReader) -> Iterator[str]:
     """What is behind the schema.
 
     Raises:
         CorruptDataError: dictionaries or statistics are damaged.
     """
-    if not isinstance(metadata, LegacyMetadataReader):
-        return
     yield "batches"
     for index, (start, stop) in enumerate(pairwise(metadata.batch_offsets.tolist())):
         yield f"  {index} rows [{start}, {stop})"

@@ -31,7 +31,7 @@ from lance_core.schema.field import Schema
 from lance_core.versions import LanceFileVersion
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -117,6 +117,16 @@ class LegacyMetadataReader:
     def read(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
         """Bytes of the file; no request when they are in memory already."""
         return self._tail.read(ranges)
+
+    def check_columns(self, columns: Mapping[int, int]) -> None:
+        """Check that there are the fields of a manifest; a file without a schema is not checked.
+
+        Raises:
+            CorruptDataError: one is missing.
+        """
+        unknown = [each for each in columns if self.schema.find(self.own_ids.get(each, each)) is None]
+        if unknown and self.schema.fields:
+            raise CorruptDataError(f"data file {self.path} has no field {unknown[0]}", path=self.path)
 
     def dictionary(self, field: Field) -> pa.Array:
         """The values of a dictionary field; read once.

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from lance_core.errors import InvalidInputError, NotSupportedError
 from lance_core.file.batch_alignment import BatchAlignment
+from lance_core.file.data_file_writer import DataFileWriter
 from lance_core.file.layout import MAGIC
 from lance_core.file.v0_1.dictionary_keys import DictionaryKeys
 from lance_core.file.v0_1.embedded_manifest import DictionaryPlace, EmbeddedManifest
@@ -23,7 +24,7 @@ from lance_core.file.v0_1.layout import ENTRY, FOOTER, LENGTH, MAX_ROWS
 from lance_core.file.v0_1.page_writer import PageWriter
 from lance_core.file.v0_1.row_groups import RowGroups
 from lance_core.file.v0_1.statistics import statistics_record
-from lance_core.file.writer_state import WriterState
+from lance_core.file.write_config import DEFAULT_MAX_ROWS_PER_GROUP
 from lance_core.file.written_file import WrittenFile
 from lance_core.proto import pb_file
 from lance_core.schema.convert import fields_to_proto
@@ -38,13 +39,12 @@ if TYPE_CHECKING:
 
 __all__ = ["LegacyFileWriter"]
 
-_DEFAULT_GROUP_ROWS: Final = 1024
 _FLUSH_BYTES: Final = 1024 * 1024
 """Pages are handed to the stream together when they have so many bytes."""
 
 
-class LegacyFileWriter(WriterState):
-    """Writes one data file of format 0.1. Not safe for use by several threads at once.
+class LegacyFileWriter(DataFileWriter):
+    """Writes one data file of format 0.1.
 
     Leaving the ``with`` block without :meth:`finish` aborts.
 
@@ -66,7 +66,7 @@ class LegacyFileWriter(WriterState):
         stream: WriteStream,
         schema: Schema,
         *,
-        max_rows_per_group: int = _DEFAULT_GROUP_ROWS,
+        max_rows_per_group: int = DEFAULT_MAX_ROWS_PER_GROUP,
         dictionaries: Mapping[int, pa.Array] | None = None,
         dictionaries_grow: bool = False,
     ) -> None:

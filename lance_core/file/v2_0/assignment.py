@@ -19,13 +19,13 @@ from lance_core.schema.field import PACKED_KEYS
 from lance_core.schema.logical_types import arrow_type
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from lance_core.file.column_metadata import ColumnMetadata
     from lance_core.file.metadata_reader import MetadataReader
     from lance_core.schema.field import Field, Schema
 
-__all__ = ["assigned_columns", "column_owners", "first_arm"]
+__all__ = ["assigned_columns", "column_owners", "describes_blobs", "first_arm"]
 
 _NO_COLUMN: Final = -1
 
@@ -64,6 +64,16 @@ def assigned_columns(metadata: MetadataReader, column_indices: Mapping[int, int]
             found=num_columns,
         )
     return walk.columns
+
+
+def describes_blobs(metadata: MetadataReader, blobs: Sequence[Field], column_indices: Mapping[int, int] | None) -> bool:
+    """Whether the pages of any of some blob leaves describe values that lie outside of them.
+
+    Releases before 0.20 do not know blobs and wrote the bytes into pages; the column says which it is.
+    """
+    assigned = assigned_columns(metadata, column_indices)
+    columns = metadata.columns([assigned[leaf.id] for leaf in blobs if leaf.id in assigned])
+    return any(column.is_blob for column in columns)
 
 
 def first_arm(column: ColumnMetadata) -> str | None:

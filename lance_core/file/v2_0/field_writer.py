@@ -19,7 +19,7 @@ from lance_core.file.v2_0.list_writer import ListWriter
 from lance_core.schema.logical_types import arrow_type
 
 if TYPE_CHECKING:
-    from lance_core.file.field_writer import BufferSink, FinishedColumn
+    from lance_core.file.field_writer import BufferSink, FileInProgress, FinishedColumn
     from lance_core.file.v2_0.column_writers import ColumnWriter
     from lance_core.schema.field import Field
 
@@ -31,17 +31,16 @@ class V20FieldWriter:
 
     Args:
         field: the top-level field.
-        cache_bytes: bytes beyond which a column writes a page.
-        max_page_bytes: about the upper bound of a page that is made of one array.
+        file: the file that it is written to.
 
     Raises:
         UnsupportedVersionError: a type that format 2.0 cannot hold; the message names the version that can.
         InvalidInputError: encoding metadata that makes no sense.
     """
 
-    def __init__(self, field: Field, *, cache_bytes: int, max_page_bytes: int) -> None:
+    def __init__(self, field: Field, file: FileInProgress) -> None:
         """See the class."""
-        self._column = _column_writer(field, cache_bytes, max_page_bytes, field.name)
+        self._column = _column_writer(field, file.cache_bytes, file.config.max_page_bytes, field.name)
 
     @property
     def num_bytes(self) -> int:

@@ -8,6 +8,7 @@ import pytest
 
 import lance_core
 from lance_core import FragmentMetadata, LanceDataset, LanceOperation, Transaction
+from lance_core.commit import commit as commit_module
 from lance_core.errors import (
     DatasetNotFoundError,
     IncompatibleTransactionError,
@@ -21,6 +22,7 @@ from lance_core.errors import (
 )
 from lance_core.schema.field import Field, Schema
 from lance_core.schema.projection import project
+from lance_core.table.version_log import VersionLog
 from tests.support.counting_store import CountingStore
 
 ROWS = pa.table({"a": pa.array([1, 2, 3], pa.int64()), "b": ["x", "y", "z"]})
@@ -55,6 +57,28 @@ def test_fragments_of_several_writers_become_one_version(table: str) -> None:
     assert (made.version, made.count_rows()) == (2, 9)
     assert made.read_transaction(2).transaction_properties == {"__lance_commit_message": "both"}
     made.validate()
+
+
+def test_files_are_checked_once_however_many_attempts_a_commit_takes(
+    table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checked, real_check, real_create = [], commit_module.check_storage, VersionLog.create
+
+    def count_check(*arguments: object) -> None:
+        checked.append(arguments[-1].version)
+        real_check(*arguments)
+
+    def lose_the_first_race(log: VersionLog, *arguments: object) -> object:
+        monkeypatch.setattr(VersionLog, "create", real_create)
+        lance_core.write_dataset(ROWS, table, mode="append")
+        checked.clear()
+        return real_create(log, *arguments)
+
+    fragment = _fragment(table)
+    monkeypatch.setattr(commit_module, "check_storage", count_check)
+    monkeypatch.setattr(VersionLog, "create", lose_the_first_race)
+    assert _append(table, fragment).version == 3
+    assert checked == [], "the second attempt checks nothing again"
 
 
 def test_a_dataset_is_created_by_an_overwrite(uri: str) -> None:

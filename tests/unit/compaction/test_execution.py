@@ -99,8 +99,7 @@ def test_more_or_fewer_rows_than_announced(dataset: lance_core.LanceDataset) -> 
     batch = dataset.to_table().to_batches()[0]
     for announced, message in ((5, "5 rows more"), (15, "5 rows fewer")):
         files = OutputFiles(
-            dataset.log.store,
-            dataset.log.root,
+            dataset.locator.data_place(None),
             dataset.lance_schema,
             LanceFileVersion.V2_2,
             CompactionSettings(),
@@ -148,7 +147,7 @@ def test_a_group_that_is_touched_every_time(dataset: lance_core.LanceDataset, mo
 
 def batch_sizes(uri: Path, **options: int) -> list[int]:
     dataset = lance_core.dataset(uri)
-    rows = execution._Rows(dataset, list(dataset.manifest.fragments), CompactionSettings(**options))
+    rows = execution._Rows(dataset.view, list(dataset.manifest.fragments), CompactionSettings(**options))
     return [batch.num_rows for batch in rows.batches()]
 
 

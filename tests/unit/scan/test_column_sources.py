@@ -5,7 +5,8 @@ import pytest
 
 import lance_core
 from lance_core.errors import CorruptDataError, NotSupportedError
-from lance_core.file.writer import FileWriter
+from lance_core.file.families import open_writer
+from lance_core.file.write_config import WriteConfig
 from lance_core.scan.column_sources import ColumnSources, assemble_column
 from lance_core.schema.convert import schema_from_arrow, schema_to_arrow
 from lance_core.schema.field import Field, Schema
@@ -39,7 +40,7 @@ def _write(store: CountingStore, name: str, paths: list[str]) -> lance_core.Data
     here = project_by_ids(SCHEMA, {IDS[path] for path in paths})
     arrow = schema_to_arrow(here)
     arrays = [_pruned(ROWS[field.name].combine_chunks(), field.type) for field in arrow]
-    writer = FileWriter(store.create(f"table/data/{name}.lance"), here)
+    writer = open_writer(store.create(f"table/data/{name}.lance"), here, WriteConfig())
     writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=arrow))
     written = writer.finish()
     return lance_core.DataFile(

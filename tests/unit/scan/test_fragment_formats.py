@@ -10,9 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lance_core.api.validation import validate_fragment
 from lance_core.errors import CorruptDataError
+from lance_core.file.read_config import ReadConfig
+from lance_core.file.write_config import WriteConfig
 from lance_core.io.memory_store import MemoryStore
+from lance_core.repair.validation import validate_fragment
 from lance_core.scan.fragment_reader import FragmentReader
 from lance_core.schema.convert import schema_from_arrow, schema_to_arrow
 from lance_core.schema.field import Field, Schema
@@ -33,9 +35,13 @@ PARTS = ({"s.a", "n"}, {"s.b.c.item"}, {"s.b.d"})
 
 
 def _written(store: MemoryStore, schema: Schema, version: str, rows: pa.Table) -> Fragment:
-    file = NewDataFile(
-        store, "t", schema, LanceFileVersion(version), column_cache_bytes=100, max_page_bytes=1000, max_rows_per_group=6
+    config = WriteConfig(
+        version=LanceFileVersion(version),
+        data_cache_bytes=100 * len(schema.fields),
+        max_page_bytes=1000,
+        max_rows_per_group=6,
     )
+    file = NewDataFile(FileLocator(store, "t").data_place(None), schema, config)
     file.write(rows.to_batches()[0])
     return file.finish()
 
@@ -69,12 +75,16 @@ def test_members_in_three_files_make_one_struct(version: str) -> None:
     locator = FileLocator(store, "t")
     validate_fragment(fragment, SCHEMA, locator)
     reader = FragmentReader(fragment, locator)
-    batches = list(reader.batches(SCHEMA, 3, 19, 5))
+    batches = list(reader.batches(SCHEMA, 3, 19, ReadConfig(batch_rows=5)))
     assert pa.Table.from_batches(batches).equals(ROWS.slice(3, 16))
     taken = reader.take(SCHEMA, np.array([19, 0, 7, 7]), SCHEMA)
     assert taken.to_pylist() == ROWS.take(pa.array([19, 0, 7, 7])).to_pylist()
     alone = project_by_ids(SCHEMA, frozenset({SCHEMA.field("s.b.d").id}))
-    assert [row["s"]["b"]["d"] for batch in reader.batches(alone, 0, 3, 9) for row in batch.to_pylist()] == [
+    assert [
+        row["s"]["b"]["d"]
+        for batch in reader.batches(alone, 0, 3, ReadConfig(batch_rows=9))
+        for row in batch.to_pylist()
+    ] == [
         "t0",
         "t1",
         "t2",
@@ -85,7 +95,7 @@ def test_members_in_three_files_make_one_struct(version: str) -> None:
 def test_members_in_no_file_are_null(version: str) -> None:
     store = MemoryStore()
     reader = FragmentReader(_fragment(store, version, PARTS[:1]), FileLocator(store, "t"))
-    [batch] = reader.batches(SCHEMA, 0, 20, 100)
+    [batch] = reader.batches(SCHEMA, 0, 20, ReadConfig(batch_rows=100))
     assert batch.to_pylist() == [{"s": {"a": i, "b": None}, "n": i} for i in range(20)]
 
 
@@ -114,7 +124,7 @@ def test_a_projection_of_fragments_whose_files_differ() -> None:
     layouts = [PARTS, (set().union(*PARTS),), PARTS[::-1], PARTS]
     for parts in layouts:
         reader = FragmentReader(_fragment(store, "2.2", parts), locator)
-        [batch] = reader.batches(SCHEMA, 0, 20, 100)
+        [batch] = reader.batches(SCHEMA, 0, 20, ReadConfig(batch_rows=100))
         assert pa.Table.from_batches([batch]).equals(ROWS)
 
 
@@ -139,7 +149,7 @@ def test_a_type_that_is_registered_between_two_reads() -> None:
     for registers in (False, True):
         if registers:
             pa.register_extension_type(Marked())
-        [batch] = FragmentReader(fragment, FileLocator(store, "t")).batches(schema, 0, 20, 100)
+        [batch] = FragmentReader(fragment, FileLocator(store, "t")).batches(schema, 0, 20, ReadConfig(batch_rows=100))
         found.append(batch.schema.field("n").type)
     pa.unregister_extension_type("tests.marked_between_reads")
     assert found == [pa.int64(), Marked()]
@@ -152,7 +162,7 @@ def test_open_files_go_with_their_reader(version: str) -> None:
     gc.collect()
     gc.disable()
     try:
-        assert sum(batch.num_rows for batch in reader.batches(SCHEMA, 0, 20, 7)) == 20
+        assert sum(batch.num_rows for batch in reader.batches(SCHEMA, 0, 20, ReadConfig(batch_rows=7))) == 20
         gone = weakref.ref(reader)
         del reader
         assert gone() is None

@@ -9,6 +9,7 @@ from pyroaring import BitMap
 
 import lance_core
 from lance_core.errors import CorruptDataError, NotSupportedError
+from lance_core.file.read_config import ReadConfig
 from lance_core.proto import pb_table
 from lance_core.scan.fragment_reader import FragmentReader
 from lance_core.table.fragment import Fragment
@@ -37,7 +38,7 @@ def _read(root: Path, change: Change) -> dict[str, list[object]]:
     fragment, other = newer.manifest.message.fragments
     change(fragment, other.files[0])
     reader = FragmentReader(Fragment(fragment), dataset.locator)
-    return pa.Table.from_batches(reader.batches(dataset.lance_schema, 0, 3, 100)).to_pydict()
+    return pa.Table.from_batches(reader.batches(dataset.lance_schema, 0, 3, ReadConfig(batch_rows=100))).to_pydict()
 
 
 def test_values_come_from_the_newest(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from lance_core.errors import InvalidInputError, StorageError, VersionNotFoundError
+from lance_core.errors import InternalError, InvalidInputError, StorageError, VersionNotFoundError
 from lance_core.io.memory_store import MemoryStore
 from lance_core.io.object_store import PutOutcome
 from lance_core.proto import pb_transaction
@@ -15,7 +15,7 @@ from lance_core.table.manifest_draft import ManifestDraft
 from lance_core.table.manifest_file import serialize_manifest_file
 from lance_core.table.paths import ManifestName, ManifestNaming
 from lance_core.table.version_log import VersionLog
-from lance_core.transactions.commit import commit_transaction
+from lance_core.transactions.commit import Commit
 from lance_core.transactions.conflicts import Verdict
 from lance_core.transactions.history import read_transaction
 from lance_core.transactions.outcomes import (
@@ -30,6 +30,7 @@ from lance_core.transactions.outcomes import (
 )
 from lance_core.transactions.settings import CommitSettings
 from lance_core.transactions.transaction import Transaction
+from tests.support.commit_steps import commit_transaction
 from tests.support.faulty_store import Call, FaultyStore, When, no_fault
 from tests.support.records import append, fragment, overwrite
 
@@ -385,19 +386,30 @@ def test_a_hint_that_cannot_be_written_does_not_matter(table: Table) -> None:
 # ── What is checked ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_checks_run_once_before_anything_is_written(table: Table) -> None:
-    seen = []
-    _before_create(table, lambda: table.made(append(fragment(), read_version=1)))
-    table.made(append(fragment(), read_version=1), check=lambda manifest: seen.append(manifest.version))
-    assert seen == [1]
-
-    def refuse(manifest: Manifest) -> None:
-        raise InvalidInputError("no")
-
+def test_an_error_between_the_steps_leaves_nothing(table: Table) -> None:
     before = table.transaction_files()
-    with pytest.raises(InvalidInputError):
-        table.commit(append(fragment(), read_version=1), check=refuse)
+    settings = CommitSettings(wait=table.waits.append)
+    files_at_draft = []
+
+    def refuse_draft() -> None:
+        with Commit(table.log, append(fragment(), read_version=1), settings) as attempts:
+            assert attempts.advance() == table.log.read_version(1)
+            attempts.build()
+            files_at_draft.extend(table.transaction_files())
+            raise InvalidInputError("no")
+
+    with pytest.raises(InvalidInputError, match="no"):
+        refuse_draft()
+    assert files_at_draft == before, "nothing is written before the caller has seen the draft"
     assert table.transaction_files() == before
+    assert table.versions() == [1]
+
+
+def test_a_commit_that_is_left_early_has_no_outcome(table: Table) -> None:
+    with Commit(table.log, append(fragment(), read_version=1), CommitSettings()) as attempts:
+        attempts.advance()
+    with pytest.raises(InternalError, match="before its outcome was known"):
+        _ = attempts.outcome
 
 
 def test_a_fragment_that_no_longer_fits_is_refused_and_forgotten(table: Table) -> None:

@@ -14,7 +14,6 @@ from lance_core.table.manifest_draft import ManifestDraft
 from lance_core.table.manifest_file import parse_manifest_file, serialize_manifest_file
 from lance_core.table.paths import ManifestName, ManifestNaming, manifest_name
 from lance_core.table.version_log import VersionLog
-from lance_core.transactions.commit import commit_transaction
 from lance_core.transactions.conflicts import Verdict
 from lance_core.transactions.history import read_transaction
 from lance_core.transactions.operations.parts import RewriteGroup
@@ -22,6 +21,7 @@ from lance_core.transactions.operations.rewrite import Rewrite
 from lance_core.transactions.outcomes import AlreadyCommitted, CommitOutcome, Committed, Conflicted, Contended, Unknown
 from lance_core.transactions.settings import CommitSettings
 from lance_core.transactions.transaction import Transaction, new_uuid
+from tests.support.commit_steps import commit_transaction
 from tests.support.deletes import deleted_rows, planned_delete
 from tests.support.faulty_store import Call, FaultyStore, When
 from tests.support.records import append, fragment, overwrite

@@ -1,12 +1,12 @@
-"""PageCache: bounded by bytes."""
+"""ByteCache: bounded by bytes."""
 
 from __future__ import annotations
 
-from lance_core.file.page_cache import PageCache
+from lance_core.buffers.byte_cache import ByteCache
 
 
 def test_the_least_recently_used_entry_leaves_first() -> None:
-    cache: PageCache[str] = PageCache(max_bytes=100)
+    cache: ByteCache[tuple[int, int], str] = ByteCache(max_bytes=100)
     cache.put((0, 0), "a", 40)
     cache.put((0, 1), "b", 40)
     assert cache.get((0, 0)) == "a"
@@ -16,7 +16,7 @@ def test_the_least_recently_used_entry_leaves_first() -> None:
 
 
 def test_what_is_too_large_is_not_kept() -> None:
-    cache: PageCache[str] = PageCache(max_bytes=100)
+    cache: ByteCache[tuple[int, int], str] = ByteCache(max_bytes=100)
     cache.put((0, 0), "a", 40)
     cache.put((0, 1), "b", 101)
     assert cache.get((0, 1)) is None
@@ -24,7 +24,7 @@ def test_what_is_too_large_is_not_kept() -> None:
 
 
 def test_an_entry_counts_once() -> None:
-    cache: PageCache[str] = PageCache(max_bytes=100)
+    cache: ByteCache[tuple[int, int], str] = ByteCache(max_bytes=100)
     for _ in range(5):
         cache.put((0, 0), "a", 40)
     assert cache.num_bytes == 40

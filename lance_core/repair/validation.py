@@ -8,12 +8,13 @@ compared with each other.
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from lance_core.errors import CorruptDataError
 from lance_core.file.blob_values import replace_leaves
+from lance_core.file.read_config import ReadConfig
 from lance_core.scan.fragment_reader import FragmentReader
 from lance_core.scan.hidden_columns import hidden_columns_of
 from lance_core.schema.blob_fields import bytes_schema, stored_schema
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
     from lance_core.table.manifest import Manifest
 
 __all__ = ["validate_fragment", "validate_version"]
-
-_BATCH_ROWS: Final = 8192
 
 
 def validate_version(manifest: Manifest, locator: FileLocator) -> None:
@@ -120,6 +119,6 @@ def _check_blobs(reader: FragmentReader, schema: Schema) -> None:
         reader.blobs(descriptors, leaf.id).check()
         return pa.nulls(len(descriptors), pa.large_binary())
 
-    for batch in reader.batches(stored, 0, reader.num_live_rows, _BATCH_ROWS):
+    for batch in reader.batches(stored, 0, reader.num_live_rows, ReadConfig()):
         for array, before, after in zip(batch.columns, stored.fields, shown.fields, strict=True):
             replace_leaves(array, before, after, check)

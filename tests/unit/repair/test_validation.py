@@ -2,10 +2,10 @@
 
 import pytest
 
-from lance_core.api.validation import validate_version
 from lance_core.errors import CorruptDataError
 from lance_core.io.memory_store import MemoryStore
 from lance_core.proto import pb_table
+from lance_core.repair.validation import validate_version
 from lance_core.table.base_paths import FileLocator
 from lance_core.table.manifest import Manifest
 from lance_core.table.paths import ManifestNaming

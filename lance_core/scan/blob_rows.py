@@ -1,130 +1,34 @@
-"""The blob verbs of a dataset: values as file objects, whole values, ranges of values."""
+"""BlobRows: selected rows of a blob column, and where their values are."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lance_core.blobs.files import DEFAULT_BLOB_BUFFER_SIZE, BlobFile, checked_buffer_size
 from lance_core.errors import InvalidInputError, NotSupportedError, RowOutOfRangeError
 from lance_core.file.row_numbers import row_ids, row_positions
-from lance_core.scan.dataset_handle import DatasetHandle
 from lance_core.scan.fragment_reader import FragmentReader
 from lance_core.scan.take import find_rows_at
 from lance_core.schema.blob_fields import stored_schema
 from lance_core.schema.projection import project
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import numpy.typing as npt
     import pyarrow as pa
 
     from lance_core.blobs.files import BlobPlace
     from lance_core.scan.row_id_lookup import RowIdLookup
     from lance_core.scan.scanner import ScanSource
+    from lance_core.scan.table_view import TableView
 
-__all__ = ["DatasetBlobs"]
+__all__ = ["BlobRows"]
 
 _FRAGMENT_SHIFT = 32
 _OFFSET_MASK = (1 << _FRAGMENT_SHIFT) - 1
 
 
-class DatasetBlobs(DatasetHandle):
-    """What can be read of blob columns."""
-
-    def _rows(self, ids: Any = None, addresses: Any = None, indices: Any = None) -> _Rows:
-        return _Rows.of(self._source(), self._row_lookup(), ids, addresses, indices)
-
-    def take_blobs(
-        self,
-        blob_column: str,
-        ids: Sequence[int] | pa.Array | None = None,
-        addresses: Sequence[int] | pa.Array | None = None,
-        indices: Sequence[int] | pa.Array | None = None,
-        *,
-        buffer_size: int = DEFAULT_BLOB_BUFFER_SIZE,
-    ) -> list[BlobFile | None]:
-        """Values as file objects, in the order asked; nothing of them is read yet.
-
-        Args:
-            blob_column: name, or dotted path into structs.
-            ids: row ids; exactly one of the three is given.
-            addresses: row addresses.
-            indices: positions among the rows that are not deleted.
-            buffer_size: bytes that sequential reads fetch at a time; 0 fetches what is asked for.
-
-        Returns:
-            One per row; None for nulls.
-
-        Raises:
-            InvalidInputError: no blob column, not exactly one selection, or a row that is not there.
-            NotSupportedError: an address of a row that is deleted.
-        """
-        checked_buffer_size(buffer_size)
-        rows = self._rows(ids, addresses, indices)
-        return [None if place is None else BlobFile(place, buffer_size) for _, place in rows.places(blob_column)]
-
-    def read_blobs(
-        self,
-        blob_column: str,
-        ids: Sequence[int] | pa.Array | None = None,
-        addresses: Sequence[int] | pa.Array | None = None,
-        indices: Sequence[int] | pa.Array | None = None,
-        *,
-        io_buffer_size: int | None = None,
-        preserve_order: bool | None = None,
-    ) -> list[tuple[int, bytes | None]]:
-        """Whole values, in the order asked; see :meth:`take_blobs`.
-
-        ``io_buffer_size`` and ``preserve_order`` have no effect.
-
-        Returns:
-            The row's address and its value, one pair per row; None for nulls.
-        """
-        rows = self._rows(ids, addresses, indices)
-        return [
-            (address, None if place is None else BlobFile(place, 0).read())
-            for address, place in rows.places(blob_column)
-        ]
-
-    def read_blob_ranges(
-        self,
-        blob_column: str,
-        requests: Sequence[tuple[int, int, int]],
-        *,
-        selector: Literal["ids", "addresses", "indices"],
-        io_buffer_size: int | None = None,
-        preserve_order: bool | None = None,
-    ) -> list[tuple[int, int, bytes | None]]:
-        """Ranges of values.
-
-        Args:
-            blob_column: name, or dotted path into structs.
-            requests: each (row, offset, length).
-            selector: what rows are named by, as in :meth:`take_blobs`.
-            io_buffer_size: no effect.
-            preserve_order: no effect.
-
-        Returns:
-            Index of the request, address of the row, bytes; None for nulls.
-
-        Raises:
-            InvalidInputError: an unknown selector, a range that leaves its value, or as :meth:`take_blobs`.
-        """
-        if selector not in ("ids", "addresses", "indices"):
-            raise InvalidInputError(f"selector {selector!r}: expected 'ids', 'addresses' or 'indices'")
-        selection: dict[str, Any] = {"ids": None, "addresses": None, "indices": None}
-        selection[selector] = [row for row, _, _ in requests]
-        places = self._rows(**selection).places(blob_column)
-        return [
-            (index, address, None if place is None else BlobFile(place, 0).read_range(offset, length))
-            for index, ((address, place), (_, offset, length)) in enumerate(zip(places, requests, strict=True))
-        ]
-
-
-class _Rows:
+class BlobRows:
     """Selected rows: fragment by fragment, and physical positions."""
 
     def __init__(
@@ -140,9 +44,22 @@ class _Rows:
         self._positions = positions
 
     @classmethod
-    def of(cls, source: ScanSource, lookup: RowIdLookup, ids: Any, addresses: Any, indices: Any) -> _Rows:
+    def of(cls, view: TableView, ids: Any = None, addresses: Any = None, indices: Any = None) -> BlobRows:
+        """Select rows of a version; exactly one of the three selections is given.
+
+        Args:
+            view: the version.
+            ids: row ids.
+            addresses: row addresses.
+            indices: positions among the rows that are not deleted.
+
+        Raises:
+            InvalidInputError: not exactly one selection, or a row that is not there.
+            NotSupportedError: an address of a row that is deleted.
+        """
         if sum(given is not None for given in (ids, addresses, indices)) != 1:
             raise InvalidInputError("Exactly one of ids, indices, or addresses must be specified")
+        source, lookup = view.source(), view.row_lookup
         readers = [FragmentReader(fragment, source.locator) for fragment in source.fragments]
         if indices is not None:
             places = find_rows_at(source, row_positions(indices))
@@ -154,7 +71,7 @@ class _Rows:
     @classmethod
     def _by_stable_id(
         cls, source: ScanSource, readers: list[FragmentReader], lookup: RowIdLookup, wanted: npt.NDArray[np.uint64]
-    ) -> _Rows:
+    ) -> BlobRows:
         places = lookup.find(wanted)
         missing = wanted[~places.is_found]
         if len(missing):
@@ -167,7 +84,7 @@ class _Rows:
         return cls(source, readers, places.owners, places.positions)
 
     @classmethod
-    def _by_address(cls, source: ScanSource, readers: list[FragmentReader], wanted: npt.NDArray[np.int64]) -> _Rows:
+    def _by_address(cls, source: ScanSource, readers: list[FragmentReader], wanted: npt.NDArray[np.int64]) -> BlobRows:
         indices = {fragment.id: index for index, fragment in enumerate(source.fragments)}
         positions = wanted & _OFFSET_MASK
         owners = np.zeros(len(wanted), np.int64)

@@ -9,7 +9,7 @@ Source: names, arguments and results of pylance 14.0.2.
 from __future__ import annotations
 
 import uuid as uuid_module
-from typing import TYPE_CHECKING, Final, TypedDict
+from typing import TYPE_CHECKING, Final
 
 from lance_core.errors import InvalidInputError, InvalidTypeError, NotSupportedError
 from lance_core.transactions.public_transaction import LanceOperation, Transaction
@@ -19,24 +19,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lance_core.public.fragment_metadata import FragmentMetadata
-    from lance_core.scan.dataset_handle import DatasetHandle
 
-__all__ = ["BulkCommitResult", "merge_appends"]
+__all__ = ["merge_appends"]
 
 _BATCH: Final = uuid_module.UUID("6e0a41d5-7a35-4b57-9d0c-1f2f6c2f9d3b")
 """Namespace of the uuids of batches."""
-
-
-class BulkCommitResult(TypedDict):
-    """What a batch became.
-
-    Attributes:
-        dataset: the new version.
-        merged: the transaction that made it.
-    """
-
-    dataset: DatasetHandle
-    merged: Transaction
 
 
 def merge_appends(transactions: Sequence[Transaction]) -> Transaction:

@@ -1,0 +1,61 @@
+"""A cache that is bounded by bytes: the least recently used entry leaves first."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import Final, Generic, TypeVar
+
+from lance_core.buffers.fork_lock import fork_lock
+
+__all__ = ["ByteCache"]
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+_lock: Final = fork_lock()
+"""One for all caches: it is held for a moment only, and a forked process finds them whole."""
+
+
+class ByteCache(Generic[K, V]):
+    """Values by key. Safe for use by several threads.
+
+    Args:
+        max_bytes: what all values together may hold; a single larger one is not kept.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        """An empty cache."""
+        self._max_bytes = max_bytes
+        self._num_bytes = 0
+        self._entries: OrderedDict[K, tuple[V, int]] = OrderedDict()
+
+    @property
+    def max_bytes(self) -> int:
+        """What all values together may hold."""
+        return self._max_bytes
+
+    @property
+    def num_bytes(self) -> int:
+        """What all values together hold."""
+        return self._num_bytes
+
+    def get(self, key: K) -> V | None:
+        """The value, which then counts as just used; None if there is none."""
+        with _lock:
+            entry = self._entries.get(key)
+            if entry is None:
+                return None
+            self._entries.move_to_end(key)
+            return entry[0]
+
+    def put(self, key: K, value: V, num_bytes: int) -> None:
+        """Keep a value, and let others go that have no room beside it. A key that is there keeps its value."""
+        with _lock:
+            if num_bytes > self._max_bytes or key in self._entries:
+                return
+            self._entries[key] = (value, num_bytes)
+            self._num_bytes += num_bytes
+            while self._num_bytes > self._max_bytes:
+                _, (_, freed) = self._entries.popitem(last=False)
+                self._num_bytes -= freed

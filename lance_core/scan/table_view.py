@@ -1,0 +1,231 @@
+"""TableView: one version of a dataset, as the functions behind its verbs see it.
+
+A view never changes: it is place, manifest, options, and how the files are found. Verbs take a view; one that makes a
+version gives the view of that. What is asked for often is kept when it is first asked for.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, Protocol, Self
+
+from lance_core.errors import DatasetNotFoundError, InvalidInputError, InvalidTypeError
+from lance_core.places.location import open_log, uri_text
+from lance_core.places.references import open_version, read_manifest
+from lance_core.places.uris import line_uri, recorded_root
+from lance_core.scan.early_fragments import with_row_counts
+from lance_core.scan.row_id_lookup import RowIdLookup
+from lance_core.scan.scanner import ScanSource
+from lance_core.table.base_paths import FileLocator
+from lance_core.table.fragment import Fragments
+from lance_core.table.fragment_totals import FragmentTotals
+from lance_core.table.lines import planned_line
+from lance_core.table.paths import is_detached_version
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Sequence
+    from pathlib import Path
+
+    from lance_core.places.location import CommitLock
+    from lance_core.places.references import Reference
+    from lance_core.schema.field import Schema
+    from lance_core.table.fragment import Fragment
+    from lance_core.table.manifest import Manifest
+    from lance_core.table.version_log import VersionLog
+
+__all__ = ["Handle", "TableView"]
+
+_NOT_ASKED: Final = object()
+"""In the place of what a line is told by, until a change is planned on it."""
+
+
+class TableView:
+    """One version of a dataset.
+
+    Args:
+        uri: where the line of the version is.
+        log: the versions of the line.
+        manifest: of the version.
+        storage_options: as given when the dataset was opened.
+        line: as for :attr:`line`; None where it is not known.
+
+    Raises:
+        CorruptDataError: the manifest is damaged.
+        UnsupportedFeatureFlagError: the version needs a feature that this library does not have.
+
+    Attributes:
+        locator: finds the files of the version.
+    """
+
+    def __init__(
+        self,
+        uri: str,
+        log: VersionLog,
+        manifest: Manifest,
+        storage_options: dict[str, str] | None,
+        line: Hashable = None,
+    ) -> None:
+        """Nothing is read."""
+        self._totals = FragmentTotals.of(manifest.message)
+        manifest.check_readable(self._totals)
+        self.uri: Final = uri
+        self.log: Final = log
+        self.manifest: Final = manifest
+        self.storage_options: Final = storage_options
+        self.locator: Final = FileLocator(log.store, log.root, manifest.base_paths, storage_options)
+        self._line: Hashable = _NOT_ASKED if line is None else line
+
+    @classmethod
+    def open(
+        cls,
+        uri: str | Path,
+        version: int | str | None,
+        storage_options: dict[str, str] | None,
+        commit_lock: CommitLock | None,
+    ) -> Self:
+        """Read one manifest; arguments and errors as for ``LanceDataset``."""
+        text = uri_text(uri)
+        opened = open_log(text, storage_options, commit_lock)
+        log, manifest = open_version(opened, version)
+        return cls(line_uri(text, of=opened, to=log), log, manifest, storage_options)
+
+    def at(self, reference: Reference) -> Self:
+        """The view of another version of the dataset.
+
+        Args:
+            reference: a number of this line, the name of a tag, or (branch, number) with None or "main" for the main
+                line and None for the latest.
+
+        Raises:
+            VersionNotFoundError: there is no such version.
+            RefNotFoundError: there is no such tag or branch.
+            InvalidTypeError: none of these.
+        """
+        if reference is None:
+            raise InvalidTypeError("version must be a number, a tag or (branch, number), found None")
+        log, manifest = open_version(self.log, reference, branch=self.branch)
+        line = self.known_line if log.root == self.log.root else None
+        return type(self)(line_uri(self.uri, of=self.log, to=log), log, manifest, self.storage_options, line)
+
+    def latest(self) -> Self:
+        """The view of the latest version of this line, which may have been made again under its name."""
+        return type(self)(self.uri, self.log, read_manifest(self.log, None), self.storage_options)
+
+    def showing(self, manifest: Manifest) -> Self:
+        """The view of another version of this line that has been read already."""
+        return type(self)(self.uri, self.log, manifest, self.storage_options, self.known_line)
+
+    @property
+    def version(self) -> int:
+        """The number of the version."""
+        return self.manifest.version
+
+    @property
+    def latest_version(self) -> int:
+        """The number of the latest version of this line; looked up at each call.
+
+        Raises:
+            DatasetNotFoundError: there is none any more.
+        """
+        latest = self.log.latest()
+        if latest is None:
+            raise DatasetNotFoundError(f"there is no dataset at {self.uri} any more", path=self.uri)
+        return latest.version
+
+    @property
+    def branch(self) -> str:
+        """The name of the branch; empty on the main line."""
+        return self.manifest.message.branch
+
+    @property
+    def schema(self) -> Schema:
+        """The schema with field ids."""
+        return self.manifest.schema
+
+    @property
+    def line(self) -> Hashable:
+        """Tells the branch of this version from one that was made again under its name; None on the main line."""
+        if self._line is _NOT_ASKED:
+            self._line = planned_line(self.log, self.manifest)
+        return self._line
+
+    @property
+    def known_line(self) -> Hashable:
+        """:attr:`line`, as far as it has been asked for; None where it has not."""
+        return None if self._line is _NOT_ASKED else self._line
+
+    @cached_property
+    def counted_manifest(self) -> Manifest:
+        """The manifest with the rows of every fragment; data files tell those that it does not record.
+
+        Raises:
+            NotFoundError: a data file is missing.
+            CorruptDataError: a data file is damaged.
+        """
+        return self.manifest if self._totals.counts_every_fragment else with_row_counts(self.manifest, self.locator)
+
+    @property
+    def recorded_rows(self) -> int | None:
+        """Rows that are not deleted, if the manifest says so of every fragment; None when files have to be read."""
+        return self._totals.num_live_rows
+
+    @property
+    def fragments(self) -> Sequence[Fragment]:
+        """The records of all fragments, with their rows counted; raises as :attr:`counted_manifest`."""
+        return Fragments(self.counted_manifest.message.fragments)
+
+    def lineage(self, num_versions: int) -> list[int]:
+        """The numbers of this version and those before it, newest first; a detached version is of no lineage.
+
+        Args:
+            num_versions: how many at most, 1 or more.
+        """
+        if is_detached_version(self.version):
+            return [self.version]
+        newer = self.log.newer_than(max(self.version - num_versions, 0))
+        return [name.version for name in reversed(newer) if name.version <= self.version]
+
+    def find_fragment(self, fragment_id: int) -> Fragment | None:
+        """The record of a fragment; None when there is none."""
+        return next((fragment for fragment in self.fragments if fragment.id == fragment_id), None)
+
+    def source(self, fragment_ids: Sequence[int] | None = None) -> ScanSource:
+        """What is scanned: every fragment, or some of them in this order.
+
+        Raises:
+            InvalidInputError: there is no such fragment.
+        """
+        if fragment_ids is None:
+            return self._source_of(self.fragments)
+        by_id = {fragment.id: fragment for fragment in self.fragments}
+        missing = [fragment_id for fragment_id in fragment_ids if fragment_id not in by_id]
+        if missing:
+            raise InvalidInputError(f"version {self.version} has no fragment {missing[0]}")
+        return self._source_of([by_id[fragment_id] for fragment_id in fragment_ids])
+
+    def source_of(self, fragment: Fragment) -> ScanSource:
+        """What is scanned when one fragment is."""
+        return self._source_of((fragment,))
+
+    def _source_of(self, fragments: Sequence[Fragment]) -> ScanSource:
+        return ScanSource(self.schema, fragments, self.locator, self.fragments)
+
+    @cached_property
+    def row_lookup(self) -> RowIdLookup:
+        """Finds rows by their ids."""
+        return RowIdLookup(self.fragments, self.locator)
+
+    def recorded_root(self) -> str:
+        """The root of this line, as manifests record it."""
+        return recorded_root(self.uri, self.log)
+
+
+class Handle(Protocol):
+    """What users hold: shows one view, and another one after each change that it made."""
+
+    @property
+    def view(self) -> TableView:
+        """The version that is shown."""
+
+    def show(self, view: TableView) -> None:
+        """Show another version."""
