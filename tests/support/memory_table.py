@@ -4,13 +4,14 @@ import random
 from collections.abc import Callable
 
 from lance_core.io.memory_store import MemoryStore
+from lance_core.table.branches import BranchRecord, branch_path, branch_root
 from lance_core.table.manifest import Manifest
 from lance_core.table.paths import ManifestNaming
 from lance_core.table.version_log import VersionLog
-from lance_core.transactions.commit import commit_transaction
 from lance_core.transactions.outcomes import CommitOutcome
 from lance_core.transactions.settings import CommitSettings
 from lance_core.transactions.transaction import Transaction
+from tests.support.commit_steps import commit_transaction
 from tests.support.faulty_store import FaultyStore, When
 from tests.support.records import fragment, overwrite
 
@@ -18,16 +19,31 @@ from tests.support.records import fragment, overwrite
 class MemoryTable:
     """A table of two fragments in memory, at version 1."""
 
-    def __init__(self, naming: ManifestNaming = ManifestNaming.V2) -> None:
+    def __init__(self, naming: ManifestNaming = ManifestNaming.V2, *, branch: str = "") -> None:
         self.store = FaultyStore(MemoryStore())
-        self.log = VersionLog(self.store, "table")
-        self.commit(overwrite(fragment(), fragment()), template=Manifest.empty(naming=naming))
+        template = Manifest.empty(naming=naming)
+        template.message.branch = branch
+        self.branch = branch
+        self.root = branch_root(self.store, "table", branch) if branch else "table"
+        self.log = VersionLog(self.store, self.root)
+        if branch:
+            self.make_branch(created_at=1)
+        self.commit(overwrite(fragment(), fragment()), template=template)
+
+    def make_branch(self, *, created_at: int) -> None:
+        """Write the record of the branch, which tells it from one that was made at another time."""
+        record = BranchRecord(name=self.branch, parent_version=1, created_at=created_at)
+        self.store.inner.put(branch_path(self.store, "table", self.branch), record.to_json())
+
+    def delete_branch(self) -> None:
+        """Remove the record of the branch; its files stay."""
+        self.store.inner.delete(branch_path(self.store, "table", self.branch))
 
     def commit(self, transaction: Transaction, *, known: Manifest | None = None, **settings: object) -> CommitOutcome:
         """Commit without waiting; files of new fragments are there."""
         for each in getattr(transaction.operation, "fragments", ()):
             for file in each.files:
-                self.store.inner.put(f"table/data/{file.path}", b"rows")
+                self.store.inner.put(f"{self.root}/data/{file.path}", b"rows")
         settings = {"wait": lambda seconds: None, "rng": random.Random(1), "is_first_try": True, **settings}
         return commit_transaction(self.log, transaction, CommitSettings(**settings), known=known)
 
@@ -50,7 +66,7 @@ class MemoryTable:
 
     def transaction_files(self) -> list[str]:
         """The names of the transaction files."""
-        return sorted(info.path.rpartition("/")[2] for info in self.store.inner.list("table/_transactions"))
+        return sorted(info.path.rpartition("/")[2] for info in self.store.inner.list(f"{self.root}/_transactions"))
 
     def act_at_create(
         self, action: Callable[[], object], when: When = When.BEFORE, *, then: Callable[[], object] = lambda: None

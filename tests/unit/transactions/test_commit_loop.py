@@ -5,9 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from lance_core.errors import InvalidInputError, RefNotFoundError, StorageError, VersionNotFoundError
+from lance_core.errors import InvalidInputError, StorageError, VersionNotFoundError
 from lance_core.io.memory_store import MemoryStore
-from lance_core.table.manifest import Manifest
 from lance_core.table.manifest_draft import ManifestDraft
 from lance_core.table.manifest_file import serialize_manifest_file
 from lance_core.table.paths import ManifestName, ManifestNaming
@@ -184,9 +183,18 @@ def interrupt(*arguments: object, **more: object) -> None:
 
 def test_interrupt_before_the_create_leaves_nothing(table: MemoryTable) -> None:
     before = table.transaction_files()
+    put = table.store.inner.put
+
+    def put_and_be_interrupted(path: str, data: object, **durability: object) -> None:
+        put(path, data, **durability)
+        if "_transactions" in path:
+            raise KeyboardInterrupt
+
+    ours = appended(table)
+    table.store.inner.put = put_and_be_interrupted
     table.store.inner.put_if_absent = pytest.fail
     with pytest.raises(KeyboardInterrupt):
-        table.commit(appended(table), amend=interrupt)
+        table.commit(ours)
     assert table.transaction_files() == before
 
 
@@ -266,62 +274,62 @@ def test_transaction_that_changes_between_two_tries_keeps_its_file(table: Memory
 # ── Branches ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def deleted(manifest: Manifest) -> str:
-    raise RefNotFoundError("no such branch")
+@pytest.fixture
+def branch() -> MemoryTable:
+    return MemoryTable(branch="b")
 
 
-def test_branch_that_was_deleted_takes_no_commit(table: MemoryTable) -> None:
-    outcome = table.commit(appended(table), identity_of=deleted)
+def test_branch_that_was_deleted_takes_no_commit(branch: MemoryTable) -> None:
+    branch.delete_branch()
+    outcome = branch.commit(appended(branch))
     assert isinstance(outcome, Conflicted)
     assert (outcome.verdict, outcome.reason) == (Verdict.INCOMPATIBLE, "the branch was deleted")
 
 
-def test_branch_that_was_made_again_takes_no_commit_of_the_first_one(table: MemoryTable) -> None:
-    outcome = table.commit(appended(table), identity_of=lambda made: "second", progress=CommitProgress(line="first"))
+def test_branch_that_was_made_again_takes_no_commit_of_the_first_one(branch: MemoryTable) -> None:
+    progress = CommitProgress()
+    assert isinstance(branch.commit(appended(branch), progress=progress), Committed)
+    branch.make_branch(created_at=2)
+    outcome = branch.commit(appended(branch), progress=CommitProgress(line=progress.line))
     assert isinstance(outcome, Conflicted)
     assert "made again" in outcome.reason
+    assert isinstance(branch.commit(appended(branch)), Committed)
 
 
-def lost_after_the_create(table: MemoryTable) -> Callable[[Manifest], str]:
-    """The branch exists until a version of it is made."""
-
-    def identity(manifest: Manifest) -> str:
-        return "it" if manifest.version == 1 else deleted(manifest)
-
-    return identity
+def test_commit_on_a_branch_that_is_deleted_meanwhile_is_undone(branch: MemoryTable) -> None:
+    branch.act_at_create(branch.delete_branch, When.AFTER)
+    assert branch.commit(appended(branch)) == Overtaken(version=2, latest=3)
+    assert len(branch.latest().fragments) == 2
+    assert branch.versions() == [1, 2, 3], "others may have tagged the version while it was the latest"
 
 
-def test_commit_on_a_branch_that_is_deleted_meanwhile_is_undone(table: MemoryTable) -> None:
-    outcome = table.commit(appended(table), identity_of=lost_after_the_create(table))
-    assert outcome == Overtaken(version=2, latest=3)
-    assert len(table.latest().fragments) == 2
-    assert table.versions() == [1, 2, 3], "others may have tagged the version while it was the latest"
+def test_commit_that_cannot_be_undone_has_an_unknown_outcome(branch: MemoryTable) -> None:
+    for path in branch.paths():
+        branch.store.inner.delete(f"{branch.root}/data/{path}")
+    branch.act_at_create(branch.delete_branch, When.AFTER)
+    assert isinstance(branch.commit(appended(branch)), Unknown)
+    assert branch.versions() == [1, 2]
 
 
-def test_commit_that_cannot_be_undone_has_an_unknown_outcome(table: MemoryTable) -> None:
-    for path in table.paths():
-        table.store.inner.delete(f"table/data/{path}")
-    outcome = table.commit(appended(table), identity_of=lost_after_the_create(table))
-    assert isinstance(outcome, Unknown)
-    assert table.versions() == [1, 2]
-
-
-def test_commit_that_others_build_on_before_it_is_undone_has_an_unknown_outcome(table: MemoryTable) -> None:
-    known = table.transaction_files()
+def test_commit_that_others_build_on_before_it_is_undone_has_an_unknown_outcome(branch: MemoryTable) -> None:
+    known = branch.transaction_files()
 
     def overtake(path: str, data: object, **durability: object) -> object:
-        if path.endswith(table.log.path(ManifestName(3, ManifestNaming.V2))):
-            table.store.inner.put_if_absent = inner
-            commit_some(table)
+        if path == branch.log.path(ManifestName(3, ManifestNaming.V2)):
+            branch.store.inner.put_if_absent = inner
+            branch.make_branch(created_at=1)
+            commit_some(branch)
         return inner(path, data, **durability)
 
-    inner = table.store.inner.put_if_absent
-    table.store.inner.put_if_absent = overtake
-    ours = appended(table)
-    outcome = table.commit(ours, identity_of=lost_after_the_create(table))
-    assert isinstance(outcome, Unknown)
-    assert table.versions() == [1, 2, 3]
-    assert len(table.transaction_files()) == len(known) + 2, "the file of the restore that came too late is removed"
+    def delete_and_watch() -> None:
+        branch.delete_branch()
+        branch.store.inner.put_if_absent = overtake
+
+    inner = branch.store.inner.put_if_absent
+    branch.act_at_create(delete_and_watch, When.AFTER)
+    assert isinstance(branch.commit(appended(branch)), Unknown)
+    assert branch.versions() == [1, 2, 3]
+    assert len(branch.transaction_files()) == len(known) + 2, "the file of the restore that came too late is removed"
 
 
 # ── After the create ─────────────────────────────────────────────────────────────────────────────────────────────────
