@@ -7,10 +7,10 @@ from lance_core.io.memory_store import MemoryStore
 from lance_core.table.manifest import Manifest
 from lance_core.table.paths import ManifestNaming
 from lance_core.table.version_log import VersionLog
-from lance_core.transactions.commit import commit_transaction
 from lance_core.transactions.outcomes import CommitOutcome
 from lance_core.transactions.settings import CommitSettings
 from lance_core.transactions.transaction import Transaction
+from tests.support.commit_steps import commit_transaction
 from tests.support.faulty_store import FaultyStore, When
 from tests.support.records import fragment, overwrite
 

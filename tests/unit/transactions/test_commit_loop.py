@@ -7,11 +7,11 @@ import pytest
 
 from lance_core.errors import InvalidInputError, RefNotFoundError, StorageError, VersionNotFoundError
 from lance_core.io.memory_store import MemoryStore
-from lance_core.table.manifest import Manifest
 from lance_core.table.manifest_draft import ManifestDraft
 from lance_core.table.manifest_file import serialize_manifest_file
 from lance_core.table.paths import ManifestName, ManifestNaming
 from lance_core.table.version_log import VersionLog
+from lance_core.transactions import commit as commit_module
 from lance_core.transactions.conflicts import Verdict
 from lance_core.transactions.history import transaction_path
 from lance_core.transactions.operations.clone import Clone
@@ -182,11 +182,12 @@ def interrupt(*arguments: object, **more: object) -> None:
     raise KeyboardInterrupt
 
 
-def test_interrupt_before_the_create_leaves_nothing(table: MemoryTable) -> None:
+def test_interrupt_before_the_create_leaves_nothing(table: MemoryTable, monkeypatch: pytest.MonkeyPatch) -> None:
     before = table.transaction_files()
     table.store.inner.put_if_absent = pytest.fail
+    monkeypatch.setattr(ManifestDraft, "seal", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        table.commit(appended(table), amend=interrupt)
+        table.commit(appended(table))
     assert table.transaction_files() == before
 
 
@@ -266,59 +267,76 @@ def test_transaction_that_changes_between_two_tries_keeps_its_file(table: Memory
 # ── Branches ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def deleted(manifest: Manifest) -> str:
+def deleted(log: VersionLog, branch: str) -> str:
     raise RefNotFoundError("no such branch")
 
 
-def test_branch_that_was_deleted_takes_no_commit(table: MemoryTable) -> None:
-    outcome = table.commit(appended(table), identity_of=deleted)
+def lost_after_the_create(log: VersionLog, branch: str) -> str:
+    """The branch exists until a version of it is made."""
+    return "it" if log.latest().version == 1 else deleted(log, branch)
+
+
+@pytest.fixture
+def identify(monkeypatch: pytest.MonkeyPatch) -> Callable[[object], None]:
+    """Sets what tells the branch of the table."""
+    return lambda identity: monkeypatch.setattr(commit_module, "line_identity", identity)
+
+
+def test_branch_that_was_deleted_takes_no_commit(table: MemoryTable, identify: Callable[[object], None]) -> None:
+    identify(deleted)
+    outcome = table.commit(appended(table))
     assert isinstance(outcome, Conflicted)
     assert (outcome.verdict, outcome.reason) == (Verdict.INCOMPATIBLE, "the branch was deleted")
 
 
-def test_branch_that_was_made_again_takes_no_commit_of_the_first_one(table: MemoryTable) -> None:
-    outcome = table.commit(appended(table), identity_of=lambda made: "second", progress=CommitProgress(line="first"))
+def test_branch_that_was_made_again_takes_no_commit_of_the_first_one(
+    table: MemoryTable, identify: Callable[[object], None]
+) -> None:
+    identify(lambda log, branch: "second")
+    outcome = table.commit(appended(table), progress=CommitProgress(line="first"))
     assert isinstance(outcome, Conflicted)
     assert "made again" in outcome.reason
 
 
-def lost_after_the_create(table: MemoryTable) -> Callable[[Manifest], str]:
-    """The branch exists until a version of it is made."""
-
-    def identity(manifest: Manifest) -> str:
-        return "it" if manifest.version == 1 else deleted(manifest)
-
-    return identity
-
-
-def test_commit_on_a_branch_that_is_deleted_meanwhile_is_undone(table: MemoryTable) -> None:
-    outcome = table.commit(appended(table), identity_of=lost_after_the_create(table))
+def test_commit_on_a_branch_that_is_deleted_meanwhile_is_undone(
+    table: MemoryTable, identify: Callable[[object], None]
+) -> None:
+    identify(lost_after_the_create)
+    outcome = table.commit(appended(table))
     assert outcome == Overtaken(version=2, latest=3)
     assert len(table.latest().fragments) == 2
     assert table.versions() == [1, 2, 3], "others may have tagged the version while it was the latest"
 
 
-def test_commit_that_cannot_be_undone_has_an_unknown_outcome(table: MemoryTable) -> None:
+def test_commit_that_cannot_be_undone_has_an_unknown_outcome(
+    table: MemoryTable, identify: Callable[[object], None]
+) -> None:
+    identify(lost_after_the_create)
     for path in table.paths():
         table.store.inner.delete(f"table/data/{path}")
-    outcome = table.commit(appended(table), identity_of=lost_after_the_create(table))
+    outcome = table.commit(appended(table))
     assert isinstance(outcome, Unknown)
     assert table.versions() == [1, 2]
 
 
-def test_commit_that_others_build_on_before_it_is_undone_has_an_unknown_outcome(table: MemoryTable) -> None:
+def test_commit_that_others_build_on_before_it_is_undone_has_an_unknown_outcome(
+    table: MemoryTable, identify: Callable[[object], None]
+) -> None:
+    identify(lost_after_the_create)
     known = table.transaction_files()
 
     def overtake(path: str, data: object, **durability: object) -> object:
         if path.endswith(table.log.path(ManifestName(3, ManifestNaming.V2))):
             table.store.inner.put_if_absent = inner
+            identify(lambda log, branch: "it")
             commit_some(table)
+            identify(lost_after_the_create)
         return inner(path, data, **durability)
 
     inner = table.store.inner.put_if_absent
     table.store.inner.put_if_absent = overtake
     ours = appended(table)
-    outcome = table.commit(ours, identity_of=lost_after_the_create(table))
+    outcome = table.commit(ours)
     assert isinstance(outcome, Unknown)
     assert table.versions() == [1, 2, 3]
     assert len(table.transaction_files()) == len(known) + 2, "the file of the restore that came too late is removed"

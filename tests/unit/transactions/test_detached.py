@@ -9,12 +9,12 @@ from lance_core.io.memory_store import MemoryStore
 from lance_core.table.manifest import Manifest
 from lance_core.table.paths import FIRST_DETACHED_VERSION, ManifestName, ManifestNaming
 from lance_core.table.version_log import VersionLog
-from lance_core.transactions.commit import commit_transaction
-from lance_core.transactions.detached import commit_detached
+from lance_core.transactions.detached import DetachedCommit
 from lance_core.transactions.operations.project import Project
 from lance_core.transactions.outcomes import CommitOutcome, Committed, NotLanded, Unknown
 from lance_core.transactions.settings import CommitSettings
 from lance_core.transactions.transaction import Transaction
+from tests.support.commit_steps import commit_transaction
 from tests.support.faulty_store import Call, FaultyStore, When, no_fault
 from tests.support.manifests import table
 from tests.support.records import SCHEMA, append, fragment, overwrite
@@ -31,7 +31,8 @@ class Table:
         commit_transaction(self.log, overwrite(fragment()), CommitSettings(template=Manifest.empty(naming=naming)))
 
     def detach(self, transaction: Transaction, *, known: Manifest | None = None) -> CommitOutcome:
-        return commit_detached(self.log, transaction, CommitSettings(), known=known)
+        attempt = DetachedCommit(self.log, transaction, known)
+        return attempt.land(attempt.build())
 
     def transaction_files(self) -> list[str]:
         return sorted(info.path.rpartition("/")[2] for info in self.store.inner.list("table/_transactions"))

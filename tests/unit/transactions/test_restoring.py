@@ -9,13 +9,13 @@ from lance_core.io.memory_store import MemoryStore
 from lance_core.table.deletion_file import deletion_file_path
 from lance_core.table.paths import ManifestName, ManifestNaming
 from lance_core.table.version_log import VersionLog
-from lance_core.transactions.commit import commit_transaction
 from lance_core.transactions.history import transaction_path, withdraw_version
 from lance_core.transactions.operations.delete import Delete
 from lance_core.transactions.outcomes import Committed
 from lance_core.transactions.restoring import check_restore, has_lost_files, held
 from lance_core.transactions.settings import CommitSettings
 from lance_core.transactions.transaction import Transaction
+from tests.support.commit_steps import commit_transaction
 from tests.support.manifests import deletion
 from tests.support.records import append, fragment, overwrite
 
