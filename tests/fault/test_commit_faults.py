@@ -18,10 +18,10 @@ from lance_core import LanceOperation
 from lance_core.commit.commit import commit
 from lance_core.commit.options import CommitOptions
 from lance_core.errors import CommitOutcomeUnknownError, DatasetNotFoundError, LanceError
-from lance_core.io import uri as uri_module
 from lance_core.io.local_store import LocalStore
 from lance_core.io.memory_store import MemoryStore
 from lance_core.io.object_store import ObjectStore
+from lance_core.io.uri import register_store, unregister_store
 from lance_core.public.fragment_conversion import fragment_to_record
 from lance_core.table.paths import HOLD_PREFIX
 from lance_core.transactions.operations.update import Update
@@ -114,7 +114,7 @@ class Bench:
         inner: ObjectStore = MemoryStore() if self.kind == "memory" else LocalStore()
         shutil.rmtree(self.directory / "table", ignore_errors=True)
         store = FaultyStore(inner)
-        uri_module._memory_stores["faulty"] = store
+        register_store("faulty", store)
         if exists:
             lance_core.write_dataset(OLD, URI)
         store.calls.clear()
@@ -126,7 +126,7 @@ def bench(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     # Paths of the memory scheme are relative, so that a local store below it works in this directory.
     monkeypatch.chdir(tmp_path)
     yield Bench(request.param, tmp_path)
-    uri_module._memory_stores.pop("faulty", None)
+    unregister_store("faulty")
 
 
 def _check(operation: str, store: FaultyStore, raised: LanceError | None) -> None:

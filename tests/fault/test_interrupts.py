@@ -21,8 +21,8 @@ import pytest
 import lance_core
 from lance_core import LanceOperation
 from lance_core.api.dataset import LanceDataset
-from lance_core.io import uri as uri_module
 from lance_core.io.local_store import LocalStore
+from lance_core.io.uri import register_store, unregister_store
 from lance_core.table.deletion_file import deletion_file_path
 from lance_core.table.paths import HOLD_PREFIX
 from lance_core.table.version_log import VersionLog
@@ -155,7 +155,8 @@ class Bench:
     def _fresh(self, name: str) -> InterruptedStore:
         table, source = self.directory / ROOT, self.directory / f"before {name}"
         shutil.rmtree(table, ignore_errors=True)
-        store = uri_module._memory_stores["faulty"] = InterruptedStore(LocalStore())
+        store = InterruptedStore(LocalStore())
+        register_store("faulty", store)
         if not source.exists():
             WRITES[name].prepare()
             table.mkdir(exist_ok=True)
@@ -178,7 +179,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     # Nothing loses its power here.
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     yield Bench(tmp_path)
-    uri_module._memory_stores.pop("faulty", None)
+    unregister_store("faulty")
 
 
 def named(store: InterruptedStore) -> set[str]:
