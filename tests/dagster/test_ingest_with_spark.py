@@ -97,6 +97,7 @@ def test_vectors_limits_and_queries_reach_the_writer(ingest, uri) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_missing_source_is_named(ingest, uri) -> None:
     assert "/nowhere/*.parquet" in headline(ingest(source={"paths": ["/nowhere/*.parquet"]}))
     assert not Path(uri).exists()
@@ -111,6 +112,7 @@ def test_a_corrupt_file_is_named(ingest, source, uri) -> None:
     assert_untouched(uri, version=1, num_files=1)
 
 
+@pytest.mark.slow
 def test_a_changed_type_is_named_before_a_row_is_read(ingest, source, uri) -> None:
     assert ingest().success
     write(source / "a.parquet", pa.table({"id": ["one"], "v": [[1.0, 2.0]]}))
@@ -133,6 +135,7 @@ def test_a_list_of_the_wrong_length_fails_the_write_and_removes_its_files(ingest
     assert not list(Path(uri).rglob("*.lance"))
 
 
+@pytest.mark.slow
 def test_create_refuses_an_existing_dataset(ingest, uri) -> None:
     assert ingest(mode="create").success
     assert "holds a dataset (version 1)" in headline(ingest(mode="create"))
@@ -151,6 +154,7 @@ def test_a_query_that_does_not_parse_is_named(ingest) -> None:
     assert "SELEC id" in headline(ingest(source={"sql": "SELEC id FROM source"}))
 
 
+@pytest.mark.slow
 def test_a_session_of_somebody_else_survives_the_runs(ingest, spark) -> None:
     assert ingest().success
     assert spark.range(3).count() == 3

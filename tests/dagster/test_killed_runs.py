@@ -74,6 +74,7 @@ def assert_dead_runs_are_marked(home: Path) -> None:
     assert {run.status for run in noted} <= {dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE}
 
 
+@pytest.mark.slow
 def test_a_run_killed_while_it_writes_and_one_killed_while_it_commits(
     command_line, run_config, ten_rows, tmp_path
 ) -> None:

@@ -186,6 +186,7 @@ USES = pytest.mark.parametrize(
 
 @USES
 @pytest.mark.parametrize("deletes_first", [True, False], ids=["delete stops", "use stops"])
+@pytest.mark.sampled(3)
 def test_what_needs_a_branch_is_refused_or_keeps_it(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -147,6 +147,7 @@ def _check(operation: str, store: FaultyStore, raised: LanceError | None) -> Non
 
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("retryable", [False, True], ids=["final", "retryable"])
+@pytest.mark.sampled(16)
 def test_one_failure_anywhere(bench: Bench, operation: str, retryable: bool) -> None:
     store, raised = bench.run(operation, no_fault, retryable=False)
     assert raised is None
@@ -167,6 +168,7 @@ def test_one_failure_anywhere(bench: Bench, operation: str, retryable: bool) -> 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("when", list(When))
+@pytest.mark.sampled(16)
 def test_an_outcome_that_cannot_be_found_out_is_unknown(bench: Bench, operation: str, when: When) -> None:
     created: list[str] = []
 
@@ -185,6 +187,7 @@ def test_an_outcome_that_cannot_be_found_out_is_unknown(bench: Bench, operation:
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.sampled(12)
 def test_everything_after_any_call_fails(bench: Bench, operation: str) -> None:
     """The network goes away for good at some call."""
     store, _ = bench.run(operation, no_fault, retryable=False)
@@ -202,6 +205,7 @@ def _removed(calls: list[Call]) -> list[str]:
 
 
 @pytest.mark.parametrize("retryable", [False, True], ids=["final", "retryable"])
+@pytest.mark.sampled(2)
 def test_a_transaction_that_is_committed_until_it_succeeds_lands_once(bench: Bench, retryable: bool) -> None:
     """What a step that is retried from outside does, with a failure at each call of its first run."""
     dry = bench._fresh(exists=True)

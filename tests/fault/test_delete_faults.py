@@ -93,6 +93,7 @@ def _calls(bench: Bench) -> list[Call]:
 
 
 @pytest.mark.parametrize("retryable", [False, True], ids=["final", "retryable"])
+@pytest.mark.sampled(1)
 def test_one_failure_anywhere(bench: Bench, retryable: bool) -> None:
     for call in _calls(bench):
         for when in When:

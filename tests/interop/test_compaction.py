@@ -207,6 +207,7 @@ CHANGES: dict[str, tuple[Callable[[str], object], set[int]]] = {
 
 
 @pytest.mark.parametrize("name", CHANGES)
+@pytest.mark.sampled(6)
 def test_a_change_after_the_plan_is_never_undone(uri: str, name: str) -> None:
     """Plan and execute, then another writer commits, then commit what is intact and plan the rest again."""
     change, expected_lost = CHANGES[name]

@@ -31,6 +31,7 @@ CASES = {
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("writer", [lance, lance_core])
+@pytest.mark.sampled(16)
 def test_both_ways(tmp_path: Path, name: str, version: str, writer: object) -> None:
     table = pa.table({"f": CASES[name], "k": range(len(CASES[name]))})
     uri = str(tmp_path / "t")

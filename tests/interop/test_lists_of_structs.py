@@ -87,6 +87,7 @@ def _check(reader: object, rows: list[object]) -> None:
 @pytest.mark.parametrize("nulls", [0, 0.3])
 @pytest.mark.parametrize("lengths", list(BATCHES))
 @pytest.mark.parametrize("shape", list(READABLE))
+@pytest.mark.sampled(20)
 def test_both_read_what_we_write(tmp_path: Path, shape: str, lengths: str, nulls: float) -> None:
     batches = _batches(READABLE[shape], BATCHES[lengths], nulls)
     rows = pa.Table.from_batches(batches)["c"].to_pylist()

@@ -119,6 +119,7 @@ def test_a_retried_task_counts_once_and_leaves_nothing(
     assert names(uri) - before == new_names(results)
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_again_and_again_fails_the_job_and_its_files_go(
     spark: SparkSession, uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

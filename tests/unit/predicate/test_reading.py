@@ -192,12 +192,14 @@ def test_other_parts_of_sql_are_refused_by_name(text: str) -> None:
         "cast(" * 20_000,
     ],
 )
+@pytest.mark.sampled(4)
 def test_deep_nesting_is_refused(text: str) -> None:
     with pytest.raises(InvalidInputError, match="nested more than"):
         parse(text)
 
 
 @pytest.mark.parametrize("text", ["a[" * 20_000, "a" + "['x']" * 20_000, "int(" * 20_000, "a[date(1)[" * 20_000])
+@pytest.mark.sampled(2)
 def test_what_only_the_stack_bounds_is_refused(text: str) -> None:
     with pytest.raises(InvalidInputError, match="nested"):
         parse(text)
