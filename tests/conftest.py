@@ -4,6 +4,7 @@ import gc
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from xdist.scheduler import LoadFileScheduling
@@ -64,3 +65,9 @@ def _writes_need_not_reach_the_disk() -> Iterator[None]:
 def _own_signal_handlers() -> Iterator[None]:
     with own_signal_handlers():
         yield
+
+
+@pytest.fixture
+def uri(tmp_path: Path) -> str:
+    """A dataset location on local disk where nothing is yet."""
+    return str(tmp_path / "table")

@@ -46,11 +46,6 @@ from lance_core.table.manifest_file import serialize_manifest_file
 from lance_core.table.paths import ManifestName, ManifestNaming
 
 
-@pytest.fixture
-def uri(tmp_path) -> str:
-    return str(tmp_path / "table")
-
-
 def numbered(start: int, rows: int) -> pa.Table:
     numbers = range(start, start + rows)
     return pa.table({"a": pa.array(numbers, pa.int64()), "s": [f"row {number}" for number in numbers]})

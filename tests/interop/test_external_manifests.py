@@ -19,7 +19,7 @@ import pytest
 
 import lance_core
 from tests.support.fault_proxy import fault_proxy
-from tests.support.racing_writers import ROOT
+from tests.support.processes import ROOT
 from tests.support.s3_servers import S3Server, create_manifest_table, moto_server
 
 LIBRARIES = {"lance_core": lance_core, "lance": lance}

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import lance_core
-from tests.support.racing_writers import ROOT
+from tests.support.processes import ROOT
 
 ROWS = pa.table({"a": pa.array([1, 2, 3], pa.int64())})
 LIBRARIES = {"lance_core": lance_core, "lance": lance}

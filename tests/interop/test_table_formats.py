@@ -58,11 +58,6 @@ def rows(version: str, start: int, count: int) -> pa.Table:
     )
 
 
-@pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return str(tmp_path / "table")
-
-
 def same(uri: str, expected: pa.Table, version: str | None = None) -> lance_core.LanceDataset:
     """Read with both, compare with what was put in, and let both validate."""
     ours, theirs = lance_core.dataset(uri), lance.dataset(uri)

@@ -27,11 +27,6 @@ ROWS = pa.table(
 )
 
 
-@pytest.fixture
-def uri(tmp_path) -> str:
-    return str(tmp_path / "table")
-
-
 def _same(uri: str, version: int | None = None) -> pa.Table:
     """Read with both, compare, and let both validate."""
     ours, theirs = lance_core.dataset(uri, version=version), lance.dataset(uri, version=version)

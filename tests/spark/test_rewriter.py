@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -26,16 +25,6 @@ from lance_pipelines.spark.writer import discard_files
 from tests.support.local_rewriting import ids, write_fragments
 
 pytestmark = pytest.mark.spark
-
-
-@pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return str(tmp_path / "t.lance")
-
-
-@pytest.fixture
-def token() -> str:
-    return secrets.token_hex(8)
 
 
 def plan(uri: str, **options: Any) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import resource
-import secrets
 import shutil
 import subprocess
 import time
@@ -37,16 +36,6 @@ from lance_pipelines.spark.schema import plan_target_schema
 from lance_pipelines.spark.writer import FrameWrite, discard_files, write_frame
 
 pytestmark = pytest.mark.spark
-
-
-@pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return str(tmp_path / "written.lance")
-
-
-@pytest.fixture
-def token() -> str:
-    return secrets.token_hex(8)
 
 
 def write(frame: DataFrame, uri: str, token: str, **changes: Any) -> FrameWrite:

@@ -24,11 +24,6 @@ from tests.support.local_rewriting import ids, write_fragments
 POLICY = MaintenancePolicy()
 
 
-@pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return str(tmp_path / "t.lance")
-
-
 def plan(uri: str, predicate: str) -> PlannedDelete:
     return PlannedDelete(
         delete_id=str(uuid.uuid4()),
