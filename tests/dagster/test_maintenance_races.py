@@ -124,7 +124,7 @@ def test_no_row_is_lost_and_none_comes_back(tmp_path, instance, monkeypatch, sec
 @pytest.mark.soak
 @pytest.mark.spark
 @pytest.mark.filterwarnings("ignore:lance is not fork-safe")
-def test_nor_when_spark_rewrites(tmp_path, instance) -> None:
+def test_no_row_is_lost_and_none_comes_back_when_spark_rewrites(tmp_path, instance) -> None:
     uri = str(tmp_path / "events.lance")
     write_fragments(uri, START_IDS // 10)
     session = start_session({"spark.master": "local[2,2]"})

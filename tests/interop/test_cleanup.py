@@ -377,7 +377,7 @@ def test_negative_numbers_are_refused(tmp_path: Path) -> None:
             dataset.cleanup_old_versions(**arguments)
 
 
-def test_max_files(tmp_path: Path) -> None:
+def test_listed_candidates_are_cut_at_max_files(tmp_path: Path) -> None:
     table = _build(tmp_path / "table", Story(LIFE))
     for dataset in (lance.dataset(table.uri), lance_core.dataset(table.uri)):
         with pytest.raises(ValueError, match="max_files must be positive"):

@@ -88,7 +88,7 @@ def _shape(node: syntax.Node) -> str:
         ("a is not true is false", "((a IS NOT TRUE) IS FALSE)"),
     ],
 )
-def test_precedence(text: str, shape: str) -> None:
+def test_operators_bind_by_precedence(text: str, shape: str) -> None:
     assert _shape(parse(text)) == shape
 
 
@@ -104,7 +104,7 @@ def test_precedence(text: str, shape: str) -> None:
         ("1" + "0" * 400, pa.float64(), float("inf")),
     ],
 )
-def test_numbers(text: str, dtype: pa.DataType, value: float) -> None:
+def test_number_literal_has_the_type_of_its_size(text: str, dtype: pa.DataType, value: float) -> None:
     node = parse(text)
     assert isinstance(node, syntax.Value)
     assert node.scalar.type == dtype
