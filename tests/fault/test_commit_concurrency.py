@@ -31,6 +31,7 @@ def table(tmp_path: Path) -> Path:
     return tmp_path / "t"
 
 
+@pytest.mark.slow
 def test_two_of_ours_and_two_of_the_reference(table: Path) -> None:
     versions = append_together(table, {}, ["lance_core", "lance", "lance_core", "lance"], 25)
     _check(table, versions, 25)

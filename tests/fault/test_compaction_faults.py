@@ -233,6 +233,7 @@ def test_killed_at_every_call(source: Path) -> None:
         check(root)
 
 
+@pytest.mark.slow
 def test_killed_at_every_call_after_a_group_was_lost(source: Path) -> None:
     calls, acted_at = calls_with_rival(source)
     for index in range(acted_at + 1, len(calls) + 1):

@@ -62,6 +62,7 @@ def _race(uri: str, num_writers: int, num_each: int, num_appends: int) -> None:
     assert lance_core.dataset(uri).version == 1 + num_writers * num_each + 2 * num_appends
 
 
+@pytest.mark.slow
 def test_writers_of_both_kinds(tmp_path: Path) -> None:
     _race(str(tmp_path / "t"), num_writers=2, num_each=6, num_appends=4)
 
@@ -110,6 +111,7 @@ def _kill_repeatedly(uri: str, num_kills: int, seed: int) -> None:
     assert lance.dataset(uri).delete(f"id = {gone}") == {"num_deleted_rows": 1}
 
 
+@pytest.mark.slow
 def test_kills_at_random_moments(tmp_path: Path) -> None:
     _kill_repeatedly(str(tmp_path / "t"), num_kills=3, seed=1)
 

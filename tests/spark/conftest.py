@@ -1,4 +1,4 @@
-"""One Spark session for all tests of this directory, and a token for each of their writes."""
+"""One Spark session for all tests of this directory, and a token for each write."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The job in process over a real local Spark session: users' files in, and everything that can be wrong with them."""
+"""The ingest job in process over a real Spark session: users' files in, and everything that can be wrong with them."""
 
 from __future__ import annotations
 
@@ -15,22 +15,18 @@ from pyspark.sql import SparkSession
 import lance_core
 from lance_pipelines.build import build_definitions
 from lance_pipelines.ingest.declaration import DatasetDeclaration, SourceFormat, SourceSpec
+from lance_pipelines.ops import failures
 from lance_pipelines.settings import Settings
-from lance_pipelines.spark.session import start_session, stop_session
 
-pytestmark = [
-    pytest.mark.spark,
-    # Starting a JVM forks; the reference implementation, imported by other tests of the process, warns of that.
-    pytest.mark.filterwarnings("ignore:lance is not fork-safe"),
-]
+pytestmark = pytest.mark.spark
 
 
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    """One session for the module: the runs use it and leave it running."""
-    session = start_session({"spark.master": "local[2,2]"})
-    yield session
-    stop_session(session)
+@pytest.fixture
+def instance() -> Iterator[dg.DagsterInstance]:
+    with dg.DagsterInstance.ephemeral() as ephemeral:
+        yield ephemeral
+    # What a failed step says when its process ends is not for the process of the tests.
+    failures._last_words.clear()
 
 
 @pytest.fixture
@@ -39,11 +35,6 @@ def source(tmp_path: Path) -> Path:
     directory.mkdir()
     write(directory / "a.parquet", pa.table({"id": [1, 2], "v": [[1.0, 2.0], [3.0, 4.0]]}))
     return directory
-
-
-@pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return str(tmp_path / "lake" / "events.lance")
 
 
 def write(path: Path, table: pa.Table) -> None:
