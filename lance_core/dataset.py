@@ -11,11 +11,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from lance_core.api.dataset import LanceDataset
-    from lance_core.api.dataset_batches import BulkCommitResult
+    from lance_core.api.dataset import BulkCommitResult, LanceDataset
     from lance_core.api.delta import DatasetDelta
     from lance_core.api.fragment import LanceFragment
-    from lance_core.api.version_info import Version
     from lance_core.api.write_dataset import write_dataset
     from lance_core.blobs.files import DEFAULT_BLOB_BUFFER_SIZE, BlobFile
     from lance_core.cleanup.automatic import AutoCleanupConfig
@@ -26,6 +24,7 @@ if TYPE_CHECKING:
     from lance_core.public.dataset_base_path import DatasetBasePath
     from lance_core.public.fragment_metadata import FragmentMetadata
     from lance_core.public.index_records import Index, IndexFile
+    from lance_core.public.version_info import Version
     from lance_core.refs.branches import Branch, Branches
     from lance_core.refs.tags import Tag, Tags
     from lance_core.scan.scanner import LanceScanner
@@ -69,7 +68,7 @@ _HOMES: Final = {
     "BlobFile": "lance_core.blobs.files",
     "Branch": "lance_core.refs.branches",
     "Branches": "lance_core.refs.branches",
-    "BulkCommitResult": "lance_core.api.dataset_batches",
+    "BulkCommitResult": "lance_core.api.dataset",
     "CleanupExplanation": "lance_core.cleanup.records",
     "CleanupStats": "lance_core.cleanup.records",
     "Compaction": "lance_core.compaction.optimizer",
@@ -88,7 +87,7 @@ _HOMES: Final = {
     "Tag": "lance_core.refs.tags",
     "Tags": "lance_core.refs.tags",
     "Transaction": "lance_core.transactions.public_transaction",
-    "Version": "lance_core.api.version_info",
+    "Version": "lance_core.public.version_info",
     "write_dataset": "lance_core.api.write_dataset",
 }
 _NAMES_ELSEWHERE: Final = {"LANCE_COMMIT_MESSAGE_KEY": "COMMIT_MESSAGE_KEY"}

@@ -20,6 +20,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -35,7 +36,6 @@ from lance_core.io.object_store import ObjectInfo, ObjectStore
 from lance_core.io.uri import resolve
 from lance_core.places.location import open_log, uri_text
 from lance_core.proto import pb_table
-from lance_core.scan.dataset_handle import DatasetHandle
 from lance_core.schema import storable
 from lance_core.schema.convert import schema_from_arrow
 from lance_core.schema.projection import check_compatible
@@ -54,10 +54,10 @@ from lance_core.versions import DEFAULT_VERSION, LanceFileVersion
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     import pyarrow as pa
 
+    from lance_core.scan.table_view import Handle
     from lance_core.schema.field import Schema
     from lance_core.transactions.public_transaction import Transaction
 
@@ -175,7 +175,7 @@ def stored_field_ids(schema: Schema, columns: Sequence[str], version: LanceFileV
 
 
 def commit_transaction(
-    base: str | Path | DatasetHandle,
+    base: str | Path | Handle,
     transaction: Transaction,
     *,
     create_only: bool = False,
@@ -196,16 +196,17 @@ def commit_transaction(
         LanceError: as for :meth:`lance_core.LanceDataset.commit`.
     """
     known = None
-    if isinstance(base, DatasetHandle):
-        log, known, storage_options = base.log, base.manifest, base.storage_options
-    else:
+    if isinstance(base, (str, Path)):
         log = open_version_log(base, storage_options)
+    else:
+        view = base.view
+        log, known, storage_options = view.log, view.manifest, view.storage_options
     options = CommitOptions(create_only=create_only, file_version=data_storage_version, storage_options=storage_options)
     return commit(log, transaction_to_core(transaction), options, known=known).version
 
 
 def delete_rows(
-    dataset: DatasetHandle,
+    dataset: Handle,
     predicate: str,
     *,
     properties: Mapping[str, str] | None = None,
@@ -226,12 +227,5 @@ def delete_rows(
         StorageError: the storage operation failed.
     """
     return delete.delete_rows(
-        dataset.log,
-        dataset.manifest,
-        predicate,
-        delete.RetryPolicy(),
-        storage_options=dataset.storage_options,
-        properties=properties,
-        only_if_found=only_if_found,
-        line=dataset.line,
+        dataset.view, predicate, delete.RetryPolicy(), properties=properties, only_if_found=only_if_found
     )

@@ -39,9 +39,11 @@ __all__ = [
     "canonical_scheme",
     "place_of",
     "recorded_uri",
+    "register_store",
     "require_no_credentials",
     "resolve",
     "split_external_scheme",
+    "unregister_store",
 ]
 
 EXTERNAL_SUFFIXES: Final = ("ddb", "sql")
@@ -52,7 +54,7 @@ _AZURE_SCHEMES: Final = ("abfs", "abfss")
 _MEMORY_ROOT: Final = "dataset"
 _CANONICAL_SCHEMES: Final = {"s3a": "s3", "gcs": "gs", "abfs": "az", "abfss": "az"}
 
-_memory_stores: dict[str, MemoryStore] = {}
+_memory_stores: dict[str, ObjectStore] = {}
 _memory_lock: Final = fork_lock()
 
 
@@ -159,6 +161,30 @@ def resolve(uri: str | os.PathLike[str], storage_options: Mapping[str, str] | No
     if place.scheme in _S3_SCHEMES:
         return open_s3_store(place.authority, storage_options), place.path
     return open_fsspec_store(place.scheme, place.authority, storage_options), place.path
+
+
+def register_store(name: str, store: ObjectStore) -> None:
+    """Serve ``memory://{name}/…`` from this store, in this process only, in place of what was there.
+
+    Datasets that are open keep the store that they were opened with.
+
+    Args:
+        name: what stands between ``memory://`` and the first slash.
+        store: receives the paths behind that slash.
+
+    Raises:
+        InvalidInputError: the name is empty or contains a slash.
+    """
+    if not name or "/" in name:
+        raise InvalidInputError(f"invalid store name {name!r}; expected text without slashes")
+    with _memory_lock:
+        _memory_stores[name] = store
+
+
+def unregister_store(name: str) -> None:
+    """Forget the store of ``memory://{name}/…``: the next one who opens it finds an empty memory."""
+    with _memory_lock:
+        _memory_stores.pop(name, None)
 
 
 def recorded_uri(uri: str, path: str | None = None) -> str:

@@ -470,6 +470,7 @@ def test_a_broken_manifest_is_one_clear_failure(lake, operation) -> None:
         ("delete_rows", {"predicate": "nowhere = 1"}, "nowhere"),
     ],
 )
+@pytest.mark.sampled(5)
 def test_a_wrong_configuration_names_the_value(lake, operation, config, expected) -> None:
     before = files(lake.uri)
     assert expected in headline(lake.run(operation, **config))

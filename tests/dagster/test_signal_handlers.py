@@ -36,6 +36,7 @@ def test_a_run_in_this_process_and_a_pool_of_forked_processes() -> None:
 
 
 @pytest.mark.parametrize("handler", [signal.SIG_IGN, signal.SIG_DFL])
+@pytest.mark.sampled(1)
 def test_a_pool_ends_when_the_tests_run_in_the_background(handler: signal.Handlers) -> None:
     """A shell without job control starts background commands with SIGINT ignored."""
     test = f"{Path(__file__).name}::{test_a_run_in_this_process_and_a_pool_of_forked_processes.__name__}"

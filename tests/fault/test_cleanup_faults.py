@@ -46,6 +46,7 @@ def _clean(table: AgedTable, fault: Fault = no_fault) -> tuple[FaultyStore, Clea
 
 @pytest.mark.parametrize("when", list(When))
 @pytest.mark.parametrize("files_per_look", [1, 5, 512])
+@pytest.mark.sampled(2)
 def test_every_call_fails_once(
     table: AgedTable, when: When, files_per_look: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -94,6 +94,7 @@ def test_t41_in_turns(tmp_path: Path) -> None:
     ],
     ids=str,
 )
+@pytest.mark.sampled(5)
 def test_both_keep_the_same_versions(config: dict[str, str], tmp_path: Path) -> None:
     histories = [_history(library, _table(tmp_path / name, 2, **config), 5) for name, library in LIBRARIES.items()]
     assert histories[0] == histories[1]
@@ -134,6 +135,7 @@ COMMITS: dict[str, Callable[[str], object]] = {
 
 
 @pytest.mark.parametrize("commit", COMMITS)
+@pytest.mark.sampled(4)
 def test_every_commit_cleans_up(commit: str, tmp_path: Path) -> None:
     uri = _table(tmp_path / "t", 6, interval="7", older_than="0s")
     COMMITS[commit](uri)

@@ -231,6 +231,7 @@ def table_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], AgedTa
 
 
 @pytest.mark.parametrize(("name", "policy"), CASES)
+@pytest.mark.sampled(18)
 def test_the_same_files_are_left(table_of: Callable[[str], AgedTable], name: str, policy: dict[str, Any]) -> None:
     table, story = table_of(name), STORIES[name]
     left, their_left = _both(table, story.version, policy)
@@ -268,6 +269,7 @@ BRANCHES = {
     ],
 )
 @pytest.mark.parametrize("name", BRANCHES)
+@pytest.mark.sampled(6)
 def test_what_branches_use_is_left(tmp_path: Path, name: str, policy: dict[str, Any]) -> None:
     policy = {**policy, "error_if_tagged_old_versions": False}
     steps = [(40, create), (30, append), (20, delete), (16, index), (14, overwrite), (12, append), *BRANCHES[name]]
@@ -375,7 +377,7 @@ def test_negative_numbers_are_refused(tmp_path: Path) -> None:
             dataset.cleanup_old_versions(**arguments)
 
 
-def test_max_files(tmp_path: Path) -> None:
+def test_listed_candidates_are_cut_at_max_files(tmp_path: Path) -> None:
     table = _build(tmp_path / "table", Story(LIFE))
     for dataset in (lance.dataset(table.uri), lance_core.dataset(table.uri)):
         with pytest.raises(ValueError, match="max_files must be positive"):

@@ -46,11 +46,6 @@ from lance_core.table.manifest_file import serialize_manifest_file
 from lance_core.table.paths import ManifestName, ManifestNaming
 
 
-@pytest.fixture
-def uri(tmp_path) -> str:
-    return str(tmp_path / "table")
-
-
 def numbered(start: int, rows: int) -> pa.Table:
     numbers = range(start, start + rows)
     return pa.table({"a": pa.array(numbers, pa.int64()), "s": [f"row {number}" for number in numbers]})
@@ -207,6 +202,7 @@ CHANGES: dict[str, tuple[Callable[[str], object], set[int]]] = {
 
 
 @pytest.mark.parametrize("name", CHANGES)
+@pytest.mark.sampled(6)
 def test_a_change_after_the_plan_is_never_undone(uri: str, name: str) -> None:
     """Plan and execute, then another writer commits, then commit what is intact and plan the rest again."""
     change, expected_lost = CHANGES[name]

@@ -121,6 +121,7 @@ def _cases() -> list[object]:
 
 
 @pytest.mark.parametrize(("kind", "committed"), _cases())
+@pytest.mark.sampled(12)
 def test_every_pair_is_judged_alike(
     kind: str,
     committed: str,

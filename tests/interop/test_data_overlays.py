@@ -222,6 +222,7 @@ CHANGES: dict[str, Callable[[object, str], object]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.sampled(5)
 def test_changes_keep_what_the_reference_keeps(tmp_path: Path, change: str) -> None:
     found = []
     for library in (lance, lance_core):

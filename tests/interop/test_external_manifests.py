@@ -19,7 +19,7 @@ import pytest
 
 import lance_core
 from tests.support.fault_proxy import fault_proxy
-from tests.support.racing_writers import ROOT
+from tests.support.processes import ROOT
 from tests.support.s3_servers import S3Server, create_manifest_table, moto_server
 
 LIBRARIES = {"lance_core": lance_core, "lance": lance}
@@ -231,6 +231,7 @@ def test_t32_an_etag_is_neither_read_nor_written(dynamo: Table) -> None:
 
 @pytest.mark.parametrize("step", [1, 2, 3, 4], ids=["staged", "reserved", "materialised", "final"])
 @pytest.mark.parametrize("first", ["read", "append", pytest.param("read version", marks=pytest.mark.slow)])
+@pytest.mark.sampled(5)
 def test_a_commit_that_stopped_is_gone_on_with(table: Table, step: int, first: str) -> None:
     """Rows 10 to 13 of the table of crashes."""
     staged = table.die_after(step)

@@ -118,6 +118,7 @@ def test_all_columns_in_one_file_of_any_batch_size(tmp_path: Path, group_rows: i
 
 
 @pytest.mark.parametrize("batch_rows", [1, 700, 1_024, 1_500])
+@pytest.mark.sampled(2)
 def test_groups_do_not_follow_the_batches_that_come(batch_rows: int) -> None:
     table = pa.table(COLUMNS)
     pieces = pa.Table.from_batches(table.slice(0, ROWS).to_batches(max_chunksize=batch_rows))
@@ -483,6 +484,7 @@ def long_table(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.mark.parametrize("predicate", [*PREDICATES, *UNPRUNED])
+@pytest.mark.sampled(6)
 def test_statistics_leave_out_batches_and_no_rows(
     long_table: str, predicate: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -116,6 +116,7 @@ def _same_file(directory: Path, table: pa.Table) -> Path:
 
 
 @pytest.mark.parametrize("name", COLUMNS)
+@pytest.mark.sampled(20)
 def test_a_column_of_each_type_is_written_byte_for_byte(tmp_path: Path, name: str) -> None:
     column = COLUMNS[name]
     _same_file(tmp_path, pa.table({name: column}))

@@ -158,6 +158,7 @@ def _check(uri: str) -> None:
 
 
 @pytest.mark.parametrize("first", CHANGES)
+@pytest.mark.sampled(8)
 def test_queries_stay_right(first: str, uri: str) -> None:
     CHANGES[first](uri)
     _check(uri)

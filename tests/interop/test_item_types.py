@@ -69,7 +69,7 @@ def test_bfloat16_in_nested_vectors(tmp_path, name, version):
         assert ours == theirs
 
 
-def test_names():
+def test_only_nested_bfloat16_lists_have_a_name():
     assert bfloat16_list_name(VECTORS.type) == "fixed_size_list:fixed_size_list:lance.bfloat16:3:2"
     assert bfloat16_list_name(pa.list_(pa.binary(2), 2)) is None
     assert bfloat16_list_name(pa.int8()) is None

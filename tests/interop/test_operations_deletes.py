@@ -22,11 +22,6 @@ from tests.support.deletes import deleted_rows, planned_delete
 Rows = dict[int, BitMap]
 
 
-@pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return str(tmp_path / "table")
-
-
 def _create(uri: str, num_rows: int = 40, rows_per_fragment: int = 10, **options: object) -> None:
     rows = pa.table({"a": pa.array(range(num_rows), pa.int64()), "s": [f"v{row}" for row in range(num_rows)]})
     lance.write_dataset(rows, uri, max_rows_per_file=rows_per_fragment, **options)

@@ -129,7 +129,7 @@ def test_an_index_that_was_dropped_meanwhile_is_passed_over(uri: str) -> None:
     _check(uri)
 
 
-def test_refusals(uri: str) -> None:
+def test_rewritten_index_that_does_not_fit_is_refused(uri: str) -> None:
     operation = _planned(uri)
     version = lance_core.dataset(uri).version
     first = next(iter(operation.rewritten_indices))

@@ -80,7 +80,7 @@ def _for_fragments(arguments: dict[str, object]) -> dict[str, object]:
 
 
 @TABLES
-def test_some_fragments(tables: dict[str, str], table: str) -> None:
+def test_row_columns_of_some_fragments_equal_the_reference(tables: dict[str, str], table: str) -> None:
     theirs, ours = lance.dataset(tables[table]), lance_core.dataset(tables[table])
     for arguments in ({"columns": ["_rowoffset", "_rowid"]}, {"columns": ["a", "_rowoffset"], "filter": "_rowid > 5"}):
         expected = theirs.scanner(fragments=theirs.get_fragments()[1:], **arguments).to_table()
@@ -144,7 +144,7 @@ def test_deleted_rows_by_address(tmp_path: Path) -> None:
 
 
 @TABLES
-def test_deltas(tables: dict[str, str], table: str) -> None:
+def test_delta_between_any_versions_equals_the_reference(tables: dict[str, str], table: str) -> None:
     theirs, ours = lance.dataset(tables[table]), lance_core.dataset(tables[table])
     for begin in range(ours.version + 1):
         for end in sorted({begin, begin + 1, ours.version, ours.version + 1}):

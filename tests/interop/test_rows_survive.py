@@ -70,6 +70,7 @@ STEPS: list[Step] = [
 
 @pytest.mark.parametrize("spill", [False, True], ids=["inline", "spilled"])
 @pytest.mark.parametrize("turns", ["ours", "in turns", "in turns, theirs first"])
+@pytest.mark.sampled(3)
 def test_either_leaves_the_same_lineage(tmp_path: Path, spill: bool, turns: str) -> None:
     """One table changed by the reference alone, one with steps of ours: after each step the same ids and versions."""
     reference, mixed = str(tmp_path / "reference"), str(tmp_path / "mixed")

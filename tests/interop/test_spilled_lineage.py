@@ -116,7 +116,7 @@ def test_a_compaction_of_theirs_committed_by_ours(uri: str) -> None:
     assert is_flagged(uri)
 
 
-def test_deltas(uri: str) -> None:
+def test_delta_of_spilled_lineage_equals_the_reference(uri: str) -> None:
     update_by_ours(uri, 8, 28)
     lance_core.dataset(uri).delete("a in (4, 22)")
     theirs, ours = lance.dataset(uri), lance_core.dataset(uri)

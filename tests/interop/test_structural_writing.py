@@ -145,6 +145,7 @@ COLUMNS = _columns()
 
 @every_version
 @pytest.mark.parametrize("name", COLUMNS)
+@pytest.mark.sampled(30)
 def test_pylance_reads_every_choice(tmp_path: Path, name: str, version: str) -> None:
     array, metadata = COLUMNS[name]
     table = _column(array, metadata)

@@ -58,11 +58,6 @@ def rows(version: str, start: int, count: int) -> pa.Table:
     )
 
 
-@pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return str(tmp_path / "table")
-
-
 def same(uri: str, expected: pa.Table, version: str | None = None) -> lance_core.LanceDataset:
     """Read with both, compare with what was put in, and let both validate."""
     ours, theirs = lance_core.dataset(uri), lance.dataset(uri)
@@ -103,6 +98,7 @@ def without(table: pa.Table, remainder: int, divisor: int = 10) -> pa.Table:
 
 @pytest.mark.parametrize("turn", [0, 1], ids=["ours first", "theirs first"])
 @pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.sampled(4)
 def test_a_table_lives_through_all_verbs_of_both(uri: str, version: str, turn: int) -> None:
     libraries = [lance_core, lance]
     first, second = libraries[turn], libraries[1 - turn]

@@ -27,11 +27,6 @@ ROWS = pa.table(
 )
 
 
-@pytest.fixture
-def uri(tmp_path) -> str:
-    return str(tmp_path / "table")
-
-
 def _same(uri: str, version: int | None = None) -> pa.Table:
     """Read with both, compare, and let both validate."""
     ours, theirs = lance_core.dataset(uri, version=version), lance.dataset(uri, version=version)
@@ -253,7 +248,7 @@ def test_tables_with_the_old_naming(uri: str) -> None:
     assert _same(uri).num_rows == 400
 
 
-def test_tags(uri: str) -> None:
+def test_version_named_by_a_tag_is_opened(uri: str) -> None:
     lance.write_dataset(ROWS, uri)
     lance.dataset(uri).tags.create("good", 1)
     lance_core.write_dataset(ROWS, uri, mode="append")

@@ -22,11 +22,6 @@ from tests.support.matrix_operations import to_ours
 from tests.support.twin_operations import rows
 
 
-@pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return str(tmp_path / "table")
-
-
 def _append(uri: str, start: int, writer: object = lance_core) -> None:
     writer.write_dataset(rows(start, start + 10), uri, mode="append")
 

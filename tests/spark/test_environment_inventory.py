@@ -99,7 +99,8 @@ RECORD = "\r\n".join(
 
 @pytest.mark.spark
 @pytest.mark.parametrize("zone", ["UTC", "Asia/Kolkata"])
-def test_rows(spark: SparkSession, site: Path, zone: str) -> None:
+@pytest.mark.sampled(1)
+def test_inventory_lists_every_recorded_file(spark: SparkSession, site: Path, zone: str) -> None:
     install(site, "pkg", "1.5", RECORD)
     records = find_records([str(site)])
     spark.conf.set("spark.sql.session.timeZone", zone)
@@ -137,6 +138,7 @@ def test_rows(spark: SparkSession, site: Path, zone: str) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_texts_come_in_batches_of_bounded_size(spark: SparkSession, tmp_path: Path) -> None:
     text = "#" * MAX_SOURCE_BYTES
     names = [f"f{number:03d}.py" for number in range(300)]
@@ -156,6 +158,7 @@ def test_texts_come_in_batches_of_bounded_size(spark: SparkSession, tmp_path: Pa
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_the_running_environment(spark: SparkSession) -> None:
     frame = read_source(spark, SourceSpec(format=SourceFormat.ENVIRONMENT), captured_at=CAPTURED_AT).cache()
     try:

@@ -157,7 +157,7 @@ FULL = (
         (["something new\n\tat java.lang.Thread"], InternalError, "cannot do it: something new"),
     ],
 )
-def test_messages(messages: list[str], expected: type[LanceError], text: str) -> None:
+def test_failure_of_spark_becomes_a_typed_error(messages: list[str], expected: type[LanceError], text: str) -> None:
     failure = translate_failure(failed_with(*messages), "cannot do it")
     assert type(failure) is expected
     assert str(failure) == text

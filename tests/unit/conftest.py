@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from lance_core.io import uri as uri_module
 from lance_core.io.memory_store import MemoryStore
+from lance_core.io.uri import register_store, unregister_store
 from tests.support.counting_store import CountingStore
 
 _numbers = itertools.count()
@@ -18,7 +18,8 @@ def store() -> CountingStore:
 
 
 @pytest.fixture
-def uri(store: CountingStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def uri(store: CountingStore) -> Iterator[str]:
     name = f"test-{next(_numbers)}"
-    monkeypatch.setitem(uri_module._memory_stores, name, store)
-    return f"memory://{name}/table"
+    register_store(name, store)
+    yield f"memory://{name}/table"
+    unregister_store(name)

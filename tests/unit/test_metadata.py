@@ -122,14 +122,14 @@ def test_delete_rows_records_properties_and_counts(uri) -> None:
     dataset = lance_core.write_dataset(ROWS, uri)
     deleted = metadata.delete_rows(dataset, "id > 1", properties={"reason": "test"})
     assert isinstance(deleted, metadata.CommittedDelete)
-    assert (deleted.manifest.version, deleted.plan.rows_deleted, deleted.attempts) == (2, 2, 1)
+    assert (deleted.view.version, deleted.plan.rows_deleted, deleted.attempts) == (2, 2, 1)
     assert lance_core.dataset(uri).read_transaction(2).transaction_properties["reason"] == "test"
 
 
 def test_delete_rows_that_finds_nothing_makes_no_version_if_asked(uri) -> None:
     dataset = lance_core.write_dataset(ROWS, uri)
-    assert metadata.delete_rows(dataset, "id > 9", only_if_found=True).manifest.version == 1
-    assert metadata.delete_rows(dataset, "id > 9").manifest.version == 2
+    assert metadata.delete_rows(dataset, "id > 9", only_if_found=True).view.version == 1
+    assert metadata.delete_rows(dataset, "id > 9").view.version == 2
 
 
 def test_planned_delete_and_cleanup_change_nothing(uri) -> None:

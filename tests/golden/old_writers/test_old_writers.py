@@ -163,6 +163,7 @@ def test_statistics_of_columns_that_are_not_read_rule_out_nothing(name: str, tmp
 
 @pytest.mark.parametrize("verb", WRITES)
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.sampled(14)
 def test_every_write_verb_repairs_the_table_for_both_libraries(name: str, verb: str, tmp_path: Path) -> None:
     case, uri = CASES[name], unpacked(name, tmp_path)
     before = lance_core.dataset(uri)

@@ -48,6 +48,7 @@ def test_what_is_written_is_read(dataset: lance_core.LanceDataset, uri: str) -> 
 @pytest.mark.parametrize("batch_size", [1, 3, 4, 100])
 @pytest.mark.parametrize("offset", [None, 0, 3, 4, 9, 10, 50])
 @pytest.mark.parametrize("limit", [None, 0, 1, 5, 100])
+@pytest.mark.sampled(40)
 def test_limits_offsets_and_batch_sizes(
     dataset: lance_core.LanceDataset, batch_size: int, offset: int | None, limit: int | None
 ) -> None:

@@ -80,7 +80,7 @@ def test_ranges_do_not_move_the_position(store: _Counting) -> None:
             file.read_range(offset, length)
 
 
-def test_readinto(store: _Counting) -> None:
+def test_readinto_fills_the_buffer(store: _Counting) -> None:
     file = _open(store)
     buffer = bytearray(8)
     assert file.readinto(buffer) == 8
@@ -113,7 +113,7 @@ def test_closed_files(store: _Counting) -> None:
             call()
 
 
-def test_wrong_arguments(store: _Counting) -> None:
+def test_wrong_sizes_and_positions_are_refused(store: _Counting) -> None:
     for size, error in ((-1, InvalidInputError), (True, InvalidTypeError), (1.5, InvalidTypeError)):
         with pytest.raises(error):
             _open(store, size)

@@ -7,6 +7,7 @@ from lance_core.blobs.files import BlobFile
 from lance_core.blobs.places import BlobDescriptors
 from lance_core.errors import CorruptDataError, LanceError, NotFoundError, NotSupportedError
 from lance_core.io.memory_store import MemoryStore
+from lance_core.io.uri import register_store, unregister_store
 from lance_core.table.base_paths import BasePath, FileLocator, Location
 
 V2 = pa.struct(
@@ -159,13 +160,17 @@ def test_every_object_is_read_once(tmp_path) -> None:
     assert sorted(store.reads) == [1, 6]
 
 
-def test_references_to_the_same_file_are_read_together(monkeypatch, tmp_path) -> None:
+def test_references_to_the_same_file_are_read_together() -> None:
     store = _Counting()
     store.put("a.bin", b"0123456789")
-    monkeypatch.setattr("lance_core.blobs.places.resolve", lambda *_: (store, "a.bin"))
-    rows = [(EXTERNAL, row, 2, 0, "memory://a.bin") for row in range(5)]
-    found = _of(store, *rows, (EXTERNAL, 0, 0, 0, "memory://a.bin"))
-    assert found.load().to_pylist() == [b"01", b"12", b"23", b"34", b"45", b"0123456789"]
+    register_store("references", store)
+    try:
+        rows = [(EXTERNAL, row, 2, 0, "memory://references/a.bin") for row in range(5)]
+        found = _of(store, *rows, (EXTERNAL, 0, 0, 0, "memory://references/a.bin"))
+        values = found.load().to_pylist()
+    finally:
+        unregister_store("references")
+    assert values == [b"01", b"12", b"23", b"34", b"45", b"0123456789"]
     assert store.reads == [6]
 
 

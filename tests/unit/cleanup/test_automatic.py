@@ -27,7 +27,7 @@ def test_t41_after_versions_that_the_interval_divides(interval: str, versions: l
     assert [version for version in (1, 2, 3, 4) if _due(version, interval=interval)] == versions
 
 
-def test_the_terms() -> None:
+def test_settings_of_the_table_become_the_policy() -> None:
     due = _due(1, interval="1", older_than="2weeks", retain_versions="3", delete_rate_limit="5", delete_concurrency="2")
     assert due is not None
     policy = due.policy

@@ -87,7 +87,7 @@ def test_values_of_another_type(arguments: dict) -> None:
     assert isinstance(caught.value, TypeError)
 
 
-def test_switches() -> None:
+def test_policy_accepts_numpy_booleans_and_none() -> None:
     policy = CleanupPolicy.of(delete_unverified=np.True_, error_if_tagged_old_versions=np.False_)
     assert (policy.delete_unverified, policy.error_if_tagged_old_versions) == (True, False)
     policy = CleanupPolicy.of(delete_unverified=None, error_if_tagged_old_versions=None)

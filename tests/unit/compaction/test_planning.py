@@ -148,7 +148,7 @@ def test_fragments_of_different_indices_are_not_mixed() -> None:
     assert plan_tasks(fragments, CompactionSettings()) == [(1, 2), (3, 4)]
 
 
-def test_no_fragments() -> None:
+def test_table_without_fragments_has_no_tasks() -> None:
     assert plan_tasks([], CompactionSettings()) == []
 
 

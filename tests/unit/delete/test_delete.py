@@ -85,7 +85,7 @@ def test_a_delete_that_matches_nothing_makes_a_version(dataset: lance_core.Lance
     assert _deletion_files(store) == []
 
 
-def test_truncate(dataset: lance_core.LanceDataset, store: CountingStore) -> None:
+def test_truncate_removes_every_row_and_reads_no_data(dataset: lance_core.LanceDataset, store: CountingStore) -> None:
     dataset.delete("a = 1")
     store.reset()
     dataset.truncate_table()

@@ -40,7 +40,7 @@ def strings_of(block):
     return [block.data[a:b].tobytes() for a, b in zip(block.offsets, block.offsets[1:], strict=False)]
 
 
-def test_spread():
+def test_spread_lists_the_positions_of_each_range():
     assert spread(np.array([5, 0, 9]), np.array([2, 0, 3])).tolist() == [5, 6, 9, 10, 11]
     assert spread(np.array([], np.int64), np.array([], np.int64)).tolist() == []
 

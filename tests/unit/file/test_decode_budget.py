@@ -137,6 +137,7 @@ def test_the_estimates_are_near_what_arrays_take(version: str, opened: dict[str,
 
 @pytest.mark.parametrize("batch_rows", [100, 1000, 7777, NUM_ROWS])
 @pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.sampled(6)
 def test_rows_are_the_same(version: str, batch_rows: int, opened: dict[str, FileReader]) -> None:
     reader = opened[version]
     expected = list(

@@ -148,5 +148,5 @@ def test_nothing_secret_is_shown() -> None:
         ("5 lustres", None),
     ],
 )
-def test_durations(text: str, seconds: float | None) -> None:
+def test_duration_text_becomes_seconds(text: str, seconds: float | None) -> None:
     assert duration_seconds(text) == seconds

@@ -24,11 +24,6 @@ from tests.support.local_rewriting import ids, write_fragments
 POLICY = MaintenancePolicy()
 
 
-@pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return str(tmp_path / "t.lance")
-
-
 def plan(uri: str, predicate: str) -> PlannedDelete:
     return PlannedDelete(
         delete_id=str(uuid.uuid4()),
@@ -141,7 +136,7 @@ def test_a_forecast_says_what_the_delete_then_does(uri) -> None:
     assert found.metadata()["lance/bytes_dropped"] == report.before.bytes_total - after.bytes_total
 
 
-def test_nothing_matches(uri) -> None:
+def test_forecast_of_a_delete_that_matches_nothing_has_no_work(uri) -> None:
     write_fragments(uri, 1)
     found = forecast(uri, "id > 100")
     assert not found.has_work

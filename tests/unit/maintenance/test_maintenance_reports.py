@@ -5,8 +5,6 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
-import pytest
-
 import lance_core
 from lance_pipelines.maintenance.cleanup_report import CleanupForecast, CleanupReport
 from lance_pipelines.maintenance.health import TableHealth
@@ -18,11 +16,6 @@ from tests.support.local_rewriting import ids, write_fragments
 
 OPTIONS = {"target_rows_per_fragment": 20, "materialize_deletions": True, "materialize_deletions_threshold": 0.1}
 EVERYTHING_OLD = CleanupPolicy(retain_versions=2, older_than=timedelta(0), min_age=timedelta(0))
-
-
-@pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return str(tmp_path / "t.lance")
 
 
 def rewrite_forecast(uri: str, operation: RewriteOperation) -> RewriteForecast:

@@ -29,11 +29,6 @@ from tests.support.local_rewriting import ids, rewrite_locally, write_fragments
 OPTIONS = {"target_rows_per_fragment": 20, "materialize_deletions": True, "materialize_deletions_threshold": 0.1}
 
 
-@pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return str(tmp_path / "t.lance")
-
-
 def plan(uri: str, operation: RewriteOperation = RewriteOperation.COMPACT, **options: Any) -> PlannedRewrite:
     dataset = lance_core.dataset(uri)
     chosen = {**OPTIONS, **options}

@@ -112,7 +112,7 @@ def _rows(condition: object) -> list[int]:
         ("i is distinct from null", [0, 1, 3]),
     ],
 )
-def test_rows(condition: str, rows: list[int]) -> None:
+def test_condition_matches_its_rows(condition: str, rows: list[int]) -> None:
     assert _rows(condition) == rows
 
 
@@ -165,7 +165,7 @@ def test_members_are_wanted_without_their_siblings() -> None:
 @pytest.mark.parametrize(
     ("condition", "constant"), [("true", True), ("1 > 2", False), ("null = 1", False), ("b", None)]
 )
-def test_constants(condition: str, constant: bool | None) -> None:
+def test_condition_without_columns_is_constant(condition: str, constant: bool | None) -> None:
     assert Predicate.plan(SCHEMA, condition).constant is constant
 
 

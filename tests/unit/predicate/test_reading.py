@@ -88,7 +88,7 @@ def _shape(node: syntax.Node) -> str:
         ("a is not true is false", "((a IS NOT TRUE) IS FALSE)"),
     ],
 )
-def test_precedence(text: str, shape: str) -> None:
+def test_operators_bind_by_precedence(text: str, shape: str) -> None:
     assert _shape(parse(text)) == shape
 
 
@@ -104,7 +104,7 @@ def test_precedence(text: str, shape: str) -> None:
         ("1" + "0" * 400, pa.float64(), float("inf")),
     ],
 )
-def test_numbers(text: str, dtype: pa.DataType, value: float) -> None:
+def test_number_literal_has_the_type_of_its_size(text: str, dtype: pa.DataType, value: float) -> None:
     node = parse(text)
     assert isinstance(node, syntax.Value)
     assert node.scalar.type == dtype
@@ -192,12 +192,14 @@ def test_other_parts_of_sql_are_refused_by_name(text: str) -> None:
         "cast(" * 20_000,
     ],
 )
+@pytest.mark.sampled(4)
 def test_deep_nesting_is_refused(text: str) -> None:
     with pytest.raises(InvalidInputError, match="nested more than"):
         parse(text)
 
 
 @pytest.mark.parametrize("text", ["a[" * 20_000, "a" + "['x']" * 20_000, "int(" * 20_000, "a[date(1)[" * 20_000])
+@pytest.mark.sampled(2)
 def test_what_only_the_stack_bounds_is_refused(text: str) -> None:
     with pytest.raises(InvalidInputError, match="nested"):
         parse(text)

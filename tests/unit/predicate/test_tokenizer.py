@@ -11,7 +11,7 @@ def _words(text: str) -> list[tuple[TokenType, str]]:
     return [(token.token_type, token.text) for token in tokenize(text)]
 
 
-def test_kinds() -> None:
+def test_text_is_cut_into_tokens_of_every_kind() -> None:
     assert _words("a.b >= 1.5e-3 -- the rest\n/* and\nmore */ || X'6162'") == [
         (TokenType.VAR, "a"),
         (TokenType.DOT, "."),

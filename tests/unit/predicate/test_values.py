@@ -17,7 +17,7 @@ NEGATIVE_NAN = np.array([0xFFF8 << 48], np.uint64).view(np.float64)[0]
 
 
 @pytest.mark.parametrize("dtype", [pa.float32(), pa.float64()], ids=str)
-def test_order(dtype: pa.DataType) -> None:
+def test_order_keys_ascend_with_the_values(dtype: pa.DataType) -> None:
     ascending = [NEGATIVE_NAN, -math.inf, -1.5, -1e-30, -0.0, 0.0, 1e-30, 1.5, math.inf, math.nan]
     values = pa.array(np.array(ascending).astype(dtype.to_pandas_dtype()))
     keys = order_keys(values, joins_zeros=False).to_pylist()
@@ -55,7 +55,7 @@ def test_order_of_nulls_and_slices() -> None:
         ("a", "a\n", False),
     ],
 )
-def test_like(pattern: str, text: str, matches: bool) -> None:
+def test_like_matches_by_its_pattern(pattern: str, text: str, matches: bool) -> None:
     values = pa.array([text, None])
     assert like(pattern, ignores_case=False)(values).to_pylist() == [matches, None]
 
@@ -131,7 +131,7 @@ def test_arithmetic_is_between_numbers() -> None:
     ],
     ids=str,
 )
-def test_literals(literal: pa.Scalar, dtype: pa.DataType, expected: object) -> None:
+def test_literal_is_adapted_to_the_type_of_its_column(literal: pa.Scalar, dtype: pa.DataType, expected: object) -> None:
     found = adapt(literal, dtype)
     assert (None if found is None else found.as_py()) == expected
 
@@ -160,7 +160,7 @@ def test_three_valued_logic() -> None:
         ([None], True, [None, None, None]),
     ],
 )
-def test_lists(items: list, negated: bool, expected: list) -> None:
+def test_list_membership_knows_nulls(items: list, negated: bool, expected: list) -> None:
     assert is_member(pa.array(items, pa.int64()), negated=negated)(pa.array([1, 5, None])).to_pylist() == expected
 
 

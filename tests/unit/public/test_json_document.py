@@ -36,7 +36,7 @@ def test_defaults_are_for_missing_entries() -> None:
 
 
 @pytest.mark.parametrize("value", [-1, 10, 3.0, 3.7, float("inf"), float("nan"), "3", True, None, [], {}, 2**70])
-def test_whole_numbers(value: object) -> None:
+def test_whole_number_outside_its_range_is_refused(value: object) -> None:
     assert whole(0, 10)(9, "here") == 9
     with pytest.raises(InvalidInputError, match="expected a whole number from 0 to 9"):
         whole(0, 10)(value, "here")
@@ -50,19 +50,19 @@ def test_bytes_are_listed_and_never_a_size(value: object) -> None:
 
 
 @pytest.mark.parametrize("value", [1, None, [], "\ud800"])
-def test_text(value: object) -> None:
+def test_value_that_is_not_text_is_refused(value: object) -> None:
     with pytest.raises(InvalidInputError, match="expected text"):
         text(value, "here")
 
 
 @pytest.mark.parametrize("value", [1, None, "x", {}])
-def test_lists(value: object) -> None:
+def test_value_that_is_not_a_list_is_refused(value: object) -> None:
     with pytest.raises(InvalidInputError, match="expected a list"):
         listed(text)(value, "here")
 
 
 @pytest.mark.parametrize("document", ["", "{", "[]", "1", "null", "[" * 100_000, '{"a": ' + "9" * 5000 + "}"])
-def test_other_documents(document: str) -> None:
+def test_document_that_is_not_an_object_is_refused(document: str) -> None:
     with pytest.raises(InvalidInputError):
         parse_document("thing", document)
 

@@ -65,7 +65,7 @@ FIELDS = {
 @pytest.mark.parametrize("version", WRITTEN)
 @pytest.mark.parametrize("what", FIELDS)
 @pytest.mark.parametrize("nested", [False, True])
-def test_rules(what: str, version: LanceFileVersion, nested: bool) -> None:
+def test_field_is_stored_by_the_versions_that_know_it(what: str, version: LanceFileVersion, nested: bool) -> None:
     field, versions = FIELDS[what]
     column = pa.field("top", pa.struct([field])) if nested else field
     schema = schema_from_arrow(pa.schema([pa.field("i", pa.int32()), column]))

@@ -74,7 +74,7 @@ def test_first_and_last_moment_of_the_calendar(time: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["a", "A.b-c_9", "a.b.c", "-", "lock", "1"])
-def test_names(name: str) -> None:
+def test_valid_tag_name_is_accepted(name: str) -> None:
     check_tag_name(name)
 
 

@@ -96,7 +96,7 @@ def test_t10_bits_are_counted_from_the_lowest() -> None:
         ),
     ],
 )
-def test_damage(segment: pb_rowids.U64Segment) -> None:
+def test_damaged_segment_raises_corrupt_data(segment: pb_rowids.U64Segment) -> None:
     with pytest.raises(CorruptDataError, match="test: "):
         parse_segment(segment, "test")
 

@@ -47,7 +47,7 @@ def test_a_scalar_is_not_repeated_without_end():
         DECODER.block(constant(b"\1" * 8), block_of(b"", 1 << 40))
 
 
-def test_lists():
+def test_list_block_is_decoded():
     block = DECODER.block(lists(3), block_of(bytes(range(12)), 2))
     assert isinstance(block, FixedSizeListBlock)
     assert (block.num_values, block.dimension, block.validity) == (2, 3, None)

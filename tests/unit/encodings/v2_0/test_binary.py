@@ -53,7 +53,7 @@ def test_bytes_under_nulls_advance_the_ends() -> None:
     ],
     ids=["bare offsets", "wrapped bytes of 0.14 and a huge adjustment", "wrapped whole"],
 )
-def test_other_forms(encoding: pb20.ArrayEncoding) -> None:
+def test_other_forms_of_binary_are_decoded(encoding: pb20.ArrayEncoding) -> None:
     assert decode(encoding, [u64(1, 1, 3), b"abc"], pa.string(), 3).to_pylist() == ["a", "", "bc"]
 
 

@@ -127,7 +127,7 @@ def test_fixed_size_binary_of_another_width() -> None:
 
 @pytest.mark.parametrize("num_rows", [10, 3000])
 @pytest.mark.parametrize("dtype", [pa.string(), pa.binary()])
-def test_fsst(num_rows: int, dtype: pa.DataType) -> None:
+def test_fsst_text_comes_back(num_rows: int, dtype: pa.DataType) -> None:
     array = pa.array([None if row % 9 == 4 else f"http://example.org/{row}" for row in range(num_rows)]).cast(dtype)
     encoding, buffers = encode(array, compression="fsst")
     assert len(encoding.fsst.symbol_table) == 2312

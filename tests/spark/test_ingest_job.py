@@ -1,4 +1,4 @@
-"""The job in process over a real local Spark session: users' files in, and everything that can be wrong with them."""
+"""The ingest job in process over a real Spark session: users' files in, and everything that can be wrong with them."""
 
 from __future__ import annotations
 
@@ -15,22 +15,18 @@ from pyspark.sql import SparkSession
 import lance_core
 from lance_pipelines.build import build_definitions
 from lance_pipelines.ingest.declaration import DatasetDeclaration, SourceFormat, SourceSpec
+from lance_pipelines.ops import failures
 from lance_pipelines.settings import Settings
-from lance_pipelines.spark.session import start_session, stop_session
 
-pytestmark = [
-    pytest.mark.spark,
-    # Starting a JVM forks; the reference implementation, imported by other tests of the process, warns of that.
-    pytest.mark.filterwarnings("ignore:lance is not fork-safe"),
-]
+pytestmark = pytest.mark.spark
 
 
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    """One session for the module: the runs use it and leave it running."""
-    session = start_session({"spark.master": "local[2,2]"})
-    yield session
-    stop_session(session)
+@pytest.fixture
+def instance() -> Iterator[dg.DagsterInstance]:
+    with dg.DagsterInstance.ephemeral() as ephemeral:
+        yield ephemeral
+    # What a failed step says when its process ends is not for the process of the tests.
+    failures._last_words.clear()
 
 
 @pytest.fixture
@@ -39,11 +35,6 @@ def source(tmp_path: Path) -> Path:
     directory.mkdir()
     write(directory / "a.parquet", pa.table({"id": [1, 2], "v": [[1.0, 2.0], [3.0, 4.0]]}))
     return directory
-
-
-@pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return str(tmp_path / "lake" / "events.lance")
 
 
 def write(path: Path, table: pa.Table) -> None:
@@ -97,6 +88,7 @@ def test_vectors_limits_and_queries_reach_the_writer(ingest, uri) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_missing_source_is_named(ingest, uri) -> None:
     assert "/nowhere/*.parquet" in headline(ingest(source={"paths": ["/nowhere/*.parquet"]}))
     assert not Path(uri).exists()
@@ -111,6 +103,7 @@ def test_a_corrupt_file_is_named(ingest, source, uri) -> None:
     assert_untouched(uri, version=1, num_files=1)
 
 
+@pytest.mark.slow
 def test_a_changed_type_is_named_before_a_row_is_read(ingest, source, uri) -> None:
     assert ingest().success
     write(source / "a.parquet", pa.table({"id": ["one"], "v": [[1.0, 2.0]]}))
@@ -133,6 +126,7 @@ def test_a_list_of_the_wrong_length_fails_the_write_and_removes_its_files(ingest
     assert not list(Path(uri).rglob("*.lance"))
 
 
+@pytest.mark.slow
 def test_create_refuses_an_existing_dataset(ingest, uri) -> None:
     assert ingest(mode="create").success
     assert "holds a dataset (version 1)" in headline(ingest(mode="create"))
@@ -151,6 +145,7 @@ def test_a_query_that_does_not_parse_is_named(ingest) -> None:
     assert "SELEC id" in headline(ingest(source={"sql": "SELEC id FROM source"}))
 
 
+@pytest.mark.slow
 def test_a_session_of_somebody_else_survives_the_runs(ingest, spark) -> None:
     assert ingest().success
     assert spark.range(3).count() == 3
