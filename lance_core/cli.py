@@ -1,7 +1,7 @@
 """The command ``lance-core``: look into data files and datasets.
 
 ``lance-core describe FILE`` prints what a data file is made of, ``lance-core inspect DATASET`` the versions, fragments
-and files of a dataset. Both only read. ``lance-core doctor DATASET`` tells what killed writers left, and mends it when
+and files of a dataset. Both only read. ``lance-core doctor DATASET`` tells what crashed writers left, and mends it when
 it is told to. What they cannot read, and output that cannot be written, is told in one line on the standard error
 output, with exit code 2.
 """
@@ -94,7 +94,7 @@ def _parser() -> argparse.ArgumentParser:
     inspect = commands.add_parser("inspect", help="print the versions, fragments and files of a dataset")
     inspect.add_argument("dataset", metavar="DATASET", help="path or URI of a dataset")
     inspect.add_argument("--version", type=int, help="version to look at; the latest by default")
-    doctor = commands.add_parser("doctor", help="tell what killed writers left in a dataset, and mend it")
+    doctor = commands.add_parser("doctor", help="tell what crashed writers left in a dataset, and mend it")
     doctor.add_argument(
         "dataset", metavar="DATASET", help="path or URI of a dataset, also of one that cannot be opened"
     )

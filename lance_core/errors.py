@@ -9,7 +9,7 @@ Group                           What the caller does next
 ``NotSupportedError``           upgrade, or convert the data
 ``CorruptDataError``            stop: bytes break the format; never retried
 ``CommitConflictError``         re-read and redo, or stop (see the subclasses)
-``CommitOutcomeUnknownError``   look before doing anything: the commit may have landed
+``CommitOutcomeUnknownError``   look before doing anything: the commit may have succeeded
 ``StorageError``                retry when ``.retryable``
 ``OutOfMemoryError``            ask for fewer rows or columns at once
 ``InternalError``               report a bug
@@ -309,7 +309,7 @@ class CommitOvertakenError(RetryableCommitConflictError):
 
 
 class IncompatibleTransactionError(CommitConflictError):
-    """The operation makes no sense any more on the new version."""
+    """The operation is no longer valid on the new version."""
 
     kind = ErrorKind.INCOMPATIBLE_TRANSACTION
 
@@ -321,13 +321,13 @@ class TooMuchWriteContentionError(CommitConflictError):
 
 
 class CommitOutcomeUnknownError(LanceError, OSError):
-    """The commit may have landed and could not be verified. Read the versions before trying again."""
+    """The commit may have succeeded and could not be verified. Read the versions before trying again."""
 
     kind = ErrorKind.COMMIT_OUTCOME_UNKNOWN
 
 
 class StorageError(LanceError, OSError):
-    """The outside world failed: disk full, permission, network.
+    """a storage operation failed: disk full, permission, network.
 
     The attributes of ``OSError`` are set from the context entries ``errno`` and ``path``, when they are there.
 

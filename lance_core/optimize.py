@@ -11,7 +11,7 @@ Over many, as tasks and results travel as JSON or pickled::
     outcome = commit_rewrites(dataset, results)
     again = plan_again(dataset, outcome.lost, {"target_bytes_per_fragment": 2 * 1024**3})
 
-Names follow ``lance.optimize``; ``commit_rewrites``, ``plan_again`` and the figures of a plan are ours.
+Names follow ``lance.optimize``; ``commit_rewrites``, ``plan_again`` and the statistics of a plan are ours.
 """
 
 from __future__ import annotations

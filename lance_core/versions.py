@@ -3,7 +3,7 @@
 The pair in a file's footer and the pair in a manifest's ``DataFile`` differ for old versions: format 2.0 writes
 (0, 3) in the footer and (2, 0) in the manifest; format 0.1 has been recorded as (0, 0), (0, 1) and (0, 2).
 
-Source: format notes ``docs/format-notes/versions.md``; behaviour of pylance 14.0.2.
+Source: format notes ``docs/format-notes/versions.md``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ _REWRITE_OPTIONS: Final = (
     click.option(
         "--threshold",
         type=click.FloatRange(0, 1, max_open=True),
-        help="Fragments of whose rows a larger part than this is deleted are written anew.",
+        help="Fragments of whose rows a larger part than this is deleted are rewritten.",
     ),
     click.option(
         "--target-rows",

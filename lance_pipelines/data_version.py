@@ -4,7 +4,7 @@ Not every version changes rows: a compaction makes two, building an index makes 
 nothing when another program commits it. Dagster must not take those for new data, or everything downstream runs again.
 So the data version of version ``v`` names the last version up to ``v``
 that changed rows, with the beginning of its transaction's UUID: a number alone could come again after the dataset was
-deleted and created anew.
+deleted and recreated.
 """
 
 import re
@@ -55,11 +55,11 @@ def is_change(log: VersionLog, manifest: Manifest, operation: str | None) -> boo
     Args:
         log: the versions.
         manifest: of the version.
-        operation: as the transaction's oneof names it. What one does that is not known, or not recorded any more,
-            cannot be told from the content; it counts as a change.
+        operation: as the transaction's oneof names it. What one does that is not known, or not recorded anymore,
+            cannot be determined from the content; it counts as a change.
 
     Raises:
-        StorageError: the outside world failed.
+        StorageError: a storage operation failed.
     """
     may_change = None if operation is None else CHANGES_ROWS.get(operation)
     return True if may_change is None else may_change and not holds_what_was_before(log, manifest)

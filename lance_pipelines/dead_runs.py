@@ -1,6 +1,6 @@
 """Runs whose process is gone: marked as failed, and their pool slots given back.
 
-A process that was killed cannot say so. Its run stays "started" for ever, and if it died inside a commit it keeps the
+A process that was killed cannot say so. Its run stays "started" forever, and if it died inside a commit it keeps the
 pool slot of its dataset, so that the next commit would wait without end. Dagster's daemon cleans up after runs that it
 launched itself, but not after ``dagster job execute``. So every run notes the process it lives in, looks for
 dead ones before its own commit, and goes on looking while it may have to wait for the slot.

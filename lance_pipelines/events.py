@@ -10,7 +10,7 @@ index, configuration)
 
 A maintenance commit must never be a materialization, not even one with an unchanged data version: freshness starts
 anew and ``AutomationCondition.eager()`` fires on any materialization. Both events carry the data version, the
-operation, and the figures of the version, so that the UI plots them over time.
+operation, and the statistics of the version, so that the UI plots them over time.
 """
 
 from collections.abc import Mapping
@@ -65,7 +65,7 @@ def maintenance_observation(
         report_metadata: what the work did; a key without ``/`` is put below ``lance/``.
         version: the version afterwards.
         data_version: the data version, which maintenance does not change; None reads it from the history. Give the one
-            from before when old versions were removed: the history may not reach back to it any more.
+            from before when old versions were removed: the history may not reach back to it anymore.
         policy: what counts as a small fragment; None takes the default.
     """
     return dg.AssetObservation(

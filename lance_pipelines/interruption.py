@@ -24,7 +24,7 @@ def run_interruptibly(session: SparkSession, work: Callable[[], _Result]) -> _Re
     """Run ``work`` and return its result.
 
     When the waiting thread is interrupted (Ctrl-C, a termination from the web interface, SIGTERM), the Spark jobs that
-    ``work`` has started or yet starts are cancelled; it gets the time to clean up, and then the interrupt goes on.
+    ``work`` has started or yet starts are canceled; it gets the time to clean up, and then the interrupt goes on.
 
     Raises:
         BaseException: what ``work`` raised, or the interrupt.

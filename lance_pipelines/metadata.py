@@ -58,7 +58,7 @@ def dataset_metadata(dataset: str, uri: str) -> dict[str, dg.MetadataValue]:
 
 
 def version_metadata(dataset: lance_core.LanceDataset, policy: MaintenancePolicy) -> dict[str, dg.MetadataValue]:
-    """The figures of the version that a handle shows; one listing, no data file is opened."""
+    """The statistics of the version that a handle shows; one listing, no data file is opened."""
     health = TableHealth.of(dataset, policy)
     metadata: dict[str, dg.MetadataValue] = {
         "dagster/row_count": dg.MetadataValue.int(health.rows),

@@ -1,4 +1,4 @@
-"""What the event log tells of a dataset's versions, for the part of its history that is not there any more.
+"""What the event log tells of a dataset's versions, for the part of its history that no longer exists.
 
 The data version of a version is found by walking back to the last one that changed rows. A cleanup cuts that walk off.
 But most events tell a version, a digest of its content and its data version: they are known points of the same line.
@@ -51,7 +51,7 @@ class RecordedVersion:
     is_materialization: bool
 
     def tells_of(self, found: FoundVersion) -> bool:
-        """Whether it tells of this very version: a number comes again in a dataset that was created anew."""
+        """Whether it tells of this very version: a number comes again in a dataset that was deleted and recreated."""
         if self.version != found.version:
             return False
         return self.run_id == found.run_id if self.content is None else self.content == found.content

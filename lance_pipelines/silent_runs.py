@@ -1,9 +1,9 @@
-"""Runs that have not been heard of for so long that nobody waits for them any more.
+"""Runs that have not been heard of for so long that nobody waits for them anymore.
 
 Whether a run's process is gone can be told on its own machine, once its first step has noted the process (see
 ``dead_runs.py``). Nobody can tell it of a run on another machine, of one in a container that was recreated under
 another name, or of one that was killed before that step. Such a run must not hold back the sensors of its dataset for
-ever: after a time without any event it is passed over. That time is the instance's
+ever: after a time without any event it is skipped. That time is the instance's
 ``run_monitoring.max_runtime_seconds``, or the run's tag ``dagster/max_runtime``, beyond which Dagster's daemon ends a
 run anyway; six hours where there is none.
 

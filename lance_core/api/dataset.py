@@ -93,7 +93,7 @@ class LanceDataset(
         """The latest version there is; looked up at each call."""
         latest = self._log.latest()
         if latest is None:
-            raise DatasetNotFoundError(f"there is no dataset at {self._uri} any more", path=self._uri)
+            raise DatasetNotFoundError(f"dataset '{self._uri}' no longer exists", path=self._uri)
         return latest.version
 
     @property
@@ -210,8 +210,8 @@ class LanceDataset(
             RetryableCommitConflictError: a later version is in the way; plan again on it.
             IncompatibleTransactionError: a later version makes the change senseless.
             TooMuchWriteContentionError: every attempt lost its race.
-            CommitOutcomeUnknownError: it could not be found out whether the version was made.
-            StorageError: the outside world failed and nothing was made.
+            CommitOutcomeUnknownError: it could not be determined whether the version was made.
+            StorageError: a storage operation failed and nothing was made.
         """
         refuse_unsupported(
             "commit",

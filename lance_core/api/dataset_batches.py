@@ -52,7 +52,7 @@ def merge_appends(transactions: Sequence[Transaction]) -> Transaction:
         NotSupportedError: one is no append.
     """
     if not transactions:
-        raise InvalidInputError("there are no transactions to commit")
+        raise InvalidInputError("transactions is empty; expected at least one")
     fragments: list[FragmentMetadata] = []
     properties: dict[str, str] = {}
     for transaction in transactions:

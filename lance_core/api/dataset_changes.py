@@ -42,12 +42,12 @@ class DatasetChanges(DatasetHandle):
             ``{"num_deleted_rows": n}``.
 
         Raises:
-            InvalidInputError: the predicate is none, or has no value for a row.
+            InvalidInputError: the predicate is invalid, or has no value for a row.
             NotSupportedError: a part of the predicate, or the table, is not supported.
             IncompatibleTransactionError: the table was replaced meanwhile.
             TooMuchWriteContentionError: every attempt met a conflict.
-            CommitOutcomeUnknownError: it could not be found out whether the version was made.
-            StorageError: the outside world failed.
+            CommitOutcomeUnknownError: it could not be determined whether the version was made.
+            StorageError: a storage operation failed.
         """
         deleted = delete_rows(
             self.log,

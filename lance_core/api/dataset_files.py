@@ -47,7 +47,7 @@ class DatasetFiles(DatasetHandle):
             base_uri, path below it, size_bytes, last_modified.
 
         Raises:
-            StorageError: the outside world failed.
+            StorageError: a storage operation failed.
         """
         return all_files(self.log, self.uri)
 
@@ -66,7 +66,7 @@ class DatasetFiles(DatasetHandle):
 
         Raises:
             CorruptDataError: a manifest is damaged.
-            StorageError: the outside world failed.
+            StorageError: a storage operation failed.
         """
         lowest = None if min_version is None else whole_number("min_version", min_version)
         return tracked_files(self.log, self.uri, self.storage_options, min_version=lowest, progress=progress)
@@ -80,10 +80,10 @@ class DatasetFiles(DatasetHandle):
         Args:
             base_uri: the root; something with a version that can be read must be there.
             storage_options: credentials and settings of the store.
-            ignore_not_found: whether it is no error when there is nothing.
+            ignore_not_found: whether it is not an error when there is nothing.
 
         Raises:
             DatasetNotFoundError: there is no dataset.
-            StorageError: the outside world failed; what is left is no dataset any more, or can be dropped again.
+            StorageError: a storage operation failed; what is left is no longer a dataset, or can be dropped again.
         """
         drop_dataset(uri_text(base_uri), storage_options, ignore_not_found=bool(ignore_not_found))

@@ -20,7 +20,7 @@ __all__ = ["DatasetHistory", "shown_transaction"]
 
 
 def shown_transaction(log: VersionLog, version: int) -> Transaction | None:
-    """The transaction that made a version; None when it is not recorded any more."""
+    """The transaction that made a version; None when it is no longer recorded."""
     transaction = read_transaction(log, log.read_version(version))
     return None if transaction is None else transaction_from_core(transaction)
 
@@ -41,7 +41,7 @@ class DatasetHistory(DatasetHandle):
         return version_info(self.manifest)
 
     def read_transaction(self, version: int) -> Transaction | None:
-        """The transaction that made a version; None when it is not recorded any more."""
+        """The transaction that made a version; None when it is no longer recorded."""
         return shown_transaction(self.log, whole_number("version", version))
 
     def get_transactions(self, recent_transactions: int = 10) -> list[Transaction | None]:

@@ -64,7 +64,7 @@ class DatasetMaintenance(DatasetHandle):
         Raises:
             InvalidCleanupError: a term is out of its range, or a tagged version fulfils the terms.
             CorruptDataError: a manifest, a tag or a branch cannot be read; nothing was removed.
-            StorageError: the outside world failed.
+            StorageError: a storage operation failed.
         """
         policy = CleanupPolicy.of(
             older_than,
@@ -104,7 +104,7 @@ class DatasetMaintenance(DatasetHandle):
         Raises:
             InvalidCleanupError: a term is out of its range, or a tagged version fulfils the terms.
             CorruptDataError: a manifest, a tag or a branch cannot be read.
-            StorageError: the outside world failed.
+            StorageError: a storage operation failed.
         """
         policy = CleanupPolicy.of(
             older_than,

@@ -57,11 +57,11 @@ class DatasetPlaces(DatasetHandle):
 
         Raises:
             InvalidRefError: no branch may have that name.
-            RefAlreadyExistsError: there is a branch of that name, or what a killed writer left of one that was made
+            RefAlreadyExistsError: there is a branch of that name, or what a crashed writer left of one that was made
                 from another version.
             VersionNotFoundError: there is no such version, or a cleanup has removed it by the time the branch is made.
             RefNotFoundError: there is no tag or branch that the reference names.
-            StorageError: the outside world failed.
+            StorageError: a storage operation failed.
         """
         options = self.storage_options if storage_options is None else storage_options
         main = main_line(self.log, self.manifest.message.branch)
@@ -92,7 +92,7 @@ class DatasetPlaces(DatasetHandle):
             AlreadyExistsError: there is a dataset.
             VersionNotFoundError: there is no such version.
             RefNotFoundError: there is no tag or branch that the reference names.
-            StorageError: the outside world failed.
+            StorageError: a storage operation failed.
         """
         options = self.storage_options if storage_options is None else storage_options
         _, source, source_uri = self._referenced(reference)
@@ -122,7 +122,7 @@ class DatasetPlaces(DatasetHandle):
             NotSupportedError: two files of different bases have the same name, or values of a blob column refer to
                 files below a base path.
             NotFoundError: a file is missing.
-            StorageError: the outside world failed.
+            StorageError: a storage operation failed.
         """
         options = self.storage_options if storage_options is None else storage_options
         log, source, source_uri = self._referenced(reference)
@@ -166,7 +166,7 @@ class DatasetPlaces(DatasetHandle):
         Raises:
             NotSupportedError: an external manifest store has the names.
             CorruptDataError: a version has different manifests under both names.
-            StorageError: the outside world failed.
+            StorageError: a storage operation failed.
         """
         migrate_to_v2_names(self.log)
         self.show(self.log.read_version(self.manifest.version))

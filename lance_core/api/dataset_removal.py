@@ -30,13 +30,13 @@ def drop_dataset(uri: str, storage_options: Mapping[str, str] | None, *, ignore_
     Args:
         uri: its root.
         storage_options: credentials and settings of the store.
-        ignore_not_found: whether it is no error when there is nothing at all.
+        ignore_not_found: whether it is not an error when there is nothing at all.
 
     Raises:
         DatasetNotFoundError: there is no version that can be found.
         InvalidInputError: a branch is there, not a dataset.
         CorruptDataError: the latest version is damaged.
-        StorageError: the outside world failed.
+        StorageError: a storage operation failed.
     """
     log = open_log(uri, storage_options)
     latest = log.read_latest()
@@ -44,10 +44,12 @@ def drop_dataset(uri: str, storage_options: Mapping[str, str] | None, *, ignore_
     if latest is None:
         if ignore_not_found and not paths:
             return
-        raise DatasetNotFoundError(f"there is no dataset at {log.root}; nothing was removed", path=log.root)
+        raise DatasetNotFoundError(f"dataset '{log.root}' does not exist; nothing was removed", path=log.root)
     branch = latest.message.branch
     if branch:
-        raise InvalidInputError(f"{log.root} is the branch {branch!r}; branches.delete removes it", branch=branch)
+        raise InvalidInputError(
+            f"{log.root} is branch {branch!r}, not a dataset; use branches.delete to remove it", branch=branch
+        )
     marker = f"/{VERSIONS_DIRECTORY}/"
     roots = sorted({path.partition(marker)[0] for path in paths if marker in path} | {log.root}, key=len, reverse=True)
     for path in sorted(paths, key=lambda path: (path.startswith(log.store.join(log.root, VERSIONS_DIRECTORY)), path)):

@@ -34,7 +34,7 @@ class DatasetScans(DatasetHandle):
         """Rows that are not deleted, and match the filter when there is one; only its columns are read.
 
         Raises:
-            InvalidInputError: the filter is none.
+            InvalidInputError: the filter is invalid.
             NotSupportedError: it has a part that is not supported.
         """
         refuse_unsupported("count_rows", **kwargs)
@@ -95,7 +95,7 @@ class DatasetScans(DatasetHandle):
         The arguments for read-ahead, buffers and indices have no effect; the others are refused.
 
         Raises:
-            InvalidInputError: an unknown column, a number out of range, or a filter that is none.
+            InvalidInputError: an unknown column, a number out of range, or an invalid filter.
             NotSupportedError: an argument, or a part of the filter, that is not supported.
         """
         refuse_unsupported(
@@ -224,10 +224,10 @@ class DatasetScans(DatasetHandle):
         """Rows ``[start, end)``.
 
         Raises:
-            InvalidInputError: the range is none.
+            InvalidInputError: the range is invalid.
         """
         if not 0 <= start <= end:
-            raise InvalidInputError(f"rows [{start}, {end}) are not a range")
+            raise InvalidInputError(f"rows [{start}, {end}) are not a valid range")
         return self.scanner(offset=start, limit=end - start, columns=columns).to_table()
 
     def take(self, indices: Sequence[int] | pa.Array, columns: list[str] | dict[str, str] | None = None) -> pa.Table:

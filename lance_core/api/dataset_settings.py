@@ -39,7 +39,7 @@ class DatasetSettings(DatasetHandle):
         """
         latest = self.log.latest()
         if latest is None:
-            raise DatasetNotFoundError(f"there is no dataset at {self.log.root} any more", path=self.log.root)
+            raise DatasetNotFoundError(f"dataset '{self.log.root}' no longer exists", path=self.log.root)
         self._commit(Transaction(read_version=latest.version, operation=Restore(version=self.manifest.version)))
 
     def update_config(self, values: dict[str, str | None], *, replace: bool = False) -> dict[str, str]:
@@ -53,17 +53,17 @@ class DatasetSettings(DatasetHandle):
             The config afterwards.
 
         Raises:
-            InvalidTypeError: a key is no text, or a value neither text nor None.
+            InvalidTypeError: a key is not a string, or a value neither text nor None.
             IncompatibleTransactionError: another writer set one of the keys since the version shown.
         """
         self._update(UpdateConfig(config=map_update("values", values, replace=replace)))
         return dict(self.manifest.message.config)
 
     def delete_config_keys(self, keys: list[str]) -> None:
-        """Remove keys from the table config; those that are not there are passed over. Raises as the above."""
+        """Remove keys from the table config; those that are not there are ignored. Raises as the above."""
         given: object = keys
         if isinstance(given, str) or not isinstance(given, Sequence):
-            raise InvalidTypeError(f"keys must be a list of texts, found {given!r:.80}", argument="keys")
+            raise InvalidTypeError(f"keys must be a list of strings, found {given!r:.80}", argument="keys")
         self.update_config({checked_text("a key", key): None for key in keys})
 
     def update_metadata(self, values: dict[str, str | None], *, replace: bool = False) -> dict[str, str]:
@@ -75,7 +75,7 @@ class DatasetSettings(DatasetHandle):
         """Change the metadata of the schema; arguments and result as for :meth:`update_config`.
 
         Raises:
-            InvalidTypeError: a key is no text, or a value neither text nor None.
+            InvalidTypeError: a key is not a string, or a value neither text nor None.
             RetryableCommitConflictError: another writer changed the schema since the version shown.
             IncompatibleTransactionError: another writer changed this metadata, or replaced the content.
         """

@@ -230,9 +230,9 @@ class LanceFragment:
             The fragment as it is then: unchanged when no row matches, None when no row is left.
 
         Raises:
-            InvalidInputError: the predicate is none, or has no value for a row.
+            InvalidInputError: the predicate is invalid, or has no value for a row.
             NotSupportedError: it has a part that is not supported.
-            StorageError: the outside world failed.
+            StorageError: a storage operation failed.
         """
         dataset = self._dataset
         plan = plan_rows((self._record,), dataset.lance_schema, dataset.locator, dataset.version, predicate)

@@ -115,8 +115,8 @@ def write_dataset(  # noqa: D417  # the reference's signature; arguments without
         SchemaMismatchError: mode "append", and the rows do not fit.
         NotSupportedError: an argument or a column type that is not supported.
         CommitConflictError: another writer's version is in the way; see :meth:`LanceDataset.commit`.
-        CommitOutcomeUnknownError: it could not be found out whether the version was made.
-        StorageError: the outside world failed.
+        CommitOutcomeUnknownError: it could not be determined whether the version was made.
+        StorageError: a storage operation failed.
     """
     if uri is None:
         raise InvalidInputError("uri must be given")
@@ -216,7 +216,7 @@ def write_fragments(  # noqa: D417  # the reference's signature; arguments witho
     Raises:
         SchemaMismatchError: mode "append", and the rows do not fit.
         NotSupportedError: an argument or a column type that is not supported.
-        StorageError: the outside world failed; files of this call were removed.
+        StorageError: a storage operation failed; files of this call were removed.
     """
     refuse_unsupported(
         "write_fragments",

@@ -140,7 +140,7 @@ class BlobFile(io.BufferedIOBase):
         self._require_open("read")
         for offset, length in ranges:
             if offset < 0 or length < 0 or offset + length > self.size():
-                raise InvalidInputError(f"range [{offset}, {offset + length}) leaves the blob of {self.size()} bytes")
+                raise InvalidInputError(f"range [{offset}, {offset + length}) exceeds the blob's {self.size()} bytes")
         return self._fetch(ranges)
 
     def __repr__(self) -> str:

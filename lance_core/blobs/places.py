@@ -190,7 +190,9 @@ class BlobDescriptors:
         behind = np.append(behind, rows[self.sizes[rows] > _MAX_VALUES_BYTES])
         if len(behind):
             start, size = int(self.positions[behind[0]]), int(self.sizes[behind[0]])
-            raise CorruptDataError(f"{self.file.path}: a blob ends at byte {start + size}", path=self.file.path)
+            raise CorruptDataError(
+                f"{self.file.path}: a blob ends at byte {start + size}, which exceeds 2^64", path=self.file.path
+            )
         kinds = self.kinds[rows]
         inline = rows[kinds == _INLINE]
         if len(inline):
@@ -253,7 +255,7 @@ def _check_bounds(
     total = 0.0 if is_shared else float(sizes.sum(dtype=np.float64))
     leaves = (sizes > limit) | (starts > limit - np.minimum(sizes, limit))
     if total > num_bytes or bool(leaves.any()):
-        raise CorruptDataError(f"{where.path}: values leave the file of {num_bytes} bytes", path=where.path)
+        raise CorruptDataError(f"{where.path}: values extend beyond the file's {num_bytes} bytes", path=where.path)
 
 
 def _groups(values: NDArray[np.int64], keys: NDArray[Any]) -> list[NDArray[np.int64]]:

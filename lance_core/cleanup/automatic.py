@@ -102,7 +102,9 @@ def clean_up_after(log: VersionLog, manifest: Manifest) -> None:
             return
         stats = plan_before(log, manifest, due.policy).execute()
     except LanceError as error:
-        _logger.warning("%s: version %d was committed, and cleaning up failed: %s", log.root, manifest.version, error)
+        _logger.warning(
+            "%s: version %d was committed, but the cleanup after it failed: %s", log.root, manifest.version, error
+        )
     else:
         _logger.info("%s: cleaned up after version %d: %s", log.root, manifest.version, stats)
 
@@ -132,11 +134,11 @@ def enabling_entries(options: Any) -> dict[str, str]:
 
 def _checked(options: Any) -> dict[str, int]:
     if not isinstance(options, Mapping):
-        raise InvalidTypeError(f"options of the automatic cleanup must be a mapping, found {options!r:.100}")
+        raise InvalidTypeError(f"auto cleanup options must be a mapping, found {options!r:.100}")
     unknown = [name for name in options if name not in AutoCleanupConfig.__annotations__]
     if unknown:
         raise InvalidCleanupError(
-            f"{unknown[0]!r:.100} is no option of the automatic cleanup; there are "
+            f"{unknown[0]!r:.100} is not an auto cleanup option; expected one of "
             f"{', '.join(AutoCleanupConfig.__annotations__)}"
         )
     numbers = {name: count(name, value) for name, value in options.items()}

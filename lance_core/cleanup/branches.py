@@ -2,7 +2,7 @@
 
 The root of a branch lies below ``tree/`` and has manifests of its own; they name files of the roots that it goes back
 to as long as the branch has not rewritten them. Every manifest below ``tree/`` counts, also one of a branch that has no
-record yet, or none any more: a branch is made manifest first, record second. Detached versions count when a tag names
+record yet, or none anymore: a branch is made manifest first, record second. Detached versions count when a tag names
 them, or when the branch has no others: it was made from one.
 """
 
@@ -143,7 +143,7 @@ def _own_forks(line: Line, records: Mapping[str, BranchRecord]) -> tuple[Fork, .
     forks = records[line.branch].forks if line.branch in records else ()
     if not forks:
         raise NotSupportedError(
-            f"branch {line.branch!r} has no record, or one that does not tell which branches go back to it",
+            f"branch {line.branch!r} has no record, or its record does not list the branches created from it",
             branch=line.branch,
         )
     return forks

@@ -3,7 +3,7 @@
 Of the files that may be removed at all (:mod:`lance_core.cleanup.places`) one goes when a version that goes names
 its owner and none that stays does (*verified*), or when no version at all does and it is at least 7 days old
 (*unverified*: a write that has not been committed takes less). Everything else stays: residue of forms that others may
-still wait for, and what is no part of a table (*strangers*).
+still wait for, and what is not part of a table (*strangers*).
 
 A file that several versions name goes with the last of them. So, when versions go one after the other, the files of
 each are complete until its own turn comes.
@@ -119,7 +119,7 @@ class Classifier:
         if directory == BRANCH_ROOTS_DIRECTORY:
             return _settle(file, self._of_branch(file.path))
         if file.path in self._abandoned:
-            return _classified(file, PathState.REMOVABLE, "staged by a killed writer", FileKind.RESIDUE)
+            return _classified(file, PathState.REMOVABLE, "staged manifest of a crashed writer", FileKind.RESIDUE)
         verdict = rule_for(directory, rest)
         if isinstance(verdict, Settled):
             return _settle(file, verdict)
@@ -129,10 +129,10 @@ class Classifier:
         parsed = parse_manifest_name(name)
         version = None if parsed is None else parsed.version
         if version in self._removed:
-            return _classified(file, PathState.REMOVABLE, "version that goes", FileKind.MANIFEST, version)
+            return _classified(file, PathState.REMOVABLE, "version to be removed", FileKind.MANIFEST, version)
         reason = None if version is None else self._survey.kept.get(version)
         # One that was listed and is in neither set has been removed by another cleanup meanwhile.
-        return _classified(file, PathState.KEPT, reason or "removed by somebody else", FileKind.MANIFEST)
+        return _classified(file, PathState.KEPT, reason or "removed by another process", FileKind.MANIFEST)
 
     def _of_branch(self, path: str) -> Settled:
         if path.startswith(self._branch_roots):
@@ -146,18 +146,18 @@ class Classifier:
         if file.path.startswith(self._held_directories):
             return _classified(file, PathState.KEPT, "below a base path of a version", kind)
         if owner in self._survey.referenced:
-            return _classified(file, PathState.KEPT, "named by a version that stays", kind)
+            return _classified(file, PathState.KEPT, "referenced by a version that is kept", kind)
         last = self._survey.verified.get(owner)
         if last is not None:
-            return _classified(file, PathState.REMOVABLE, "named only by versions that go", kind, last)
+            return _classified(file, PathState.REMOVABLE, "referenced only by versions to be removed", kind, last)
         is_hold = directory == VERSIONS_DIRECTORY and parse_hold_name(file.path.rpartition("/")[2]) is not None
         if (is_hold or not self._delete_unverified) and file.modified_at >= self._young_from:
             return _classified(file, PathState.PROTECTED, "younger than 7 days", kind)
         if kind is FileKind.RESIDUE:
-            return _classified(file, PathState.REMOVABLE, "left by a killed writer", kind)
+            return _classified(file, PathState.REMOVABLE, "leftover of a crashed writer", kind)
         if not self._is_searched(file, directory):
-            return _classified(file, PathState.PROTECTED, "newer than the oldest version that stays", kind)
-        return _classified(file, PathState.REMOVABLE, "named by no version", kind)
+            return _classified(file, PathState.PROTECTED, "newer than the oldest version that is kept", kind)
+        return _classified(file, PathState.REMOVABLE, "not referenced by any version", kind)
 
     def _is_searched(self, file: StoredFile, directory: str) -> bool:
         """Whether the reference looks at a file that no version names."""

@@ -87,7 +87,7 @@ class Guard:
 
         Raises:
             CorruptDataError: a new manifest, a tag or a branch cannot be read: nothing more may be removed.
-            StorageError: the outside world failed.
+            StorageError: a storage operation failed.
         """
         for tag, version in tagged_versions(self._line).items():
             self._ask_for(version, f"tag {tag!r}")
@@ -124,7 +124,7 @@ class Guard:
             self._asked_for.add(version)
             self.spared_owners |= owners
             self.spared_versions.add(version)
-            _logger.warning("%s: version %d was to be cleaned up and stays: it is restored", self._log.root, version)
+            _logger.warning("%s: version %d is not cleaned up: it is being restored", self._log.root, version)
 
     def _look_at_branches(self) -> None:
         new = manifests_of_others(self._line) - self._branch_manifests
@@ -159,7 +159,7 @@ class Guard:
             return
         if owners.isdisjoint(self._gone_owners):
             self.spared_versions.add(version)
-            _logger.warning("%s: version %d was to be cleaned up and stays: %s came", self._log.root, version, what)
+            _logger.warning("%s: version %d is not cleaned up: %s appeared", self._log.root, version, what)
         else:
             self._report_damage(version, what)
 
@@ -167,7 +167,7 @@ class Guard:
         if version not in self.damaged_versions:
             self.damaged_versions.add(version)
             _logger.error(
-                "%s: version %d is not whole: %s came when the cleanup had removed files of it already",
+                "%s: version %d is incomplete: %s appeared after the cleanup had removed some of its files",
                 self._log.root,
                 version,
                 what,

@@ -13,7 +13,7 @@ place                          what may be removed
 ``_refs/*/``                   *residue*: ``.tmp…``, ``{name}.json#{n}``
 =============================  ===========================================================================
 
-Residue is what killed writers left: names that are given up within one call, which no reader ever looks for. A manifest
+Residue is what crashed writers left: names that exist during one call only, which no reader ever looks for. A manifest
 is staged as ``{manifest}#{n}`` and then linked to its own name, so that one may be the same file as a version that
 stays: only the name goes.
 
@@ -62,7 +62,7 @@ class PathState(StrEnum):
     """No version names it, but it may belong to a write that is not committed yet."""
 
     RESIDUE = "residue"
-    """Left by a killed writer in a form that nobody removes."""
+    """Left by a crashed writer in a form that nobody removes."""
 
     STRANGER = "stranger"
     """No part of a table."""
@@ -76,9 +76,9 @@ class Settled:
     reason: str
 
 
-STRANGER: Final = Settled(PathState.STRANGER, "not a file of a table")
-_STAGED: Final = Settled(PathState.RESIDUE, "manifest that a writer was about to commit")
-_TEMPORARY_LEFT: Final = Settled(PathState.RESIDUE, "temporary file of a writer")
+STRANGER: Final = Settled(PathState.STRANGER, "unrecognized file")
+_STAGED: Final = Settled(PathState.RESIDUE, "staged manifest")
+_TEMPORARY_LEFT: Final = Settled(PathState.RESIDUE, "temporary file")
 
 
 def rule_for(directory: str, rest: str) -> FileKind | Settled:

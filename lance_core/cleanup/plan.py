@@ -114,7 +114,7 @@ class CleanupPlan:
 
     @property
     def residue(self) -> list[ClassifiedPath]:
-        """What killed writers left in a form that no cleanup removes; all other forms are removable or protected."""
+        """What crashed writers left in a form that no cleanup removes; all other forms are removable or protected."""
         return self._in(PathState.RESIDUE)
 
     @property
@@ -160,7 +160,7 @@ class CleanupPlan:
         """What stays although nothing refers to it, in words; empty when there is nothing of the kind."""
         found = {
             "no part of a table and stay": self.strangers,
-            "left by killed writers and stay": self.residue,
+            "left by crashed writers and stay": self.residue,
         }
         return [_describe(files, what, self.planned_at) for what, files in found.items() if files]
 
@@ -172,7 +172,7 @@ class CleanupPlan:
 
         Raises:
             CorruptDataError: a version, tag or branch that is new cannot be read; nothing more was removed.
-            StorageError: the outside world failed in a way that leaves open what is referred to.
+            StorageError: a storage operation failed in a way that leaves open what is referred to.
         """
         guard = Guard(
             Line.of(self.log, self.branch),
@@ -208,7 +208,7 @@ def plan_cleanup(dataset: DatasetHandle, policy: CleanupPolicy, *, now_ns: int |
         CorruptDataError: a manifest, a tag or a branch cannot be read, so that it is open what is referred to.
         UnsupportedFeatureFlagError: a version needs a feature that this library does not have.
         NotSupportedError: the dataset is a branch whose record does not tell where it comes from.
-        StorageError: the outside world failed.
+        StorageError: a storage operation failed.
     """
     return plan_for(dataset.log, dataset.manifest, policy, now_ns=now_ns)
 
@@ -217,8 +217,8 @@ def plan_for(log: VersionLog, manifest: Manifest, policy: CleanupPolicy, *, now_
     """:func:`plan_cleanup` for the version of a manifest."""
     if is_detached_version(manifest.version):
         raise InvalidCleanupError(
-            f"{log.root}: version {manifest.version} is detached, so that it is open which versions are newer; clean "
-            "up from a handle on a version of the lineage",
+            f"{log.root}: version {manifest.version} is detached, so newer versions cannot be determined; open a "
+            f"version of the main history and clean up from it",
             version=manifest.version,
         )
     return _plan(log, manifest.version, manifest.message.branch, policy, now_ns)

@@ -40,10 +40,10 @@ __all__ = ["KeepReason", "Survey", "detached_owners", "survey_versions", "tagged
 class KeepReason(StrEnum):
     """Why a version stays."""
 
-    CURRENT = "the version of the handle, or newer"
+    CURRENT = "the dataset's current version, or newer"
     TAGGED = "tagged"
     BRANCH = "a branch still uses its files"
-    POLICY = "does not fulfil the terms"
+    POLICY = "does not match the cleanup policy"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +89,7 @@ def survey_versions(
         InvalidCleanupError: a tagged version fulfils the terms, and the policy does not want that.
         CorruptDataError: a manifest, a tag or a branch cannot be read.
         UnsupportedFeatureFlagError: a manifest needs a feature that this library does not have.
-        DatasetNotFoundError: there is no version any more.
+        DatasetNotFoundError: there is no version anymore.
     """
     log = line.log
     found = manifests_of_others(line) if line.branch else branch_manifests(file.path for file in files)
@@ -189,8 +189,8 @@ class _VersionReader:
         if in_the_way:
             listed = ", ".join(f"{tag!r} (version {version})" for tag, version in in_the_way.items())
             raise InvalidCleanupError(
-                f"{len(set(in_the_way.values()))} tagged version(s) fulfil the terms of the cleanup: {listed}; delete "
-                "the tags, or set error_if_tagged_old_versions=False to leave these versions out",
+                f"{len(set(in_the_way.values()))} tagged version(s) match the cleanup policy: {listed}; delete the "
+                f"tags, or set error_if_tagged_old_versions=False to keep these versions",
                 tags=in_the_way,
             )
 

@@ -32,18 +32,18 @@ class FileKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanupStats:
-    """Figures of a cleanup.
+    """Statistics of a cleanup.
 
     Attributes:
         bytes_removed: bytes of all removed files.
         old_versions: manifests removed.
-        data_files_removed: data files, their blobs, and what killed writers left of such.
+        data_files_removed: data files, their blobs, and what crashed writers left of such.
         transaction_files_removed: transaction files.
         index_files_removed: index files.
         deletion_files_removed: deletion files.
         failed_deletes: files that could not be removed. The version that such a file was to go with is not among the
             old versions; the next cleanup finds both.
-        residue_files_removed: names that killed writers left behind: ``_versions/{manifest}#{n}``,
+        residue_files_removed: names that crashed writers left behind: ``_versions/{manifest}#{n}``,
             ``_transactions/.tmp…``, ``_deletions/.tmp…``.
         spared_versions: versions that were to go and stay, with all their files, because of a tag or a branch that
             came after the plan.
@@ -107,7 +107,7 @@ class CleanupExplanation:
         candidate_files_truncated: whether there are more than were asked for.
         candidate_file_limit: how many were asked for.
         referenced_branches: branches that were looked at.
-        warnings: what is worth knowing besides: files that belong to no table, what killed writers left.
+        warnings: what is worth knowing besides: files that belong to no table, what crashed writers left.
     """
 
     read_version: int

@@ -27,11 +27,13 @@ def commit_outside_lineage(
         DatasetNotFoundError: there is no dataset.
         VersionNotFoundError: there is no such read version.
         InvalidInputError: the fragments do not fit the dataset.
-        CommitOutcomeUnknownError: it could not be found out whether the version was made.
-        StorageError: the outside world failed and nothing was made.
+        CommitOutcomeUnknownError: it could not be determined whether the version was made.
+        StorageError: a storage operation failed and nothing was made.
     """
     if transaction.read_version == 0 or transaction.operation.is_first_of_its_root:
-        raise NotSupportedError(f"{log.root}: a detached version is made of another, found none; give a read version")
+        raise NotSupportedError(
+            f"{log.root}: a detached version needs an existing version to build on; give a read version"
+        )
     settings = commit_settings(log, transaction, options, known=known)
     try:
         outcome = commit_detached(log, transaction, settings, known=known)

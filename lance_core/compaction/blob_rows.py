@@ -2,7 +2,7 @@
 
 References to values outside the table stay references. Values are loaded for a bounded number of bytes at a time.
 
-**Source:** behaviour of pylance 14.0.2: a rewrite places the values anew.
+**Source:** behavior of pylance 14.0.2: a rewrite places the values anew.
 """
 
 from __future__ import annotations

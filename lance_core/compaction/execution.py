@@ -168,8 +168,8 @@ def _find(manifest: Manifest, fragments: Sequence[FragmentMetadata]) -> list[Fra
         record = by_id.get(fragment.id)
         if record is None or content_key(fragment_from_record(record)) != content_key(fragment):
             raise InvalidInputError(
-                f"fragment {fragment.id} of the task is not that of version {manifest.version}: it has other files, or "
-                "does not exist there",
+                f"fragment {fragment.id} of the task does not match version {manifest.version}: it has different "
+                f"files, or does not exist there",
                 fragment=fragment.id,
                 version=manifest.version,
             )

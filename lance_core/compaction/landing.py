@@ -20,7 +20,7 @@ group lost; its files, which still hold them, never become visible.
 
 A group that was lost stays lost, so its files can be removed. Whether it was lost or committed before is looked up
 first: files that a version refers to, or might, stay (:mod:`~lance_core.compaction.landed`). Once a version is
-made, nothing turns that success into a failure: when the lost groups cannot be looked up any more, their files stay.
+made, nothing turns that success into a failure: when the lost groups cannot be looked up anymore, their files stay.
 Errors other than a conflict leave all files where they are; the call can be repeated. Only where this process has just
 written the files and nobody else knows them, they are removed, unless a version may name them.
 
@@ -154,7 +154,11 @@ class Landing:
         except LanceError as error:
             if may_fail:
                 raise
-            _logger.warning("%s: the files of lost groups stay, versions cannot be read: %s", self._log.root, error)
+            _logger.warning(
+                "%s: the files of groups that were not committed are kept, since versions cannot be read: %s",
+                self._log.root,
+                error,
+            )
             return [], self._lost
 
     def _land(self, *, all_or_none: bool) -> int | None:

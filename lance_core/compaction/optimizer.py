@@ -140,8 +140,8 @@ class DatasetOptimizer:
             NotSupportedError: an argument, or the table, is not supported.
             RetryableCommitConflictError: nothing could be committed, as other writers touched everything every time.
             CorruptDataError: a file is damaged.
-            CommitOutcomeUnknownError: it could not be found out whether the version was made.
-            StorageError: the outside world failed. What was written is removed, unless a version may name it. When a
+            CommitOutcomeUnknownError: it could not be determined whether the version was made.
+            StorageError: a storage operation failed. What was written is removed, unless a version may name it. When a
                 part was committed before, a note of the error says so.
         """
         options = {

@@ -56,7 +56,7 @@ class CompactionTask:
             InvalidInputError: the fragments are not those of that version.
             NotSupportedError: the table cannot be rewritten here.
             CorruptDataError: a file is damaged.
-            StorageError: the outside world failed; the files that were written are removed again.
+            StorageError: a storage operation failed; the files that were written are removed again.
         """
         return execute_task(dataset, self.read_version, self.fragments, self.options, file_token)
 

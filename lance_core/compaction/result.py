@@ -36,7 +36,7 @@ class CompactionMetrics:
     Attributes:
         fragments_removed: fragments whose rows moved.
         fragments_added: fragments that they moved to.
-        files_removed: data and deletion files that the table does not refer to any more.
+        files_removed: data and deletion files that the table no longer refers to.
         files_added: data files that it refers to now.
     """
 

@@ -81,7 +81,7 @@ def compact(
             if not lost and plan.options.has_budget:
                 break
             # Most often empty when nothing is lost. But how many bytes the rows need is known only now, and fragments
-            # that differed in the indices that answered for them do not any more. What others have appended meanwhile
+            # that differed in the indices that answered for them do not anymore. What others have appended meanwhile
             # is left alone.
             plan = plan_again(dataset, lost, options) if lost else make_plan(dataset, options, only=ours)
         except NotFoundError as error:
@@ -115,7 +115,7 @@ def _pass_on(error: LanceError, dataset: DatasetHandle, done: list[RewriteResult
             f"{len(lost)} groups that other writers changed were not"
         )
         raise error
-    _logger.warning("%s: joining what was compacted once more failed: %s", dataset.uri, error)
+    _logger.warning("%s: merging the compacted fragments further failed: %s", dataset.uri, error)
 
 
 def _ids_of_new(dataset: DatasetHandle, outcome: RewriteCommit) -> set[int]:

@@ -41,7 +41,7 @@ def _index_bitmaps(manifest: Manifest) -> list[BitMap]:
         fragment_ids = index.fragment_ids()
         if fragment_ids is None:
             raise NotSupportedError(
-                f"version {manifest.version}: index {index.name!r} does not record its fragments; build it anew before "
+                f"version {manifest.version}: index {index.name!r} does not record its fragments; rebuild it before "
                 "compacting",
                 index=index.name,
             )

@@ -107,7 +107,7 @@ def plan_delete(dataset: DatasetHandle, predicate: object) -> DeletePlan:
         predicate: which rows, as SQL text or an Arrow expression.
 
     Raises:
-        InvalidInputError: the predicate is none, or has no value for a row.
+        InvalidInputError: the predicate is invalid, or has no value for a row.
         NotSupportedError: it has a part that is not supported.
     """
     return plan_rows(dataset.manifest.fragments, dataset.lance_schema, dataset.locator, dataset.version, predicate)

@@ -67,7 +67,7 @@ class BatchAlignment:
         missing = [name for name in self._schema.names if name not in found.names]
         if missing:
             raise SchemaMismatchError(
-                f"column {missing[0]!r} of the file is missing in the batch; found {found.names}", column=missing[0]
+                f"column {missing[0]!r} of the file is missing from the batch; found {found.names}", column=missing[0]
             )
         self._order = [found.get_field_index(name) for name in self._schema.names]
         given = [found.field(index).type for index in self._order]
@@ -108,7 +108,7 @@ def _refuse_nulls(field: Field, array: pa.Array, visible: pa.BooleanArray | None
     if not field.nullable and array.null_count:
         nulls = array.is_null() if visible is None else pc.and_(array.is_null(), visible)
         if pc.any(nulls).as_py():
-            raise SchemaMismatchError(f"field {where!r} is not nullable, the data has nulls in it", field=where)
+            raise SchemaMismatchError(f"field {where!r} is not nullable, but the data has nulls in it", field=where)
     if field.is_leaf and not field.is_packed:
         return
     if not any(not node.nullable for child in field.children for node in child.walk()):

@@ -9,7 +9,7 @@
     schema = pa.schema([builder.field])
     batch = pa.record_batch([builder.finish()], schema=schema)
 
-**Source:** behaviour of ``lance.blob`` of pylance 14.0.2.
+**Source:** behavior of ``lance.blob`` of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -149,14 +149,14 @@ class BlobDescriptorArrayBuilder:
         self._add(_checked(value)._row())
 
     def extend(self, values: Iterable[BlobDescriptor]) -> None:
-        """Add what a writer has returned, or nothing of it if one value is no descriptor."""
+        """Add what a writer has returned, or nothing of it if one value is not a descriptor."""
         rows = [_checked(value)._row() for value in values]
         if rows:
             self._require_open()
             self._rows += rows
 
     def append_inline(self, data: bytes | bytearray | memoryview | Sequence[int]) -> None:
-        """Add a value by its bytes; it comes to lie in the data file."""
+        """Add a value by its bytes; it is stored in the data file."""
         self._add((INLINE, blob_bytes(data), None, None, None, None))
 
     def append_null(self) -> None:
@@ -188,7 +188,7 @@ class BlobDescriptorArrayBuilder:
 
     def _require_open(self) -> None:
         if not self._is_open:
-            raise InvalidInputError("the array builder is finished already")
+            raise InvalidInputError("the array builder is already finished")
 
 
 def packed_array(

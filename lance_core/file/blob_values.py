@@ -166,7 +166,7 @@ def load_bytes(descriptors: pa.StructArray, read: Read, num_bytes: int, where: s
     starts, sizes = position[filled], size[filled]
     limit = np.uint64(num_bytes)
     if bool(((starts > limit) | (sizes > limit - np.minimum(starts, limit))).any()):
-        raise CorruptDataError(f"{where}: a value lies outside the file of {num_bytes} bytes")
+        raise CorruptDataError(f"{where}: a value lies outside the file's {num_bytes} bytes")
     if float(sizes.sum(dtype=np.float64)) > num_bytes:
         raise CorruptDataError(f"{where}: the values are larger than the file of {num_bytes} bytes")
     buffers = read_values(read, starts, sizes)

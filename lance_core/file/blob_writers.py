@@ -9,7 +9,7 @@
 
 The names of sidecars: :mod:`lance_core.file.blob_sidecars`. Nothing appears under its name before ``finish``.
 
-**Source:** behaviour of ``lance.blob`` of pylance 14.0.2.
+**Source:** behavior of ``lance.blob`` of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -82,9 +82,9 @@ class _Sidecar:
             raise
 
     def opened(self) -> WriteStream:
-        """The stream. Raises ``InvalidInputError`` when there is none any more."""
+        """The stream. Raises ``InvalidInputError`` when there is none anymore."""
         if self._stream is None:
-            raise InvalidInputError(f"the blob writer of {self.path} is finished already")
+            raise InvalidInputError(f"the blob writer of {self.path} is already finished")
         return self._stream
 
 
@@ -113,7 +113,7 @@ class PackedBlobWriter:
     def field(self) -> pa.Field:
         """The field of what :meth:`finish_array` has returned. Raises ``InvalidInputError`` before that."""
         if self._field is None:
-            raise InvalidInputError("the field of a packed blob writer is known after finish_array")
+            raise InvalidInputError("the field of a packed blob writer is only available after finish_array")
         return self._field
 
     def write_blob(self, data: bytes | bytearray | memoryview | Sequence[int]) -> None:
@@ -139,7 +139,7 @@ class PackedBlobWriter:
         """
         self._sidecar.opened()
         if not isinstance(payloads, (pa.Array, pa.ChunkedArray)):
-            raise InvalidTypeError(f"payloads must be an array of pyarrow, found {type(payloads)}")
+            raise InvalidTypeError(f"payloads must be a pyarrow array, found {type(payloads)}")
         if not _is_binary(payloads.type):
             raise InvalidInputError(f"payloads must be of a binary type, found {payloads.type}")
         chunks = payloads.chunks if isinstance(payloads, pa.ChunkedArray) else [payloads]

@@ -4,7 +4,7 @@ A thin layer over :class:`~lance_core.file.reader.FileReader` and :class:`~lance
 that was written for the reference library. Datasets are made of such files, but are read and written through
 ``lance_core.dataset`` and ``lance_core.write_dataset``.
 
-**Source:** behaviour of pylance 14.0.2.
+**Source:** behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a data file says about itself, in the records of pylance's ``lance.file``.
 
-**Source:** behaviour of pylance 14.0.2.
+**Source:** behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """LanceFileWriter: one data file under the name, arguments and results of pylance's ``lance.file``.
 
-**Source:** behaviour of pylance 14.0.2.
+**Source:** behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ class LanceFileWriter:
 
     def _opened(self) -> FileWriter | LegacyFileWriter:
         if self._writer is None:
-            raise InvalidInputError("the file has no schema: none was given and no batch was written")
+            raise InvalidInputError("cannot close the file: no schema was given and no batch was written")
         return self._writer
 
 

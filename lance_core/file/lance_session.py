@@ -1,6 +1,6 @@
 """Many files below one place, under the names, arguments and results of pylance's ``LanceFileSession``.
 
-**Source:** behaviour of pylance 14.0.2.
+**Source:** behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ class LanceFileSession:
     def _place(self, path: str) -> tuple[ObjectStore, str]:
         segments = [segment for segment in str(path).split("/") if segment]
         if any(segment in (".", "..") for segment in segments):
-            raise InvalidInputError(f"{path!r} is not a path below the session's place")
+            raise InvalidInputError(f"{path!r} is not a path below the session's base path")
         return self._store, self._store.join(self._base, *segments) if segments else self._base
 
     def _relative(self, location: str) -> str:

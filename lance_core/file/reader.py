@@ -3,7 +3,7 @@
 What differs between format versions is behind two protocols: what a file says about itself
 (:mod:`lance_core.file.families`) and how one field is read (:mod:`lance_core.file.field_source`).
 
-**Source:** byte map in :mod:`lance_core.file.layout`; behaviour of pylance 14.0.2.
+**Source:** byte map in :mod:`lance_core.file.layout`; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ class FileReader:
             UnsupportedEncodingError: a page uses an encoding that is not read here.
         """
         if row_number("batch_rows", batch_rows) < 1:
-            raise InvalidInputError(f"batch_rows must be positive, it is {batch_rows}")
+            raise InvalidInputError(f"batch_rows must be positive, found {batch_rows}")
         start, stop = self._checked_range(row_range)
         sources = self._sources(fields, column_indices)
         plans = stream_plans(sources, start, stop, batch_rows)
@@ -208,7 +208,9 @@ class FileReader:
         wanted = row_positions(rows)
         outside = wanted[(wanted < 0) | (wanted >= self.num_rows)]
         if len(outside):
-            raise RowOutOfRangeError(f"{self.path}: row {outside[0]} is not one of the file's {self.num_rows} rows")
+            raise RowOutOfRangeError(
+                f"{self.path}: row {outside[0]} is out of range; the file has {self.num_rows} rows"
+            )
         is_ascending = bool((wanted[1:] >= wanted[:-1]).all())
         order = None if is_ascending else np.argsort(wanted, kind="stable")
         ascending = wanted if order is None else wanted[order]
@@ -255,7 +257,9 @@ class FileReader:
         first, last = row_range if row_range is not None else (0, self.num_rows)
         start, stop = row_number("the first row", first), row_number("the row behind the last", last)
         if not 0 <= start <= stop <= self.num_rows:
-            raise InvalidInputError(f"{self.path}: rows [{start}, {stop}) of a file with {self.num_rows} rows")
+            raise InvalidInputError(
+                f"{self.path}: rows [{start}, {stop}) are out of range; the file has {self.num_rows} rows"
+            )
         return start, stop
 
     def _sources(self, fields: Sequence[Field], column_indices: Mapping[int, int] | None) -> list[FieldSource]:

@@ -37,7 +37,7 @@ def row_positions(indices: Sequence[int] | NDArray[Any] | pa.Array) -> NDArray[n
     if plain.dtype.kind not in "iu":
         raise InvalidTypeError(f"row numbers must be whole numbers, found {plain.dtype}")
     if plain.dtype == np.uint64 and int(plain.max()) > _MAX_INT64:
-        raise RowOutOfRangeError(f"row {int(plain.max())} is larger than the number of any row")
+        raise RowOutOfRangeError(f"row number {int(plain.max())} is too large")
     return plain.astype(np.int64, copy=False)
 
 
@@ -75,7 +75,7 @@ def row_number(name: str, value: Any) -> int:
     except TypeError as error:
         raise InvalidTypeError(f"{name} must be a whole number, found {value!r}", argument=name) from error
     if not _MIN_INT64 <= number <= _MAX_INT64:
-        raise RowOutOfRangeError(f"{name}: {number} is larger than the number of any row")
+        raise RowOutOfRangeError(f"{name}: row number {number} is too large")
     return number
 
 

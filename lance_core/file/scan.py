@@ -276,7 +276,7 @@ class _Cursor:
             return pa.concat_arrays(pieces)
         except pa.ArrowInvalid as error:
             raise InvalidInputError(
-                f"a batch of {num_rows} rows does not fit into one array; ask for fewer rows per batch: {error}"
+                f"a batch of {num_rows} rows does not fit into one array; request fewer rows per batch: {error}"
             ) from error
 
     def _load(self) -> pa.Array:

@@ -131,7 +131,7 @@ class FileWriter(WriterState):
 
         Raises:
             SchemaMismatchError: the batch does not fit the schema; nothing of it was taken.
-            StorageError: the stream failed; the file cannot be finished any more.
+            StorageError: the stream failed; the file can no longer be finished.
         """
         self._require_open()
         arrays = self._alignment.align(batch)

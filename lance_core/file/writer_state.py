@@ -38,4 +38,4 @@ class WriterState(ABC):
 
     def _require_open(self) -> None:
         if not self._is_open:
-            raise InvalidInputError("the file writer is finished, aborted, or failed before")
+            raise InvalidInputError("the file writer is already finished, was aborted, or failed")

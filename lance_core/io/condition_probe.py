@@ -8,7 +8,7 @@ refused.
 The object lies beside the one that is to be made, is named like the residue of an interrupted local commit, so that
 nobody takes it for a version and a cleanup removes it, and is deleted at once.
 
-Source: behaviour of rclone's ``serve s3``, which passes conditions over.
+Source: behavior of rclone's ``serve s3``, which passes conditions over.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def require_condition(store: ConditionalPuts, place: tuple[str, str], path: str)
 
     Raises:
         UnsafeStoreError: the store passes the condition over, or does not know it.
-        StorageError: it could not be found out.
+        StorageError: it could not be determined.
     """
     keeps = _found.get(place)
     if keeps is None:

@@ -175,7 +175,7 @@ class LocalWriteStream:
         self._path = path
         self._position = 0
         directory, name = os.path.split(path)
-        # Named after the file to be, so that what a killed writer leaves can be told to be its.
+        # Named after the file to be, so that what a crashed writer leaves can be told to be its.
         # The reference takes every file of the tags' directory that ends in .json for a tag.
         ending = "#" if name.endswith(".json") else ""
         self._temporary = os.path.join(directory, f"{_TEMPORARY_PREFIX}{secrets.token_hex(8)}-{name}{ending}")

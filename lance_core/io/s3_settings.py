@@ -1,7 +1,7 @@
 """S3Settings: how a bucket is reached, from storage options and the environment.
 
 Options have the reference's names; the case of a name does not matter, the first of several names wins, and an option
-beats the environment. Names that are not listed are passed over, as the reference does: one dictionary may serve
+beats the environment. Names that are not listed are ignored, as the reference does: one dictionary may serve
 several stores.
 
 Credentials are taken together from one place: the options, or ``AWS_ACCESS_KEY_ID`` and its companions; else botocore
@@ -47,7 +47,7 @@ _RETRY_TIMEOUT: Final = ("client_retry_timeout", "object_store_client_retry_time
 _CHECKSUM_ALGORITHM: Final = ("aws_checksum_algorithm", "checksum_algorithm")
 _ENVIRONMENT_PREFIXES: Final = ("AWS_", "OBJECT_STORE_")
 _ENVIRONMENT_NAMES: Final = ("ALLOW_HTTP",)
-"""Others are passed over: ``TOKEN`` or ``REGION`` may mean anything."""
+"""Others are ignored: ``TOKEN`` or ``REGION`` may mean anything."""
 
 _DEFAULT_TIMEOUT: Final = 30.0
 _DEFAULT_CONNECT_TIMEOUT: Final = 5.0
@@ -119,7 +119,7 @@ class S3Settings:
             environment: None for the process's own.
 
         Raises:
-            InvalidTypeError: an option is no text.
+            InvalidTypeError: an option is not a string.
             InvalidInputError: a value cannot be understood, half of the credentials is missing, or the endpoint is
                 neither https nor allowed to be http.
         """
@@ -169,7 +169,7 @@ def lowered_options(options: Mapping[str, str] | None) -> dict[str, str]:
     """Options by lower-case name.
 
     Raises:
-        InvalidTypeError: they are no mapping, or a name or a value is no text; the value is not shown.
+        InvalidTypeError: they are no mapping, or a name or a value is not a string; the value is not shown.
     """
     if options is not None and not isinstance(options, Mapping):
         raise InvalidTypeError(

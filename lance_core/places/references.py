@@ -3,7 +3,7 @@
 A number means a version of the line that a handle is on: the main line or a branch. A tag may name a version of any
 line, and so may a pair of branch and number.
 
-Source: behaviour of pylance 14.0.2.
+Source: behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ def line_of(main: VersionLog, branch: str | None) -> VersionLog:
 
     Raises:
         RefNotFoundError: no branch may have that name.
-        InvalidTypeError: the name is no text.
+        InvalidTypeError: the name is not a string.
     """
     if branch is None or branch in ("", MAIN_BRANCH):
         return main

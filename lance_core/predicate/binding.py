@@ -290,7 +290,7 @@ class Binder:
 def _literal(node: Value, column: Column) -> Expression:
     scalar = adapt(node.scalar, column.stored)
     if scalar is None:
-        raise InvalidInputError(f"predicate: the literal {node.text} is no value of type {column.stored}")
+        raise InvalidInputError(f"predicate: the literal {node.text} is not a value of type {column.stored}")
     return Constant(scalar)
 
 

@@ -66,7 +66,7 @@ class Predicate:
             text, node = read_arrow_expression(condition)
         else:
             raise InvalidTypeError(
-                f"a filter must be text or a pyarrow.compute.Expression, found {type(condition).__name__}"
+                f"a filter must be a string or a pyarrow.compute.Expression, found {type(condition).__name__}"
             )
         binder = Binder(schema)
         try:
@@ -114,7 +114,7 @@ class Predicate:
 
 
 def _require_text(condition: str) -> None:
-    """Refuse a string that is no text: no column holds one half of a surrogate pair, nor can a version record it."""
+    """Refuse a string that is not valid Unicode: no column holds half a surrogate pair, nor can a version record it."""
     try:
         condition.encode()
     except UnicodeEncodeError as error:

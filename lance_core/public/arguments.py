@@ -62,11 +62,11 @@ def checked_text(name: str, value: object) -> str:
     """Text that a message can hold.
 
     Raises:
-        InvalidTypeError: it is no text.
+        InvalidTypeError: it is not a string.
         InvalidInputError: it has half a surrogate pair.
     """
     if not isinstance(value, str):
-        raise InvalidTypeError(f"{name} must be text, found {value!r:.40}", argument=name)
+        raise InvalidTypeError(f"{name} must be a string, found {value!r:.40}", argument=name)
     try:
         value.encode()
     except UnicodeEncodeError as error:

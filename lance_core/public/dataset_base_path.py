@@ -46,11 +46,11 @@ class DatasetBasePath:
             InvalidInputError: the path is empty, or the id does not fit into 32 bits.
         """
         if not isinstance(path, str) or not isinstance(name, (str, type(None))):  # type: ignore[redundant-expr]  # callers need not be typed
-            raise InvalidTypeError(f"path and name of a base path must be text, found {path!r:.80} and {name!r:.80}")
+            raise InvalidTypeError(f"path and name of a base path must be strings, found {path!r:.80} and {name!r:.80}")
         if not path:
             raise InvalidInputError("the path of a base path is empty")
         if id is not None and not 0 <= id <= _MAX_U32:
-            raise InvalidInputError(f"base path id {id} does not fit into 32 bits")
+            raise InvalidInputError(f"base path id must fit into 32 bits, found {id}")
         self._path = path
         self._name = name
         self._is_dataset_root = bool(is_dataset_root)
@@ -101,7 +101,7 @@ def base_path_to_proto(base: DatasetBasePath) -> pb_table.BasePath:
     """The message of a base path.
 
     Raises:
-        InvalidTypeError: it is none.
+        InvalidTypeError: it is not one.
     """
     if not isinstance(base, DatasetBasePath):
         raise InvalidTypeError(f"a base path must be a DatasetBasePath, found {type(base).__name__}")

@@ -146,7 +146,7 @@ def index_to_proto(index: Index) -> pb_table.IndexMetadata:
     try:
         raw = uuid_module.UUID(index.uuid).bytes
     except (ValueError, AttributeError, TypeError) as error:
-        raise InvalidInputError(f"the id of index {index.name!r} is no UUID: {index.uuid!r}") from error
+        raise InvalidInputError(f"the id of index {index.name!r} is not a UUID: {index.uuid!r}") from error
     fragment_ids = [checked_number("fragment id", each, 0, _U32) for each in index.fragment_ids]
     message = pb_table.IndexMetadata(
         uuid=pb_table.UUID(uuid=raw),
@@ -171,7 +171,7 @@ def index_from_proto(message: pb_table.IndexMetadata) -> Index:
     """What users see of an index in a transaction.
 
     Raises:
-        CorruptDataError: its id is no UUID, or its bitmap cannot be decoded.
+        CorruptDataError: its id is not a UUID, or its bitmap cannot be decoded.
     """
     details = message.index_details
     return Index(
@@ -255,7 +255,7 @@ def _uuid(message: pb_table.IndexMetadata) -> str:
     try:
         return str(uuid_module.UUID(bytes=message.uuid.uuid))
     except ValueError as error:
-        raise CorruptDataError(f"the id of index {message.name!r} is no UUID: {error}") from error
+        raise CorruptDataError(f"the id of index {message.name!r} is not a UUID: {error}") from error
 
 
 def _created_at(message: pb_table.IndexMetadata) -> datetime | None:

@@ -89,8 +89,8 @@ def parse_document(what: str, document: str) -> JsonObject:
         document: the text.
 
     Raises:
-        InvalidTypeError: it is no text.
-        InvalidInputError: it is no JSON object.
+        InvalidTypeError: it is not a string.
+        InvalidInputError: it is not a JSON object.
     """
     if not isinstance(document, str):
         raise InvalidTypeError(f"the JSON document of a {what} must be a str, found {type(document).__name__}")

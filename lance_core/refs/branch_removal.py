@@ -1,6 +1,6 @@
 """Removing the root of a branch: its own files, and none of the branches whose names go on from its name.
 
-``tree/a`` and ``tree/a/b`` may both be roots. Versions go first: what is left of a removal that died is no table. Where
+``tree/a`` and ``tree/a/b`` may both be roots. Versions go first: an interrupted removal leaves no table. Where
 an external manifest store keeps the versions, its rows go last: as long as there is one, no other branch of that name
 can be made, and removing again goes on. The reference leaves the rows, so that the name cannot be used again.
 
@@ -75,9 +75,11 @@ def require_same_branch(main: VersionLog, record: BranchRecord) -> None:
     try:
         found = read_record(main, record.name)
     except RefNotFoundError as error:
-        raise RefConflictError(f"branch {record.name!r} was deleted meanwhile", branch=record.name) from error
+        raise RefConflictError(f"branch {record.name!r} was deleted in the meantime", branch=record.name) from error
     if (found.forks, found.created_at) != (record.forks, record.created_at):
-        raise RefConflictError(f"branch {record.name!r} was deleted and made again meanwhile", branch=record.name)
+        raise RefConflictError(
+            f"branch {record.name!r} was deleted and created again in the meantime", branch=record.name
+        )
 
 
 def own_files(main: VersionLog, branch: str) -> list[str]:
@@ -115,7 +117,7 @@ def remove_branch_root(
     Raises:
         RefConflictError: somebody needs it, has made it meanwhile, or removes it as well.
         CorruptDataError: the manifest of another branch is damaged, so that it is not known who needs it.
-        StorageError: the outside world failed; calling it again goes on.
+        StorageError: a storage operation failed; calling it again goes on.
     """
     removal = _Removal.begin(main, branch, record)
     try:
@@ -172,7 +174,7 @@ class _Removal:
         records = list_branches(self._main.store, self._main.root)
         if self._branch in records:
             raise RefConflictError(
-                f"branch {self._branch!r} was made again or changed while it was deleted", branch=self._branch
+                f"branch {self._branch!r} was created again or changed while it was being deleted", branch=self._branch
             )
         if self._record is not None:
             records[self._branch] = BranchRecord.parse(self._branch, self._record, self._record_path)
@@ -181,7 +183,7 @@ class _Removal:
     def require_own_mark(self) -> None:
         """Find out whether another removal has begun, and may have ended. Raises ``RefConflictError``."""
         if not self._is_own_mark():
-            raise RefConflictError(f"another writer deletes branch {self._branch!r} as well", branch=self._branch)
+            raise RefConflictError(f"another writer is deleting branch {self._branch!r}", branch=self._branch)
 
     def give_up(self) -> None:
         """Put the record back, and take the mark away."""

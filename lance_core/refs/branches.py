@@ -106,7 +106,7 @@ class Branches:
         """All branches by name.
 
         Raises:
-            CorruptDataError: a file among the branches is none.
+            CorruptDataError: a file among the branches is not a branch record.
         """
         return {name: _branch(record) for name, record in self._records().items()}
 
@@ -118,11 +118,11 @@ class Branches:
 
         Raises:
             InvalidInputError: another order.
-            InvalidTypeError: it is no text.
-            CorruptDataError: a file among the branches is none.
+            InvalidTypeError: it is not a string.
+            CorruptDataError: a file among the branches is not a branch record.
         """
         if order is not None and not isinstance(order, str):
-            raise InvalidTypeError(f"order must be a text, found {order!r}", argument="order")
+            raise InvalidTypeError(f"order must be a string, found {order!r}", argument="order")
         if order not in (None, *_ORDERS):
             raise InvalidInputError(f"invalid sort order {order!r}; valid values are: {', '.join(_ORDERS)}")
         sign = 1 if order == "asc" else -1
@@ -224,7 +224,7 @@ class Branches:
             InvalidRefError: no branch may have that name.
             RefNotFoundError: there is no such branch.
             RefConflictError: it is deleted meanwhile.
-            InvalidTypeError: it is no mapping, or a key or value is no text.
+            InvalidTypeError: it is no mapping, or a key or value is not a string.
         """
         check_branch_name(branch)
         texts = _texts(metadata)
@@ -311,7 +311,7 @@ def _texts(metadata: Mapping[Any, Any]) -> dict[str, str]:
         raise InvalidTypeError(f"metadata of a branch must be a mapping, found {metadata!r}", argument="metadata")
     for key, value in metadata.items():
         if not isinstance(key, str) or not isinstance(value, str):
-            raise InvalidTypeError(f"metadata of a branch must be texts, found {key!r}: {value!r}")
+            raise InvalidTypeError(f"metadata of a branch must be strings, found {key!r}: {value!r}")
     return dict(metadata)
 
 

@@ -65,7 +65,7 @@ def deep_clone(
         NotSupportedError: two files of different bases have the same name, values refer to files below a base path, or
             the version is detached or needs a feature that this library does not have.
         NotFoundError: a file is missing.
-        StorageError: the outside world failed; trying again replaces what has been copied.
+        StorageError: a storage operation failed; trying again replaces what has been copied.
     """
     check_cloneable(source)
     latest = target.latest()

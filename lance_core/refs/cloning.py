@@ -64,8 +64,8 @@ def clone_version(
         AlreadyExistsError: there is a version, or another writer is making one.
         NotSupportedError: the source is a detached version.
         UnsupportedFeatureFlagError: the source needs a feature that this library does not have.
-        CommitOutcomeUnknownError: it could not be found out whether the version was made, or whether it may stay.
-        StorageError: the outside world failed.
+        CommitOutcomeUnknownError: it could not be determined whether the version was made, or whether it may stay.
+        StorageError: a storage operation failed.
     """
     check_cloneable(source)
     target.require_commits()

@@ -51,7 +51,7 @@ def copy_files(manifest: Manifest, locator: FileLocator, target: VersionLog) -> 
     Raises:
         NotSupportedError: two files of different bases have the same name.
         NotFoundError: a file is missing.
-        StorageError: the outside world failed.
+        StorageError: a storage operation failed.
     """
     copies: dict[str, Location] = {}
     for copy in _copies(manifest, locator):

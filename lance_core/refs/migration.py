@@ -28,7 +28,7 @@ def migrate_manifest_paths_v2(uri: str | Path, storage_options: dict[str, str] |
         DatasetNotFoundError: there is no dataset.
         NotSupportedError: an external manifest store has the names.
         CorruptDataError: a version has different manifests under both names.
-        StorageError: the outside world failed.
+        StorageError: a storage operation failed.
     """
     log = open_log(uri_text(uri), storage_options)
     try:

@@ -83,7 +83,7 @@ class Tags:
         """All tags by name.
 
         Raises:
-            CorruptDataError: a file among the tags is none.
+            CorruptDataError: a file among the tags is not a tag record.
         """
         return {name: _tag(record) for name, record in list_tags(self._log.store, self._log.root).items()}
 
@@ -95,11 +95,11 @@ class Tags:
 
         Raises:
             InvalidInputError: another order.
-            InvalidTypeError: it is no text.
-            CorruptDataError: a file among the tags is none.
+            InvalidTypeError: it is not a string.
+            CorruptDataError: a file among the tags is not a tag record.
         """
         if order is not None and not isinstance(order, str):
-            raise InvalidTypeError(f"order must be a text, found {order!r}", argument="order")
+            raise InvalidTypeError(f"order must be a string, found {order!r}", argument="order")
         if order not in (None, *_ORDERS):
             raise InvalidInputError(f"invalid sort order {order!r}; valid values are: {', '.join(_ORDERS)}")
         sign = 1 if order == "asc" else -1
@@ -124,7 +124,7 @@ class Tags:
                 the tag is taken back.
             RefConflictError: the branch that has it is being deleted; then the tag is taken back.
             RefNotFoundError: there is no tag or branch that the reference names.
-            CommitOutcomeUnknownError: it could not be found out whether the tag was made, or whether it may stay.
+            CommitOutcomeUnknownError: it could not be determined whether the tag was made, or whether it may stay.
         """
         check_tag_name(tag)
         now = time.time_ns()
@@ -159,7 +159,7 @@ class Tags:
         check_tag_name(tag)
         path = self._path(tag)
         try:
-            # Asked before: removing what is not there is no error to the store. An unreadable tag can be removed.
+            # Asked before: removing what is not there is not an error to the store. An unreadable tag can be removed.
             self._log.store.head(path)
         except NotFoundError as error:
             raise RefNotFoundError(f"tag {tag!r} does not exist", tag=tag) from error
@@ -171,7 +171,7 @@ class Tags:
         Raises:
             InvalidRefError: no tag may have that name.
             RefNotFoundError: there is no such tag.
-            InvalidTypeError: it is no mapping, or a key or value is no text.
+            InvalidTypeError: it is no mapping, or a key or value is not a string.
         """
         texts = _texts(metadata)
         self._log.store.put(self._path(tag), replace(self._read(tag), metadata=texts).to_json())
@@ -232,7 +232,7 @@ def _texts(metadata: Mapping[Any, Any]) -> dict[str, str]:
         raise InvalidTypeError(f"metadata of a tag must be a mapping, found {metadata!r}", argument="metadata")
     for key, value in metadata.items():
         if not isinstance(key, str) or not isinstance(value, str):
-            raise InvalidTypeError(f"metadata of a tag must be texts, found {key!r}: {value!r}")
+            raise InvalidTypeError(f"metadata of a tag must be strings, found {key!r}: {value!r}")
     return dict(metadata)
 
 

@@ -1,4 +1,4 @@
-"""The doctor: finds what killed writers and old releases left in a table, and mends the former on request.
+"""The doctor: finds what crashed writers and old releases left in a table, and mends the former on request.
 
 A table that cannot be opened is looked at, too.
 

@@ -3,7 +3,7 @@
 Nothing of this stops anybody from opening the table, but for formats that are mixed. The doctor names it; a commit, an
 index or whoever has the files repairs it.
 
-Source: :mod:`lance_core.table.old_writers`; behaviour of pylance 14.0.2.
+Source: :mod:`lance_core.table.old_writers`; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def content_findings(log: VersionLog, branch: str, name: ManifestName, files: Co
         files: every path below the root of the line.
 
     Raises:
-        StorageError: the outside world failed.
+        StorageError: a storage operation failed.
     """
     path = log.path(name)
     try:

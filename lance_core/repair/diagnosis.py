@@ -1,11 +1,11 @@
-"""Diagnosis: what killed writers left, by the names and ages of files and by the rows of a manifest store.
+"""Diagnosis: what crashed writers left, by the names and ages of files and by the rows of a manifest store.
 
 Of manifests only the newest of each line is read, to look for what old releases left, and those that say whether
 another branch needs one that has no record; a table that cannot be opened is looked at like any other, with all its
 branches. Whoever is writing leaves the same traces for a moment: only
 what is old enough is ripe.
 
-Source: the crash table of the format's reference; what pylance 14.0.2 leaves for ever.
+Source: the crash table of the format's reference; what pylance 14.0.2 leaves forever.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _WITH_REFS: Final = (TAGS_DIRECTORY, BRANCHES_DIRECTORY)
 
 
 def diagnose(log: VersionLog, *, min_age: timedelta = DEFAULT_MIN_AGE, now: float | None = None) -> list[Finding]:
-    """What killed writers left.
+    """What crashed writers left.
 
     Args:
         log: the versions of the main line of a table.
@@ -61,7 +61,7 @@ def diagnose(log: VersionLog, *, min_age: timedelta = DEFAULT_MIN_AGE, now: floa
 
     Raises:
         DatasetNotFoundError: there is no table: neither a manifest nor a row of the manifest store.
-        StorageError: the outside world failed.
+        StorageError: a storage operation failed.
     """
     files = list_files(log)
     _require_table(log, files)
@@ -187,7 +187,7 @@ def _unrecorded(
 
 
 def _why_used(log: VersionLog, branch: str) -> str:
-    """Why a branch without a record must stay; also where it cannot be found out."""
+    """Why a branch without a record must stay; also where it cannot be determined."""
     try:
         refuse_when_used(log, branch, list_branches(log.store, log.root))
     except LanceError as error:

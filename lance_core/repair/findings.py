@@ -1,4 +1,4 @@
-"""What the doctor can find: traces of killed writers, defects that old releases left, data files that are missing."""
+"""What the doctor can find: traces of crashed writers, defects that old releases left, data files that are missing."""
 
 from __future__ import annotations
 

@@ -30,12 +30,12 @@ def mend(log: VersionLog, finding: Finding) -> bool:
         finding: as the diagnosis told it; it must be ripe.
 
     Returns:
-        Whether it was mended; False when it is not there any more, or not as it was: a writer has gone on with it.
+        Whether it was mended; False when it no longer exists, or not as it was: a writer has gone on with it.
 
     Raises:
         InvalidInputError: it is not ripe.
         CorruptDataError: a migration found two manifests of one version that differ.
-        StorageError: the outside world failed; mending it again goes on.
+        StorageError: a storage operation failed; mending it again goes on.
     """
     if not finding.is_ripe:
         why = finding.reason or "it is too young"

@@ -36,7 +36,7 @@ def field_with_references(manifest: Manifest, locator: FileLocator) -> Field | N
 
     Raises:
         CorruptDataError: a file is damaged.
-        StorageError: the outside world failed.
+        StorageError: a storage operation failed.
     """
     schema = manifest.schema
     columns = [top for top in schema.fields if is_blob_v2(top)]

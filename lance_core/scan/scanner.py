@@ -98,7 +98,7 @@ class LanceScanner:
         use_stats: leave out rows that the statistics of 0.1 files rule out; the default.
 
     Raises:
-        InvalidInputError: an unknown column, a number out of range, or a filter that is none.
+        InvalidInputError: an unknown column, a number out of range, or an invalid filter.
         InvalidTypeError: a number that is not whole, or columns that are not names.
         NotSupportedError: columns computed by SQL expressions, or a filter with something that is not supported.
     """

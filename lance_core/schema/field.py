@@ -6,7 +6,7 @@ given out depth first from 0 when it is created; a data file that was added late
 Children exist for ``struct``, lists, ``map`` and ``fixed_size_list:struct:n``. A fixed-size list of anything else has
 none: its item type is part of its logical type.
 
-**Source:** ``lance.file.Field`` and ``lance.file.Schema``; behaviour of pylance 14.0.2 for ids and column ownership.
+**Source:** ``lance.file.Field`` and ``lance.file.Schema``; behavior of pylance 14.0.2 for ids and column ownership.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A fixed-size list of anything but structs, and a dictionary, have no field below
 extension type: only ``lance.bfloat16`` has a word in the logical type, at any depth. Other extension types would be
 lost without notice, as would the difference between values and views of them in a dictionary.
 
-**Source:** ``lance.file.Field.logical_type``; behaviour of pylance 14.0.2, which refuses the same.
+**Source:** ``lance.file.Field.logical_type``; behavior of pylance 14.0.2, which refuses the same.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ def encode_json(array: pa.Array, where: str) -> pa.Array:
     """Text to binary, as large_binary.
 
     Raises:
-        InvalidInputError: a value is no JSON.
+        InvalidInputError: a value is not valid JSON.
     """
     text = array.storage if isinstance(array, pa.ExtensionArray) else array
     try:

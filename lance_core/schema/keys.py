@@ -6,9 +6,9 @@ Both are declared by entries of field metadata, from which the flags of a field 
     lance-schema:unenforced-primary-key:position      its place, from 1 on; any number makes it part of the key
     lance-schema:unenforced-clustering-key:position   its place in the clustering key, from 1 on
 
-A position that is no number counts as none.
+A position that is not a number counts as none.
 
-Source: ``lance.file.Field``; behaviour of pylance 14.0.2.
+Source: ``lance.file.Field``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ String                         Arrow
 Fixed-size lists are nested at most 64 deep. View types are stored as their plain counterparts. There is no string for
 interval, decimal32/64, union, run-end encoded and list-view.
 
-**Source:** ``lance.file.Field.logical_type``; behaviour of pylance 14.0.2.
+**Source:** ``lance.file.Field.logical_type``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations

@@ -239,7 +239,7 @@ def _check_blob(field: Field, path: str) -> None:
         if is_described(field):
             problem = "holds descriptors of blobs, which lead nowhere in another file: give the values"
         else:
-            problem = f"is no blob: one is large_binary, or a struct of data and uri of extension type {BLOB_V2}"
+            problem = f"is not a blob: one is large_binary, or a struct of data and uri of extension type {BLOB_V2}"
     elif field.logical_type in _BLOBS_V1 and field.extension_name != BLOB_V2:
         return
     else:

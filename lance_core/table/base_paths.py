@@ -7,7 +7,7 @@ itself. Branches and shallow clones refer to the files of their source this way.
 A base path may be anywhere: it is named by whoever may write manifests. The name of a file must not lead out of its
 base, whatever it says.
 
-Source: ``lance.table.BasePath``; behaviour of pylance 14.0.2.
+Source: ``lance.table.BasePath``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations

@@ -139,7 +139,7 @@ def check_new_branch_name(name: str) -> None:
     """Check the name of a branch that is to be made.
 
     Raises:
-        InvalidTypeError: it is no text.
+        InvalidTypeError: it is not a string.
         InvalidRefError: as for :func:`check_branch_name`; or it has a letter that is not ASCII; or its root would lie
             in a directory of the root of another branch: ``tree/a/data`` has the data files of a branch ``a``.
     """
@@ -159,12 +159,12 @@ def check_branch_name(name: str) -> None:
     """Check the name of a branch that is there, whoever made it.
 
     Raises:
-        InvalidTypeError: it is no text.
+        InvalidTypeError: it is not a string.
         InvalidRefError: it is reserved, has a character that no name may have, or has dots or slashes in places where
             they would lead astray.
     """
     if not isinstance(name, str):
-        raise InvalidTypeError(f"the name of a branch must be a text, found {name!r}")
+        raise InvalidTypeError(f"the name of a branch must be a string, found {name!r}")
     segments = name.split("/")
     if not name:
         rule = "must not be empty"

@@ -148,7 +148,7 @@ def write_deletion_file(
 
     Raises:
         InvalidInputError: there are no rows.
-        StorageError: the outside world failed.
+        StorageError: a storage operation failed.
     """
     if not offsets:
         raise InvalidInputError(f"fragment {fragment_id}: a deletion file needs at least one row")
@@ -176,7 +176,7 @@ def serialize_deletion_file(offsets: BitMap, file_type: DeletionFileType) -> byt
     if file_type is DeletionFileType.BITMAP:
         from pyroaring import BitMap
 
-        # Built anew: the reference writes no run containers, and the given set may have some.
+        # Rebuilt: the reference writes no run containers, and the given set may have some.
         return bytes(BitMap(rows, optimize=False).serialize())
     sink = pa.BufferOutputStream()
     options = pa.ipc.IpcWriteOptions(compression="zstd")

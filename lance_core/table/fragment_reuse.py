@@ -11,7 +11,7 @@ the place of the old ones, compaction by compaction, where the index covers all 
 So a fragment id can only be taken out of a bitmap that was brought up to date. Records in a file of their own, or of
 the tagged form, are not read here; what an index on such a table covers is unknown.
 
-Source: ``lance.table.FragmentReuseIndexDetails``; behaviour of pylance 14.0.2.
+Source: ``lance.table.FragmentReuseIndexDetails``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ class Manifest:
             )
         if file.message.transaction_file and not is_plain_path(file.message.transaction_file):
             raise CorruptDataError(
-                f"manifest {path}: the transaction file {file.message.transaction_file!r:.200} is no relative path",
+                f"manifest {path}: the transaction file {file.message.transaction_file!r:.200} is not a relative path",
                 path=path,
             )
         if file.message.HasField("fragment_tree"):

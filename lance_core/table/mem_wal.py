@@ -4,7 +4,7 @@ A writer with a write-ahead log puts rows into shards, each a series of numbered
 table later. The commit that does so records the newest generation of the shard, in the details of the system index.
 Everything else in there is carried.
 
-Source: ``lance.table.MemWalIndexDetails``, field 9; behaviour of pylance 14.0.2.
+Source: ``lance.table.MemWalIndexDetails``, field 9; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ def migrate_to_v2_names(log: VersionLog) -> int:
         NotFoundError: there is no manifest at all.
         NotSupportedError: an external manifest store has the names.
         CorruptDataError: a version has different manifests under both names; nothing more was changed.
-        StorageError: the outside world failed; running it again goes on.
+        StorageError: a storage operation failed; running it again goes on.
     """
     if isinstance(log.protocol, ExternalCommit):
         raise NotSupportedError(f"{log.root}: an external manifest store has the names of the manifests")

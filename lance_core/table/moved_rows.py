@@ -10,7 +10,7 @@ The whole becomes one segment. A row is looked for in the fragments that the upd
 there still, deleted by this very update. Rows that changed in place keep their ids, and only theirs is the version of
 the last update renewed.
 
-Source: ``lance.table.Transaction.Update``; behaviour of pylance 14.0.2.
+Source: ``lance.table.Transaction.Update``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations

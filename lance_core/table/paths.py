@@ -269,7 +269,7 @@ def new_file_token() -> str:
 def data_file_name(token: str | None = None) -> str:
     """A fresh, unique file name below ``data/``: 24 binary digits, 26 hex digits, ``.lance``.
 
-    The binary digits spread neighbours over the partitions of an object store.
+    The binary digits spread neighbors over the partitions of an object store.
 
     Args:
         token: 16 lower-case hex digits to end the stem with; the other 64 bits stay random. All files of one job can

@@ -35,8 +35,8 @@ def create_ref(
 
     Raises:
         UnsafeStoreError: the store cannot create a file for one of several writers.
-        StorageError: the outside world failed, and the file is not there.
-        CommitOutcomeUnknownError: it could not be found out whether the file is there, or may still come.
+        StorageError: a storage operation failed, and the file is not there.
+        CommitOutcomeUnknownError: it could not be determined whether the file is there, or may still come.
     """
     create = store.put_if_absent if create is None else create
     in_flight: StorageError | None = None
@@ -79,5 +79,5 @@ def _read_back(store: ObjectStore, path: str, cause: StorageError | None) -> byt
         return None
     except LanceError as error:
         raise CommitOutcomeUnknownError(
-            f"whether {path} was created could not be found out: {cause or error}", path=path
+            f"whether {path} was created could not be determined: {cause or error}", path=path
         ) from error

@@ -75,7 +75,7 @@ class RefDocument:
 
     @classmethod
     def parse(cls, data: pa.Buffer | bytes, path: str) -> Self:
-        """Parse a file. Raises ``CorruptDataError`` when it is no JSON object."""
+        """Parse a file. Raises ``CorruptDataError`` when it is not a JSON object."""
         try:
             values = json.loads(bytes(data))
         except (ValueError, RecursionError) as error:
@@ -95,14 +95,14 @@ class RefDocument:
         """A text; None for null or nothing."""
         value = self.values.get(key)
         if value is not None and not isinstance(value, str):
-            raise self._unexpected(key, "a text or null", value)
+            raise self._unexpected(key, "a string or null", value)
         return value
 
     def texts(self, key: str) -> dict[str, str]:
         """An object of texts; empty when there is none."""
         value = self.values.get(key, {})
         if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
-            raise self._unexpected(key, "an object of texts", value)
+            raise self._unexpected(key, "an object of strings", value)
         return value
 
     def moment(self, key: str) -> int | None:

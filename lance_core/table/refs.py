@@ -61,7 +61,7 @@ class TagRecord:
         """Parse the file.
 
         Raises:
-            CorruptDataError: it is no tag; names the file and the key.
+            CorruptDataError: it is not a tag; names the file and the key.
         """
         document = RefDocument.parse(data, path)
         return cls(
@@ -99,12 +99,12 @@ def check_tag_name(name: str) -> None:
     """Check the name of a tag.
 
     Raises:
-        InvalidTypeError: it is no text.
+        InvalidTypeError: it is not a string.
         InvalidRefError: it has a letter that is not ASCII or another character that no name may have, or dots in
             places where they would lead astray. (The reference takes any letter, and then cannot list its tags.)
     """
     if not isinstance(name, str):
-        raise InvalidTypeError(f"the name of a tag must be a text, found {name!r}")
+        raise InvalidTypeError(f"the name of a tag must be a string, found {name!r}")
     if not name:
         rule = "must not be empty"
     elif _NAME.fullmatch(name) is None:
@@ -129,6 +129,6 @@ def list_tags(store: ObjectStore, root: str) -> dict[str, TagRecord]:
     """All tags by name, in the order of the names.
 
     Raises:
-        CorruptDataError: a file is no tag.
+        CorruptDataError: a file is not a tag.
     """
     return {name: TagRecord.parse(data, path) for name, path, data in ref_files(store, root, TAGS_DIRECTORY)}

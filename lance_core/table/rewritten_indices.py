@@ -4,9 +4,9 @@ Such an index is replaced by one under a new id that answers for the new fragmen
 its entry stays: name, fields, the version it was built on, its kind. Its files are new, in the table's own root.
 
 An index that is not named stays as it is: the old fragments vanish from what it answers for, the new ones are scanned.
-An index that is named and gone was dropped or rewritten by somebody else; it is passed over.
+An index that is named and gone was dropped or rewritten by somebody else; it is skipped.
 
-Source: ``lance.table.Transaction.Rewrite.rewritten_indices``; behaviour of pylance 14.0.2.
+Source: ``lance.table.Transaction.Rewrite.rewritten_indices``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def with_rewritten_indices(
         raise InvalidInputError("a rewrite replaces an index twice")
     for each in rewritten:
         if len(each.old_id.uuid) != _UUID_BYTES or len(each.new_id.uuid) != _UUID_BYTES:
-            raise InvalidInputError("a rewrite replaces an index whose id is no UUID, or by one")
+            raise InvalidInputError("a rewrite replaces an index whose id is not a UUID, or by one")
     indices = decode_index_section(section)
     kept = {index.uuid.uuid for index in indices} - replacements.keys()
     changed = False
@@ -86,7 +86,7 @@ def _replace(
 
     bitmap = read_fragment_bitmap(index)
     if bitmap is None:
-        raise InvalidInputError(f"index {index.name!r} does not record its fragments; build it anew", index=index.name)
+        raise InvalidInputError(f"index {index.name!r} does not record its fragments; rebuild it", index=index.name)
     for old_ids, new_ids in groups:
         bitmap = _moved(bitmap, index.name, old_ids, new_ids)
     index.uuid.CopyFrom(replacement.new_id)

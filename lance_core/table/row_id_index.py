@@ -8,7 +8,7 @@ under the same id. At most one of them is alive; that is the one that is found::
 Segments are searched as they are stored (:mod:`~lance_core.table.row_id_sets`), so that an index costs about as much
 memory as the manifest. Deletion files are read only for fragments in which something was found, and not kept.
 
-**Source:** behaviour of ``_take_rows`` of pylance 14.0.2.
+**Source:** behavior of ``_take_rows`` of pylance 14.0.2.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A sequence is parsed without being unpacked, and has as many ids as its fragment has rows, or it is damage. Ids come by
 position, positions by id. After a compaction segments overlap: an id is in one of them, but several may reach over it.
 
-**Source:** ``lance.table.RowIdSequence``; behaviour of pylance 14.0.2.
+**Source:** ``lance.table.RowIdSequence``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations

@@ -153,7 +153,7 @@ class VersionLog:
 
         Raises:
             VersionNotFoundError: there is no such manifest.
-            CorruptDataError: the file is no manifest of that version.
+            CorruptDataError: the file is not a manifest of that version.
         """
         path = self.path(name)
         try:
@@ -226,7 +226,7 @@ class VersionLog:
 
         Raises:
             UnsafeStoreError: the store cannot create a file atomically, so that two writers could both win.
-            StorageError: the outside world failed; whether the version exists now has to be found out.
+            StorageError: a storage operation failed; whether the version exists now has to be found out.
         """
         return self._protocol.create(self, name, data, depends_on)
 
@@ -272,12 +272,12 @@ class VersionLog:
 
         Raises:
             UnsafeStoreError: two writers could both win.
-            StorageError: it could not be found out.
+            StorageError: it could not be determined.
         """
         self._protocol.require(self)
 
     def create_file(self, path: str, data: pa.Buffer | bytes) -> PutOutcome:
-        """Create a file that is no version, such as a tag, unless it exists; raises as :meth:`create`."""
+        """Create a file that is not a version, such as a tag, unless it exists; raises as :meth:`create`."""
         return self._protocol.create_file(self, path, data)
 
     def _get(self, name: ManifestName) -> pa.Buffer:

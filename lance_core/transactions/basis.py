@@ -13,7 +13,7 @@ A delete or update whose rows are known is merged with those in between, once pe
 then on it counts as planned on that version (:mod:`~lance_core.transactions.rebase`). A new index loses the fragments
 whose values have changed since.
 
-An earlier commit of the same transaction is recognised by its uuid, so that committing twice makes one version.
+An earlier commit of the same transaction is recognized by its uuid, so that committing twice makes one version.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ class Basis:
             return earlier
         latest_manifest = self._log.read_latest()
         if latest_manifest is None:
-            raise VersionNotFoundError(f"{self._log.root} has no version any more")
+            raise VersionNotFoundError(f"{self._log.root} has no version anymore")
         self._manifest = latest_manifest
         self._judged_version = latest_manifest.version
         return []
@@ -198,8 +198,8 @@ class Basis:
             if landed is not None:
                 return landed
             raise VersionNotFoundError(
-                f"{self._log.root} has no version {read_version} any more, whose values the index holds; which of them "
-                "have changed since cannot be found out",
+                f"{self._log.root} has no version {read_version} anymore, whose values the index holds; which of them "
+                "have changed since cannot be determined",
                 version=read_version,
             )
         if self._read_version_names:

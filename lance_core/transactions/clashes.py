@@ -3,7 +3,7 @@
 Every function is given our operation and the committed one and answers with a verdict. What it cannot tell from the two
 records alone counts as a clash.
 
-Source: behaviour of pylance 14.0.2; ``docs/format-notes/conflicts.md`` says where this differs.
+Source: behavior of pylance 14.0.2; ``docs/format-notes/conflicts.md`` says where this differs.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def replaces_in_removed_fragment(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def replaces_updated_values(ours: Operation, theirs: Operation) -> Verdict:
-    """A fragment that is to get a file is gone, or lost rows to a new one, or has the field stored anew already."""
+    """A fragment that is to get a file is gone, or lost rows to a new one, or has the field rewritten already."""
     removed = replaces_in_removed_fragment(ours, theirs)
     if removed is not Verdict.COMPATIBLE or not isinstance(theirs, Update) or not isinstance(ours, DataReplacement):
         return removed
@@ -136,7 +136,7 @@ def overlay_on_changed_field(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def updates_dropped_field(ours: Operation, theirs: Operation) -> Verdict:
-    """A field that ours stored anew was dropped."""
+    """A field that this change rewrote was dropped."""
     return _retry_if(isinstance(ours, Update) and _drops(theirs, ours.fields_modified))
 
 

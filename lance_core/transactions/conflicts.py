@@ -10,7 +10,7 @@ the four maps that it changes, and the severest verdict stands.
 =====  ========================================================================================================
 ``.``  compatible
 ``R``  retryable: plan again on the newer version
-``X``  incompatible: the change makes no sense any more
+``X``  incompatible: the change is no longer valid
 other  depends on what the two say; the function of that letter in :mod:`~lance_core.transactions.clashes` decides
 =====  ========================================================================================================
 

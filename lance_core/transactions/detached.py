@@ -45,7 +45,7 @@ def commit_detached(
         VersionNotFoundError: the read version does not exist, as for a table that is to be created.
         NotSupportedError: the table names its manifests in the old way.
         InvalidInputError: the operation does not fit the table.
-        StorageError: the outside world failed before anything was made.
+        StorageError: a storage operation failed before anything was made.
     """
     version = FIRST_DETACHED_VERSION | secrets.randbits(63)
     read = known if known is not None and known.version == transaction.read_version else None

@@ -32,7 +32,7 @@ def record_transaction(log: VersionLog, file_name: str, serialized: bytes) -> No
     It is made durable only if the manifest does not hold the transaction as well: then nothing depends on the file.
 
     Raises:
-        StorageError: the outside world failed.
+        StorageError: a storage operation failed.
     """
     durable = not is_kept_inline(serialized)
     log.store.put(transaction_path(log, file_name), serialized, durable=durable)
@@ -63,7 +63,7 @@ def is_made_by(manifest: Manifest, transaction: Transaction) -> bool:
         CorruptDataError: the version's transaction cannot be decoded.
     """
     if manifest.message.transaction_file:
-        # The same change may have been planned anew on another version.
+        # The same change may have been planned again on another version.
         _, _, name = manifest.message.transaction_file.partition("-")
         return name == f"{transaction.uuid}.txn"
     if manifest.transaction is None:
@@ -79,7 +79,7 @@ def withdraw_version(log: VersionLog, name: ManifestName, transaction: Transacti
 
     Raises:
         CorruptDataError: the version's transaction cannot be decoded.
-        StorageError: the outside world failed.
+        StorageError: a storage operation failed.
     """
     try:
         is_own = is_made_by(log.read(name), transaction)

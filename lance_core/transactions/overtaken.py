@@ -17,7 +17,7 @@ it lacks something that the version changed and that its transaction leaves alon
 anything else; the next version is gone                                                      uncertain
 ==========================================================================================  =============
 
-What merely is not there any more proves nothing: a compaction removes fragments as a delete does, and a delete may drop
+What merely is no longer there proves nothing: a compaction removes fragments as a delete does, and a delete may drop
 a fragment that had the number of ours. Only a transaction that replaces the whole table, and settings, take the place
 of what was there whatever that was. The third and fourth line hold for a version that happens to have the same content
 as the one that the next was built on, too; then the change is in the table as well, unless the next version has come

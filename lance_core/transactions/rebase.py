@@ -77,7 +77,7 @@ class DeleteRebase:
             current: the newer version.
 
         Raises:
-            StorageError: the outside world failed.
+            StorageError: a storage operation failed.
             CorruptDataError: a deletion file is damaged.
         """
         # Early releases did not record the rows of a fragment; the plan has counted them.

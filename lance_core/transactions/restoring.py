@@ -61,7 +61,7 @@ def held(log: VersionLog, version: int, wait: Callable[[float], None]) -> Iterat
         wait: sleeps that many seconds.
 
     Raises:
-        StorageError: the outside world failed.
+        StorageError: a storage operation failed.
     """
     try:
         name = log.read_version(version).message.transaction_file
@@ -83,7 +83,7 @@ def has_lost_files(log: VersionLog, made: Manifest, storage_options: Mapping[str
         storage_options: handed to the stores of base paths.
 
     Raises:
-        StorageError: it cannot be found out.
+        StorageError: it cannot be determined.
     """
     return _find_missing(log, made, storage_options) is not None
 

@@ -115,7 +115,7 @@ class Transaction:
 
         Raises:
             NotSupportedError: the operation cannot be executed by this library.
-            InvalidInputError: the uuid is none.
+            InvalidInputError: the UUID is malformed.
         """
         message = pb_transaction.Transaction(
             read_version=self.read_version, uuid=checked_uuid(self.uuid), transaction_properties=dict(self.properties)
@@ -135,7 +135,7 @@ def checked_uuid(text: str) -> str:
     except (ValueError, AttributeError, TypeError) as error:
         raise InvalidInputError(f"transaction uuid {text!r} is not a UUID") from error
     if canonical != text:
-        raise InvalidInputError(f"transaction uuid {text!r} must be written {canonical!r}")
+        raise InvalidInputError(f"transaction uuid {text!r} must be written as {canonical!r}")
     return canonical
 
 
@@ -143,14 +143,15 @@ def checked_properties(properties: object, commit_message: object = None) -> dic
     """The properties of a transaction, its commit message among them.
 
     Raises:
-        InvalidTypeError: they map something else than text to text, or the message is no text.
+        InvalidTypeError: they map something else than text to text, or the message is not a string.
         InvalidInputError: a text has half a surrogate pair.
     """
     if properties is None:
         properties = {}
     if not isinstance(properties, Mapping):
         raise InvalidTypeError(
-            f"transaction_properties must map text to text, found {properties!r:.80}", argument="transaction_properties"
+            f"transaction_properties must map strings to strings, found {properties!r:.80}",
+            argument="transaction_properties",
         )
     name = "transaction_properties"
     checked = {

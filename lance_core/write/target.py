@@ -5,7 +5,7 @@ nullable ones may be missing. Files of format 0.1 do not mix with others, and le
 whose content is replaced, gets ids depth first from 0; replaced content keeps the table's format unless another is
 asked for.
 
-Source: behaviour of pylance 14.0.2.
+Source: behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ __all__ = ["Snapshot"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """Figures of a dataset on disk.
+    """Statistics of a dataset on disk.
 
     Attributes:
         versions: numbers of the versions there are, ascending.

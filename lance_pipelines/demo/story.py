@@ -6,7 +6,7 @@
                them the version is tagged
     delete     runs of the job ``delete_rows``: a deletion file per fragment touched and a version each
     maintain   one sensor after the other is switched on, and the story only watches: fragments that lost many rows are
-               written anew, small fragments become few, old versions and their files go, the tagged one stays
+               rewritten, small fragments become few, old versions and their files go, the tagged one stays
     compare    rows, versions, files and recorded events are what they must be
 
 After each step the rows of the dataset are compared with an expectation that was kept without it. The first thing that
@@ -213,7 +213,7 @@ class Story:
             self._check(what, holds=is_reached(Snapshot.take(self._uri)))
 
     def _is_at_rest(self, known: set[str], job: str, is_reached: Callable[[Snapshot], bool]) -> bool:
-        """Whether a job ran, nothing runs any more, and the dataset is where it shall be. Tells of ended runs once."""
+        """Whether a job ran, nothing runs anymore, and the dataset is where it shall be. Tells of ended runs once."""
         runs = self._api.runs()
         for run in runs:
             if run["status"] in ("FAILURE", "CANCELED"):

@@ -100,8 +100,8 @@ def commit_staged(staged: StagedWrite, *, discard: Callable[[str, str], object])
         DatasetNotFoundError: the dataset of an append is gone.
         IncompatibleTransactionError: what others committed rules this write out.
         TooMuchWriteContentionError: every placement lost its race; the files are kept for another attempt.
-        CommitOutcomeUnknownError: the commit may have landed; nothing was deleted.
-        StorageError: the outside world failed; the files are kept for another attempt when it is ``retryable``.
+        CommitOutcomeUnknownError: the commit may have succeeded; nothing was deleted.
+        StorageError: a storage operation failed; the files are kept for another attempt when it is ``retryable``.
     """
     try:
         return _land(staged)
@@ -159,7 +159,7 @@ def _find_landed(staged: StagedWrite, dataset: lance_core.LanceDataset) -> Landi
         except VersionNotFoundError as error:
             raise CommitOutcomeUnknownError(
                 f"{staged.uri}: the write was planned on version {staged.read_version}, and version {version} was "
-                "cleaned up meanwhile; whether it held this write cannot be told any more",
+                "cleaned up meanwhile; whether it held this write can no longer be determined",
                 uri=staged.uri,
                 version=version,
                 write_id=staged.write_id,

@@ -74,7 +74,7 @@ def place(staged: StagedWrite, dataset: lance_core.LanceDataset | None, *, is_fi
         options = CommitOptions(file_version=_file_version(staged))
         return commit(dataset.log, transaction_to_core(transaction), options, known=dataset.manifest).version
     # From the planned version on, so that everything committed since is judged. 0, where there was no dataset, means
-    # the latest version; the same number in every attempt lets them recognise each other.
+    # the latest version; the same number in every attempt lets them recognize each other.
     read_version = staged.read_version
     if read_version:
         verify_read_version(staged, dataset)

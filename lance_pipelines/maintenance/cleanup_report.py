@@ -72,7 +72,7 @@ class CleanupForecast:
         return len(self.plan.kept_versions) + len(self.plan.removed_versions)
 
     def metadata(self) -> dict[str, int | float | str]:
-        """The figures for an event."""
+        """The metrics for an event."""
         everything, removable = FileTotals.of(self.plan.paths), FileTotals.of(self.plan.removable)
         return {
             "lance/read_version": self.plan.read_version,
@@ -118,7 +118,7 @@ class CleanupForecast:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanupReport:
-    """Figures of one cleanup.
+    """Statistics of one cleanup.
 
     Attributes:
         uri: the dataset's location.
@@ -152,7 +152,7 @@ class CleanupReport:
         return len(self.plan.kept_versions) + len(self.plan.removed_versions) - self.stats.old_versions
 
     def metadata(self) -> dict[str, int | float | str]:
-        """The figures for an event."""
+        """The metrics for an event."""
         stats = self.stats
         everything = FileTotals.of(self.plan.paths)
         return {

@@ -43,10 +43,10 @@ def content_digest_before(manifest: Manifest, rewritten: Sequence[RewriteGroup])
 
 
 def holds_what_was_before(log: VersionLog, manifest: Manifest) -> bool:
-    """Whether a version holds what the one before it held; False when that one cannot be read any more.
+    """Whether a version holds what the one before it held; False when that one can no longer be read.
 
     Raises:
-        StorageError: the outside world failed.
+        StorageError: a storage operation failed.
     """
     if manifest.version == 1:
         return False

@@ -28,13 +28,13 @@ _ID_PROPERTY: Final = "lance_pipelines.delete_id"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteReport:
-    """Figures of one delete.
+    """Statistics of one delete.
 
     Attributes:
         uri: the dataset's location.
         predicate: the rows that were deleted.
-        before: figures of the version planned on.
-        after: figures of the version that the delete made, or of the latest one when no row was left to delete.
+        before: statistics of the version planned on.
+        after: statistics of the version that the delete made, or of the latest one when no row was left to delete.
         rows_deleted: rows deleted; None when an earlier attempt deleted them and the version before is gone.
         repeated: True when an earlier attempt had made the version.
         attempts: how often the delete was planned and tried by this attempt.
@@ -54,7 +54,7 @@ class DeleteReport:
         return self.rows_deleted != 0
 
     def metadata(self) -> dict[str, int | float | str]:
-        """The figures for an event; those of the version are the event's own."""
+        """The metrics for an event; those of the version are the event's own."""
         counted = {} if self.rows_deleted is None else {"lance/rows_deleted": self.rows_deleted}
         return {
             "lance/read_version": self.before.version,
@@ -71,7 +71,7 @@ class DeleteReport:
     def summary(self) -> str:
         """One line for logs and terminals."""
         if not self.has_changed:
-            found = f"none of {amount(self.after.rows, 'row')} matches {self.predicate} any more"
+            found = f"none of {amount(self.after.rows, 'row')} matches {self.predicate} anymore"
             return f"{self.uri} version {self.after.version}: nothing to do ({found})"
         deleted = "rows" if self.rows_deleted is None else amount(self.rows_deleted, "row")
         return (
@@ -87,8 +87,8 @@ def commit_delete(planned: PlannedDelete, policy: MaintenancePolicy) -> DeleteRe
         DatasetNotFoundError: the dataset is gone.
         InvalidInputError: the predicate does not fit the dataset.
         TooMuchWriteContentionError: other writers changed the same rows again and again; nothing was deleted.
-        CommitOutcomeUnknownError: it cannot be told whether the rows were deleted.
-        StorageError: the outside world failed.
+        CommitOutcomeUnknownError: it cannot be determined whether the rows were deleted.
+        StorageError: a storage operation failed.
     """
     dataset = lance_core.dataset(planned.uri)
     landed = _find_landed(planned, dataset)
@@ -119,7 +119,7 @@ def _find_landed(planned: PlannedDelete, dataset: lance_core.LanceDataset) -> in
         except VersionNotFoundError as error:
             raise CommitOutcomeUnknownError(
                 f"{planned.uri}: the delete was planned on version {planned.before.version}, and version {version} was "
-                "cleaned up meanwhile; whether it held this delete cannot be told any more",
+                "cleaned up meanwhile; whether it held this delete can no longer be determined",
                 uri=planned.uri,
                 version=version,
                 delete_id=planned.delete_id,

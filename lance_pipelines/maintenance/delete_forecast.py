@@ -21,7 +21,7 @@ class DeleteForecast:
     Attributes:
         uri: the dataset's location.
         predicate: the rows to delete.
-        before: figures of the version planned on.
+        before: statistics of the version planned on.
         plan: how many rows match, in how many fragments.
     """
 
@@ -36,7 +36,7 @@ class DeleteForecast:
         return self.plan.rows_deleted > 0
 
     def metadata(self) -> dict[str, int | float | str]:
-        """The figures for an event."""
+        """The metrics for an event."""
         return {
             "lance/read_version": self.plan.read_version,
             "lance/predicate": self.predicate,

@@ -1,4 +1,4 @@
-"""Is maintenance due? A policy, compared with the figures of a table: pure, no table is opened here.
+"""Is maintenance due? A policy, compared with the statistics of a table: pure, no table is opened here.
 
 The answers carry their figures in words. They stand in the tick of the sensor that asked, whichever way it went, and
 in a tag of the run that was requested.
@@ -23,7 +23,7 @@ class Due:
     """The work should be done.
 
     Attributes:
-        reason: why, with figures.
+        reason: why, with numbers.
         subject: what would be worked on, where the latest version does not say it.
     """
 
@@ -36,7 +36,7 @@ class NotDue:
     """There is nothing to do.
 
     Attributes:
-        reason: why, with figures.
+        reason: why, with numbers.
     """
 
     reason: str
@@ -46,7 +46,7 @@ Verdict: TypeAlias = Due | NotDue
 
 
 def evaluate_compaction(policy: CompactionPolicy | None, health: TableHealth) -> Verdict:
-    """Due when enough small fragments have neighbours to merge with.
+    """Due when enough small fragments have neighbors to merge with.
 
     Small fragments that stand alone between large ones are not counted: no plan would contain them.
     """
@@ -58,7 +58,7 @@ def evaluate_compaction(policy: CompactionPolicy | None, health: TableHealth) ->
     if health.mergeable_fragments < needed:
         return NotDue(
             f"{_count(health.small_fragments, 'small fragment')}, of which {health.mergeable_fragments} have small "
-            f"neighbours < {needed}"
+            f"neighbors < {needed}"
         )
     return Due(f"{_count(health.mergeable_fragments, 'small fragment')} >= {needed}")
 

@@ -26,7 +26,7 @@ class FoundVersion:
     Attributes:
         name: of its manifest.
         manifest: the manifest.
-        transaction: what made it; None when that is not recorded any more.
+        transaction: what made it; None when that is no longer recorded.
         changes_rows: whether readers see other rows or columns after it than in the version before. An operation that
             may change them and left them as they were (a delete that matches nothing) does not, an unknown one does.
     """
@@ -43,7 +43,7 @@ class FoundVersion:
         Raises:
             VersionNotFoundError: the version is gone.
             CorruptDataError: the manifest or the transaction is damaged.
-            StorageError: the outside world failed.
+            StorageError: a storage operation failed.
         """
         manifest = log.read(name)
         transaction = read_transaction(log, manifest)

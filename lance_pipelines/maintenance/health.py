@@ -27,14 +27,14 @@ __all__ = ["TableHealth"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableHealth:
-    """Figures of one version.
+    """Statistics of one version.
 
     Attributes:
         version: the version.
         versions: versions that exist, counted by their names.
         fragments: fragments of the version.
         small_fragments: fragments below both targets of the compaction policy.
-        mergeable_fragments: small fragments that a compaction would put together with neighbours.
+        mergeable_fragments: small fragments that a compaction would put together with neighbors.
         rows: rows that are not deleted.
         deleted_rows: rows that are in the data files and deleted.
         worn_fragments: fragments that lost more of their rows than the deletion policy allows.
@@ -115,6 +115,6 @@ def _is_worn(fragment: pb_table.DataFragment, policy: DeletionPolicy) -> bool:
 
 
 def _count_mergeable(small: Sequence[bool]) -> int:
-    """Small fragments that stand beside another one: only neighbours are merged."""
+    """Small fragments that stand beside another one: only neighbors are merged."""
     lengths = [sum(1 for _ in run) for is_small, run in itertools.groupby(small) if is_small]
     return sum(length for length in lengths if length > 1)

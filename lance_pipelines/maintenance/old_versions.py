@@ -57,8 +57,8 @@ class OldVersions:
             now: seconds since the epoch.
 
         Raises:
-            CorruptDataError: a file among the tags or branches is none.
-            StorageError: the outside world failed.
+            CorruptDataError: a file among the tags or branches is not a valid record.
+            StorageError: a storage operation failed.
         """
         beyond = names[: -policy.retain_versions]
         age = policy.retention.total_seconds()

@@ -1,4 +1,4 @@
-"""The table that a dry run prints: figures of a dataset before the work and, as far as can be told, after it."""
+"""The table that a dry run prints: statistics of a dataset before the work and, as far as can be told, after it."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@
 Part               Due when                                                      What it does
 =================  ============================================================  =======================================
 compaction         ``min_small_fragments`` fragments below the target can merge  small fragments become few large ones
-deletion           a fragment lost more than ``max_deleted_fraction`` of its     such fragments are written anew without
+deletion           a fragment lost more than ``max_deleted_fraction`` of its     such fragments are rewritten without
                    rows                                                          the deleted rows
 cleanup            ``min_old_versions`` versions are beyond both terms           their manifests and files go
 =================  ============================================================  =======================================
@@ -58,7 +58,7 @@ class CompactionPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionPolicy:
-    """When fragments with deleted rows are written anew.
+    """When fragments with deleted rows are rewritten.
 
     Attributes:
         max_deleted_fraction: a fragment may have this part of its rows deleted, between 0 and 1; above, it is due.

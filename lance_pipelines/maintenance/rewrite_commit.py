@@ -117,8 +117,8 @@ def commit_staged_rewrite(staged: StagedRewrite, *, rewrite: RewriteTasks, disca
     Raises:
         TooMuchWriteContentionError: no group at all could be committed.
         DatasetNotFoundError: the dataset is gone.
-        CommitOutcomeUnknownError: a commit may have landed; nothing was deleted.
-        StorageError: the outside world failed; the files are kept for another attempt.
+        CommitOutcomeUnknownError: a commit may have succeeded; nothing was deleted.
+        StorageError: a storage operation failed; the files are kept for another attempt.
         LanceError: what ``rewrite`` raised.
     """
     plan = staged.plan
@@ -166,7 +166,7 @@ def _next_tasks(plan: PlannedRewrite, lost: list[RewriteResult], outcome: Rewrit
 def _tasks_to_join(plan: PlannedRewrite, outcome: RewriteOutcome) -> list[CompactionTask]:
     """Tasks over what this rewrite made, and over what was there when it was planned.
 
-    What others appended meanwhile is left to the next run: following them could take for ever.
+    What others appended meanwhile is left to the next run: following them could take forever.
     """
     try:
         planned = lance_core.dataset(plan.uri, version=plan.before.version)

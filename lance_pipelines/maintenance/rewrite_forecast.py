@@ -27,7 +27,7 @@ class RewriteForecast:
     Attributes:
         uri: the dataset's location.
         operation: what fragments are rewritten for.
-        before: figures of the version planned on.
+        before: statistics of the version planned on.
         figures: of the plan.
         max_source_bytes: bytes that the plan may read at most; None for no limit.
         unlimited: figures of the plan without that limit, where the limit leaves nothing to do.
@@ -56,7 +56,7 @@ class RewriteForecast:
             dataset: the version planned on.
             operation: what fragments are rewritten for.
             options: what was planned with.
-            before: figures of the version.
+            before: statistics of the version.
             figures: of the plan.
         """
         limit = options.get(_LIMIT)
@@ -79,7 +79,7 @@ class RewriteForecast:
         return self.figures.tasks > 0
 
     def metadata(self) -> dict[str, int | float | str]:
-        """The figures for an event."""
+        """The metrics for an event."""
         figures = self.figures
         return {
             "lance/read_version": self.before.version,

@@ -1,9 +1,9 @@
-"""Planning the rewriting of fragments: small ones are merged, or ones with many deleted rows written anew.
+"""Planning the rewriting of fragments: small ones are merged, or ones with many deleted rows rewritten.
 
 ===========================  ==========================================================================
 Operation                    Fragments
 ===========================  ==========================================================================
-``compact``                  small neighbours, and large ones above the deletion threshold
+``compact``                  small neighbors, and large ones above the deletion threshold
 ``materialize_deletions``    those above the deletion threshold; all others are excluded from the plan
 ===========================  ==========================================================================
 """

@@ -22,12 +22,12 @@ __all__ = ["RewriteReport", "report_rewrite"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewriteReport:
-    """Figures of one rewriting job.
+    """Statistics of one rewriting job.
 
     Attributes:
         uri: the dataset's location.
-        before: figures of the version planned on.
-        after: figures of the version that the job made.
+        before: statistics of the version planned on.
+        after: statistics of the version that the job made.
         groups: groups of fragments that were replaced.
         groups_unfinished: groups that lost every race; the next run takes them up.
         fragments_removed: fragments that were replaced.
@@ -64,7 +64,7 @@ class RewriteReport:
         return self.groups > 0
 
     def metadata(self) -> dict[str, int | float | str]:
-        """The figures for an event; those of the version are the event's own."""
+        """The metrics for an event; those of the version are the event's own."""
         return {
             "lance/read_version": self.before.version,
             "lance/groups": self.groups,

@@ -29,7 +29,7 @@ class PlannedRewrite:
         op: the operation, ``compact`` or ``materialize_deletions``.
         options: the compaction options, for planning lost groups again.
         tasks: one ``CompactionTask.json()`` text each.
-        before: figures of the version planned on.
+        before: statistics of the version planned on.
         run_id: the run that planned.
         step_key: the step of that run.
     """

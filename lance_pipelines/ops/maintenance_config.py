@@ -52,11 +52,11 @@ class MaintenanceConfig(dg.Config):
 
 
 class MaterializeDeletionsConfig(MaintenanceConfig):
-    """Which fragments are written anew without their deleted rows, and how."""
+    """Which fragments are rewritten without their deleted rows, and how."""
 
     threshold: float | None = Field(
         default=None,
-        description="Fragments of whose rows a larger part than this is deleted are written anew (0 to 1).",
+        description="Fragments of whose rows a larger part than this is deleted are rewritten (0 to 1).",
     )
     target_rows_per_fragment: int | None = Field(default=None, description="Rows that a new fragment should have.")
     target_bytes_per_fragment: int | None = Field(

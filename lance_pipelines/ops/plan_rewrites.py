@@ -48,7 +48,7 @@ def build_compaction_plan_op(declaration: DatasetDeclaration) -> dg.OpDefinition
 
 
 def build_materialization_plan_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
-    """Plans which fragments of one dataset are written anew for their deleted rows."""
+    """Plans which fragments of one dataset are rewritten for their deleted rows."""
 
     @dg.op(
         name=f"plan_materialization_of_{declaration.name}",

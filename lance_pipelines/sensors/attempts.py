@@ -29,7 +29,7 @@ _OUTCOMES: Final[Mapping[dg.DagsterRunStatus, str]] = MappingProxyType(
     {
         dg.DagsterRunStatus.SUCCESS: "left work behind",
         dg.DagsterRunStatus.FAILURE: "failed",
-        dg.DagsterRunStatus.CANCELED: "was cancelled",
+        dg.DagsterRunStatus.CANCELED: "was canceled",
     }
 )
 """How a run that ended did, if the work is still there."""

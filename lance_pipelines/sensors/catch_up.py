@@ -19,7 +19,7 @@ tells of the versions since then, our own maintenance included. What is found th
 if the asset has not been told of that. If nothing is found, the version is reported as a change, because stale is worse
 than busy.
 
-A dataset met for the first time, or one that was created anew, begins at its latest version: its data version is
+A dataset met for the first time, or one that was recreated, begins at its latest version: its data version is
 reported once, unless it is the recorded one.
 """
 
@@ -247,5 +247,5 @@ class _Follower:
 
 
 def _is_as_good_as_removed(error: LanceError) -> bool:
-    """Removed since it was listed, or damaged: nobody can read that version any more."""
+    """Removed since it was listed, or damaged: nobody can read that version anymore."""
     return isinstance(error, (VersionNotFoundError, CorruptDataError))

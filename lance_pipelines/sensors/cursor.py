@@ -48,7 +48,7 @@ def parse_cursor(text: str | None, entry_type: type[EntryT]) -> dict[str, EntryT
 
 
 def _is_well_typed(entry: "DataclassInstance") -> bool:
-    """Whether each field holds a value of its type; a truth value is no number."""
+    """Whether each field holds a value of its type; a truth value is not a number."""
     values = dataclasses.asdict(entry)
     hints = get_type_hints(type(entry))
     return all(isinstance(values[name], hint) and not isinstance(values[name], bool) for name, hint in hints.items())

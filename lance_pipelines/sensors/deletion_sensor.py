@@ -32,7 +32,7 @@ def _examine(declaration: DatasetDeclaration, latest: Latest) -> Verdict:
 
 DELETIONS: Final = MaintenanceKind(
     sensor="deletion_sensor",
-    description="Asks for fragments with many deleted rows to be written anew, as the policies say.",
+    description="Asks for fragments with many deleted rows to be rewritten, as the policies say.",
     op="materialize_deletions",
     excludes=(INGEST, "compact", "materialize_deletions"),
     examine=_examine,

@@ -1,6 +1,6 @@
 """What a sensor sees first of a dataset: its versions by name, and whether the latest is the one seen before.
 
-A version number alone does not say that: a dataset that was deleted and created anew counts from 1 again. So the
+A version number alone does not say that: a dataset that was deleted and recreated counts from 1 again. So the
 manifest's size and time go with it, which one request tells without reading it.
 """
 
@@ -36,7 +36,7 @@ class Latest:
         Raises:
             InvalidInputError: the URI is malformed, or nothing can be found under its scheme.
             CorruptDataError: the manifests have names of two kinds.
-            StorageError: the outside world failed.
+            StorageError: a storage operation failed.
         """
         log = open_log(uri, None)
         names = tuple(log.newer_than(0))

@@ -4,7 +4,7 @@
 
     versions by name ── as at the last tick, and no run that was asked for has ended? ──yes──▶ the reason of that tick
           │ no
-    examine: the latest manifest, the policy ── not due ──▶ the reason, with figures
+    examine: the latest manifest, the policy ── not due ──▶ the reason, with numbers
           │ due
     asked for before? ── under way, or in the pause after a run that did not do it ──▶ until when
           │ no, or the pause is over

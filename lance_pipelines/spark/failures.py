@@ -1,7 +1,7 @@
 """From what Spark raises to one typed error that names the thing.
 
 Spark wraps a failure in layers: a Python traceback inside a Java exception inside a Python exception, or a chain of
-Java causes. Here the layers are flattened to a list of messages, outermost first, and the first rule that recognises
+Java causes. Here the layers are flattened to a list of messages, outermost first, and the first rule that recognizes
 one of them decides:
 
 ================================================  ====================================================
@@ -156,7 +156,7 @@ def _unreadable_file(messages: Sequence[str], what: str) -> LanceError | None:
         causes = messages[index + 1 :]
         reason = _summary(causes[0]) if causes else _summary(message)
         if condition == "FILE_NOT_EXIST":
-            return NotFoundError(f"{what}: {path} does not exist any more", path=path)
+            return NotFoundError(f"{what}: {path} no longer exists", path=path)
         if any(_OUTSIDE.search(cause) for cause in causes):
             return StorageError(f"{what}: {path} cannot be read: {reason}", path=path)
         if condition == "PARQUET_COLUMN_DATA_TYPE_MISMATCH":

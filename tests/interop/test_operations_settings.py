@@ -120,8 +120,8 @@ def test_mistakes_are_named(uris: tuple[str, str]) -> None:
     mistakes: list[tuple[type[Exception], str, Call]] = [
         (SchemaMismatchError, "'nope'", lambda each: each.update_field_metadata({"nope": {"a": "b"}})),
         (SchemaMismatchError, "'A'", lambda each: each.update_field_metadata({"A": {"a": "b"}})),
-        (InvalidTypeError, "must be text, found 1", lambda each: each.update_config({1: "x"})),
-        (InvalidTypeError, "must be text, found 1", lambda each: each.update_metadata({"x": 1})),
+        (InvalidTypeError, "must be a string, found 1", lambda each: each.update_config({1: "x"})),
+        (InvalidTypeError, "must be a string, found 1", lambda each: each.update_metadata({"x": 1})),
         (InvalidTypeError, "values", lambda each: each.update_schema_metadata(3)),
         (InvalidTypeError, "field_updates", lambda each: each.update_field_metadata([])),
         (

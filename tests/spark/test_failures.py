@@ -86,7 +86,7 @@ FULL = (
                 "File file:/data/a.parquet does not exist",
             ],
             NotFoundError,
-            "cannot do it: /data/a.parquet does not exist any more",
+            "cannot do it: /data/a.parquet no longer exists",
         ),
         (
             [

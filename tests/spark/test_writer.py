@@ -276,7 +276,7 @@ def test_a_source_file_that_vanished_is_named(spark: SparkSession, uri: str, tok
     pq.write_table(pa.table({"id": range(10)}), tmp_path / "a.parquet")
     frame = spark.read.parquet(str(tmp_path / "a.parquet"))
     (tmp_path / "a.parquet").unlink()
-    with pytest.raises(NotFoundError, match=f"{tmp_path}/a.parquet does not exist any more"):
+    with pytest.raises(NotFoundError, match=f"{tmp_path}/a.parquet no longer exists"):
         write(frame, uri, token)
 
 

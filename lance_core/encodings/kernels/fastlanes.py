@@ -41,7 +41,7 @@ _ORDER: Final = (0, 4, 2, 6, 1, 5, 3, 7)
 _ROW_GROUPS: Final = {
     bits: np.argsort([position * bits // 64 for position in _ORDER[: bits // 8]]) for bits in (8, 16, 32, 64)
 }
-"""Of each width of words: which eight rows hold the values of each of the ``bits / 8`` parts of 128 neighbours."""
+"""Of each width of words: which eight rows hold the values of each of the ``bits / 8`` parts of 128 neighbors."""
 
 _BATCH_BYTES: Final = 1 << 21
 """Unpacked bytes worked on at a time: few enough for the caches, enough to hide what a call to numpy costs."""

@@ -14,7 +14,7 @@ Expanding is one Arrow ``take`` from a list of all words that a code can stand f
 one byte (behind an escape). No formulation in numpy alone was faster. Large inputs go to the compiled kernel; finding
 symbols and compressing exist only there.
 
-Symbols are found on a sample, in rounds: compress it with the symbols so far, count codes and pairs of neighbours, and
+Symbols are found on a sample, in rounds: compress it with the symbols so far, count codes and pairs of neighbors, and
 keep those symbols and pairs that cover the most bytes.
 
 Source: Boncz, Neumann and Leis, "FSST: Fast Random Access String Compression", VLDB 2020; checked against pylance

@@ -9,7 +9,7 @@
 
 What a version cannot hold at all is another matter, see :mod:`lance_core.schema.storable`.
 
-Source: behaviour of pylance 14.0.2.
+Source: behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ strings, binaries      byte order; values of more than 64 bytes are cut first, s
 
 Other types have no statistics.
 
-**Source:** behaviour of pylance 14.0.2, bit for bit.
+**Source:** behavior of pylance 14.0.2, bit for bit.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@
     dictionary             dictionary
     packed struct          packed_struct
 
-Source: behaviour of pylance 14.0.2, byte for byte but for what zstd makes of the same bytes.
+Source: behavior of pylance 14.0.2, byte for byte but for what zstd makes of the same bytes.
 """
 
 from __future__ import annotations

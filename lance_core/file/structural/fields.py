@@ -1,6 +1,6 @@
 """Reading the top-level fields of files of version 2.1 and later.
 
-**Source:** ``lance.file.v2.ColumnMetadata``: one column per leaf, depth first; behaviour of pylance 14.0.2.
+**Source:** ``lance.file.v2.ColumnMetadata``: one column per leaf, depth first; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _MAX_SEGMENT_BYTES: Final = 8 * 1024 * 1024
 """Larger pages are decoded piece by piece."""
 
 _MERGED_BYTES: Final = 2 * 1024 * 1024
-"""Smaller neighbours are decoded together."""
+"""Smaller neighbors are decoded together."""
 
 
 def structural_sources(

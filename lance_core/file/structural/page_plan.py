@@ -3,7 +3,7 @@
 The leaves of one field have pages of their own that need not line up. A row range is therefore cut into *segments* at
 every page boundary of every leaf: inside a segment each leaf needs one page only.
 
-**Source:** ``lance.file.v2.ColumnMetadata.Page.length``; behaviour of pylance 14.0.2.
+**Source:** ``lance.file.v2.ColumnMetadata.Page.length``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -147,8 +147,8 @@ def leaf_columns(
         is_even = slots == 1 or not any(length % slots for length in lengths)
         if not is_even or sum(lengths) != num_rows * slots:
             raise CorruptDataError(
-                f"{path}: column {index} ({leaf.name!r}) has pages of {sum(lengths)} slots, "
-                f"the file has {num_rows} rows of {slots}",
+                f"{path}: column {index} ({leaf.name!r}) has pages of {sum(lengths)} slots, but the file has "
+                f"{num_rows} rows of {slots}",
                 path=path,
                 column=index,
                 expected=num_rows * slots,

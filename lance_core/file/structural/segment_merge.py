@@ -20,7 +20,7 @@ __all__ = ["merge_segments"]
 def merge_segments(
     segments: Sequence[PageSegment], merge_keys: Callable[[LeafColumn], Sequence[bytes | None]], max_bytes: int
 ) -> list[PageSegment]:
-    """Join neighbours.
+    """Join neighbors.
 
     Args:
         segments: of one field, in row order and without gaps.

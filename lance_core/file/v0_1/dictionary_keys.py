@@ -1,6 +1,6 @@
 """Dictionary columns on their way into a file: rows become keys into the one dictionary of their field.
 
-**Source:** behaviour of pylance 14.0.2.
+**Source:** behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations

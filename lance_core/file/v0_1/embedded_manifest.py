@@ -2,7 +2,7 @@
 
 Dictionary fields say where in the file their values are.
 
-**Source:** ``lance.table.Manifest`` and ``lance.file.Dictionary``; behaviour of pylance 14.0.2.
+**Source:** ``lance.table.Manifest`` and ``lance.file.Dictionary``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations

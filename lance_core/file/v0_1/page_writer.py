@@ -3,7 +3,7 @@
 Nulls have no place in a page. What lies under one is left out or zeroed, so that it reads back as zero, as empty, or,
 where empty means null, as null again.
 
-**Source:** byte map in :mod:`lance_core.file.v0_1.layout`; behaviour of pylance 14.0.2.
+**Source:** byte map in :mod:`lance_core.file.v0_1.layout`; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Statistics describe the rows as they were written. A null of a type without a null in the file reads back as a value,
 and a string that lies under a null may; so the bounds of a batch count only when it had no nulls.
 
-**Source:** behaviour of pylance 14.0.2.
+**Source:** behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations

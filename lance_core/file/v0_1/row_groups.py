@@ -1,6 +1,6 @@
 """RowGroups: batches of any size → batches of equal size.
 
-**Source:** behaviour of pylance 14.0.2, which cuts rows across the batches that it is given.
+**Source:** behavior of pylance 14.0.2, which cuts rows across the batches that it is given.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Every field with statistics is a struct named by its id, with the members ``null_count``, ``min_value`` and
 ``max_value``; both bounds are nullable, whatever the field is. Their ids count anew from 0.
 
-**Source:** ``lance.file.Metadata.StatisticsMetadata``; behaviour of pylance 14.0.2.
+**Source:** ``lance.file.Metadata.StatisticsMetadata``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations

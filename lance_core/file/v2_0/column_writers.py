@@ -7,7 +7,7 @@
     StructWriter    header column, member columns       the header gets its one page at the end
     ListWriter      offsets column, item columns        list_writer.py
 
-Source: ``lance.file.v2.ColumnMetadata``; behaviour of pylance 14.0.2.
+Source: ``lance.file.v2.ColumnMetadata``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 The field becomes a tree of column writers, see :mod:`lance_core.file.v2_0.column_writers`. A batch is checked before
 anything of it is written.
 
-Source: ``lance.file.v2.ColumnMetadata``; behaviour of pylance 14.0.2, byte for byte for a single batch.
+Source: ``lance.file.v2.ColumnMetadata``; behavior of pylance 14.0.2, byte for byte for a single batch.
 """
 
 from __future__ import annotations

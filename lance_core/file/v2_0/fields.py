@@ -4,7 +4,7 @@ A field is cut into segments at the edges of its pages, so that a segment decode
 rows are the field's own, mostly without a copy; what is too large is cut further. Single rows are decoded from exactly
 the bytes that they need.
 
-Source: ``lance.file.v2.ColumnMetadata``; behaviour of pylance 14.0.2.
+Source: ``lance.file.v2.ColumnMetadata``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations

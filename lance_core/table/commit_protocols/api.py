@@ -63,12 +63,12 @@ class CommitProtocol(Protocol):
 
         Raises:
             UnsafeStoreError: the store cannot create a file atomically, so that two writers could both win.
-            StorageError: it could not be found out.
+            StorageError: it could not be determined.
         """
         ...
 
     def create_file(self, places: VersionPlaces, path: str, data: pa.Buffer | bytes) -> PutOutcome:
-        """Create a file that is no version unless it exists; raises as :meth:`create`."""
+        """Create a file that is not a version unless it exists; raises as :meth:`create`."""
         ...
 
     def create(self, places: VersionPlaces, name: ManifestName, data: bytes, depends_on: Collection[str]) -> PutOutcome:
@@ -82,6 +82,6 @@ class CommitProtocol(Protocol):
 
         Raises:
             NotSupportedError: two writers could both win.
-            StorageError: the outside world failed; whether the version exists now has to be found out.
+            StorageError: a storage operation failed; whether the version exists now has to be found out.
         """
         ...

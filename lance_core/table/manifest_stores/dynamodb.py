@@ -8,7 +8,7 @@
 ``size``      N             of the manifest; may be missing in rows of others
 ===========  ===========  =============================================================================================
 
-``e_tag``, which older writers left, is not read. The bucket is no part of a row: datasets of one key in two buckets
+``e_tag``, which older writers left, is not read. The bucket is not part of a row: datasets of one key in two buckets
 need two tables.
 
 Source: items written by pylance 14.0.2 for ``s3+ddb://``.

@@ -6,7 +6,7 @@
                                                      ``sql_url``, or in the environment's ``LANCE_SQL_URL``
 ===================================================  ==================================================================
 
-The URL of the database is no part of the URI: it may hold a password, and URIs are logged and stored.
+The URL of the database is not part of the URI: it may hold a password, and URIs are logged and stored.
 
 Source: URIs of pylance 14.0.2 for DynamoDB; those for SQL are ours.
 """

@@ -6,7 +6,7 @@ operation with nothing to add; replacing one names both. Entries are matched by 
 While an index was being built, others may have changed values of its fields in place. Such fragments are taken out of
 its bitmap when it is committed, so that their rows are scanned.
 
-Source: ``lance.table.Transaction.CreateIndex``; behaviour of pylance 14.0.2, which also commits an index on a field
+Source: ``lance.table.Transaction.CreateIndex``; behavior of pylance 14.0.2, which also commits an index on a field
 that was dropped meanwhile and then fails every query.
 """
 
@@ -62,7 +62,7 @@ class CreateIndex(Operation):
 
     Attributes:
         new_indices: what to add.
-        removed_indices: what to drop; one that is gone already is passed over.
+        removed_indices: what to drop; one that is gone already is skipped.
     """
 
     arm: ClassVar[str] = "create_index"

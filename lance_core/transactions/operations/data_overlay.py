@@ -9,7 +9,7 @@ overlay, as it could not read the table afterwards; the reference commits the fi
 Overlays are appended to those that a fragment has by then. Where row ids are stable, the covered rows count as updated.
 Indices stay: an index is older than the overlays that it does not know, and the reference looks at these by itself.
 
-Source: ``lance.table.Transaction.DataOverlay``; behaviour of pylance 14.0.2, which also takes overlays that cannot be
+Source: ``lance.table.Transaction.DataOverlay``; behavior of pylance 14.0.2, which also takes overlays that cannot be
 read: of fields that are not there, or with fewer values than they cover.
 """
 

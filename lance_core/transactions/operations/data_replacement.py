@@ -7,7 +7,7 @@ goes; where it stores none of them, they read as null before. A file may hold dr
 The fragments leave the indices on these fields, and older overlays on them are dead. Schema, deletions and row ids
 stay; where ids are stable, all rows of the fragment count as updated.
 
-Source: ``lance.table.Transaction.DataReplacement``; behaviour of pylance 14.0.2.
+Source: ``lance.table.Transaction.DataReplacement``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class DataReplacement(Operation):
         return frozenset(each.fragment_id for each in self.replacements)
 
     def field_ids(self) -> frozenset[int]:
-        """The fields that are stored anew."""
+        """The fields that are rewritten."""
         return frozenset(field_id for each in self.replacements for field_id in each.new_file.live_field_ids)
 
     def added_files(self, current: Manifest) -> tuple[Fragment, ...]:

@@ -6,7 +6,7 @@ that lost its last row leaves the table. Schema, indices and row ids stay.
 The operation carries complete fragments. Only their deletion files count: what else another commit changed about the
 fragment meanwhile, such as a data file whose last column was dropped, stays changed.
 
-Source: ``lance.table.Transaction.Delete``; behaviour of pylance 14.0.2.
+Source: ``lance.table.Transaction.Delete``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The reference accepts much of this and fails, or returns wrong rows, when the table is read; here it is refused.
 
-Source: behaviour of pylance 14.0.2 on tables that break one rule each.
+Source: behavior of pylance 14.0.2 on tables that break one rule each.
 """
 
 from __future__ import annotations

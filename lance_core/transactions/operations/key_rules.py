@@ -3,7 +3,7 @@
 Each kind of key is declared once, by one change of settings, on as many columns as it has; from then on its entries in
 the metadata of fields stay as they are. Other entries of the same fields are free.
 
-Source: behaviour of pylance 14.0.2, which refuses even the same value again.
+Source: behavior of pylance 14.0.2, which refuses even the same value again.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ type is a new field with a new id.
 
 Rows keep their ids. Where they are stable, the fragments that got or lost a data file count as updated.
 
-Source: ``lance.table.Transaction.Merge``; behaviour of pylance 14.0.2.
+Source: ``lance.table.Transaction.Merge``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ def _places(
 def _check_unchanged(was: Field, field: Field) -> None:
     if field.logical_type != was.logical_type:
         raise SchemaMismatchError(
-            f"field {field.id} is {was.name!r} of type {was.logical_type!r}; without storing its values anew in every "
+            f"field {field.id} is {was.name!r} of type {was.logical_type!r}; without rewriting its values in every "
             f"fragment it cannot become {field.name!r} of type {field.logical_type!r}",
             field=field.id,
             expected=was.logical_type,
@@ -112,7 +112,7 @@ def _check_unchanged(was: Field, field: Field) -> None:
     if field.nullable != was.nullable:
         old, new = ("nullable" if each.nullable else "not nullable" for each in (was, field))
         raise SchemaMismatchError(
-            f"field {field.id} ({was.name!r}) is {old}; without storing its values anew in every fragment a merge does "
+            f"field {field.id} ({was.name!r}) is {old}; without rewriting its values in every fragment a merge does "
             f"not make it {new}",
             field=field.id,
             expected=old,

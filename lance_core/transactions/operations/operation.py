@@ -162,10 +162,10 @@ class Operation(Protocol):
         )
 
     def touched_fragments(self) -> frozenset[int] | None:
-        """Ids of the existing fragments that it changes, or that an index was built over; None when it cannot be told.
+        """Ids of the existing fragments that it changes, or that an index was built over; None when unknown.
 
         Raises:
-            CorruptDataError: the fragment bitmap of a new index is no bitmap.
+            CorruptDataError: the fragment bitmap of a new index is not a bitmap.
         """
         return None
 
@@ -174,7 +174,7 @@ class Operation(Protocol):
         return ()
 
     def changed_fragments(self) -> tuple[Fragment, ...]:
-        """Fragments of the table as they are to be, where rows are hidden or columns stored anew."""
+        """Fragments of the table as they are to be, where rows are hidden or columns are rewritten."""
         return ()
 
     def removed_fragments(self) -> frozenset[int]:

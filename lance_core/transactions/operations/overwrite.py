@@ -5,7 +5,7 @@ paths, and the counters of fragment and row ids stay. The data format becomes th
 
 A table that never uses a field id again gives the new fields ids of its own, also in the records of the new files.
 
-Source: ``lance.table.Transaction.Overwrite``; behaviour of pylance 14.0.2, whose ``commit`` keeps the data format and
+Source: ``lance.table.Transaction.Overwrite``; behavior of pylance 14.0.2, whose ``commit`` keeps the data format and
 marks the table as mixed instead.
 """
 
@@ -161,7 +161,7 @@ class Overwrite(Operation):
         if draft.file_version.is_legacy and current.mixes_file_versions:
             raise NotSupportedError(
                 "a table that has held data files of several versions stays marked so, and cannot be of format "
-                f"{draft.file_version.value} any more"
+                f"{draft.file_version.value} anymore"
             )
         check_new_fragments(
             self.fragments,
@@ -178,7 +178,7 @@ class Overwrite(Operation):
         _check_row_ids([fragment for fragment in self.fragments if fragment.has_row_ids])
         for fragment in self.fragments:
             if fragment.has_row_ids:
-                # Rows that were in the table keep their ids; as everything is replaced, they count as created anew.
+                # Rows that were in the table keep their ids; as everything is replaced, they count as newly created.
                 draft.append_moved_fragments([fragment], ())
             else:
                 draft.append_fragments([fragment])

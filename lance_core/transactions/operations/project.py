@@ -4,7 +4,7 @@ Data files keep the columns that were dropped. A file that holds no column of th
 except the last one, and an index on a dropped column goes. The metadata of the schema becomes that of the new schema;
 a stored transaction does not hold it.
 
-Source: ``lance.table.Transaction.Project``; behaviour of pylance 14.0.2.
+Source: ``lance.table.Transaction.Project``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A version of its own that changes only the counter: the ids below the new ``max_fragment_id`` are nobody else's. A
 compaction names its new fragments that way before it commits, so that an index can refer to them.
 
-Source: ``lance.table.Transaction.ReserveFragments``; behaviour of pylance 14.0.2.
+Source: ``lance.table.Transaction.ReserveFragments``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations

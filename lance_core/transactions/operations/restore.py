@@ -3,7 +3,7 @@
 Fragments, schema, indices, config, metadata and base paths become those of the older version. Versions in between
 stay listed. Counters do not go back: a fragment or row id that was ever given is not given again.
 
-Source: ``lance.table.Transaction.Restore``; behaviour of pylance 14.0.2.
+Source: ``lance.table.Transaction.Restore``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations

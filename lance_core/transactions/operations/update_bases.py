@@ -3,7 +3,7 @@
 A base without an id gets the next one, the first is 1. Ids, names and paths are unique; so only one base may go without
 a name.
 
-Source: ``lance.table.Transaction.UpdateBases``; behaviour of pylance 14.0.2, which lets a base with the id of another
+Source: ``lance.table.Transaction.UpdateBases``; behavior of pylance 14.0.2, which lets a base with the id of another
 take its place.
 """
 

@@ -4,7 +4,7 @@ Four maps can change, each by its own :class:`MapUpdate`: the table config, the 
 schema and that of single fields. Releases before 0.20 wrote plain maps instead, whose schema and field metadata
 replaced what was there; they are read as such updates.
 
-Source: ``lance.table.Transaction.UpdateConfig``; behaviour of pylance 14.0.2.
+Source: ``lance.table.Transaction.UpdateConfig``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ def test_rows_that_somebody_else_deleted_meanwhile_make_no_version(uri) -> None:
     lance.dataset(uri).delete("id < 15")
     report = commit_delete(planned, POLICY)
     assert not report.has_changed
-    assert report.summary() == f"{uri} version 4: nothing to do (none of 15 rows matches id < 12 any more)"
+    assert report.summary() == f"{uri} version 4: nothing to do (none of 15 rows matches id < 12 anymore)"
     assert lance_core.dataset(uri).version == 4
 
 

@@ -64,7 +64,7 @@ def test_what_cannot_be_read_back_is_unknown() -> None:
     def fault(call: Call) -> When | None:
         return {"put_if_absent": When.AFTER, "get": When.BEFORE}.get(call.method)
 
-    with pytest.raises(CommitOutcomeUnknownError, match="could not be found out"):
+    with pytest.raises(CommitOutcomeUnknownError, match="could not be determined"):
         create_ref(FaultyStore(MemoryStore(), fault), PATH, OURS)
 
 

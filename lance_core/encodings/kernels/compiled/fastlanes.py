@@ -1,7 +1,7 @@
 """FastLanes, compiled: blocks of any width in one pass, each straight into its place. See ``kernels/fastlanes.py``.
 
 A row of a block is 128 bytes whatever the type, so all types are worked on as 64-bit words, several values at a time:
-shifting a word moves bits between neighbouring values, and a mask repeated in the word takes them out again.
+shifting a word moves bits between neighboring values, and a mask repeated in the word takes them out again.
 
 Source: Afroozeh and Boncz, "The FastLanes Compression Layout", VLDB 2023.
 """
