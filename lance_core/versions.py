@@ -94,8 +94,8 @@ class LanceFileVersion(Enum):
         """Return self, or refuse a version whose files this library does not read."""
         if self not in _READABLE:
             raise UnsupportedVersionError(
-                f"reading data files of version {self.value} is not supported; "
-                f"supported: {', '.join(v.value for v in _READABLE)}",
+                f"reading data files of version {self.value} is not supported; supported: "
+                f"{', '.join(v.value for v in _READABLE)}",
                 version=self.value,
             )
         return self
@@ -104,8 +104,8 @@ class LanceFileVersion(Enum):
         """Return self, or refuse a version that this library does not write."""
         if self not in _WRITABLE:
             raise UnsupportedVersionError(
-                f"writing data files of version {self.value} is not supported; "
-                f"supported: {', '.join(v.value for v in _WRITABLE)}",
+                f"writing data files of version {self.value} is not supported; supported: "
+                f"{', '.join(v.value for v in _WRITABLE)}",
                 version=self.value,
             )
         return self

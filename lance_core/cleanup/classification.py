@@ -3,7 +3,7 @@
 Of the files that may be removed at all (:mod:`lance_core.cleanup.places`) one goes when a version that goes names
 its owner and none that stays does (*verified*), or when no version at all does and it is at least 7 days old
 (*unverified*: a write that has not been committed takes less). Everything else stays: residue of forms that others may
-still wait for, and what is not part of a table (*strangers*).
+still wait for, and what is not part of a table (*unrecognized*).
 
 A file that several versions name goes with the last of them. So, when versions go one after the other, the files of
 each are complete until its own turn comes.
@@ -18,7 +18,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from lance_core.cleanup.ownership import held_directories, owner_of
-from lance_core.cleanup.places import STRANGER, PathState, Settled, rule_for
+from lance_core.cleanup.places import UNRECOGNIZED, PathState, Settled, rule_for
 from lance_core.cleanup.records import FileKind
 from lance_core.table.paths import (
     BLOBS_DIRECTORY,
@@ -139,7 +139,7 @@ class Classifier:
             return Settled(PathState.KEPT, "part of a branch")
         if path.startswith(self._lost_roots):
             return Settled(PathState.RESIDUE, "part of a branch that has no record")
-        return STRANGER
+        return UNRECOGNIZED
 
     def _candidate(self, file: StoredFile, directory: str, kind: FileKind) -> ClassifiedPath:
         owner = owner_of(file.path)

@@ -47,36 +47,36 @@ from lance_core.table.ref_files import is_unfinished_ref
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["STRANGER", "PathState", "Settled", "rule_for"]
+__all__ = ["UNRECOGNIZED", "PathState", "Settled", "rule_for"]
 
 _TEMPORARY: Final = ".tmp"
 _SIDECAR_DEPTH: Final = 3
 
 
 class PathState(StrEnum):
-    """What becomes of a file."""
+    """What a cleanup does with a file."""
 
     KEPT = "kept"
     REMOVABLE = "removable"
     PROTECTED = "protected"
-    """No version names it, but it may belong to a write that is not committed yet."""
+    """Not referenced by any version, but possibly part of a write that is not committed yet."""
 
     RESIDUE = "residue"
-    """Left by a crashed writer in a form that nobody removes."""
+    """Left by a crashed writer in a form that no cleanup removes."""
 
-    STRANGER = "stranger"
-    """No part of a table."""
+    UNRECOGNIZED = "unrecognized"
+    """Not part of a table."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """A place whose files are decided about by their name alone."""
+    """The decision for files that are classified by their name alone."""
 
     state: PathState
     reason: str
 
 
-STRANGER: Final = Settled(PathState.STRANGER, "unrecognized file")
+UNRECOGNIZED: Final = Settled(PathState.UNRECOGNIZED, "unrecognized file")
 _STAGED: Final = Settled(PathState.RESIDUE, "staged manifest")
 _TEMPORARY_LEFT: Final = Settled(PathState.RESIDUE, "temporary file")
 
@@ -84,7 +84,7 @@ _TEMPORARY_LEFT: Final = Settled(PathState.RESIDUE, "temporary file")
 def rule_for(directory: str, rest: str) -> FileKind | Settled:
     """What a file is, by the first segment of its path and the rest of it; manifests and branches apart."""
     rule = _RULES.get(directory)
-    return STRANGER if rule is None or not rest else rule(rest)
+    return UNRECOGNIZED if rule is None or not rest else rule(rest)
 
 
 def _in_versions(rest: str) -> FileKind | Settled:
@@ -97,24 +97,24 @@ def _in_versions(rest: str) -> FileKind | Settled:
     if is_staged_manifest_name(rest):
         # The other form may wait in a store where another service publishes versions.
         return FileKind.RESIDUE if "#" in rest else _STAGED
-    return STRANGER
+    return UNRECOGNIZED
 
 
 def _in_data(rest: str) -> FileKind | Settled:
     is_sidecar = rest.count("/") == _SIDECAR_DEPTH - 2 and _has_ending(rest, ".blob")
     if _file_name(rest).startswith(_TEMPORARY) or _has_ending(rest, ".lance") or is_sidecar:
         return FileKind.DATA
-    return STRANGER
+    return UNRECOGNIZED
 
 
 def _in_refs(rest: str) -> FileKind | Settled:
     directory, _, name = f"{REFS_DIRECTORY}/{rest}".rpartition("/")
     if directory not in (TAGS_DIRECTORY, BRANCHES_DIRECTORY):
-        return STRANGER
+        return UNRECOGNIZED
     if is_unfinished_ref(name):
         return FileKind.RESIDUE
     if not name.endswith(".json"):
-        return STRANGER
+        return UNRECOGNIZED
     return Settled(PathState.KEPT, "tag" if directory == TAGS_DIRECTORY else "record of a branch")
 
 
@@ -126,7 +126,7 @@ def _by_ending(
             return kind
         if rest.startswith(_TEMPORARY) and "/" not in rest:
             return temporary
-        return _TEMPORARY_LEFT if _file_name(rest).startswith(_TEMPORARY) else STRANGER
+        return _TEMPORARY_LEFT if _file_name(rest).startswith(_TEMPORARY) else UNRECOGNIZED
 
     return rule
 

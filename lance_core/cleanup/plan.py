@@ -118,9 +118,9 @@ class CleanupPlan:
         return self._in(PathState.RESIDUE)
 
     @property
-    def strangers(self) -> list[ClassifiedPath]:
+    def unrecognized(self) -> list[ClassifiedPath]:
         """The files that are no part of a table."""
-        return self._in(PathState.STRANGER)
+        return self._in(PathState.UNRECOGNIZED)
 
     @property
     def stats(self) -> CleanupStats:
@@ -157,15 +157,12 @@ class CleanupPlan:
         )
 
     def warnings(self) -> list[str]:
-        """What stays although nothing refers to it, in words; empty when there is nothing of the kind."""
-        found = {
-            "no part of a table and stay": self.strangers,
-            "left by crashed writers and stay": self.residue,
-        }
+        """One message each for unrecognized files and for files that crashed writers left; both are kept."""
+        found = {"unrecognized": self.unrecognized, "orphaned": self.residue}
         return [_describe(files, what, self.planned_at) for what, files in found.items() if files]
 
     def execute(self) -> CleanupStats:
-        """Remove what the plan names, except what is referred to by now.
+        """Remove the files that the plan lists, except those that have been referenced since.
 
         Returns:
             Figures of what was removed.
@@ -276,4 +273,5 @@ def _describe(files: list[ClassifiedPath], what: str, now: float) -> str:
     names = ", ".join(file.path for file in files[:_NAMED_IN_WARNINGS])
     more = f" and {len(files) - _NAMED_IN_WARNINGS} more" if len(files) > _NAMED_IN_WARNINGS else ""
     days = max(0.0, now - min(file.modified_at for file in files)) // _DAY_SECONDS
-    return f"{len(files)} file(s), {num_bytes} bytes, up to {days:.0f} day(s) old, are {what}: {names}{more}"
+    size = f"{num_bytes} bytes, up to {days:.0f} day(s) old"
+    return f"{len(files)} {what} file(s) are kept ({size}): {names}{more}"

@@ -111,10 +111,8 @@ def check_deletion_files(fragments: Iterable[Fragment], current: Manifest, locat
         returning = np.setdiff1d(read_deletion_offsets(found, locator), after, assume_unique=True)
         if returning.size:
             raise InvalidInputError(
-                f"fragment {fragment.id}: row {int(returning[0])} is deleted "
-                f"in version "
-                f"{current.version} and "
-                f"would reappear",
+                f"fragment {fragment.id}: row {int(returning[0])} is deleted in version {current.version} and would "
+                "reappear",
                 version=current.version,
             )
 
@@ -178,18 +176,15 @@ def _check_content(
     reader = FileReader.open(location.store, location.path, num_bytes=num_bytes, field_ids=file.field_ids)
     if reader.version is not file.file_version:
         raise InvalidInputError(
-            f"data file {file.path} of a new fragment is of format {reader.version.value}, but the "
-            f"fragment "
-            f"records {file.file_version.value}",
+            f"data file {file.path} of a new fragment is of format {reader.version.value}, but the fragment records "
+            f"{file.file_version.value}",
             path=location.path,
             expected=file.file_version.value,
             found=reader.version.value,
         )
     if reader.num_rows != physical_rows:
         raise InvalidInputError(
-            f"data file {file.path} of a new fragment has {reader.num_rows} "
-            f"rows, but the "
-            f"fragment records "
+            f"data file {file.path} of a new fragment has {reader.num_rows} rows, but the fragment records "
             f"{physical_rows}",
             path=location.path,
             expected=physical_rows,

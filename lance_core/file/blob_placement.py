@@ -70,8 +70,7 @@ class BlobPlacement:
                 if options is None:
                     raise NotSupportedError(
                         f"column {leaf.name!r}: lance.blob.v2 values may need separate files, so they can only be "
-                        f"written to "
-                        f"datasets; use write_dataset, or provide descriptors"
+                        "written to datasets; use write_dataset, or provide descriptors"
                     )
                 self._leaves[leaf.id] = _PlacementV2(leaf, options, BlobThresholds.of(leaf, options))
 

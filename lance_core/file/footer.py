@@ -93,8 +93,7 @@ class Footer:
         if self.column_metadata_offset > self.column_table_offset:
             raise _corrupt(
                 path,
-                f"column metadata starts at {self.column_metadata_offset}, after its "
-                f"table at "
+                f"column metadata starts at {self.column_metadata_offset}, after its table at "
                 f"{self.column_table_offset}",
             )
         self._check_table(

@@ -26,9 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["ConditionalPuts", "ProbedStore", "require_condition"]
 
 _NOT_IMPLEMENTED: Final = (400, 405, 501)
-_ADVICE: Final = (
-    "commits are not safe there without a commit_lock, or an external manifest store (s3+ddb://, s3+sql://)"
-)
+_ADVICE: Final = "commits to it are not safe without a commit_lock or an external manifest store (s3+ddb://, s3+sql://)"
 _found: dict[tuple[str, str], bool] = {}
 
 
@@ -75,7 +73,7 @@ def require_condition(store: ConditionalPuts, place: tuple[str, str], path: str)
     if not keeps:
         endpoint, bucket = place
         raise UnsafeStoreError(
-            f"bucket {bucket} at {endpoint} does not keep the condition If-None-Match: {_ADVICE}",
+            f"bucket {bucket} at {endpoint} ignores the condition If-None-Match; {_ADVICE}",
             path=path,
             bucket=bucket,
             endpoint=endpoint,

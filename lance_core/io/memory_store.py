@@ -47,7 +47,8 @@ class MemoryStore:
         for wanted in ranges:
             if wanted.stop > whole.size:
                 raise CorruptDataError(
-                    f"{path}: bytes [{wanted.start}, {wanted.stop}) are wanted, the object has {whole.size}",
+                    f"{path}: bytes [{wanted.start}, {wanted.stop}) were requested, but the object has "
+                    f"{whole.size} bytes",
                     path=path,
                     offset=wanted.start,
                     expected=wanted.stop,

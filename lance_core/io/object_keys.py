@@ -38,7 +38,9 @@ def decoded(path: str) -> str:
     try:
         return unquote_to_bytes(path).decode()
     except UnicodeDecodeError as error:
-        raise InvalidInputError(f"the path {path!r:.200} of the URI is not UTF-8 when it is decoded") from error
+        raise InvalidInputError(
+            f"the path {path!r:.200} of the URI is not valid UTF-8 after percent-decoding"
+        ) from error
 
 
 def key_of(path: str) -> str:

@@ -159,7 +159,7 @@ def _of_client(error: BaseException, what: str, place: str, secrets: Iterable[st
     if names & _NEVER_REPEATED:
         return StorageError(f"{what}: {kind}: {text}", path=place)
     if names & _NOT_CONNECTED:
-        return StorageError(f"{what}: no connection: {text}", path=place, retryable=True)
+        return StorageError(f"{what}: connection failed: {text}", path=place, retryable=True)
     if names & {"HTTPClientError", "BotoCoreError", "ClientError", "ClientPayloadError", "OSError", "TimeoutError"}:
         return StorageError(f"{what}: {kind}: {text}", path=place, retryable=True, in_flight=True)
     return StorageError(f"{what}: {kind}: {text}", path=place, in_flight=True)

@@ -215,7 +215,7 @@ class _Options:
         key, secret = source.text(_ACCESS_KEY), source.text(_SECRET_KEY)
         if bool(key) is not bool(secret):
             missing, present = (_SECRET_KEY, _ACCESS_KEY) if key else (_ACCESS_KEY, _SECRET_KEY)
-            raise InvalidInputError(f"{present[0]} is given without {missing[0]}")
+            raise InvalidInputError(f"{present[0]} must be given together with {missing[0]}")
         return (key, secret, source.text(_TOKEN)) if key else (None, None, None)
 
     def flag(self, names: tuple[str, ...]) -> bool:
@@ -224,13 +224,13 @@ class _Options:
         if value in _TRUE or value in _FALSE:
             return value in _TRUE
         # Values are not shown: a secret may have been given by the wrong name.
-        raise InvalidInputError(f"storage option {names[-1]!r} is neither true nor false")
+        raise InvalidInputError(f"storage option {names[-1]!r} must be true or false")
 
     def seconds(self, names: tuple[str, ...], default: float) -> float:
         text = self.text(names)
         seconds = default if text is None else duration_seconds(text)
         if seconds is None or seconds <= 0:
-            raise InvalidInputError(f"storage option {names[0]!r} is not a duration such as 30s")
+            raise InvalidInputError(f"storage option {names[0]!r} must be a duration such as 30s")
         return seconds
 
     def whole_seconds(self, names: tuple[str, ...], default: float) -> float:
@@ -257,7 +257,7 @@ def _encryption(text: str | None) -> str | None:
     if text is None:
         return None
     if text.lower() not in _SSE:
-        raise InvalidInputError(f"storage option {_ENCRYPTION[0]!r} is none of {sorted(_SSE)}")
+        raise InvalidInputError(f"storage option {_ENCRYPTION[0]!r} must be one of {sorted(_SSE)}")
     return _SSE[text.lower()]
 
 
@@ -273,7 +273,7 @@ def _endpoint(text: str | None, *, allows_http: bool) -> str | None:
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise InvalidInputError("storage option 'aws_endpoint' is not an http(s) URL")
     if parts.username or parts.password:
-        raise InvalidInputError("storage option 'aws_endpoint' holds credentials; give them by options of their own")
+        raise InvalidInputError("storage option 'aws_endpoint' contains credentials; pass them as separate options")
     if parts.scheme == "http" and not allows_http:
         raise InvalidInputError(f"endpoint {endpoint} is not encrypted; set the storage option 'allow_http' to 'true'")
     return endpoint

@@ -205,7 +205,7 @@ class S3Store:
                 raise
         if found != extent.num_bytes:
             raise CorruptDataError(
-                f"{_shown(path)}: bytes [{extent.start}, {extent.stop}) are wanted, the object ends before",
+                f"{_shown(path)}: bytes [{extent.start}, {extent.stop}) were requested, but the object is shorter",
                 path=path,
                 offset=extent.start,
                 expected=extent.num_bytes,

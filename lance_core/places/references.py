@@ -163,8 +163,8 @@ def planned_line(log: VersionLog, manifest: Manifest) -> Hashable:
         # A cleanup has removed it, or it was of another branch, made before this one. Clocks differ.
         if manifest.message.timestamp.seconds <= identity[1] + _CLOCK_SKEW_SECONDS:
             raise RetryableCommitConflictError(
-                f"{log.root}: version {manifest.version} was cleaned up, and whether branch {branch!r} was made again "
-                "since does not show; open the branch again",
+                f"{log.root}: version {manifest.version} was cleaned up, so it is unknown whether branch {branch!r} "
+                "was created again since; open the branch again",
                 path=log.root,
                 version=manifest.version,
                 is_removed=True,

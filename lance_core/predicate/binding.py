@@ -132,7 +132,7 @@ class Binder:
     def _(self, node: Negation, adapts: bool = False) -> Expression:
         operand = self.bind(node.operand)
         if not (pa.types.is_signed_integer(operand.dtype) or pa.types.is_floating(operand.dtype)):
-            raise InvalidInputError(f"predicate: {node.text}: a value of type {operand.dtype} has no negative")
+            raise InvalidInputError(f"predicate: {node.text}: a value of type {operand.dtype} cannot be negated")
         return computed(negate, operand.dtype, operand)
 
     @bind.register
@@ -281,7 +281,7 @@ class Binder:
 
     def _concatenation(self, node: Infix, left: Expression, right: Expression) -> Expression:
         if not (is_text(left.dtype) and is_text(right.dtype)):
-            raise NotSupportedError(f"predicate: {node.text}: only text can be concatenated")
+            raise NotSupportedError(f"predicate: {node.text}: only strings can be concatenated")
         dtype = pa.large_string()
         operands = [converted(left, dtype), converted(right, dtype), Constant(pa.scalar("", dtype))]
         return computed(pc.binary_join_element_wise, dtype, *operands)
@@ -290,7 +290,7 @@ class Binder:
 def _literal(node: Value, column: Column) -> Expression:
     scalar = adapt(node.scalar, column.stored)
     if scalar is None:
-        raise InvalidInputError(f"predicate: the literal {node.text} is not a value of type {column.stored}")
+        raise InvalidInputError(f"predicate: the literal {node.text} is not a valid value of type {column.stored}")
     return Constant(scalar)
 
 

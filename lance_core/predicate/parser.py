@@ -127,7 +127,7 @@ class _PredicateParser(Parser):
     def _parse_predicate(self) -> exp.Expr:
         this = self._parse_tighter_than(0)
         if self._curr:
-            self._unexpected("the end, or an operator")
+            self._unexpected("an operator or the end of the predicate")
         return this
 
     def _parse_disjunction(self) -> exp.Expr:

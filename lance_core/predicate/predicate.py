@@ -72,10 +72,10 @@ class Predicate:
         try:
             expression = binder.bind(node, adapts=True)
         except RecursionError as error:
-            raise InvalidInputError(f"the predicate {_shown(text)} is nested too deeply for the stack") from error
+            raise InvalidInputError(f"the predicate {_shown(text)} is nested too deeply") from error
         except pa.ArrowException as error:
             # Constants are computed while they are bound.
-            raise InvalidInputError(f"the predicate {_shown(text)} has no value: {error}") from error
+            raise InvalidInputError(f"the predicate {_shown(text)} cannot be evaluated: {error}") from error
         if not pa.types.is_boolean(expression.dtype):
             raise InvalidInputError(f"the predicate {_shown(text)} is of type {expression.dtype}, expected a condition")
         wanted, paths = project(schema, _outermost(binder.paths)), tuple(binder.paths)
@@ -110,7 +110,9 @@ class Predicate:
             known = result.fill_null(False) if result.null_count else result
             return np.asarray(known.to_numpy(zero_copy_only=False))
         except pa.ArrowException as error:
-            raise InvalidInputError(f"the predicate {_shown(self.text)} has no value for a row: {error}") from error
+            raise InvalidInputError(
+                f"the predicate {_shown(self.text)} cannot be evaluated for a row: {error}"
+            ) from error
 
 
 def _require_text(condition: str) -> None:
@@ -119,7 +121,7 @@ def _require_text(condition: str) -> None:
         condition.encode()
     except UnicodeEncodeError as error:
         raise InvalidInputError(
-            f"the predicate {condition!a} has no text at character {error.start + 1}: {error.reason}"
+            f"the predicate {condition!a} has an invalid character at position {error.start + 1}: {error.reason}"
         ) from error
 
 

@@ -146,5 +146,5 @@ def numbered_bases(bases: Sequence[DatasetBasePath]) -> tuple[pb_table.BasePath,
         ("name", [message.name for message in messages if message.HasField("name")]),
     ):
         if len(set(values)) != len(values):
-            raise InvalidInputError(f"two of the new bases have the same {what}: {values}")
+            raise InvalidInputError(f"two new base paths have the same {what}: {values}")
     return messages

@@ -170,7 +170,7 @@ def _set_sequences(message: pb_table.DataFragment, metadata: FragmentMetadata) -
 
 def _inline(document: Any, key: str) -> bytes:
     if not isinstance(document, dict) or key not in document:
-        raise NotSupportedError(f"a sequence that is kept neither inline nor in a column: {document!r:.80}")
+        raise NotSupportedError(f"expected a sequence that is inline or in a column, found: {document!r:.80}")
     return byte_string(document[key], key)
 
 

@@ -97,7 +97,7 @@ def parse_document(what: str, document: str) -> JsonObject:
     try:
         value = json.loads(document)
     except (ValueError, RecursionError) as error:
-        raise InvalidInputError(f"not the JSON document of a {what}: {error}") from error
+        raise InvalidInputError(f"invalid JSON document of a {what}: {error}") from error
     return JsonObject(value, f"{what} at $")
 
 

@@ -172,7 +172,9 @@ class Branches:
         try:
             num_bytes = target.manifest_bytes(manifest.version)
         except VersionNotFoundError as error:
-            raise RefConflictError(f"branch {branch!r} was deleted while it was made", branch=branch) from error
+            raise RefConflictError(
+                f"branch {branch!r} was deleted while it was being created", branch=branch
+            ) from error
         record = BranchRecord(
             name=branch,
             parent=parent or None,
@@ -233,7 +235,7 @@ class Branches:
         try:
             require_same_branch(self._main, record)
             if self._main.at(branch_root(self._main.store, self._main.root, branch)).latest() is None:
-                raise RefConflictError(f"branch {branch!r} was deleted meanwhile", branch=branch)
+                raise RefConflictError(f"branch {branch!r} was deleted in the meantime", branch=branch)
         except RefConflictError:
             withdraw_record(self._main, branch, record.to_json())
             raise
@@ -259,8 +261,8 @@ class Branches:
                 if made_by is not None and made_by.operation == clone:
                     return manifest
         raise RefAlreadyExistsError(
-            f"there are versions of a branch {clone.branch_name!r} at {target.root} that no record speaks of; "
-            "branches.delete removes them",
+            f"{target.root} has versions of a branch {clone.branch_name!r} without a record; remove them with "
+            "branches.delete",
             branch=clone.branch_name,
         ) from error
 
@@ -273,7 +275,7 @@ class Branches:
             require_same_branch(self._main, record)
             if not _goes_on_from(target, manifest):
                 raise RefAlreadyExistsError(
-                    f"another writer makes or deletes a branch {record.name!r}", branch=record.name
+                    f"another writer is creating or deleting branch {record.name!r}", branch=record.name
                 )
         except (RefConflictError, RefAlreadyExistsError):
             withdraw_record(self._main, record.name, record.to_json())

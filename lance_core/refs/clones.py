@@ -75,8 +75,8 @@ def deep_clone(
     field = field_with_references(source, locator) if source.base_paths else None
     if field is not None:
         raise NotSupportedError(
-            f"version {source.version} has base paths, and values of blob column {field.name!r} refer to files below "
-            "them, which a deep clone does not copy",
+            f"version {source.version} has base paths, and values of blob column {field.name!r} refer to files "
+            f"there, which a deep clone does not copy",
             field=field.name,
         )
     target.require_commits()

@@ -43,9 +43,7 @@ def check_cloneable(source: Manifest) -> None:
         UnsupportedFeatureFlagError: it needs a feature that this library does not have.
     """
     if is_detached_version(source.version):
-        raise NotSupportedError(
-            f"version {source.version} is detached: a clone would have no version of a lineage", version=source.version
-        )
+        raise NotSupportedError(f"version {source.version} is detached and cannot be cloned", version=source.version)
     require_writable(source.message)
 
 
@@ -78,7 +76,7 @@ def clone_version(
     if rival is not None:
         withdraw_version(target, ManifestName(manifest.version, manifest.naming), transaction)
         raise AlreadyExistsError(
-            f"another writer makes a dataset at {target.root}, at version {rival.version}", path=target.root
+            f"another writer created a dataset at {target.root}, at version {rival.version}", path=target.root
         )
     return manifest
 

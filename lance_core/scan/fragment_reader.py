@@ -72,8 +72,8 @@ class FragmentReader:
         num_deleted = deletion.num_deleted_rows or len(self.deleted_rows())
         if num_deleted > self._fragment.physical_rows:
             raise CorruptDataError(
-                f"fragment {self.fragment_id} has {self._fragment.physical_rows} rows, {num_deleted} are said to be "
-                "deleted"
+                f"fragment {self.fragment_id} has {self._fragment.physical_rows} rows, but {num_deleted} are recorded "
+                f"as deleted"
             )
         return self._fragment.physical_rows - num_deleted
 

@@ -95,7 +95,8 @@ class RowIdLookup:
             fragment = self._fragments[owner]
             if int(positions[here].max()) >= fragment.physical_rows:
                 raise RowOutOfRangeError(
-                    f"fragment {fragment_id} has {fragment.physical_rows} rows, asked for is {positions[here].max()}"
+                    f"fragment {fragment_id} has {fragment.physical_rows} rows, but row {positions[here].max()} was "
+                    f"requested"
                 )
             if fragment.deletion_file is not None and not ignores_deletions:
                 here = here[~np.isin(positions[here], self._deleted(fragment))]

@@ -86,7 +86,7 @@ def find_rows_at(source: ScanSource, wanted: npt.NDArray[np.int64]) -> RowPlaces
     num_rows = int(stops[-1]) if len(stops) else 0
     outside = wanted[(wanted < 0) | (wanted >= num_rows)]
     if outside.size:
-        raise RowOutOfRangeError(f"row {int(outside[0])} is not one of the {num_rows} rows")
+        raise RowOutOfRangeError(f"row {int(outside[0])} is out of range; there are {num_rows} rows")
     owners = np.searchsorted(stops, wanted, side="right").astype(np.int64)
     positions = np.zeros(len(wanted), np.int64)
     for owner in np.unique(owners).tolist():

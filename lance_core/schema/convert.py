@@ -138,7 +138,7 @@ def fields_from_proto(
             continue
         last = node
         if (node.id < 0 and (node.id not in hidden or node.parent_id != _TOP_LEVEL)) or node.id in children:
-            raise CorruptDataError(f"schema: field {node.name!r} has id {node.id}, which is negative or taken")
+            raise CorruptDataError(f"schema: field {node.name!r} has id {node.id}, which is negative or already in use")
         if node.parent_id not in children:
             raise CorruptDataError(
                 f"schema: field {node.name!r} (id {node.id}) has parent {node.parent_id}, which does not precede it"

@@ -70,7 +70,7 @@ def check_primary_keys(fields: Iterable[Field]) -> None:
 def _check(node: Field, *, nullable: bool, in_list: bool) -> None:
     if node.unenforced_primary_key:
         if node.children:
-            raise InvalidSchemaError(f"primary key field {node.name!r} must be a leaf, it is a {node.logical_type}")
+            raise InvalidSchemaError(f"primary key field {node.name!r} must be a leaf, found a {node.logical_type}")
         if nullable:
             raise InvalidSchemaError(f"primary key field {node.name!r} and its ancestors must not be nullable")
         if in_list:

@@ -52,7 +52,9 @@ class BasePath:
     def from_proto(cls, message: pb_table.BasePath) -> Self:
         """Parse the message. Raises ``CorruptDataError`` when the path has a NUL."""
         if "\0" in message.path:
-            raise CorruptDataError(f"base path {message.id} has a NUL: {message.path!r}", base_id=message.id)
+            raise CorruptDataError(
+                f"base path {message.id} contains a NUL character: {message.path!r}", base_id=message.id
+            )
         return cls(
             id=message.id,
             path=message.path,
@@ -157,7 +159,7 @@ class FileLocator:
         base = None if base_id is None else self._base(base_id, path)
         if not is_plain_path(path):
             place = "the table's root" if base_id is None else f"base path {base_id}"
-            raise CorruptDataError(f"path {path!r:.200} leaves {place}", base_id=base_id)
+            raise CorruptDataError(f"path {path!r:.200} leads outside {place}", base_id=base_id)
         store, root = (self._store, self._root) if base is None else self._store_of(base)
         return Location(store, store.join(root, path))
 
@@ -170,14 +172,14 @@ class FileLocator:
         base = self._bases.get(base_id)
         if base is None:
             raise CorruptDataError(
-                f"file {what} lies in base path {base_id}, the version lists {sorted(self._bases)}", base_id=base_id
+                f"file {what} refers to base path {base_id}, but the version has {sorted(self._bases)}", base_id=base_id
             )
         return base
 
     def _find(self, base_id: int | None, directory: str, name: str) -> Location:
         if not is_plain_path(name):
             raise CorruptDataError(
-                f"{directory}/{name!r:.200}: expected a relative path that does not leave {directory}/", path=name
+                f"{directory}/{name!r:.200}: expected a relative path inside {directory}/", path=name
             )
         if base_id is None:
             return Location(self._store, self._store.join(self._root, directory, name))

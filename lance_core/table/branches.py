@@ -147,12 +147,15 @@ def check_new_branch_name(name: str) -> None:
     segments = name.split("/")
     reserved = sorted(ROOT_DIRECTORIES.intersection(segments[1:]))
     if not all(map(_NAME.fullmatch, segments)):
-        rule = "may have only the letters a-z and A-Z, digits, '.', '-', '_', and '/' between segments"
+        rule = "may contain only the letters a-z and A-Z, digits, '.', '-', '_', and '/' between segments"
     elif reserved:
-        rule = f"must not have a segment {reserved[0]!r} after the first: it is a directory of every branch"
+        rule = (
+            f"must not have a segment {reserved[0]!r} after the first, which is the name of a directory inside "
+            f"every branch"
+        )
     else:
         return
-    raise InvalidRefError(f"the name of a branch {rule}, found {name!r}", branch=name)
+    raise InvalidRefError(f"invalid branch name {name!r}: it {rule}", branch=name)
 
 
 def check_branch_name(name: str) -> None:
@@ -169,18 +172,18 @@ def check_branch_name(name: str) -> None:
     if not name:
         rule = "must not be empty"
     elif name == MAIN_BRANCH:
-        rule = "must not be that of the main line"
+        rule = "must not be the name of the main branch"
     elif "" in segments:
-        rule = "must not begin or end with a slash or have two in a row"
+        rule = "must not begin or end with a slash or contain two in a row"
     elif ".." in name or "." in segments:
-        rule = "must not have two dots in a row or a segment that is a dot"
+        rule = "must not contain two dots in a row or a segment '.'"
     elif not all(map(_READ_NAME.fullmatch, segments)):
-        rule = "may have only letters, digits, '.', '-', '_', and '/' between segments"
+        rule = "may contain only letters, digits, '.', '-', '_', and '/' between segments"
     elif name.endswith(".lock"):
         rule = "must not end with .lock"
     else:
         return
-    raise InvalidRefError(f"the name of a branch {rule}, found {name!r}", branch=name)
+    raise InvalidRefError(f"invalid branch name {name!r}: it {rule}", branch=name)
 
 
 def branch_path(store: ObjectStore, root: str, name: str) -> str:

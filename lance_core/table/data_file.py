@@ -128,7 +128,9 @@ class DataFile:
         if not message.path:
             raise CorruptDataError("a data file has an empty path")
         if "\0" in message.path:
-            raise CorruptDataError(f"the path of a data file has a NUL: {message.path!r}", path=message.path)
+            raise CorruptDataError(
+                f"the path of a data file contains a NUL character: {message.path!r}", path=message.path
+            )
         try:
             file_version = LanceFileVersion.from_pair(message.file_major_version, message.file_minor_version)
         except (CorruptDataError, UnsupportedVersionError) as error:

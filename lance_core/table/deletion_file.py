@@ -94,7 +94,7 @@ class DeletionFile:
         """
         file_type = _TYPES.get(message.file_type)
         if file_type is None:
-            raise CorruptDataError(f"deletion file type {message.file_type} is neither arrow (0) nor bitmap (1)")
+            raise CorruptDataError(f"deletion file type {message.file_type} must be arrow (0) or bitmap (1)")
         return cls(
             file_type=file_type,
             read_version=message.read_version,
@@ -151,7 +151,7 @@ def write_deletion_file(
         StorageError: a storage operation failed.
     """
     if not offsets:
-        raise InvalidInputError(f"fragment {fragment_id}: a deletion file needs at least one row")
+        raise InvalidInputError(f"fragment {fragment_id}: a deletion file must list at least one row")
     is_bitmap = len(offsets) >= BITMAP_THRESHOLD_ROWS if as_bitmap is None else as_bitmap
     deletion = DeletionFile(
         file_type=DeletionFileType.BITMAP if is_bitmap else DeletionFileType.ARROW,
@@ -207,7 +207,7 @@ def parse_deletion_file(
         offsets = np.unique(offsets)
     if offsets.size and int(offsets[-1]) >= physical_rows:
         raise CorruptDataError(
-            f"deletion file {what}: row {int(offsets[-1])} is deleted, the fragment has {physical_rows} rows",
+            f"deletion file {what}: row {int(offsets[-1])} is listed, but the fragment has {physical_rows} rows",
             path=what,
             expected=physical_rows,
             found=int(offsets[-1]),

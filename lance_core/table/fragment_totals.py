@@ -85,7 +85,7 @@ class FragmentTotals:
         highest = max(ids, default=0)
         if highest > _MAX_U32:
             raise CorruptDataError(
-                f"version {version}: a fragment has the id {highest}, at most {_MAX_U32} is possible",
+                f"version {version}: a fragment has id {highest}, expected at most {_MAX_U32}",
                 expected=_MAX_U32,
                 found=highest,
             )
@@ -95,7 +95,7 @@ class FragmentTotals:
             repeated = min((fragment_id for fragment_id, times in found.items() if times > 1), default=None)
             if repeated is not None:
                 raise CorruptDataError(
-                    f"version {version}: the manifest lists two fragments of id {repeated}; expected every id once",
+                    f"version {version}: the manifest lists two fragments with id {repeated}",
                     fragment=repeated,
                 )
 

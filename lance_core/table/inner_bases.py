@@ -61,8 +61,8 @@ def refuse_inner_bases(root: str, paths: Iterable[str]) -> None:
     for path in paths:
         if _inner(root, path) is not None:
             raise InvalidInputError(
-                f"base path {path!r} lies in a directory of the table at {root} itself, where cleanups remove what no "
-                "version names; choose a place of its own",
+                f"base path {path!r} is inside a directory of the table at {root}, where cleanups remove unreferenced "
+                f"files; choose a location outside",
                 path=path,
             )
 

@@ -118,7 +118,7 @@ def _read(data: pa.Buffer, value_type: pa.DataType, offset: int, length: int) ->
     if not (is_number or _has_offsets(value_type)):
         raise NotSupportedError(f"dictionaries of {value_type} are not supported in format 0.1")
     if length < 0 or offset < 0:
-        raise CorruptDataError(f"{length} values at position {offset}")
+        raise CorruptDataError(f"{length} values at position {offset} exceed the file")
     if is_number:
         _require(data, offset, length * value_type.byte_width)
         values = data.slice(offset, length * value_type.byte_width)
@@ -126,7 +126,7 @@ def _read(data: pa.Buffer, value_type: pa.DataType, offset: int, length: int) ->
     _require(data, offset, (length + 1) * _OFFSET.itemsize)
     offsets = np.frombuffer(data, _OFFSET, length + 1, offset)
     if np.any(offsets < 0) or np.any(offsets > data.size) or np.any(offsets[1:] < offsets[:-1]):
-        raise CorruptDataError("the offsets do not ascend, or lead out of the file")
+        raise CorruptDataError("the offsets are not in ascending order, or exceed the file")
     binary = pa.LargeBinaryArray.from_buffers(
         pa.large_binary(),
         length,

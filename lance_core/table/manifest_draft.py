@@ -113,7 +113,7 @@ class ManifestDraft(DraftContent):
         for fragment in fragments:
             fragment_id = fragment.id if keeps_ids and fragment.id else self._next_fragment_id
             if fragment_id < self._next_fragment_id:
-                raise InvalidInputError(f"new fragment id {fragment_id} has been in use, or was reserved")
+                raise InvalidInputError(f"new fragment id {fragment_id} is already in use or reserved")
             self._take_fragment_ids(fragment_id + 1 - self._next_fragment_id)
             added = self._message.fragments.add()
             added.CopyFrom(fragment.message)
@@ -134,7 +134,7 @@ class ManifestDraft(DraftContent):
         present = {fragment.id for fragment in self._message.fragments}
         reserved = [fragment.id for fragment in fragments if fragment.id]
         if len(present.union(reserved)) != len(present) + len(reserved):
-            raise InvalidInputError(f"new fragment ids {reserved[:20]} are in use, or occur twice")
+            raise InvalidInputError(f"new fragment ids {reserved[:20]} are already in use, or occur twice")
         if reserved and max(reserved) >= self._next_fragment_id:
             self._take_fragment_ids(max(reserved) + 1 - self._next_fragment_id)
         for fragment in fragments:
@@ -174,7 +174,7 @@ class ManifestDraft(DraftContent):
             if update.physical_rows != fragment.physical_rows:
                 raise InvalidInputError(
                     f"fragment {fragment.id} has {fragment.physical_rows} rows in version {self._previous.version}, "
-                    f"not {update.physical_rows}",
+                    f"expected {update.physical_rows}",
                     expected=fragment.physical_rows,
                     found=update.physical_rows,
                 )

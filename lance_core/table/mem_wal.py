@@ -55,7 +55,7 @@ def with_absorbed_tables(
         return section
     found = next((index for index in decode_index_section(section) if index.name == MEM_WAL_INDEX), None)
     if found is None:
-        raise InvalidInputError("the table has no write-ahead log of which it could have absorbed something")
+        raise InvalidInputError("the table has no write-ahead log to absorb data from")
     entry = pb_table.IndexMetadata()
     entry.CopyFrom(found)
     entry.uuid.uuid = uuid.uuid4().bytes

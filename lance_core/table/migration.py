@@ -38,7 +38,9 @@ def migrate_to_v2_names(log: VersionLog) -> int:
         StorageError: a storage operation failed; running it again goes on.
     """
     if isinstance(log.protocol, ExternalCommit):
-        raise NotSupportedError(f"{log.root}: an external manifest store has the names of the manifests")
+        raise NotSupportedError(
+            f"{log.root}: manifest names are managed by the external manifest store and cannot be migrated"
+        )
     directory = log.store.join(log.root, VERSIONS_DIRECTORY)
     names = [name for each in log.store.list_names(directory) if (name := parse_manifest_name(each)) is not None]
     if not names:
@@ -58,6 +60,6 @@ def _migrate(log: VersionLog, old: ManifestName) -> None:
         return
     if log.create_file(target, data) is PutOutcome.EXISTS and not log.store.get(target).equals(data):
         raise CorruptDataError(
-            f"{log.root}: version {old.version} has two manifests that differ, {source} and {target}", path=source
+            f"{log.root}: version {old.version} has two different manifests, {source} and {target}", path=source
         )
     log.store.delete(source)

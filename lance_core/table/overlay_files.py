@@ -85,7 +85,7 @@ def coverage(overlay: pb_table.DataOverlayFile, field_ids: Collection[int], what
         )
     if len({bitmaps[place] for place in places}) > 1:
         raise CorruptDataError(
-            f"{what}: overlay {overlay.data_file.path} covers fields of one column at different rows",
+            f"{what}: overlay {overlay.data_file.path} covers different rows for fields of the same column",
             path=overlay.data_file.path,
         )
     return _bitmap(bitmaps[places[0]], overlay, what)

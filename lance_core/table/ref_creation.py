@@ -56,10 +56,15 @@ def create_ref(
         if cause is not None and not cause.retryable:
             break
     if in_flight is not None:
-        raise CommitOutcomeUnknownError(f"{path} may still be created: {in_flight}", path=path) from in_flight
+        raise CommitOutcomeUnknownError(
+            f"{path}: an earlier request to create it may still be in progress: {in_flight}", path=path
+        ) from in_flight
     if cause is not None:
         raise cause
-    raise StorageError(f"cannot create {path}: the store refused {_ATTEMPTS} times, and nothing is there", path=path)
+    raise StorageError(
+        f"cannot create {path}: the store rejected the request {_ATTEMPTS} times, but the file does not exist",
+        path=path,
+    )
 
 
 @contextmanager
@@ -68,7 +73,7 @@ def known_to_exist(what: str) -> Iterator[None]:
     try:
         yield
     except StorageError as error:
-        raise CommitOutcomeUnknownError(f"{what} was made; looking at it once more failed: {error}") from error
+        raise CommitOutcomeUnknownError(f"{what} was created, but verifying it failed: {error}") from error
 
 
 def _read_back(store: ObjectStore, path: str, cause: StorageError | None) -> bytes | None:
@@ -79,5 +84,5 @@ def _read_back(store: ObjectStore, path: str, cause: StorageError | None) -> byt
         return None
     except LanceError as error:
         raise CommitOutcomeUnknownError(
-            f"whether {path} was created could not be determined: {cause or error}", path=path
+            f"could not determine whether {path} was created: {cause or error}", path=path
         ) from error

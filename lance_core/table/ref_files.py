@@ -44,7 +44,9 @@ def ref_json(document: Mapping[str, object], what: str) -> bytes:
     try:
         return json.dumps(document, indent=2, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
-        raise InvalidInputError(f"the metadata of a {what} has a text that is not Unicode: {error}") from error
+        raise InvalidInputError(
+            f"the metadata of a {what} contains a string that is not valid Unicode: {error}"
+        ) from error
 
 
 def is_unfinished_ref(file_name: str) -> bool:
@@ -79,7 +81,7 @@ class RefDocument:
         try:
             values = json.loads(bytes(data))
         except (ValueError, RecursionError) as error:
-            raise CorruptDataError(f"{path} is not JSON: {error}", path=path) from error
+            raise CorruptDataError(f"{path} is not valid JSON: {error}", path=path) from error
         if not isinstance(values, dict):
             raise CorruptDataError(f"{path}: expected a JSON object, found {values!r:.40}", path=path)
         return cls(values, path)

@@ -108,16 +108,16 @@ def check_tag_name(name: str) -> None:
     if not name:
         rule = "must not be empty"
     elif _NAME.fullmatch(name) is None:
-        rule = "may have only the letters a-z and A-Z, digits, '.', '-' and '_'"
+        rule = "may contain only the letters a-z and A-Z, digits, '.', '-' and '_'"
     elif name.startswith(".") or name.endswith("."):
         rule = "must not begin or end with a dot"
     elif ".." in name:
-        rule = "must not have two dots in a row"
+        rule = "must not contain two dots in a row"
     elif name.endswith(".lock"):
         rule = "must not end with .lock"
     else:
         return
-    raise InvalidRefError(f"the name of a tag {rule}, found {name!r}", tag=name)
+    raise InvalidRefError(f"invalid tag name {name!r}: it {rule}", tag=name)
 
 
 def tag_path(store: ObjectStore, root: str, name: str) -> str:

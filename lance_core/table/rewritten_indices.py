@@ -56,7 +56,7 @@ def with_rewritten_indices(
         raise InvalidInputError("a rewrite replaces an index twice")
     for each in rewritten:
         if len(each.old_id.uuid) != _UUID_BYTES or len(each.new_id.uuid) != _UUID_BYTES:
-            raise InvalidInputError("a rewrite replaces an index whose id is not a UUID, or by one")
+            raise InvalidInputError("a rewrite replaces an index with a malformed UUID")
     indices = decode_index_section(section)
     kept = {index.uuid.uuid for index in indices} - replacements.keys()
     changed = False
@@ -66,8 +66,8 @@ def with_rewritten_indices(
             continue
         if replacement.new_id.uuid in kept:
             raise InvalidInputError(
-                f"index {index.name!r} would be rewritten as {uuid.UUID(bytes=replacement.new_id.uuid)}, which is "
-                "another index",
+                f"index {index.name!r} would be rewritten as {uuid.UUID(bytes=replacement.new_id.uuid)}, which is the "
+                f"id of another index",
                 index=index.name,
             )
         kept.add(replacement.new_id.uuid)
@@ -105,11 +105,12 @@ def _moved(bitmap: BitMap, name: str, old_ids: Collection[int], new_ids: Collect
     if len(covered) != len(old_ids):
         outside = next(fragment_id for fragment_id in old_ids if fragment_id not in bitmap)
         raise InvalidInputError(
-            f"index {name!r} answers for fragment {covered[0]} and not for {outside}, which are rewritten together",
+            f"index {name!r} covers fragment {covered[0]} but not fragments {outside}, which are rewritten "
+            f"together with it",
             index=name,
         )
     if 0 in new_ids:
         raise InvalidInputError(
-            f"index {name!r} was rewritten for a new fragment that has no id yet; reserve ids first", index=name
+            f"index {name!r} was rewritten for a new fragment without an id; reserve fragment ids first", index=name
         )
     return (bitmap - BitMap(old_ids)) | BitMap(new_ids)

@@ -128,7 +128,6 @@ class RowIdIndex:
             if len(repeated):
                 other = self._fragments[int(owners[repeated[0]])].id
                 raise CorruptDataError(
-                    f"row id {int(wanted[repeated[0]])} belongs to a row of fragment {other} and to one of fragment "
-                    f"{fragment.id}"
+                    f"row id {int(wanted[repeated[0]])} occurs in fragment {other} and in fragment {fragment.id}"
                 )
             owners[places], positions[places] = owner, rows

@@ -82,7 +82,9 @@ class RowIdSequence:
         """
         if len(self) != num_rows:
             raise CorruptDataError(
-                f"{what}: a sequence has {len(self)} rows, the fragment {num_rows}", expected=num_rows, found=len(self)
+                f"{what}: a sequence has {len(self)} rows, but the fragment has {num_rows}",
+                expected=num_rows,
+                found=len(self),
             )
         return self
 

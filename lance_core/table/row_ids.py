@@ -76,7 +76,7 @@ def require_free_row_ids(first_row_id: int, num_rows: int) -> None:
     """
     if first_row_id + num_rows > _MAX_U64:
         raise InvalidInputError(
-            f"{num_rows} rows cannot get ids from {first_row_id} on: row ids have 64 bits",
+            f"{num_rows} rows cannot be assigned row ids from {first_row_id} on: row ids have 64 bits",
             first_row_id=first_row_id,
             num_rows=num_rows,
         )
@@ -142,8 +142,7 @@ def _chunks(parts: Iterator[_Numbers], counts: Sequence[int]) -> Iterator[list[_
                 found = next(parts, None)
                 if found is None:
                     raise CorruptDataError(
-                        f"{sum(counts)} rows were rewritten; the fragments that they are from have row ids for "
-                        f"{missing} fewer",
+                        f"{sum(counts)} rows were rewritten, but their fragments have {missing} fewer row ids",
                         expected=sum(counts),
                         found=sum(counts) - missing,
                     )

@@ -102,7 +102,7 @@ _ALWAYS: Final = MappingProxyType(
 def _parse(table: str) -> Mapping[str, Mapping[str, str]]:
     head, *lines = table.strip().splitlines()
     if head.split()[1:] != [short for short, _ in _COLUMNS]:
-        raise InternalError(f"the head of the conflict table is {head!r}")
+        raise InternalError(f"unexpected head of the conflict table: {head!r}")
     columns = [line for _, line in _COLUMNS]
     return MappingProxyType(
         {

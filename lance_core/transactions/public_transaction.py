@@ -55,7 +55,7 @@ def transaction_to_core(transaction: Transaction) -> CoreTransaction:
     except (TypeError, AttributeError) as error:
         if isinstance(error, LanceError):
             raise
-        raise InvalidTypeError(f"an attribute of {type(operation).__qualname__} is of a wrong type: {error}") from error
+        raise InvalidTypeError(f"an attribute of {type(operation).__qualname__} has the wrong type: {error}") from error
     return CoreTransaction(read_version=read_version, operation=record, uuid=transaction.uuid, properties=properties)
 
 

@@ -129,11 +129,11 @@ class DeleteRebase:
         if planned is None:
             return NotMergeable(f"it touched fragment {fragment_id}, which this change removes")
         if found is None:
-            return NotMergeable(f"it removed fragment {fragment_id}, of which this change hides rows")
+            return NotMergeable(f"it removed fragment {fragment_id}, which has rows that this change hides")
         if _columns(found) != _columns(planned):
             return NotMergeable(f"the data files of fragment {fragment_id} changed")
         if not ours:
-            return NotMergeable(f"it hid rows of fragment {fragment_id}; which rows this change hides is not known")
+            return NotMergeable(f"it hid rows of fragment {fragment_id}; the rows that this change hides are unknown")
         locator = FileLocator(self._log.store, self._log.root, current.base_paths, self._storage_options)
         theirs = BitMap(read_deletion_offsets(found, locator), optimize=False)
         if not theirs.isdisjoint(ours):

@@ -133,14 +133,14 @@ def _version_for(manifest: Manifest, mode: Mode, asked: LanceFileVersion | None)
         return own
     if mode is Mode.APPEND and not asked.mixes_with(own):
         raise NotSupportedError(
-            f"data files of version {asked.value} cannot be added to a table of version {own.value}: files of 0.1 do "
-            "not mix with those of other versions; overwrite the table to change its version",
+            f"data files of version {asked.value} cannot be added to a table of version {own.value}: files of 0.1 "
+            f"cannot be mixed with those of other versions; overwrite the table to change its version",
             expected=own.value,
             found=asked.value,
         )
     if mode is not Mode.APPEND and asked.is_legacy and manifest.mixes_file_versions:
         raise NotSupportedError(
-            f"a table that has held data files of several versions cannot become one of version {asked.value}",
+            f"a table that has had data files of several versions cannot be changed to version {asked.value}",
             found=asked.value,
         )
     return asked
@@ -162,12 +162,12 @@ def _check_complete(table_schema: Schema, data_schema: pa.Schema) -> None:
     for field in expected:
         if field.name not in data_schema.names:
             raise SchemaMismatchError(
-                f"column {field.name!r} is missing; rows that are appended to a table of format 0.1 have every column",
+                f"column {field.name!r} is missing; rows appended to a table of format 0.1 must have every column",
                 column=field.name,
             )
         if _num_fields(field.type) != _num_fields(data_schema.field(field.name).type):
             raise SchemaMismatchError(
-                f"column {field.name!r} lacks members; rows that are appended to a table of format 0.1 have every one",
+                f"column {field.name!r} lacks members; rows appended to a table of format 0.1 must have every member",
                 column=field.name,
             )
 

@@ -209,8 +209,7 @@ class CleanupReport:
         line = (
             f"{place}: {amount(stats.old_versions, 'old version')} removed, {self.versions} left; "
             f"{amount(stats.data_files_removed, 'data file')}, "
-            f"{amount(stats.deletion_files_removed, 'deletion file')}, "
-            f"{format_bytes(stats.bytes_removed)} reclaimed"
+            f"{amount(stats.deletion_files_removed, 'deletion file')}, {format_bytes(stats.bytes_removed)} reclaimed"
         )
         if stats.failed_deletes:
             line += f"; {amount(stats.failed_deletes, 'file')} could not be removed, left to the next run"
@@ -224,10 +223,10 @@ def _figure(name: str, plan: CleanupPlan, kind: FileKind | None) -> Figure:
 
 
 def _left_alone(plan: CleanupPlan) -> dict[str, int]:
-    strangers, residue, protected = map(FileTotals.of, (plan.strangers, plan.residue, plan.protected))
+    unrecognized, residue, protected = map(FileTotals.of, (plan.unrecognized, plan.residue, plan.protected))
     return {
-        "lance/stranger_files": strangers.files,
-        "lance/stranger_bytes": strangers.num_bytes,
+        "lance/unrecognized_files": unrecognized.files,
+        "lance/unrecognized_bytes": unrecognized.num_bytes,
         "lance/residue_files": residue.files,
         "lance/residue_bytes": residue.num_bytes,
         "lance/protected_files": protected.files,

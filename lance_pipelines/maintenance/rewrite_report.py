@@ -89,10 +89,10 @@ class RewriteReport:
         if not self.has_changed:
             return f"{place}: other writers replaced the fragments meanwhile, nothing was left to do"
         line = (
-            f"{place}: {amount(self.fragments_removed, 'fragment')} ({format_bytes(self.bytes_superseded)}) rewritten "
-            f"into {self.fragments_added} ({format_bytes(self.bytes_rewritten)}), "
-            f"{amount(self.deleted_rows_removed, 'deleted row')} gone; "
-            f"the table has {amount(self.after.fragments, 'fragment')}"
+            f"{place}: {amount(self.fragments_removed, 'fragment')} ({format_bytes(self.bytes_superseded)}) "
+            f"rewritten into {self.fragments_added} ({format_bytes(self.bytes_rewritten)}), "
+            f"{amount(self.deleted_rows_removed, 'deleted row')} gone; the table has "
+            f"{amount(self.after.fragments, 'fragment')}"
         )
         if self.groups_unfinished:
             line += f"; {amount(self.groups_unfinished, 'group')} lost every race, left to the next run"

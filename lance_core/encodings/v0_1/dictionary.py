@@ -38,10 +38,7 @@ def decode_dictionary(dtype: pa.DictionaryType, keys: pa.Array, values: pa.Array
         bounds = pc.min_max(keys)
         if bounds["min"].as_py() < 0 or bounds["max"].as_py() >= len(values):
             raise CorruptDataError(
-                f"dictionary keys range from "
-                f"{bounds['min']} to "
-                f"{bounds['max']}, but the "
-                f"dictionary has "
+                f"dictionary keys range from {bounds['min']} to {bounds['max']}, but the dictionary has "
                 f"{len(values)} values"
             )
     return pa.DictionaryArray.from_arrays(keys, values, ordered=dtype.ordered, safe=False)
@@ -82,10 +79,8 @@ class DictionaryUnion:
         validity = validity_of(array)
         if any(mask is not None and not mask.all() for mask in (validity, visible)):
             raise SchemaMismatchError(
-                f"column {self._where!r}: format 0.1 cannot store nulls in a dictionary "
-                f"column; use "
-                f"format 2.0 or "
-                f"later, or cast the column to its value type",
+                f"column {self._where!r}: format 0.1 cannot store nulls in a dictionary column; use format 2.0 or "
+                "later, or cast the column to its value type",
                 column=self._where,
             )
         indices = array.indices
@@ -113,9 +108,8 @@ class DictionaryUnion:
     def _extend(self, new: pa.Array) -> None:
         if self._is_fixed:
             raise InvalidInputError(
-                f"column {self._where!r}: {new[0]} is not in the table's dictionary; tables of format 0.1 "
-                f"keep one "
-                f"fixed dictionary per column; format 2.0 and later have no such limit",
+                f"column {self._where!r}: {new[0]} is not in the table's dictionary; tables of format 0.1 keep one "
+                "fixed dictionary per column; format 2.0 and later have no such limit",
                 column=self._where,
             )
         index_type = self._dtype.index_type

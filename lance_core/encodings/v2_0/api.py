@@ -113,10 +113,7 @@ class PageBuffers:
         offset, size = self._place(buffer)
         if wanted.stop > size:
             raise CorruptDataError(
-                f"bytes [{wanted.start}, {wanted.stop}) of buffer "
-                f"{buffer.buffer_index} were "
-                f"requested, "
-                f"but it has "
+                f"bytes [{wanted.start}, {wanted.stop}) of buffer {buffer.buffer_index} were requested, but it has "
                 f"{size} bytes",
                 expected=wanted.stop,
                 found=size,

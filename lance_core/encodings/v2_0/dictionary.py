@@ -105,10 +105,7 @@ def _without_nulls(array: pa.DictionaryArray) -> tuple[pa.Array, pa.Array]:
     largest = (1 << (width - pa.types.is_signed_integer(indices.type))) - 1
     if null_index > largest:
         raise NotSupportedError(
-            f"a dictionary of {null_index} items has no index left "
-            f"for null: "
-            f"indices of type "
-            f"{indices.type} end at "
+            f"a dictionary of {null_index} items has no index left for null: indices of type {indices.type} end at "
             f"{largest}; use a wider index type, or format 2.1 or later",
             arrow_type=str(array.type),
         )

@@ -156,13 +156,13 @@ class ExternalCommit:
             return self._finished_by_another(places, row, error)
         if row.num_bytes and len(data) != row.num_bytes:
             raise CorruptDataError(
-                f"{places.root}: the staged manifest of version {row.version} has {len(data)} bytes, its row says "
-                f"{row.num_bytes}",
+                f"{places.root}: the staged manifest of version {row.version} has {len(data)} bytes, but its row "
+                f"records {row.num_bytes}",
                 path=_path_of(places, row),
                 expected=row.num_bytes,
                 found=len(data),
             )
-        _logger.debug("%s: finishing the commit of version %d", places.root, row.version)
+        _logger.debug("%s: completing the interrupted commit of version %d", places.root, row.version)
         self._publish(places, name, row, data)
         return name
 
@@ -179,8 +179,8 @@ class ExternalCommit:
                 self._manifests.finish(places.root, ManifestRow(name.version, _relative(places, name), num_bytes))
             return name
         raise CorruptDataError(
-            f"{places.root}: version {row.version} is reserved in the manifest store, but what its writer staged, "
-            f"{row.path}, is gone; delete the row to go on with the version before it",
+            f"{places.root}: version {row.version} is reserved in the manifest store, but its staged manifest "
+            f"{row.path} is missing; delete the row to return to the version before it",
             path=_path_of(places, row),
             version=row.version,
         ) from error
@@ -217,6 +217,7 @@ def _name_of(row: ManifestRow) -> ManifestName:
     name = parse_manifest_name(final + ending)
     if directory != VERSIONS_DIRECTORY or "/" in file_name or name is None or name.version != row.version:
         raise CorruptDataError(
-            f"the manifest store's row of version {row.version} names {row.path!r:.200}", version=row.version
+            f"the manifest store's row of version {row.version} has the invalid path {row.path!r:.200}",
+            version=row.version,
         )
     return name

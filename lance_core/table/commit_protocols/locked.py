@@ -75,7 +75,9 @@ class LockedCreate:
             with self._lock(name.version):
                 if _exists(places, path):
                     # So that the lock hears of it; caught below, unless the lock swallows it.
-                    raise CommitConflictError(f"version {name.version} of {places.root} exists", version=name.version)
+                    raise CommitConflictError(
+                        f"version {name.version} of {places.root} already exists", version=name.version
+                    )
                 places.store.put(path, data, depends_on=depends_on)
                 outcome = PutOutcome.CREATED
         except CommitConflictError:

@@ -216,5 +216,7 @@ def _row(base: str, item: dict[str, dict[str, str]]) -> ManifestRow:
     except (KeyError, ValueError) as error:
         raise CorruptDataError(f"a row of {base} in the manifest store is incomplete: {error!r}") from error
     if not path.startswith(f"{base}/"):
-        raise CorruptDataError(f"the manifest store's row of version {version} of {base} names {path!r:.200}")
+        raise CorruptDataError(
+            f"the manifest store's row of version {version} of {base} has the invalid path {path!r:.200}"
+        )
     return ManifestRow(version, path[len(base) + 1 :], num_bytes)

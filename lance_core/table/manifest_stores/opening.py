@@ -45,7 +45,7 @@ def open_manifest_store(uri: str, storage_options: Mapping[str, str] | None) -> 
     scheme, suffix, query = split_external_scheme(uri)
     if suffix == "ddb":
         if scheme != "s3":
-            raise UnsupportedSchemeError(f"{scheme}+ddb://: DynamoDB serves s3+ddb:// only", scheme=scheme)
+            raise UnsupportedSchemeError(f"{scheme}+ddb://: DynamoDB can only be used with s3+ddb://", scheme=scheme)
         return DynamoDbManifests(_parameter(query, "ddbTableName", None), storage_options)
     if suffix == "sql":
         url = lowered_options(storage_options).get(_URL_OPTION) or os.environ.get(_URL_VARIABLE)

@@ -162,10 +162,11 @@ def _check_new(index: pb_table.IndexMetadata, field_ids: set[int], base_ids: set
     missing = [] if is_system_index(index.name) else [each for each in index.fields if each not in field_ids]
     if missing:
         raise SchemaMismatchError(
-            f"index {index.name!r} is on field {missing[0]}, which version {version} does not have", field=missing[0]
+            f"index {index.name!r} covers field {missing[0]}, which does not exist in version {version}",
+            field=missing[0],
         )
     if index.HasField("base_id") and index.base_id not in base_ids:
         raise InvalidInputError(
-            f"index {index.name!r} lies in base path {index.base_id}, the table has {sorted(base_ids)}"
+            f"index {index.name!r} refers to base path {index.base_id}, but the table has {sorted(base_ids)}"
         )
     read_fragment_bitmap(index)

@@ -146,8 +146,8 @@ class DataOverlay(Operation):
         if any(group.overlays for group in self.groups) and not overlays_enabled():
             raise UnsupportedFeatureFlagError(
                 f"a data overlay would set feature flag {int(FeatureFlag.DATA_OVERLAYS)} "
-                f"({FeatureFlag.DATA_OVERLAYS.name}) in version {current.version + 1}; this library has it only when "
-                f"the environment variable {OVERLAYS_VARIABLE} is set, and so has the reference",
+                f"({FeatureFlag.DATA_OVERLAYS.name}) in version {current.version + 1}; like pylance, this library "
+                f"supports it only when the environment variable {OVERLAYS_VARIABLE} is set",
                 flags=int(FeatureFlag.DATA_OVERLAYS),
                 version=current.version + 1,
             )
@@ -197,7 +197,8 @@ def _checked_rows(
         raise InvalidInputError(str(error), **error.context) from error
     if covered and covered.max() >= fragment.physical_rows:
         raise InvalidInputError(
-            f"{what} has {fragment.physical_rows} rows, overlay {overlay.data_file.path} covers row {covered.max()}",
+            f"{what} has {fragment.physical_rows} rows, but overlay {overlay.data_file.path} covers row "
+            f"{covered.max()}",
             expected=fragment.physical_rows,
             found=covered.max(),
         )

@@ -175,7 +175,8 @@ class DataReplacement(Operation):
         for each in self.replacements:
             if each.fragment_id not in present:
                 raise InvalidInputError(
-                    f"fragment {each.fragment_id}, which is to get a new file, is not in version {current.version}"
+                    f"fragment {each.fragment_id}, whose data file is to be replaced, is not in version "
+                    f"{current.version}"
                 )
             changed[each.fragment_id] = _replaced(present[each.fragment_id], each.new_file, current, read_version)
         draft = ManifestDraft(current)
@@ -190,7 +191,7 @@ class DataReplacement(Operation):
 
     def _check(self, current: Manifest) -> None:
         if len(self.touched_fragments()) != len(self.replacements):
-            raise InvalidInputError("a data replacement names a fragment twice")
+            raise InvalidInputError("a data replacement lists a fragment twice")
         if len({each.new_file.field_ids for each in self.replacements}) > 1:
             raise InvalidInputError("all files of a data replacement must hold the same fields")
         known = {field.id for field in current.message.fields}

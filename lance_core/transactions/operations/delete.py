@@ -135,15 +135,15 @@ class Delete(Operation):
 
     def _check(self) -> None:
         if len(self.touched_fragments()) != len(self.updated_fragments) + len(self.deleted_fragment_ids):
-            raise InvalidInputError("a delete names a fragment twice")
+            raise InvalidInputError("a delete lists a fragment twice")
         for fragment in self.updated_fragments:
             deletion = fragment.deletion_file
             if deletion is None:
                 raise InvalidInputError(f"updated fragment {fragment.id} of a delete has no deletion file")
             if deletion.num_deleted_rows > fragment.physical_rows:
                 raise InvalidInputError(
-                    f"updated fragment {fragment.id} of a delete has {fragment.physical_rows} rows, of which "
-                    f"{deletion.num_deleted_rows} are said to be deleted",
+                    f"updated fragment {fragment.id} of a delete has {fragment.physical_rows} rows, but records "
+                    f"{deletion.num_deleted_rows} as deleted",
                     expected=fragment.physical_rows,
                     found=deletion.num_deleted_rows,
                 )

@@ -78,8 +78,6 @@ def _touches(current: Manifest, field_id: int, update: MapUpdate, keys: frozense
 
 def _check(kind: str, is_declared: bool, is_valid: bool) -> None:
     if is_declared:
-        raise InvalidSchemaError(f"the {kind} key is declared already and cannot be changed")
+        raise InvalidSchemaError(f"the {kind} key is already declared and cannot be changed")
     if not is_valid:
-        raise InvalidSchemaError(
-            f"no column would be part of the {kind} key: its entry of field metadata has no valid value"
-        )
+        raise InvalidSchemaError(f"the {kind} key would have no column: its entry in the field metadata is invalid")

@@ -202,7 +202,7 @@ class Merge(Operation):
                     )
                 kept[fragment.id] = fragment
             elif fragment.id and fragment.id in kept:
-                raise InvalidInputError(f"a merge names fragment {fragment.id} twice")
+                raise InvalidInputError(f"a merge lists fragment {fragment.id} twice")
             elif fragment.id in before and _share_a_file(before[fragment.id], fragment.message):
                 raise InvalidInputError(f"a merge lists fragment {fragment.id} twice, or after a new fragment (id 0)")
             else:
@@ -210,7 +210,8 @@ class Merge(Operation):
         missing = sorted(before.keys() - kept.keys())
         if missing:
             raise InvalidInputError(
-                f"a merge leaves out fragment {missing[0]}; it lists {len(kept)} of {len(before)} fragments",
+                f"a merge must list all fragments, but fragment {missing[0]} is missing; it lists {len(kept)} of "
+                f"{len(before)}",
                 expected=len(before),
                 found=len(kept),
             )
@@ -232,12 +233,14 @@ def _check_kept(old: pb_table.DataFragment, new: pb_table.DataFragment, schema: 
     """A fragment keeps its rows, its deletions and the columns that the schema keeps."""
     if old.physical_rows not in (0, new.physical_rows):
         raise InvalidInputError(
-            f"fragment {old.id} has {old.physical_rows} rows in version {version}, not {new.physical_rows}",
+            f"fragment {old.id} has {old.physical_rows} rows in version {version}, expected {new.physical_rows}",
             expected=old.physical_rows,
             found=new.physical_rows,
         )
     if old.deletion_file != new.deletion_file:
-        raise InvalidInputError(f"fragment {old.id} has other deleted rows in version {version} than were read")
+        raise InvalidInputError(
+            f"fragment {old.id} has different deleted rows in version {version} than when it was read"
+        )
     lost = (field_files(old).keys() - field_files(new).keys()).intersection(schema.field_ids())
     if lost:
         raise SchemaMismatchError(

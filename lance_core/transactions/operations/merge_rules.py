@@ -70,7 +70,7 @@ def check_merged_schema(
                 _check_unchanged(was, field)
         elif field.id < first_new:
             raise InvalidInputError(
-                f"new field {'.'.join(path)!r} has id {field.id}, which was given before; the table continues with "
+                f"new field {'.'.join(path)!r} has id {field.id}, which is already in use; new field ids start at "
                 f"{first_new}",
                 field=field.id,
                 expected=first_new,

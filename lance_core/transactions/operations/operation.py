@@ -192,7 +192,7 @@ class Operation(Protocol):
             changed: takes the place of :meth:`changed_fragments`.
             emptied: fragments that lose every row now, too.
         """
-        raise InternalError(f"the operation {self.arm!r} hides no rows", arm=self.arm)
+        raise InternalError(f"the operation {self.arm!r} does not hide rows", arm=self.arm)
 
     def added_files(self, current: Manifest) -> tuple[Fragment, ...]:
         """The data files that it adds to fragments of a version: each fragment with those files only."""
@@ -237,7 +237,7 @@ class Operation(Protocol):
 
     def with_rebuilt_indices(self, indices: tuple[pb_transaction.Transaction.Rewrite.RewrittenIndex, ...]) -> Self:
         """The operation, with others in the place of :meth:`rebuilt_indices`."""
-        raise InternalError(f"the operation {self.arm!r} rebuilds no index", arm=self.arm)
+        raise InternalError(f"the operation {self.arm!r} does not rebuild indices", arm=self.arm)
 
 
 class BaseOperation(ABC):  # noqa: B024  # a marker for users, as in the reference

@@ -160,8 +160,8 @@ class Overwrite(Operation):
             draft.set_file_version(max(file_versions))
         if draft.file_version.is_legacy and current.mixes_file_versions:
             raise NotSupportedError(
-                "a table that has held data files of several versions stays marked so, and cannot be of format "
-                f"{draft.file_version.value} anymore"
+                "a table that has had data files of several versions cannot be changed to format "
+                f"{draft.file_version.value}"
             )
         check_new_fragments(
             self.fragments,
@@ -192,7 +192,7 @@ class Overwrite(Operation):
         if min(self.schema.field_ids(), default=highest + 1) > highest:
             return None
         if any(file.file_version.is_legacy for fragment in self.fragments for file in fragment.files):
-            raise NotSupportedError("data files of format 0.1 cannot get other field ids, which this table asks for")
+            raise NotSupportedError("data files of format 0.1 cannot be given new field ids, which this table requires")
         schema = self.schema.with_ids(highest + 1)
         new_ids = dict(zip(self.schema.field_ids(), schema.field_ids(), strict=True))
         return replace(self, schema=schema, fragments=tuple(_renumbered(each, new_ids) for each in self.fragments))
@@ -202,7 +202,7 @@ def _check_row_ids(carrying: Sequence[Fragment]) -> None:
     """Check that fragments which bring row ids along do not share one; within each, it is checked when it is added."""
     ids = [RowLineage(fragment.message).given_row_ids().numbers() for fragment in carrying]
     if len(ids) > 1 and len(np.unique(np.concatenate(ids))) != sum(map(len, ids)):
-        raise InvalidInputError("two new fragments carry one row id")
+        raise InvalidInputError("two new fragments have the same row id")
 
 
 def _renumbered(fragment: Fragment, new_ids: Mapping[int, int]) -> Fragment:

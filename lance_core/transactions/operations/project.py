@@ -100,7 +100,8 @@ class Project(Operation):
         unknown = next((field for field in self.schema.walk() if field.id not in known), None)
         if unknown is not None:
             raise SchemaMismatchError(
-                f"version {current.version} has no field {unknown.id} ({unknown.name!r}); a projection adds none",
+                f"version {current.version} has no field {unknown.id} ({unknown.name!r}); a projection cannot "
+                f"add fields",
                 field=unknown.id,
             )
         check_field_types(current.schema, self.schema)

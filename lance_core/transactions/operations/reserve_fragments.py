@@ -75,7 +75,7 @@ class ReserveFragments(Operation):
         current = context.current
         require_writable(current.message)
         if self.num_fragments < 1:
-            raise InvalidInputError(f"{self.num_fragments} fragment ids are to be reserved, expected at least 1")
+            raise InvalidInputError(f"num_fragments must be at least 1, found {self.num_fragments}")
         draft = ManifestDraft(current)
         draft.reserve_fragment_ids(self.num_fragments)
         return draft

@@ -242,7 +242,8 @@ class Rewrite(Operation):
                 fragment.message.physical_rows,
             ):
                 raise InvalidInputError(
-                    f"rewritten fragment {fragment.id} has other rows in version {current.version} than were read"
+                    f"rewritten fragment {fragment.id} has different rows in version {current.version} than when "
+                    f"it was read"
                 )
 
 

@@ -167,7 +167,7 @@ class Update(Operation):
         """
         mode = _MODES.get(message.update_mode)
         if mode is None:
-            raise CorruptDataError(f"update mode {message.update_mode} is neither rows (0) nor columns (1)")
+            raise CorruptDataError(f"update mode {message.update_mode} must be rows (0) or columns (1)")
         return cls(
             removed_fragment_ids=tuple(message.removed_fragment_ids),
             updated_fragments=tuple(map(Fragment, message.updated_fragments)),
@@ -283,14 +283,14 @@ class Update(Operation):
 
     def _check(self, current: Manifest) -> None:
         if len(self.touched_fragments()) != len(self.removed_fragment_ids) + len(self.updated_fragments):
-            raise InvalidInputError("an update names a fragment twice")
+            raise InvalidInputError("an update lists a fragment twice")
         missing = self.touched_fragments() - {fragment.id for fragment in current.message.fragments}
         if missing:
             raise InvalidInputError(f"fragment {min(missing)} is not in version {current.version}")
         unknown = set(self.fields_modified) - {each.id for each in current.message.fields}
         if unknown:
             raise SchemaMismatchError(
-                f"version {current.version} has no field {min(unknown)}, which is said to be modified",
+                f"version {current.version} has no field {min(unknown)}, which is listed as modified",
                 field=min(unknown),
             )
         if not self.fields_modified and any(
@@ -350,12 +350,12 @@ def _check_stored_anew(old: pb_table.DataFragment | None, new: Fragment, version
         raise InvalidInputError(f"fragment {new.id} is not in version {version}")
     if old.physical_rows not in (0, new.physical_rows):
         raise InvalidInputError(
-            f"fragment {old.id} has {old.physical_rows} rows in version {version}, not {new.physical_rows}",
+            f"fragment {old.id} has {old.physical_rows} rows in version {version}, expected {new.physical_rows}",
             expected=old.physical_rows,
             found=new.physical_rows,
         )
     if old.HasField("deletion_file") and not new.message.HasField("deletion_file"):
-        raise InvalidInputError(f"rows of fragment {old.id} are deleted in version {version} and would come back")
+        raise InvalidInputError(f"rows of fragment {old.id} are deleted in version {version} and would reappear")
     lost = field_files(old).keys() - field_files(new.message).keys()
     if lost:
         raise SchemaMismatchError(f"fragment {old.id} would lose the values of field {min(lost)}", field=min(lost))

@@ -84,7 +84,7 @@ def test_a_cleanup_is_forecast_and_then_does_just_that(uri) -> None:
     metadata = forecast.metadata()
     assert (metadata["lance/versions"], metadata["lance/versions_after"]) == (6, 3)
     assert (metadata["lance/files"], metadata["lance/storage_bytes"]) == (files, num_bytes)
-    assert (metadata["lance/stranger_files"], metadata["lance/stranger_bytes"]) == (1, 4)
+    assert (metadata["lance/unrecognized_files"], metadata["lance/unrecognized_bytes"]) == (1, 4)
     assert "notes.txt" in forecast.table()
     assert table_of(forecast.table())["versions"] == ["6", "3"]
 
