@@ -219,8 +219,7 @@ def check_storable(schema: Schema, version: LanceFileVersion) -> None:
                 *others, last = [each.value for each in rule.versions]
                 could = f"{', '.join(others)} or {last}" if others else last
                 raise UnsupportedVersionError(
-                    f"column {path!r}: {rule.what} needs data storage version {could}, but the data is written as "
-                    f"{version.value}",
+                    f"column {path!r}: {rule.what} needs data storage version {could}, found {version.value}",
                     column=path,
                     version=version.value,
                 )

@@ -116,7 +116,7 @@ def test_what_is_left_is_found_and_mended(uri: str, row: str) -> None:
     make(uri)
     (young,) = _found(uri, days=6.9)
     assert (young.kind, young.is_repairable) == (kind, False)
-    with pytest.raises(InvalidInputError, match="too young"):
+    with pytest.raises(InvalidInputError, match="not old enough"):
         repair(open_log(uri, None), young)
     (found,) = _found(uri)
     assert (found.kind, found.is_repairable) == (kind, True)
@@ -195,7 +195,7 @@ def test_the_command_tells_first_and_mends_when_told(uri: str, capsys: pytest.Ca
     _empty_manifest(uri)
     path = Path(uri) / "_versions" / manifest_name(3)
     place = f"empty manifest _versions/{path.name}, 0.0 days old:"
-    assert shown("--apply") == f"{place} not to be touched yet (remove it; nothing was committed)\n"
+    assert shown("--apply") == f"{place} not old enough to repair (remove it; nothing was committed)\n"
     os.utime(path, (0, 0))
     assert shown().endswith("days old: remove it; nothing was committed\n")
     assert path.exists()

@@ -167,5 +167,5 @@ def test_an_overwrite_gives_no_row_id_twice(tmp_path: Path) -> None:
     (first,) = (fragment.metadata for fragment in dataset.get_fragments())
     (second,) = lance_core.write_fragments(pa.table({"a": [3, 4]}), uri)
     second.row_id_meta = first.row_id_meta
-    with pytest.raises(InvalidInputError, match="carry one row id"):
+    with pytest.raises(InvalidInputError, match="have the same row id"):
         lance_core.LanceDataset.commit(uri, LanceOperation.Overwrite(dataset.schema, [first, second]), read_version=1)

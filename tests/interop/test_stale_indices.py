@@ -106,7 +106,7 @@ def test_an_index_on_a_dropped_column_is_not_one_on_the_next(tmp_path: Path) -> 
     lance.dataset(uri).drop_columns(["c"])
     lance.dataset(uri).add_columns({"d": "a + 1000"})
     assert [field.id() for field in lance.dataset(uri).lance_schema.fields()] == [0, 1] == [0, *index.fields]
-    with pytest.raises(RetryableCommitConflictError, match="field id 1, which the new rows or indices have"):
+    with pytest.raises(RetryableCommitConflictError, match="field id 1, used by the new rows or indices"):
         _commit_index(lance_core, uri, index, 2)
     assert lance.dataset(uri).to_table(filter="d = 1003").to_pylist() == [{"a": 3, "d": 1003}]
 

@@ -143,8 +143,8 @@ def test_conflicts_become_exceptions(table: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"file_size_bytes": 7}, "bytes, recorded are 7"),
-        ({"physical_rows": 4}, "3 rows, recorded are 4"),
+        ({"file_size_bytes": 7}, "bytes, but the fragment records 7"),
+        ({"physical_rows": 4}, "3 rows, but the fragment records 4"),
         ({"physical_rows": 0}, "0 rows"),
         ({"file_minor_version": 1}, r" 2\.1"),
         ({"fields": []}, "0 fields and 2 column indices"),
@@ -212,9 +212,9 @@ def test_ids_must_mean_the_columns_of_the_new_schema(table: str) -> None:
 def test_rows_are_not_added_twice(table: str) -> None:
     fragment = _fragment(table)
     _append(table, fragment)
-    with pytest.raises(InvalidInputError, match="belongs to version 2 already"):
+    with pytest.raises(InvalidInputError, match="is already part of version 2"):
         _append(table, fragment, read_version=2)
-    with pytest.raises(InvalidInputError, match="belongs to version 2 already"):
+    with pytest.raises(InvalidInputError, match="is already part of version 2"):
         _append(table, fragment, read_version=1)
 
 

@@ -97,7 +97,7 @@ def test_indices_whose_fragments_cannot_be_told(dataset: lance_core.LanceDataset
 
 def test_more_or_fewer_rows_than_announced(dataset: lance_core.LanceDataset) -> None:
     batch = dataset.to_table().to_batches()[0]
-    for announced, message in ((5, "5 rows more"), (15, "5 rows fewer")):
+    for announced, message in ((5, "5 more rows"), (15, "5 fewer rows")):
         files = OutputFiles(
             dataset.log.store,
             dataset.log.root,

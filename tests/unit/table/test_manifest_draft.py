@@ -65,7 +65,7 @@ def test_an_empty_table_has_no_highest_id() -> None:
 def test_fragments_are_sorted_and_twins_refused() -> None:
     unsorted = _previous(fragments=[{"id": 5, "physical_rows": 1}, {"id": 2, "physical_rows": 1}])
     assert [each.id for each in _appended(unsorted, 1).fragments] == [2, 5, 6]
-    with pytest.raises(CorruptDataError, match="two fragments of id"):
+    with pytest.raises(CorruptDataError, match="two fragments with id"):
         ManifestDraft(_previous(fragments=[{"id": 5}, {"id": 5}]))
 
 

@@ -156,7 +156,7 @@ def test_the_number_inside_must_be_the_number_in_the_name() -> None:
     draft = Manifest.empty().message
     draft.version = 3
     data = serialize_manifest_file(draft, index_section=None, transaction=None)
-    with pytest.raises(CorruptDataError, match="the name says version 4, the content version 3"):
+    with pytest.raises(CorruptDataError, match="the file name has version 4, but the content has version 3"):
         Manifest.parse(data, path="m", name=ManifestName(4, ManifestNaming.V2))
 
 

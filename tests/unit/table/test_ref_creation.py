@@ -73,7 +73,7 @@ def test_what_may_still_arrive_is_unknown() -> None:
         def put_if_absent(self, path: str, data: bytes) -> PutOutcome:
             raise StorageError("no answer", retryable=True, in_flight=True)
 
-    with pytest.raises(CommitOutcomeUnknownError, match="may still be created"):
+    with pytest.raises(CommitOutcomeUnknownError, match="may still be in progress"):
         create_ref(Silent(), PATH, OURS)
 
 

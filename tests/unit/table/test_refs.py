@@ -50,7 +50,7 @@ def test_branches_of_tags() -> None:
 
 
 def test_metadata_that_is_not_unicode() -> None:
-    with pytest.raises(InvalidInputError, match="not Unicode"):
+    with pytest.raises(InvalidInputError, match="not valid Unicode"):
         TagRecord(branch=None, version=1, manifest_size=2, metadata={"a": "\ud800"}).to_json()
 
 

@@ -315,5 +315,5 @@ def test_deletes_and_rewrites_need_the_version_they_were_planned_on(table: Table
     group = RewriteGroup(old_fragments=(old,), new_fragments=(fragment(),))
     delete = planned_delete(table.log, 1, {0: BitMap([9])})
     for operation in (Rewrite(groups=(group,)), delete.operation):
-        with pytest.raises(InvalidInputError, match="needs the version that it was planned on"):
+        with pytest.raises(InvalidInputError, match="needs a read version"):
             table.commit(Transaction(read_version=0, operation=operation))
