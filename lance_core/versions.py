@@ -147,4 +147,4 @@ _READABLE: Final = (LanceFileVersion.V0_1, LanceFileVersion.V2_0, LanceFileVersi
 _WRITABLE: Final = _READABLE
 
 DEFAULT_VERSION: Final = LanceFileVersion.V2_2
-"""What pylance 14.0.2 writes when nothing is asked for ("stable")."""
+"""What pylance 14.0.2 writes when nothing is requested ("stable")."""

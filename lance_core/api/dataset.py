@@ -81,11 +81,11 @@ class LanceDataset(
     """
 
     def __repr__(self) -> str:
-        """Place and version."""
+        """Location and version."""
         return f"LanceDataset(uri={self._uri!r}, version={self.version})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle as place and version; the copy reads the manifest again."""
+        """Pickle as location and version; the copy reads the manifest again."""
         return _reopen, (self._uri, self.version, self._storage_options, self._known_line)
 
     @property
@@ -106,7 +106,7 @@ class LanceDataset(
 
     @property
     def data_storage_version(self) -> str:
-        """The data file version that writes use when none is asked for."""
+        """The data file version that writes use when none is requested."""
         return self._manifest.file_version.value
 
     @property
@@ -179,7 +179,7 @@ class LanceDataset(
         base_store_params: dict[str, dict[str, str]] | None = None,
         commit_timeout: timedelta | None = DEFAULT_COMMIT_TIMEOUT,
     ) -> LanceDataset:
-        """Make a version from fragments that were written before.
+        """Create a version from fragments that were written before.
 
         Committing a :class:`Transaction` whose uuid has been committed already returns the version it made then; so a
         step that commits may be repeated safely.
@@ -207,10 +207,10 @@ class LanceDataset(
             VersionNotFoundError: there is no such read version.
             NotFoundError: a data file of a fragment is missing.
             InvalidInputError: the fragments do not fit the dataset.
-            RetryableCommitConflictError: a later version is in the way; plan again on it.
-            IncompatibleTransactionError: a later version makes the change senseless.
+            RetryableCommitConflictError: it conflicts with a later version; plan the change again.
+            IncompatibleTransactionError: a later version invalidates the change.
             TooMuchWriteContentionError: every attempt lost its race.
-            CommitOutcomeUnknownError: it could not be determined whether the version was made.
+            CommitOutcomeUnknownError: it could not be determined whether the version was created.
             StorageError: a storage operation failed and nothing was made.
         """
         refuse_unsupported(
@@ -256,7 +256,7 @@ class LanceDataset(
     ) -> BulkCommitResult:
         """Commit several appends as one version.
 
-        Committing the same batch again returns the version that it made.
+        Committing the same batch again returns the version that it created.
 
         Args:
             dest: the dataset.
@@ -270,7 +270,7 @@ class LanceDataset(
             commit_timeout: no attempt starts later than this; None for no limit.
 
         Raises:
-            NotSupportedError: a transaction is no append.
+            NotSupportedError: a transaction is not an append.
             InvalidInputError: there are none, or the fragments do not fit.
 
         Returns:

@@ -1,7 +1,7 @@
 """Committing several appends as one version.
 
 The version is made by one transaction that adds the fragments of all. Its uuid follows from theirs, so that committing
-the same batch again finds the version that it made.
+the same batch again finds the version that it created.
 
 Source: names, arguments and results of pylance 14.0.2.
 """
@@ -48,8 +48,8 @@ def merge_appends(transactions: Sequence[Transaction]) -> Transaction:
 
     Raises:
         InvalidInputError: there are none.
-        InvalidTypeError: one is no transaction.
-        NotSupportedError: one is no append.
+        InvalidTypeError: one is not a transaction.
+        NotSupportedError: one is not an append.
     """
     if not transactions:
         raise InvalidInputError("transactions is empty; expected at least one")

@@ -53,7 +53,7 @@ class DatasetBlobs(DatasetHandle):
             ids: row ids; exactly one of the three is given.
             addresses: row addresses.
             indices: positions among the rows that are not deleted.
-            buffer_size: bytes that sequential reads fetch at a time; 0 fetches what is asked for.
+            buffer_size: bytes that sequential reads fetch at a time; 0 fetches what is requested.
 
         Returns:
             One per row; None for nulls.
@@ -160,7 +160,7 @@ class _Rows:
         if len(missing):
             raise RowOutOfRangeError(
                 f"row id {int(missing[0])} does not exist: {len(missing)} of the {len(wanted)} requested row ids were "
-                f"deleted or never assigned",
+                "deleted or never assigned",
                 expected=len(wanted),
                 found=len(wanted) - len(missing),
             )

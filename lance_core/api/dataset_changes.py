@@ -44,9 +44,9 @@ class DatasetChanges(DatasetHandle):
         Raises:
             InvalidInputError: the predicate is invalid, or has no value for a row.
             NotSupportedError: a part of the predicate, or the table, is not supported.
-            IncompatibleTransactionError: the table was replaced meanwhile.
+            IncompatibleTransactionError: the table was replaced in the meantime.
             TooMuchWriteContentionError: every attempt met a conflict.
-            CommitOutcomeUnknownError: it could not be determined whether the version was made.
+            CommitOutcomeUnknownError: it could not be determined whether the version was created.
             StorageError: a storage operation failed.
         """
         deleted = delete_rows(

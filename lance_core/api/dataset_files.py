@@ -41,7 +41,7 @@ class DatasetFiles(DatasetHandle):
         return BitMap(fragment.id for fragment in self.manifest.message.fragments)
 
     def all_files(self) -> pa.RecordBatchReader:
-        """Every file below the root of this line, whether or not a version refers to it; base paths are left out.
+        """Every file below the root of this branch, whether or not a version refers to it; base paths are left out.
 
         Returns:
             base_uri, path below it, size_bytes, last_modified.
@@ -54,7 +54,7 @@ class DatasetFiles(DatasetHandle):
     def tracked_files(
         self, *, min_version: int | None = None, progress: Callable[..., Any] | None = None
     ) -> pa.RecordBatchReader:
-        """Every file that a version of this line refers to, wherever it lies, once for each version.
+        """Every file that a version of this branch refers to, wherever it lies, once for each version.
 
         Args:
             min_version: leave older versions out.

@@ -52,7 +52,7 @@ class DatasetHistory(DatasetHandle):
                 lineage: it has its own only.
 
         Raises:
-            InvalidTypeError: it is no whole number.
+            InvalidTypeError: it is not a whole number.
             InvalidInputError: it is negative.
         """
         wanted = whole_number("recent_transactions", recent_transactions)

@@ -64,7 +64,7 @@ class DatasetIndices(DatasetHandle):
 
         Raises:
             IndexNotFoundError: the version shown has no such index.
-            IncompatibleTransactionError: the table was replaced meanwhile.
+            IncompatibleTransactionError: the table was replaced in the meantime.
             TooMuchWriteContentionError: every attempt lost its race.
         """
         indices = decode_index_section(self.manifest.index_section)

@@ -54,15 +54,15 @@ class DatasetMaintenance(DatasetHandle):
         Args:
             older_than: only versions committed longer ago; two weeks when no term is given.
             retain_versions: keep the newest that many.
-            delete_unverified: remove files that no version has ever referred to at any age. Only right when nobody
-                else works on the dataset.
-            error_if_tagged_old_versions: refuse when a tagged version fulfils the terms, instead of leaving it out.
+            delete_unverified: remove files that no version has ever referred to at any age. Only safe when
+                nobody else writes.
+            error_if_tagged_old_versions: refuse when a tagged version matches the policy, instead of leaving it out.
             delete_rate_limit: deletions per second.
             versions: only these versions.
             delete_concurrency: deletions at a time.
 
         Raises:
-            InvalidCleanupError: a term is out of its range, or a tagged version fulfils the terms.
+            InvalidCleanupError: a term is out of its range, or a tagged version matches the policy.
             CorruptDataError: a manifest, a tag or a branch cannot be read; nothing was removed.
             StorageError: a storage operation failed.
         """
@@ -102,7 +102,7 @@ class DatasetMaintenance(DatasetHandle):
             max_files: how many at most.
 
         Raises:
-            InvalidCleanupError: a term is out of its range, or a tagged version fulfils the terms.
+            InvalidCleanupError: a term is out of its range, or a tagged version matches the policy.
             CorruptDataError: a manifest, a tag or a branch cannot be read.
             StorageError: a storage operation failed.
         """

@@ -42,14 +42,14 @@ class DatasetPlaces(DatasetHandle):
     def create_branch(
         self, branch: str, reference: Reference = None, storage_options: dict[str, str] | None = None
     ) -> Self:
-        """Make a branch: a line of versions of its own that starts as a version of this dataset.
+        """Create a branch: a line of versions of its own that starts as a version of this dataset.
 
         Its first version has the number of the version that it is made from. No file is copied.
 
         Args:
             branch: its name: segments of ASCII letters, digits, '.', '-' and '_', joined by '/'; not "main".
             reference: a number of the line of this handle, the name of a tag, or (branch, number) with None or "main"
-                for the main line and None for the latest; None for the version of this handle.
+                for the main branch and None for the latest; None for the version of this handle.
             storage_options: credentials and settings of the store; None for those of this handle.
 
         Returns:
@@ -77,7 +77,7 @@ class DatasetPlaces(DatasetHandle):
         storage_options: dict[str, str] | None = None,
         **kwargs: Any,
     ) -> Self:
-        """Make a table that starts as a version of this one and refers to its files.
+        """Create a table that starts as a version of this one and refers to its files.
 
         The clone lives as long as the files do: a cleanup of this table does not know of it. Its first version has the
         number of the version that is cloned.
@@ -107,7 +107,7 @@ class DatasetPlaces(DatasetHandle):
         storage_options: dict[str, str] | None = None,
         **kwargs: Any,
     ) -> Self:
-        """Make a table that starts as a version of this one and holds copies of all its files.
+        """Create a table that starts as a version of this one and holds copies of all its files.
 
         Args:
             target_path: where; there must be no dataset.
@@ -158,7 +158,7 @@ class DatasetPlaces(DatasetHandle):
         return self
 
     def migrate_manifest_paths_v2(self) -> None:
-        """Give every manifest of this line its V2 name; without effect when all of them have it.
+        """Give every manifest of this branch its V2 name; without effect when all of them have it.
 
         No other operation may run on the dataset until it has returned. When it is interrupted, run it again, here or
         by URI (``lance_core.migrate_manifest_paths_v2``): until then the dataset cannot be opened.

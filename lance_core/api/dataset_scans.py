@@ -84,7 +84,7 @@ class DatasetScans(DatasetHandle):
                 occur in it. Limit and offset count those.
             limit: rows to return; None for all.
             offset: rows to skip; None for 0.
-            batch_size: at most so many rows in a batch; None for 8192.
+            batch_size: at most this many rows in a batch; None for 8192.
             fragments: scan only these, in this order.
             with_row_id: the column ``_rowid`` comes behind the others.
             with_row_address: the column ``_rowaddr`` comes last.

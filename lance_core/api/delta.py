@@ -76,7 +76,7 @@ class DatasetDelta:
 
         Raises:
             InvalidInputError: they do not name two versions, or one of them is negative.
-            InvalidTypeError: a version that is no whole number.
+            InvalidTypeError: a version that is not a whole number.
         """
         if compared_against is not None:
             begin_version, end_version = compared_against, dataset.version

@@ -115,7 +115,7 @@ def write_dataset(  # noqa: D417  # the reference's signature; arguments without
         SchemaMismatchError: mode "append", and the rows do not fit.
         NotSupportedError: an argument or a column type that is not supported.
         CommitConflictError: another writer's version is in the way; see :meth:`LanceDataset.commit`.
-        CommitOutcomeUnknownError: it could not be determined whether the version was made.
+        CommitOutcomeUnknownError: it could not be determined whether the version was created.
         StorageError: a storage operation failed.
     """
     if uri is None:
@@ -248,7 +248,7 @@ def write_fragments(  # noqa: D417  # the reference's signature; arguments witho
 
 
 def _storage_version(version: str | None, use_legacy_format: bool | None) -> str | None:
-    """The version that both arguments together ask for, as the reference has it."""
+    """The version that both arguments together ask for, as the reference does it."""
     if use_legacy_format is None:
         return version
     warn("use_legacy_format is deprecated, use data_storage_version instead", DeprecationWarning, stacklevel=3)

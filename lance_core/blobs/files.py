@@ -48,7 +48,7 @@ class BlobFile(io.BufferedIOBase):
 
     Args:
         place: where the bytes are.
-        buffer_size: bytes that sequential reads fetch at a time; 0 fetches what is asked for.
+        buffer_size: bytes that sequential reads fetch at a time; 0 fetches what is requested.
 
     Raises:
         InvalidInputError: a negative buffer size.

@@ -106,7 +106,7 @@ class BlobDescriptors:
         return cls(valid, kinds, positions, sizes, ids, array.field("blob_uri"), file, locator, base_id)
 
     def places(self) -> list[BlobPlace | None]:
-        """Where each value is; None for null ones. Sizes of whole files are asked for."""
+        """Where each value is; None for null ones. Sizes of whole files are requested."""
         found: list[BlobPlace | None] = [None] * len(self.valid)
         for rows, where in self._objects(np.flatnonzero(self.valid)):
             starts, sizes = self._bounds(rows, where)
@@ -191,7 +191,8 @@ class BlobDescriptors:
         if len(behind):
             start, size = int(self.positions[behind[0]]), int(self.sizes[behind[0]])
             raise CorruptDataError(
-                f"{self.file.path}: a blob ends at byte {start + size}, which exceeds 2^64", path=self.file.path
+                f"{self.file.path}: a blob ends at byte {start + size}, which exceeds the size of any file",
+                path=self.file.path,
             )
         kinds = self.kinds[rows]
         inline = rows[kinds == _INLINE]
@@ -236,7 +237,7 @@ class BlobDescriptors:
         return Location(*resolve(uri, self.locator.storage_options))
 
     def _bounds(self, rows: NDArray[np.int64], where: Location) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-        """Starts and sizes of values in one object; whole external objects are asked for their size."""
+        """Starts and sizes of values in one object; the sizes of whole external objects are requested."""
         kinds, starts, sizes = self.kinds[rows], self.positions[rows], self.sizes[rows]
         starts = np.where(kinds == _DEDICATED, np.uint64(0), starts)
         whole = (kinds == _EXTERNAL) & (sizes == 0)

@@ -113,7 +113,7 @@ def initial_entries(options: Any) -> dict[str, str]:
     """The config entries of a new table from ``auto_cleanup_options``; none without options.
 
     Raises:
-        InvalidTypeError: no mapping, or a value that is no whole number.
+        InvalidTypeError: no mapping, or a value that is not a whole number.
         InvalidCleanupError: an unknown option, or a negative number.
     """
     if options is None:

@@ -1,4 +1,4 @@
-"""What branches hold of the line that they go back to: the main line, or another branch.
+"""What branches hold of the line that they go back to: the main branch, or another branch.
 
 The root of a branch lies below ``tree/`` and has manifests of its own; they name files of the roots that it goes back
 to as long as the branch has not rewritten them. Every manifest below ``tree/`` counts, also one of a branch that has no
@@ -42,8 +42,8 @@ class Line:
 
     Attributes:
         log: its versions.
-        main: the versions of the main line of the same table.
-        branch: its name; empty for the main line.
+        main: the versions of the main branch of the same table.
+        branch: its name; empty for the main branch.
     """
 
     log: VersionLog
@@ -52,7 +52,7 @@ class Line:
 
     @classmethod
     def of(cls, log: VersionLog, branch: str) -> Self:
-        """From what the manifests of a line say; empty for the main line."""
+        """From what the manifests of a line say; empty for the main branch."""
         main = main_line(log, branch)
         return cls(log, main, "" if main is log else branch)
 

@@ -1,4 +1,4 @@
-"""Pace: at most so many actions per second, over all threads. Stride: as many as take a moment."""
+"""Pace: at most this many actions per second, over all threads. Stride: as many as take a moment."""
 
 from __future__ import annotations
 

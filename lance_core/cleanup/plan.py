@@ -83,7 +83,7 @@ class CleanupPlan:
         paths: every file below the root, ordered by path.
         referenced_branches: branches that go back to versions which the terms select.
         branch_manifests: the branches' versions that were taken into account.
-        branch: the branch that the table is; empty for the main line.
+        branch: the branch that the table is; empty for the main branch.
     """
 
     log: VersionLog
@@ -201,7 +201,7 @@ def plan_cleanup(dataset: DatasetHandle, policy: CleanupPolicy, *, now_ns: int |
         now_ns: nanoseconds since the epoch; None for the clock's.
 
     Raises:
-        InvalidCleanupError: a tagged version fulfils the terms, and the policy does not want that.
+        InvalidCleanupError: a tagged version matches the policy, and the policy does not want that.
         CorruptDataError: a manifest, a tag or a branch cannot be read, so that it is open what is referred to.
         UnsupportedFeatureFlagError: a version needs a feature that this library does not have.
         NotSupportedError: the dataset is a branch whose record does not tell where it comes from.
@@ -215,7 +215,7 @@ def plan_for(log: VersionLog, manifest: Manifest, policy: CleanupPolicy, *, now_
     if is_detached_version(manifest.version):
         raise InvalidCleanupError(
             f"{log.root}: version {manifest.version} is detached, so newer versions cannot be determined; open a "
-            f"version of the main history and clean up from it",
+            "version of the main history and clean up from it",
             version=manifest.version,
         )
     return _plan(log, manifest.version, manifest.message.branch, policy, now_ns)

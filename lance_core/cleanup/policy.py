@@ -43,8 +43,8 @@ class CleanupPolicy:
         retain_versions: not the newest that many; None for no such term.
         versions: only these; None for all.
         delete_unverified: also remove files that no version has ever referred to and that are less than 7 days old.
-            Only right when nobody else works on the table: they may belong to a write that is not committed yet.
-        error_if_tagged_old_versions: refuse when a tagged version fulfils the terms, instead of leaving it out.
+            Only right when no other process uses the table: they may belong to a write that is not committed yet.
+        error_if_tagged_old_versions: refuse when a tagged version matches the policy, instead of leaving it out.
         delete_rate_limit: deletions per second; None for no limit.
         delete_concurrency: deletions at a time; None for the default.
     """

@@ -86,7 +86,7 @@ def survey_versions(
         now_ns: nanoseconds since the epoch.
 
     Raises:
-        InvalidCleanupError: a tagged version fulfils the terms, and the policy does not want that.
+        InvalidCleanupError: a tagged version matches the policy, and the policy does not want that.
         CorruptDataError: a manifest, a tag or a branch cannot be read.
         UnsupportedFeatureFlagError: a manifest needs a feature that this library does not have.
         DatasetNotFoundError: there is no version anymore.
@@ -190,7 +190,7 @@ class _VersionReader:
             listed = ", ".join(f"{tag!r} (version {version})" for tag, version in in_the_way.items())
             raise InvalidCleanupError(
                 f"{len(set(in_the_way.values()))} tagged version(s) match the cleanup policy: {listed}; delete the "
-                f"tags, or set error_if_tagged_old_versions=False to keep these versions",
+                "tags, or set error_if_tagged_old_versions=False to keep these versions",
                 tags=in_the_way,
             )
 

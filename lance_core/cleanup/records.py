@@ -87,7 +87,7 @@ class CleanupReferencedBranch:
 
     Attributes:
         name: of the branch.
-        referenced_version: the version of the main line that it, or the first branch on the way to it, was made from.
+        referenced_version: the version of the main branch that it, or the first branch on the way to it, was made from.
         cleanup_candidate: whether it would be cleaned up too; never.
     """
 
@@ -103,9 +103,9 @@ class CleanupExplanation:
     Attributes:
         read_version: the version of the handle.
         stats: figures of everything that would be removed.
-        candidate_files: the files, in the order of their removal, when they were asked for.
-        candidate_files_truncated: whether there are more than were asked for.
-        candidate_file_limit: how many were asked for.
+        candidate_files: the files, in the order of their removal, when they were requested.
+        candidate_files_truncated: whether there are more than were requested.
+        candidate_file_limit: how many were requested.
         referenced_branches: branches that were looked at.
         warnings: what is worth knowing besides: files that belong to no table, what crashed writers left.
     """

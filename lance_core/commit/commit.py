@@ -76,17 +76,17 @@ def commit(
         DatasetNotFoundError: there is no dataset, and the operation does not make one.
         AlreadyExistsError: a dataset exists that must not.
         InvalidInputError: the fragments do not fit the dataset (see ``commit_checks``).
-        RetryableCommitConflictError: a later version is in the way; plan again on it.
-        IncompatibleTransactionError: a later version makes the change senseless.
+        RetryableCommitConflictError: it conflicts with a later version; plan the change again.
+        IncompatibleTransactionError: a later version invalidates the change.
         CommitOvertakenError: the version came too late, after a cleanup had freed its number, and was withdrawn.
         TooMuchWriteContentionError: every attempt lost its race.
-        CommitOutcomeUnknownError: it could not be determined whether the version was made.
+        CommitOutcomeUnknownError: it could not be determined whether the version was created.
         StorageError: a storage operation failed and nothing was made.
     """
     if is_detached_version(transaction.read_version):
         raise NotSupportedError(
             f"{log.root}: version {transaction.read_version} is detached; only another detached version can be "
-            f"committed on top of it",
+            "committed on top of it",
             version=transaction.read_version,
         )
     refuse_inner_bases(log.root, declared_bases(transaction.operation))

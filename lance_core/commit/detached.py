@@ -27,7 +27,7 @@ def commit_outside_lineage(
         DatasetNotFoundError: there is no dataset.
         VersionNotFoundError: there is no such read version.
         InvalidInputError: the fragments do not fit the dataset.
-        CommitOutcomeUnknownError: it could not be determined whether the version was made.
+        CommitOutcomeUnknownError: it could not be determined whether the version was created.
         StorageError: a storage operation failed and nothing was made.
     """
     if transaction.read_version == 0 or transaction.operation.is_first_of_its_root:

@@ -18,10 +18,10 @@ __all__ = ["check_rewritable", "output_version"]
 
 
 def output_version(manifest: Manifest, settings: CompactionSettings) -> LanceFileVersion:
-    """The format of the new files: what is asked for, else the table's, whatever the old files are.
+    """The format of the new files: what is requested, else the table's, whatever the old files are.
 
     Raises:
-        NotSupportedError: files of the format that is asked for do not mix with the table's.
+        NotSupportedError: files of the format that is requested do not mix with the table's.
     """
     own = manifest.file_version
     if settings.data_storage_version is None:
@@ -30,7 +30,7 @@ def output_version(manifest: Manifest, settings: CompactionSettings) -> LanceFil
     if not asked.mixes_with(own):
         raise NotSupportedError(
             f"data_storage_version is {asked.value}, but the table has version {own.value}: files of 0.1 cannot be "
-            f"mixed with those of other versions",
+            "mixed with those of other versions",
             expected=own.value,
             found=asked.value,
         )
@@ -52,5 +52,5 @@ def check_rewritable(manifest: Manifest, settings: CompactionSettings) -> None:
     if FRAGMENT_REUSE_INDEX in names and len(names) > 1:
         raise NotSupportedError(
             f"{where}: the remapping of its indices is deferred ({FRAGMENT_REUSE_INDEX}); complete the remapping "
-            f"with pylance first"
+            "with pylance first"
         )

@@ -41,7 +41,7 @@ def commit_rewrites(
         NotFoundError: a new file is missing.
         NotSupportedError: the table cannot be rewritten here.
         TooMuchWriteContentionError: every attempt lost its race.
-        CommitOutcomeUnknownError: it could not be determined whether the version was made.
+        CommitOutcomeUnknownError: it could not be determined whether the version was created.
         StorageError: a storage operation failed and nothing was made.
     """
     return Landing(dataset, rewrites, transaction_properties, checks_files=True).run()

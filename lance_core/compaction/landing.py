@@ -183,7 +183,7 @@ class Landing:
                     self._lost, self._pending = self._lost + self._pending, []
                 continue
             except (RetryableCommitConflictError, IncompatibleTransactionError) as error:
-                # A reservation of fragment ids on a version that was cleaned up meanwhile is made on the latest.
+                # A reservation of fragment ids on a version that was cleaned up in the meantime is made on the latest.
                 if len(self._tries) > num_tries or not error.context.get("is_removed"):
                     is_refused = True
                 continue

@@ -116,7 +116,7 @@ class DatasetOptimizer:
         Args:
             target_rows_per_fragment: fragments of fewer rows are joined. 1024 * 1024 by default.
             max_rows_per_group: rows of a batch in data files of version 0.1; without effect in others. 1024 by default.
-            max_bytes_per_file: a new file is closed when it has about so many bytes.
+            max_bytes_per_file: a new file is closed when it has about this many bytes.
             materialize_deletions: whether fragments with many deleted rows are rewritten. True by default.
             materialize_deletions_threshold: more than this fraction of the rows is many. 0.1 by default.
             defer_index_remap: not supported.
@@ -124,9 +124,9 @@ class DatasetOptimizer:
             batch_size: rows that are read at a time.
             compaction_mode: "reencode", or "try_binary_copy", which does the same here.
             binary_copy_read_batch_bytes: without effect.
-            max_source_fragments: at most so many fragments are rewritten.
-            max_source_rows: at most so many live rows are rewritten.
-            max_source_bytes: at most so many bytes of data files are rewritten.
+            max_source_fragments: at most this many fragments are rewritten.
+            max_source_rows: at most this many live rows are rewritten.
+            max_source_bytes: at most this many bytes of data files are rewritten.
             excluded_fragment_ids: these stay as they are.
             data_storage_version: of the new files; the table's own by default. Another one makes it a table of several
                 versions, which 0.1 cannot be part of.
@@ -140,7 +140,7 @@ class DatasetOptimizer:
             NotSupportedError: an argument, or the table, is not supported.
             RetryableCommitConflictError: nothing could be committed, as other writers touched everything every time.
             CorruptDataError: a file is damaged.
-            CommitOutcomeUnknownError: it could not be determined whether the version was made.
+            CommitOutcomeUnknownError: it could not be determined whether the version was created.
             StorageError: a storage operation failed. What was written is removed, unless a version may name it. When a
                 part was committed before, a note of the error says so.
         """

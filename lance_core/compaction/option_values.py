@@ -32,7 +32,7 @@ __all__ = [
 MODES: Final = MappingProxyType(
     {"reencode": "Reencode", "try_binary_copy": "TryBinaryCopy", "force_binary_copy": "ForceBinaryCopy"}
 )
-"""A mode as it is asked for -> as JSON documents spell it."""
+"""A mode as it is requested -> as JSON documents spell it."""
 
 _MAX_U32: Final = 2**32 - 1
 _MAX_U64: Final = 2**64 - 1

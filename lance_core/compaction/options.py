@@ -65,9 +65,9 @@ class CompactionOptions(TypedDict, total=False):
             files, which the next compaction joins again.
         materialize_deletions: whether fragments with many deleted rows are rewritten. True.
         materialize_deletions_threshold: more than this fraction of the rows is many. 0.1.
-        max_source_fragments: at most so many fragments are rewritten.
-        max_source_rows: at most so many live rows are rewritten.
-        max_source_bytes: at most so many bytes of data files are rewritten.
+        max_source_fragments: at most this many fragments are rewritten.
+        max_source_rows: at most this many live rows are rewritten.
+        max_source_bytes: at most this many bytes of data files are rewritten.
         excluded_fragment_ids: these stay as they are; what lies on either side of one is not joined.
         num_threads: tasks that run at the same time.
         batch_size: rows that are read at a time.

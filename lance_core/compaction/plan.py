@@ -37,7 +37,7 @@ class CompactionTask:
     Attributes:
         read_version: the version that was planned on.
         fragments: as they are in that version.
-        options: what was asked for.
+        options: what was requested.
     """
 
     read_version: int
@@ -93,7 +93,7 @@ class CompactionPlan:
     Attributes:
         read_version: the version that was planned on.
         tasks: independent of each other; none when there is nothing to do.
-        options: what was asked for.
+        options: what was requested.
         figures: rows, files and bytes before and after.
     """
 

@@ -93,7 +93,7 @@ def plan_tasks(fragments: Sequence[FragmentFigures], settings: CompactionSetting
 
     Args:
         fragments: of the whole table, ascending by id.
-        settings: what is asked for.
+        settings: what is requested.
 
     Returns:
         Fragment ids of each task, ascending; no fragment is in two tasks.
@@ -110,7 +110,7 @@ def plan_bins(fragments: Iterable[FragmentFigures], settings: CompactionSettings
 
     Args:
         fragments: of the whole table, ascending by id.
-        settings: what is asked for.
+        settings: what is requested.
     """
     excluded = frozenset(settings.excluded_fragment_ids)
     tasks: list[_Task] = []

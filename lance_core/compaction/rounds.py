@@ -105,7 +105,7 @@ def compact(
 
 
 def _pass_on(error: LanceError, dataset: DatasetHandle, done: list[RewriteResult], lost: list[RewriteResult]) -> None:
-    """Raise the error of a round, unless everything that was asked for was committed before."""
+    """Raise the error of a round, unless everything that was requested was committed before."""
     if not done:
         raise error
     if lost or isinstance(error, CommitOutcomeUnknownError):

@@ -42,7 +42,7 @@ def next_file_rows(rows_left: int, target_rows: int) -> int:
 
 
 def estimate_outputs(rows: int, num_bytes: int, settings: CompactionSettings) -> list[OutputEstimate]:
-    """The files that so many rows become; none for no rows."""
+    """The files that this many rows become; none for no rows."""
     max_bytes = settings.byte_target
     outputs = []
     while rows:

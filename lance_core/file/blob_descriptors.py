@@ -226,7 +226,7 @@ def blob_bytes(data: object) -> bytes:
 
     Raises:
         InvalidTypeError: neither bytes nor a list of numbers.
-        InvalidInputError: a number is no byte.
+        InvalidInputError: a number is not a byte.
     """
     if isinstance(data, bytes):
         return data

@@ -100,7 +100,7 @@ class BlobBytesSource:
         return self._loaded(self._described.decode(_described(segment), read), read)
 
     def take(self, rows: NDArray[np.int64], read: Read) -> list[pa.Array]:
-        """Single rows, ascending; a value is read once, however often its row is asked for."""
+        """Single rows, ascending; a value is read once, however often its row is requested."""
         distinct, places = np.unique(rows, return_inverse=True)
         arrays = [self._loaded(array, read) for array in self._described.take(distinct, read)]
         if len(distinct) == len(rows):

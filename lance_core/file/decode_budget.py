@@ -29,7 +29,7 @@ _BUDGET_BYTES: Final = 64 * 1024 * 1024
 last ones, so that twice as much may be resident. Eight columns with pages of the usual 8 MiB are read page by page."""
 
 _LEAST_BYTES: Final = 16 * 1024
-"""A share is not less: decoding a piece costs about as much as so many bytes take."""
+"""A share is not less: decoding a piece costs about as much as this many bytes take."""
 
 
 def stream_plans(

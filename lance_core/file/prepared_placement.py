@@ -101,7 +101,7 @@ def _check(
     if is_of_table and bool((kinds != INLINE).any()):
         raise NotSupportedError(
             f"column {name!r}: descriptors of values in other files need a data file with a known name; write it "
-            f"with LanceFileSession and commit it as a fragment"
+            "with LanceFileSession and commit it as a fragment"
         )
     for kind, members in _NEEDED.items():
         for member in members:

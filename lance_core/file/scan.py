@@ -124,7 +124,7 @@ def scan_arrays(plans: Sequence[FieldPlan], read: Read, *, in_memory: bool = Fal
 
 
 class _Inline:
-    """Decodes the segments of a small scan when they are asked for."""
+    """Decodes the segments of a small scan when they are requested."""
 
     def __init__(self, plans: Sequence[FieldPlan], read: Read) -> None:
         self._read = read

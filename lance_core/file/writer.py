@@ -49,7 +49,7 @@ DEFAULT_DATA_CACHE_BYTES: Final = 8 * 1024 * 1024
 """Collected per leaf column before a page is written; less in files of more than 24 leaf columns."""
 
 _MAX_COLLECTED_BYTES: Final = 192 * 1024 * 1024
-"""Collected by all columns together, if nothing else is asked for: files of many columns get smaller pages."""
+"""Collected by all columns together, if nothing else is requested: files of many columns get smaller pages."""
 
 DEFAULT_MAX_PAGE_BYTES: Final = 32 * 1024 * 1024
 """A larger array is cut into several pages."""

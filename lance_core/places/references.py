@@ -1,6 +1,6 @@
 """References to versions: numbers, tags, and versions of branches; and moments in time.
 
-A number means a version of the line that a handle is on: the main line or a branch. A tag may name a version of any
+A number means a version of the line that a handle is on: the main branch or a branch. A tag may name a version of any
 line, and so may a pair of branch and number.
 
 Source: behavior of pylance 14.0.2.
@@ -68,7 +68,7 @@ def open_version(log: VersionLog, reference: Reference, *, branch: str = "") -> 
     Args:
         log: the versions of one line.
         reference: a number of that line, the name of a tag, or (branch, number); None for the latest.
-        branch: the branch of the line, as its manifests say; empty for the main line, or when it is not known.
+        branch: the branch of the line, as its manifests say; empty for the main branch, or when it is not known.
 
     Raises:
         DatasetNotFoundError: there is no dataset.
@@ -109,13 +109,13 @@ def locate(log: VersionLog, reference: Reference, *, branch: str = "") -> tuple[
 
 
 def main_line(log: VersionLog, branch: str) -> VersionLog:
-    """The versions of the main line of a dataset, from those of any line."""
+    """The versions of the main branch of a dataset, from those of any line."""
     root = main_root(log.root, branch)
     return log if root == log.root else log.at(root)
 
 
 def line_identity(log: VersionLog, branch: str) -> Hashable:
-    """Tells a branch from another of the same name, made after it was deleted; None for the main line.
+    """Tells a branch from another of the same name, made after it was deleted; None for the main branch.
 
     Raises:
         RefNotFoundError: the branch was deleted.
@@ -147,7 +147,7 @@ def planned_line(log: VersionLog, manifest: Manifest) -> Hashable:
     """What the line of a version is told by that was opened some time ago and that a change is to be planned on.
 
     Returns:
-        None on the main line; a mark that is no line's when the branch was made again since.
+        None on the main branch; a mark that is not a line's when the branch was made again since.
 
     Raises:
         RefNotFoundError: the branch was deleted.
@@ -174,7 +174,7 @@ def planned_line(log: VersionLog, manifest: Manifest) -> Hashable:
 
 
 def line_of(main: VersionLog, branch: str | None) -> VersionLog:
-    """The versions of a branch, from those of the main line; None or "main" for that itself.
+    """The versions of a branch, from those of the main branch; None or "main" for that itself.
 
     Raises:
         RefNotFoundError: no branch may have that name.

@@ -52,7 +52,7 @@ class Predicate:
             condition: SQL text, or an Arrow expression.
 
         Raises:
-            InvalidInputError: it cannot be read, names an unknown column, mixes types, or is no condition.
+            InvalidInputError: it cannot be read, names an unknown column, mixes types, or is not a condition.
             InvalidTypeError: neither text nor an Arrow expression.
             NotSupportedError: names the part that is not supported.
         """

@@ -49,7 +49,7 @@ def checked_number(name: str, value: object, start: int, stop: int) -> int:
     """A whole number in [start, stop).
 
     Raises:
-        InvalidTypeError: it is no whole number.
+        InvalidTypeError: it is not a whole number.
         InvalidInputError: it lies outside.
     """
     number = whole_number(name, value)
@@ -78,7 +78,7 @@ def schema_with_ids(schema: pa.Schema | Schema) -> Schema:
     """The schema with field ids; an Arrow schema gets them depth first from 0.
 
     Raises:
-        InvalidInputError: it is no schema, or no table may have it.
+        InvalidInputError: it is not a schema, or no table may have it.
     """
     if isinstance(schema, Schema):
         check_names(schema.names)

@@ -136,7 +136,7 @@ def index_to_proto(index: Index) -> pb_table.IndexMetadata:
 
     Raises:
         InvalidInputError: a value is malformed.
-        InvalidTypeError: it is no index.
+        InvalidTypeError: it is not an index.
     """
     # Imported late: few commits change indices.
     from pyroaring import BitMap

@@ -102,7 +102,7 @@ def parse_document(what: str, document: str) -> JsonObject:
 
 
 def whole(start: int, stop: int) -> Reader[int]:
-    """Reads a whole number in [start, stop); truth values and 1.0 are none."""
+    """Reads a whole number in [start, stop); bools and 1.0 are none."""
 
     def read(value: Any, where: str) -> int:
         try:

@@ -109,9 +109,9 @@ def remove_branch_root(
     """Remove the files of a branch without a record, unless somebody needs it.
 
     Args:
-        main: the versions of the main line.
+        main: the versions of the main branch.
         branch: its name.
-        record: what its record said, which the caller has removed; it comes back if the branch must stay.
+        record: what its record said, which the caller has removed; it comes back if the branch must be kept.
         only: told the path of a file below its root, says whether it goes; None for all.
 
     Raises:
@@ -149,7 +149,7 @@ class _Removal:
     """One removal of a root, by its mark.
 
     Args:
-        main: the versions of the main line.
+        main: the versions of the main branch.
         branch: its name.
         record: what its record said; None if nobody knows.
     """

@@ -31,7 +31,7 @@ def refuse_when_used(main: VersionLog, branch: str, records: Mapping[str, Branch
     """Find out whether a branch may be removed.
 
     Args:
-        main: the versions of the main line.
+        main: the versions of the main branch.
         branch: its name.
         records: of all branches.
 

@@ -72,8 +72,8 @@ class Branch(TypedDict):
     """One branch.
 
     Attributes:
-        parent_branch: the branch that it was made from; None for the main line.
-        branch_identifier: the way from the main line: versions that forks were made from, and identities of the forks.
+        parent_branch: the branch that it was made from; None for the main branch.
+        branch_identifier: the path from the main branch: the version and the identity of each fork.
         parent_version: the version that it was made from.
         create_at: seconds since the epoch.
         manifest_size: bytes of its first manifest.
@@ -131,7 +131,7 @@ class Branches:
     def create(
         self, branch: str, reference: Reference = None, *, root_uri: str, storage_options: dict[str, str] | None = None
     ) -> tuple[VersionLog, Manifest, Hashable]:
-        """Make a branch; see ``LanceDataset.create_branch``.
+        """Create a branch; see ``LanceDataset.create_branch``.
 
         Args:
             branch: its name.
@@ -226,7 +226,7 @@ class Branches:
             InvalidRefError: no branch may have that name.
             RefNotFoundError: there is no such branch.
             RefConflictError: it is deleted meanwhile.
-            InvalidTypeError: it is no mapping, or a key or value is not a string.
+            InvalidTypeError: it is not a mapping, or a key or value is not a string.
         """
         check_branch_name(branch)
         texts = _texts(metadata)

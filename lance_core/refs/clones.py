@@ -28,7 +28,7 @@ __all__ = ["deep_clone", "shallow_clone"]
 def shallow_clone(
     target: VersionLog, source: Manifest, source_uri: str, storage_options: Mapping[str, str] | None
 ) -> Manifest:
-    """Make a table that refers to the files of a version.
+    """Create a table that refers to the files of a version.
 
     Args:
         target: the versions of the new table; there must be none.
@@ -50,7 +50,7 @@ def deep_clone(
     storage_options: Mapping[str, str] | None,
     source_options: Mapping[str, str] | None,
 ) -> Manifest:
-    """Make a table that holds copies of all files of a version.
+    """Create a table that holds copies of all files of a version.
 
     Args:
         target: the versions of the new table; there must be none.
@@ -76,7 +76,7 @@ def deep_clone(
     if field is not None:
         raise NotSupportedError(
             f"version {source.version} has base paths, and values of blob column {field.name!r} refer to files "
-            f"there, which a deep clone does not copy",
+            "there, which a deep clone does not copy",
             field=field.name,
         )
     target.require_commits()

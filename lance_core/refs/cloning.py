@@ -62,7 +62,7 @@ def clone_version(
         AlreadyExistsError: there is a version, or another writer is making one.
         NotSupportedError: the source is a detached version.
         UnsupportedFeatureFlagError: the source needs a feature that this library does not have.
-        CommitOutcomeUnknownError: it could not be determined whether the version was made, or whether it may stay.
+        CommitOutcomeUnknownError: it could not be determined whether the version was created, or whether it may stay.
         StorageError: a storage operation failed.
     """
     check_cloneable(source)

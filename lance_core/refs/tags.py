@@ -48,7 +48,7 @@ class Tag(TypedDict):
     """One tag.
 
     Attributes:
-        branch: of the version; None for the main line.
+        branch: of the version; None for the main branch.
         version: the version's number.
         created_at: when it was created; None when it is not recorded.
         updated_at: when it was set or moved last.
@@ -115,7 +115,7 @@ class Tags:
         Args:
             tag: the name: ASCII letters, digits, '.', '-' and '_'.
             reference: a number of the line of this handle, another tag, or (branch, number) with None or "main" for
-                the main line and None for the latest; None for the version of this handle.
+                the main branch and None for the latest; None for the version of this handle.
 
         Raises:
             InvalidRefError: no tag may have that name.
@@ -124,7 +124,7 @@ class Tags:
                 the tag is taken back.
             RefConflictError: the branch that has it is being deleted; then the tag is taken back.
             RefNotFoundError: there is no tag or branch that the reference names.
-            CommitOutcomeUnknownError: it could not be determined whether the tag was made, or whether it may stay.
+            CommitOutcomeUnknownError: it could not be determined whether the tag was created, or whether it may stay.
         """
         check_tag_name(tag)
         now = time.time_ns()
@@ -159,7 +159,7 @@ class Tags:
         check_tag_name(tag)
         path = self._path(tag)
         try:
-            # Asked before: removing what is not there is not an error to the store. An unreadable tag can be removed.
+            # Asked before: removing what is not there is no error to the store. An unreadable tag can be removed.
             self._log.store.head(path)
         except NotFoundError as error:
             raise RefNotFoundError(f"tag {tag!r} does not exist", tag=tag) from error
@@ -171,7 +171,7 @@ class Tags:
         Raises:
             InvalidRefError: no tag may have that name.
             RefNotFoundError: there is no such tag.
-            InvalidTypeError: it is no mapping, or a key or value is not a string.
+            InvalidTypeError: it is not a mapping, or a key or value is not a string.
         """
         texts = _texts(metadata)
         self._log.store.put(self._path(tag), replace(self._read(tag), metadata=texts).to_json())
@@ -207,11 +207,11 @@ class Tags:
         return tag_path(self._log.store, self._log.root, tag)
 
     def _source(self, branch: str | None) -> BranchRecord | None:
-        """The record of the branch that has a version; None for the main line."""
+        """The record of the branch that has a version; None for the main branch."""
         return None if branch is None else read_record(self._log, branch)
 
     def _target(self, reference: Reference) -> tuple[str | None, int, int]:
-        """Branch and version that are meant and the size of its manifest; whether it exists is asked for."""
+        """Branch, version and manifest size of what the reference means; raises when it does not exist."""
         if reference is None:
             line, version = self._line, self._manifest.version
         else:

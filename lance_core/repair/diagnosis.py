@@ -102,7 +102,7 @@ class _Ages:
 
 
 class _Line:
-    """One look at the files of the main line or of a branch."""
+    """One look at the files of the main branch or of a branch."""
 
     def __init__(self, branch: str, log: VersionLog, files: Sequence[StoredFile], ages: _Ages) -> None:
         self._branch = branch

@@ -108,7 +108,7 @@ class DatasetHandle:
 
     @property
     def line(self) -> Hashable:
-        """Tells the branch of this version from one that was made again under its name; None on the main line."""
+        """Tells the branch of this version from one that was made again under its name; None on the main branch."""
         if self._line is _NOT_ASKED:
             self._line = planned_line(self._log, self._manifest)
         return self._line
@@ -169,8 +169,8 @@ class DatasetHandle:
         """A handle for another version.
 
         Args:
-            version: a number of the line of this handle (the main line or a branch), the name of a tag, or (branch,
-                number) with None or "main" for the main line and None for the latest.
+            version: a number of the line of this handle (the main branch or a branch), the name of a tag, or (branch,
+                number) with None or "main" for the main branch and None for the latest.
 
         Raises:
             VersionNotFoundError: there is no such version.

@@ -1,7 +1,7 @@
 """FragmentOverlays: newer values of single cells, laid over what the data files of a fragment hold.
 
 A cell is what one column gives for one row: of a struct each member has cells of its own, while a list, a map or a
-packed struct is one cell with all that is in it. Whether a struct is null is no cell; the data files say it.
+packed struct is one cell with all that is in it. Whether a struct is null is not a cell; the data files say it.
 
 For each column the overlays are resolved once, newest last, to "which overlay, which of its rows" for every covered
 position. Batches and takes then look up their rows there.

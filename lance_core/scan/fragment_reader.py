@@ -73,7 +73,7 @@ class FragmentReader:
         if num_deleted > self._fragment.physical_rows:
             raise CorruptDataError(
                 f"fragment {self.fragment_id} has {self._fragment.physical_rows} rows, but {num_deleted} are recorded "
-                f"as deleted"
+                "as deleted"
             )
         return self._fragment.physical_rows - num_deleted
 
@@ -107,7 +107,7 @@ class FragmentReader:
             wanted: the projection, with the table's field ids. Blobs come as descriptors.
             start: first live row.
             stop: live row after the last.
-            batch_rows: at most so many rows in a batch.
+            batch_rows: at most this many rows in a batch.
 
         Yields:
             Batches of :class:`OutputSchema`; none is empty.

@@ -78,7 +78,7 @@ def matching_batches(
     Args:
         reader: of the fragment.
         predicate: which rows.
-        batch_rows: at most so many rows in a batch.
+        batch_rows: at most this many rows in a batch.
         use_stats: leave out what the statistics of 0.1 files rule out.
 
     Raises:
@@ -130,7 +130,7 @@ def read_found(
         wanted: the columns.
         table: the whole schema.
         rows: ascending, at least one.
-        batch_rows: at most so many rows in a batch.
+        batch_rows: at most this many rows in a batch.
     """
     first, last = int(rows[0]), int(rows[-1])
     if len(rows) * _FEW < last + 1 - first:

@@ -10,7 +10,7 @@ column                             what
 ``_row_last_updated_at_version``   the version that last changed it; the one that created it where not recorded
 =================================  ==================================================================================
 
-They are asked for by name, like any column, and come where they were asked for. Neither writer makes a table with
+They are requested by name, like any column, and come where they were requested. Neither writer makes a table with
 columns of these names; if one has them all the same, its own columns are meant. What is kept in hidden columns of data
 files is read from there, under their field ids; the others have ids that no field has.
 

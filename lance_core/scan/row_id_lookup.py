@@ -96,7 +96,7 @@ class RowIdLookup:
             if int(positions[here].max()) >= fragment.physical_rows:
                 raise RowOutOfRangeError(
                     f"fragment {fragment_id} has {fragment.physical_rows} rows, but row {positions[here].max()} was "
-                    f"requested"
+                    "requested"
                 )
             if fragment.deletion_file is not None and not ignores_deletions:
                 here = here[~np.isin(positions[here], self._deleted(fragment))]

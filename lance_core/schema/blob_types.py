@@ -164,7 +164,7 @@ def blob_field(
     Args:
         name: of the field.
         nullable: whether nulls are allowed.
-        inline_size_threshold: values of up to so many bytes lie in the data file; 64 KiB by default.
+        inline_size_threshold: values of up to this many bytes lie in the data file; 64 KiB by default.
         dedicated_size_threshold: larger values get a file of their own; 4 MiB by default. Checked first.
         pack_file_size_threshold: a file that several values share does not grow beyond; 1 GiB by default.
 

@@ -8,7 +8,7 @@
                                                  "metadata": {}}
 
 A branch is made manifest first, record second, and removed the other way round: a record always has versions. All
-records lie in the main root. ``version_mapping`` is the way from the main line to the branch: for each fork on it, the
+records are in the main root. ``version_mapping`` is the path from the main branch to the branch: for each fork, the
 version that the fork was made from and an identity that outlives the name.
 
 Source: files of pylance 14.0.2; what it refuses in them.
@@ -55,7 +55,7 @@ _VERSIONS_BELOW: Final = f"/{VERSIONS_DIRECTORY}/"
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """One step on the way from the main line to a branch.
+    """One step on the way from the main branch to a branch.
 
     Attributes:
         version: that the fork was made from; 0 where it is not known.
@@ -72,9 +72,9 @@ class BranchRecord:
 
     Attributes:
         name: of the branch; its root is ``tree/{name}``.
-        parent: the branch that it was made from; None for the main line.
+        parent: the branch that it was made from; None for the main branch.
         parent_version: the version that it was made from.
-        forks: the way from the main line; empty when the file does not tell.
+        forks: the way from the main branch; empty when the file does not tell.
         created_at: seconds since the epoch.
         manifest_size: bytes of the branch's first manifest.
         metadata: texts of the user.
@@ -108,7 +108,7 @@ class BranchRecord:
 
     @property
     def forked_from(self) -> int | None:
-        """The version of the main line that the way to the branch begins with; None when the file does not tell."""
+        """The version of the main branch that the way to the branch begins with; None when the file does not tell."""
         return self.forked_at(0)
 
     def forked_at(self, depth: int) -> int | None:
@@ -151,7 +151,7 @@ def check_new_branch_name(name: str) -> None:
     elif reserved:
         rule = (
             f"must not have a segment {reserved[0]!r} after the first, which is the name of a directory inside "
-            f"every branch"
+            "every branch"
         )
     else:
         return
@@ -197,13 +197,13 @@ def branch_root(store: ObjectStore, root: str, name: str) -> str:
 
 
 def main_root(root: str, branch: str) -> str:
-    """The main root, from the root of a branch; ``root`` itself for the main line.
+    """The main root, from the root of a branch; ``root`` itself for the main branch.
 
     A copy of a branch that lies elsewhere is a table of its own.
 
     Args:
         root: of the table.
-        branch: what its manifests say; empty for the main line.
+        branch: what its manifests say; empty for the main branch.
     """
     tail = f"/{BRANCH_ROOTS_DIRECTORY}/{branch}"
     return root.removesuffix(tail) if branch else root

@@ -83,7 +83,7 @@ class DataFile:
     def columns(self) -> Mapping[int, int]:
         """Field id -> column of the file, for the live fields that own a column.
 
-        In 0.1, how far the id is from the first one: its row of the page table, unless ids were given anew since.
+        In 0.1, how far the id is from the first one: its row of the page table, unless ids were given again since.
 
         Raises:
             CorruptDataError: the two lists differ in length, or a field occurs twice.

@@ -38,7 +38,7 @@ _DEAD_FIELD: Final = b"\xfe" + b"\xff" * 8 + b"\x01"
 
 @dataclass(frozen=True, slots=True)
 class FragmentTotals:
-    """What is true of all fragments of a version together. Everything is computed when it is asked for.
+    """What is true of all fragments of a version together. Everything is computed when it is requested.
 
     Attributes:
         message: the manifest; the totals are those of the moment when they were made.

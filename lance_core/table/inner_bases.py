@@ -62,7 +62,7 @@ def refuse_inner_bases(root: str, paths: Iterable[str]) -> None:
         if _inner(root, path) is not None:
             raise InvalidInputError(
                 f"base path {path!r} is inside a directory of the table at {root}, where cleanups remove unreferenced "
-                f"files; choose a location outside",
+                "files; choose a location outside",
                 path=path,
             )
 

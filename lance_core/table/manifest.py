@@ -141,7 +141,7 @@ class Manifest:
 
     @property
     def file_version(self) -> LanceFileVersion:
-        """The data file version that writes use when none is asked for.
+        """The data file version that writes use when none is requested.
 
         Early manifests do not record it; their data files, all of one version, tell it.
 

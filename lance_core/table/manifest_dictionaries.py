@@ -81,7 +81,7 @@ def place_dictionaries(message: pb_table.Manifest, dictionaries: Mapping[int, pa
 
     Args:
         message: the manifest; ``dictionary`` of its fields is set. Where there are no values it is cleared in a 0.1
-            table, and empty in others, as the reference has it.
+            table, and empty in others, as the reference does it.
         dictionaries: field id -> values; those without a field of the manifest are left out.
 
     Returns:

@@ -107,7 +107,7 @@ class ManifestDraft(DraftContent):
             The ids of the fragments.
 
         Raises:
-            InvalidInputError: an id has been in use, or a row id was never given.
+            InvalidInputError: an id is already in use, or a row id was never given.
         """
         ids = []
         for fragment in fragments:

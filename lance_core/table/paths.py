@@ -102,7 +102,7 @@ ROOT_DIRECTORIES: Final = frozenset(
         MEM_WAL_DIRECTORY,
     }
 )
-"""All directories that a root may have; what lies below one of them is no root of a branch."""
+"""All directories that a root may have; what lies below one of them is not a root of a branch."""
 
 VERSION_HINT_NAME: Final = "latest_version_hint.json"
 

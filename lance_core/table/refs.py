@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["MAIN_BRANCH", "TagRecord", "check_tag_name", "list_tags", "tag_path"]
 
 MAIN_BRANCH: Final = "main"
-"""What the main line is called where a branch can be named; in files it is null."""
+"""What the main branch is called where a branch can be named; in files it is null."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
 
@@ -41,7 +41,7 @@ class TagRecord:
     """What a tag's file says.
 
     Attributes:
-        branch: the branch of the version; None for the main line.
+        branch: the branch of the version; None for the main branch.
         version: the version's number.
         manifest_size: bytes of the version's manifest when the tag was set.
         created_at_ns: nanoseconds since the epoch; None when it is not recorded.
@@ -75,7 +75,7 @@ class TagRecord:
 
     @property
     def is_on_main_line(self) -> bool:
-        """Whether the version is one of the main line."""
+        """Whether the version is one of the main branch."""
         return self.branch in (None, "", MAIN_BRANCH)
 
     def to_json(self) -> bytes:

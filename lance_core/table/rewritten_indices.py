@@ -67,7 +67,7 @@ def with_rewritten_indices(
         if replacement.new_id.uuid in kept:
             raise InvalidInputError(
                 f"index {index.name!r} would be rewritten as {uuid.UUID(bytes=replacement.new_id.uuid)}, which is the "
-                f"id of another index",
+                "id of another index",
                 index=index.name,
             )
         kept.add(replacement.new_id.uuid)
@@ -106,7 +106,7 @@ def _moved(bitmap: BitMap, name: str, old_ids: Collection[int], new_ids: Collect
         outside = next(fragment_id for fragment_id in old_ids if fragment_id not in bitmap)
         raise InvalidInputError(
             f"index {name!r} covers fragment {covered[0]} but not fragments {outside}, which are rewritten "
-            f"together with it",
+            "together with it",
             index=name,
         )
     if 0 in new_ids:

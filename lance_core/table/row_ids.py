@@ -53,7 +53,7 @@ def give_row_ids(message: pb_table.DataFragment, *, first_row_id: int, version: 
         The next free id after the fragment's rows.
 
     Raises:
-        InvalidInputError: the table has no ids left for so many rows.
+        InvalidInputError: the table has no ids left for this many rows.
     """
     num_rows = message.physical_rows
     require_free_row_ids(first_row_id, num_rows)
@@ -132,7 +132,7 @@ def _live_ids(lineage: RowLineage, live: npt.NDArray[np.int64]) -> Iterator[_Num
 
 
 def _chunks(parts: Iterator[_Numbers], counts: Sequence[int]) -> Iterator[list[_Numbers]]:
-    """Cut a stream of parts into groups of so many rows."""
+    """Cut a stream of parts into groups of this many rows."""
     rest = np.empty(0, np.uint64)
     for count in counts:
         chunk: list[_Numbers] = []

@@ -217,7 +217,7 @@ class VersionLog:
         raise VersionNotFoundError(f"{self._root} has no version {version}", version=version)
 
     def create(self, name: ManifestName, data: bytes, depends_on: Collection[str] = ()) -> PutOutcome:
-        """Make a version: create its manifest unless one of that name exists. This is the commit.
+        """Create a version: create its manifest unless one of that name exists. This is the commit.
 
         Args:
             name: of the manifest.

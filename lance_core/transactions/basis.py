@@ -252,7 +252,7 @@ class Basis:
         if not self._is_built_on_last(manifest):
             reason = (
                 f"version {name.version - 1} was removed, and a version that was created too late has its number now, "
-                f"so its changes are unknown"
+                "so its changes are unknown"
             )
             verdict = Verdict.RETRYABLE if self._settings.is_first_try else Verdict.INCOMPATIBLE
             return self._find_own(remaining) or Conflicted(verdict, name.version - 1, reason, is_removed=True)

@@ -193,7 +193,7 @@ def _same_base(one: pb_table.BasePath, other: pb_table.BasePath) -> bool:
 
 
 def _config_clashes(ours: Operation, theirs: Operation) -> bool:
-    """One sets what the other sets or removes; removing a key twice is no contradiction."""
+    """One sets what the other sets or removes; removing a key twice is not a contradiction."""
     mine, others = _config_of(ours), _config_of(theirs)
     mine_set, others_set = ({key for key, value in m.items() if value is not None} for m in (mine, others))
     return not (mine_set.isdisjoint(others) and others_set.isdisjoint(mine))

@@ -11,7 +11,7 @@ what is found                                                                   
 a data, deletion or index file of the version, whose names are unique, in a newer version    it
 such a file among the fragments that the next version's transaction names                    it
 the next version is what its transaction makes of the version, with all that it changed      it
-the same, with a deletion file in the place of the version's that has its rows, too          it
+the same, with a deletion file instead of the version's that has its rows, too          it
 the same, with one that lacks rows of the version's                                          another
 it lacks something that the version changed and that its transaction leaves alone            another
 anything else; the next version is gone                                                      uncertain

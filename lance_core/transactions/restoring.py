@@ -7,7 +7,7 @@ looks once more who holds it. So it either sees the holder and spares the versio
 transaction file is gone. A version that had none before may be one whose turn has come: its holder waits for as long
 as a batch of removals takes, and looks at the files then.
 
-The cleanup of another implementation knows nothing of this. So the files are looked at again when the new version is
+The cleanup of another implementation does not know this. So the files are looked at again when the new version is
 there, and before anything else is committed on top: the writer of the restore undoes it when files are gone, which it
 cannot do once others have built on it. Names are listed once for each directory; asking for every file would take
 longer than the restore.

@@ -1,6 +1,6 @@
 """What new rows are written for: a table that exists, or one that is to be made.
 
-Appended rows take the table's field ids, and its format unless another is asked for; columns are matched by name, and
+Appended rows take the table's field ids, and its format unless another is requested; columns are matched by name, and
 nullable ones may be missing. Files of format 0.1 do not mix with others, and leave no column out. A new table, or one
 whose content is replaced, gets ids depth first from 0; replaced content keeps the table's format unless another is
 asked for.
@@ -42,7 +42,7 @@ class Mode(StrEnum):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """From the argument. Raises ``InvalidInputError``, or ``InvalidTypeError`` for what is no string."""
+        """From the argument. Raises ``InvalidInputError``, or ``InvalidTypeError`` for what is not a string."""
         if not isinstance(text, str):
             raise InvalidTypeError(f"mode must be a str, found {text!r}", argument="mode")
         try:
@@ -134,7 +134,7 @@ def _version_for(manifest: Manifest, mode: Mode, asked: LanceFileVersion | None)
     if mode is Mode.APPEND and not asked.mixes_with(own):
         raise NotSupportedError(
             f"data files of version {asked.value} cannot be added to a table of version {own.value}: files of 0.1 "
-            f"cannot be mixed with those of other versions; overwrite the table to change its version",
+            "cannot be mixed with those of other versions; overwrite the table to change its version",
             expected=own.value,
             found=asked.value,
         )

@@ -236,7 +236,7 @@ def _planned_on_latest(log: VersionLog, planned: Transaction, schema: Schema) ->
     if not fits or planned.operation.added_bases():
         raise RetryableCommitConflictError(
             f"{log.root}: by version {latest.version}, other writers changed the dataset's field ids, column "
-            f"nullability or data file version; write the rows again",
+            "nullability or data file version; write the rows again",
             path=log.root,
             version=latest.version,
         )

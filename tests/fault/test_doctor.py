@@ -201,7 +201,7 @@ def test_the_command_tells_first_and_mends_when_told(uri: str, capsys: pytest.Ca
     assert path.exists()
     assert shown("--apply").endswith("days old: repaired\n")
     assert not path.exists()
-    assert shown() == "nothing was found\n"
+    assert shown() == "no problems found\n"
 
 
 def test_the_command_refuses_an_age_without_a_unit(uri: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -426,5 +426,5 @@ def test_rows_by_stable_id(tmp_path: Path) -> None:
     for missing in (1, 77):
         with pytest.raises(ValueError, match=f"ID {missing}"):
             theirs.take_blobs("b", ids=[0, missing])
-        with pytest.raises(RowOutOfRangeError, match=rf"row id {missing} has no row, 1 of the 2"):
+        with pytest.raises(RowOutOfRangeError, match=rf"row id {missing} does not exist: 1 of the 2"):
             ours.take_blobs("b", ids=[0, missing])

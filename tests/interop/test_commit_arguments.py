@@ -133,10 +133,10 @@ def test_transactions_of_the_line_and_of_a_detached_version(uri: str, wanted: in
 
 def test_a_fragment_is_appended_once(uri: str) -> None:
     fragments = lance_core.write_fragments(pa.table({"a": [9]}), uri)
-    with pytest.raises(InvalidInputError, match="would be there twice"):
+    with pytest.raises(InvalidInputError, match="would be duplicated"):
         lance_core.LanceDataset.commit(uri, LanceOperation.Append(fragments * 2), read_version=1)
     transaction = lance_core.Transaction(1, LanceOperation.Append(fragments))
-    with pytest.raises(InvalidInputError, match="would be there twice"):
+    with pytest.raises(InvalidInputError, match="would be duplicated"):
         lance_core.LanceDataset.commit_batch(uri, [transaction, transaction])
     lance_core.LanceDataset.commit_batch(uri, [transaction])
     assert lance.dataset(uri).to_table()["a"].to_pylist() == [1, 2, 3, 9]

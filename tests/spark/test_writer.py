@@ -294,7 +294,7 @@ def test_a_worker_that_is_killed_again_and_again(spark: SparkSession, uri: str, 
         os._exit(137)
 
     frame = spark.range(0, 10, 1, 1).mapInArrow(die, "id BIGINT")
-    with pytest.raises(StorageError, match="a worker process ended unexpectedly") as raised:
+    with pytest.raises(StorageError, match="a worker process repeatedly ended unexpectedly") as raised:
         write(frame, uri, token)
     assert raised.value.retryable
 

@@ -64,7 +64,7 @@ def _decode_block(message: pb21.Constant, blocks: Chunks, _decoder: Decoder) -> 
     if len(value) * num_values > _MAX_BLOCK_BYTES:
         raise UnsupportedEncodingError(
             f"constant: a block of {num_values} values of {len(value)} bytes; at most {_MAX_BLOCK_BYTES} bytes are "
-            f"supported",
+            "supported",
             arm="constant",
         )
     return FixedWidthBlock(num_values, 8 * len(value), np.tile(value, num_values))

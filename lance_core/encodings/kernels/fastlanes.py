@@ -68,7 +68,7 @@ def unpack_pieces(
         data: holds the blocks.
         starts: (num_pieces,) ascending, where each block starts, in bytes.
         widths: (num_pieces,) 0 to ``value_bits``, or :data:`RAW`: the values follow each other as they are.
-        num_values: (num_pieces,) 0 to 1024: so many values of the block are wanted.
+        num_values: (num_pieces,) 0 to 1024: this many values of the block are wanted.
         value_bits: 8, 16, 32 or 64.
 
     Returns:

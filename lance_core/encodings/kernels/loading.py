@@ -49,7 +49,7 @@ _METER: Final = _Meter()
 
 
 def compiled_kernels(name: str, num_bytes: int) -> Any | None:
-    """The module ``compiled/<name>.py`` if it should serve an input of so many bytes, else None: use numpy."""
+    """The module ``compiled/<name>.py`` if it should serve an input of this many bytes, else None: use numpy."""
     switch = os.environ.get(_SWITCH)
     if switch == "0":
         return None

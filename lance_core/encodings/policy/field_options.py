@@ -7,7 +7,7 @@ Key (behind ``lance-encoding:``)                Value
 ``compression-level``                           of zstd, 1 to 22
 ``rle-threshold``                               most runs per value at which runs are considered
 ``bss``                                         ``auto``, ``on``, ``off``: split the bytes of floats before compression
-``dict-divisor``                                a dictionary has at most one item per so many values
+``dict-divisor``                                a dictionary has at most one item per this many values
 ``dict-size-ratio``                             a dictionary page is at most so large, relative to the plain one
 ``dict-values-compression``                     ``none``, ``zstd``, ``lz4``: of the items of a dictionary
 ``dict-values-compression-level``               of zstd, 1 to 22
@@ -87,7 +87,7 @@ class FieldOptions:
 
     @property
     def general(self) -> str | None:
-        """``zstd`` or ``lz4`` if that is asked for."""
+        """``zstd`` or ``lz4`` if that is requested."""
         return self.compression if self.compression in ("zstd", "lz4") else None
 
 

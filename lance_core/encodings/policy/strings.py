@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 FASTEST_LEVEL: Final = 1
-"""Effort of zstd where nothing else is asked for."""
+"""Effort of zstd where nothing else is requested."""
 
 SMALL_PAGE_LEVEL: Final = 9
 """Effort of zstd in text pages that are too small to look for symbols."""
@@ -83,7 +83,7 @@ def is_small(block: VariableWidthBlock, ratio: float) -> bool:
 
 
 def may_want_symbols(block: VariableWidthBlock, ratio: float, options: FieldOptions) -> bool:
-    """Whether to look for FSST symbols: where they are asked for, or might beat zstd, and there is enough to look at.
+    """Whether to look for FSST symbols: where they are requested, or might beat zstd, and there is enough to look at.
 
     Args:
         block: the strings.

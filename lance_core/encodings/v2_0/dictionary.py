@@ -146,7 +146,7 @@ def _read_items(
         return page.items
     num_items = message.num_dictionary_items
     if num_items > _MAX_BLANK_ITEMS and message.items.nullable.HasField("all_nulls"):
-        raise CorruptDataError(f"a dictionary has {num_items} nulls, expected at most 1")
+        raise CorruptDataError(f"a dictionary of {num_items} items holds only nulls")
     items = yield from decode(message.items, value_type, Spans.single(0, num_items), page)
     page.items = items
     return items

@@ -179,7 +179,7 @@ def plan_segments(
         columns: the leaves of one field.
         start: first row.
         stop: end of the rows.
-        max_rows: a segment has at most so many rows; pages can claim any number of rows with no bytes at all.
+        max_rows: a segment has at most this many rows; pages can claim any number of rows with no bytes at all.
         max_bytes: a segment stands for about so many encoded bytes, if it has more than one row.
         batch_rows: rows that are needed at a time. Pages of which a few bytes may become very many, and of which single
             rows can be decoded, are cut into such pieces; pages whose values are handed out as they lie in the file are

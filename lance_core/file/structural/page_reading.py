@@ -39,7 +39,7 @@ __all__ = ["merge_key", "read_page", "read_pages_as_one"]
 T = TypeVar("T")
 
 _MAX_SPREAD: Final = 2
-"""Buffers of several pages are mapped as one extent if that is at most so many times as long as they are."""
+"""Buffers of several pages are mapped as one extent if that is at most this many times as long as they are."""
 
 _MAX_GAP_BYTES: Final = 16 * 1024
 """Parts of a buffer that are at most this far apart are fetched together; a request costs more than such a gap."""

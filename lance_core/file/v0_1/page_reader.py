@@ -173,7 +173,7 @@ class PageReader:
         return (data.copy() if data.ctypes.data % dtype.itemsize else data).view(dtype)
 
     def _check_size(self, num_values: Positions, bits: int) -> None:
-        """Whether the file can hold so many values of a width; everything after may multiply without overflow."""
+        """Whether the file can hold this many values of a width; everything after may multiply without overflow."""
         if len(num_values) and int(num_values.max()) * bits > 8 * self._file_bytes:
             raise CorruptDataError(f"a page of {int(num_values.max())} values of {bits} bits is larger than the file")
 

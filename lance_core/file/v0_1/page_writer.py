@@ -106,7 +106,7 @@ class PageWriter:
 
         Args:
             fields: the top-level fields.
-            arrays: their rows, with keys in the place of dictionaries.
+            arrays: their rows, with keys instead of dictionaries.
             bounds: (num_groups + 1,) ascending rows from 0 to the number of rows; no group is empty.
             with_statistics: whether statistics of their pages, and of those of struct members, are wanted.
         """

@@ -59,7 +59,7 @@ def read_statistics(
     extents = Extents(metadata.read)
     one_batch = Runs(np.zeros(1, np.int64), np.zeros(1, np.int64), np.array([metadata.num_batches], np.int64))
     for top in metadata.statistics_schema.fields:
-        # A name that is no id belongs to something that this reader does not know.
+        # A name that is not an id belongs to something that this reader does not know.
         field_id = int(top.name) if top.name.isdecimal() and len(top.name) < 10 else -1
         members = {child.name for child in top.children}
         if not {NULL_COUNT, LEAST, GREATEST} <= members or (field_ids is not None and field_id not in field_ids):

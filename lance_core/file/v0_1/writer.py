@@ -40,7 +40,7 @@ __all__ = ["LegacyFileWriter"]
 
 _DEFAULT_GROUP_ROWS: Final = 1024
 _FLUSH_BYTES: Final = 1024 * 1024
-"""Pages are handed to the stream together when they have so many bytes."""
+"""Pages are handed to the stream together when they have this many bytes."""
 
 
 class LegacyFileWriter(WriterState):

@@ -51,7 +51,7 @@ _SEGMENT_ROWS: Final = 1024 * 1024
 """Pages can claim any number of rows with hardly a byte."""
 
 _ROWS_UNIT: Final = 1024
-"""Segments inside a page start at multiples of so many rows, so that bitmaps start at whole bytes."""
+"""Segments inside a page start at multiples of this many rows, so that bitmaps start at whole bytes."""
 
 _DESCRIPTOR_TYPE: Final = pa.struct([pa.field("position", pa.uint64()), pa.field("size", pa.uint64())])
 

@@ -72,7 +72,7 @@ class CommitProtocol(Protocol):
         ...
 
     def create(self, places: VersionPlaces, name: ManifestName, data: bytes, depends_on: Collection[str]) -> PutOutcome:
-        """Make a version unless it exists. One of several concurrent callers gets ``CREATED``.
+        """Create a version unless it exists. One of several concurrent callers gets ``CREATED``.
 
         Args:
             places: where the table lies.

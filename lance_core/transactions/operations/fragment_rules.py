@@ -140,12 +140,13 @@ def check_file(
         raise InvalidInputError(f"{what} lists a field twice: {list(live)}", path=file.path)
     if len(file.column_indices) != (0 if file.file_version.is_legacy else len(file.field_ids)):
         raise InvalidInputError(
-            f"{what} lists {len(file.field_ids)} fields but {len(file.column_indices)} column indices", path=file.path
+            f"{what} has mismatched lists: {len(file.field_ids)} fields and {len(file.column_indices)} column indices",
+            path=file.path,
         )
     if not file.file_version.mixes_with(file_version):
         raise InvalidInputError(
             f"{what} is of format {file.file_version.value}, the table of {file_version.value}; files of 0.1 "
-            f"cannot be mixed with those of other versions",
+            "cannot be mixed with those of other versions",
             path=file.path,
             expected=file_version.value,
             found=file.file_version.value,

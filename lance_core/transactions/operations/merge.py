@@ -113,7 +113,7 @@ class Merge(Operation):
         """Parse the message.
 
         Raises:
-            CorruptDataError: the field list is no tree.
+            CorruptDataError: the field list is not a tree.
         """
         return cls(
             fragments=tuple(map(Fragment, message.fragments)),

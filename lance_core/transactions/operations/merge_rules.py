@@ -50,7 +50,7 @@ def check_merged_schema(
 
     Raises:
         SchemaMismatchError: a field takes the place of another, changes, or would lose its values.
-        InvalidInputError: a new field has an id that has been in use.
+        InvalidInputError: a new field has an id that is already in use.
     """
     known = {field.id: (path, parent, field) for path, parent, field in _places(current.schema.fields)}
     id_of = {path: field_id for field_id, (path, _, _) in known.items()}

@@ -118,7 +118,7 @@ class Operation(Protocol):
     """Whether readers may see other rows or columns after it."""
 
     leaves_no_trace: ClassVar[bool] = False
-    """Whether no later version shows that it was built on the one that it made."""
+    """Whether no later version shows that it was built on the one that it created."""
 
     @classmethod
     def from_proto(cls, message: Any) -> Self:  # each operation has a message of its own
@@ -236,7 +236,7 @@ class Operation(Protocol):
         return ()
 
     def with_rebuilt_indices(self, indices: tuple[pb_transaction.Transaction.Rewrite.RewrittenIndex, ...]) -> Self:
-        """The operation, with others in the place of :meth:`rebuilt_indices`."""
+        """The operation, with others instead of :meth:`rebuilt_indices`."""
         raise InternalError(f"the operation {self.arm!r} does not rebuild indices", arm=self.arm)
 
 
@@ -262,7 +262,7 @@ class BaseOperation(ABC):  # noqa: B024  # a marker for users, as in the referen
         return None
 
     def with_schema(self, schema: Schema) -> Self:
-        """The operation with field ids in the place of :meth:`unnumbered_schema`."""
+        """The operation with field ids instead of :meth:`unnumbered_schema`."""
         return self
 
     def appended_fragments(self) -> list[FragmentMetadata] | None:

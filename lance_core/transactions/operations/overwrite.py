@@ -99,7 +99,7 @@ class Overwrite(Operation):
         """Parse the message.
 
         Raises:
-            CorruptDataError: the field list is no tree.
+            CorruptDataError: the field list is not a tree.
         """
         return cls(
             schema=fields_from_proto(message.schema, dict(message.schema_metadata)),

@@ -67,7 +67,7 @@ class Project(Operation):
         """Parse the message.
 
         Raises:
-            CorruptDataError: the field list is no tree.
+            CorruptDataError: the field list is not a tree.
         """
         return cls(schema=fields_from_proto(message.schema), preserves_nullability=message.preserves_nullability)
 
@@ -101,7 +101,7 @@ class Project(Operation):
         if unknown is not None:
             raise SchemaMismatchError(
                 f"version {current.version} has no field {unknown.id} ({unknown.name!r}); a projection cannot "
-                f"add fields",
+                "add fields",
                 field=unknown.id,
             )
         check_field_types(current.schema, self.schema)

@@ -243,7 +243,7 @@ class Rewrite(Operation):
             ):
                 raise InvalidInputError(
                     f"rewritten fragment {fragment.id} has different rows in version {current.version} than when "
-                    f"it was read"
+                    "it was read"
                 )
 
 

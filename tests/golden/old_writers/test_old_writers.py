@@ -252,7 +252,8 @@ FOUND = {
     "understated-format": "understated format in version 2 (format 0.1 is recorded for data files of format 2.0): ",
     "overlapping-coverage": "overlapping coverage in version 4 (index 'vector_idx'): ",
     "unreliable-coverage": "unreliable coverage in version 6 (index 'vector_idx'): ",
-    "mixed-formats": "mixed formats in version 2 (0.1, 2.0): restore a version whose data files are all of one format",
+    "mixed-formats": "mixed formats in version 2 (0.1, 2.0): restore a version whose data files all have the same "
+    "format",
 }
 
 
@@ -274,7 +275,7 @@ def test_the_doctor_names_the_defect_and_leaves_it(
 
 def test_files_of_several_formats_are_refused_and_an_earlier_version_restored(tmp_path: Path) -> None:
     uri = unpacked("mixed-formats", tmp_path)
-    with pytest.raises(CorruptDataError, match="restore a version whose data files are all of one format"):
+    with pytest.raises(CorruptDataError, match="restore a version whose data files all have the same format"):
         lance_core.dataset(uri)
     with pytest.raises(OSError, match="mixture of file versions"):
         lance.dataset(uri).update_config({"key": "value"})

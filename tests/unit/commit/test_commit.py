@@ -129,7 +129,7 @@ def test_committing_again_works_after_its_files_are_gone(table: str, store: Coun
 def test_conflicts_become_exceptions(table: str) -> None:
     fragment = _fragment(table)
     lance_core.write_dataset(ROWS, table, mode="overwrite")
-    with pytest.raises(IncompatibleTransactionError, match=r"version 2 .* 'overwrite'"):
+    with pytest.raises(IncompatibleTransactionError, match=r"version 2: .* 'overwrite'"):
         _append(table, fragment)
     operation = LanceOperation.Overwrite(ROWS.schema, [_fragment(table, mode="overwrite")])
     with pytest.raises(RetryableCommitConflictError, match="plan the change again on it"):

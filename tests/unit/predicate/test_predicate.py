@@ -184,23 +184,23 @@ def test_constants(condition: str, constant: bool | None) -> None:
         ("i and b", InvalidInputError, "i is of type int64, expected a condition"),
         ("not i", InvalidInputError, "expected a condition"),
         ("i is true", InvalidInputError, "expected a condition"),
-        ("i = 1.5", InvalidInputError, "literal 1.5 is not a value of type int64"),
-        ("i = '1'", InvalidInputError, "literal '1' is not a value of type int64"),
-        ("i8 < 300", InvalidInputError, "literal 300 is not a value of type int8"),
-        ("u64 > -1", InvalidInputError, "literal -1 is not a value of type uint64"),
-        ("t = 5", InvalidInputError, "no value of type string"),
-        ("d = '2020-01-01'", InvalidInputError, "no value of type date32"),
-        ("dec = 1.5", InvalidInputError, "no value of type decimal"),
-        ("b = 1", InvalidInputError, "no value of type bool"),
+        ("i = 1.5", InvalidInputError, "literal 1.5 is not a valid value of type int64"),
+        ("i = '1'", InvalidInputError, "literal '1' is not a valid value of type int64"),
+        ("i8 < 300", InvalidInputError, "literal 300 is not a valid value of type int8"),
+        ("u64 > -1", InvalidInputError, "literal -1 is not a valid value of type uint64"),
+        ("t = 5", InvalidInputError, "not a valid value of type string"),
+        ("d = '2020-01-01'", InvalidInputError, "not a valid value of type date32"),
+        ("dec = 1.5", InvalidInputError, "not a valid value of type decimal"),
+        ("b = 1", InvalidInputError, "not a valid value of type bool"),
         ("t = b", InvalidInputError, "string and bool cannot be compared"),
-        ("list = 1", InvalidInputError, "no value of type list"),
+        ("list = 1", InvalidInputError, "not a valid value of type list"),
         ("list = list", InvalidInputError, "cannot be compared"),
         ("s = s", InvalidInputError, "cannot be compared"),
         ("i like 'a'", InvalidInputError, "cannot be compared"),
         ("t like t", NotSupportedError, "the pattern must be a constant"),
         ("contains(t, t)", NotSupportedError, "must be a constant"),
-        ("d = date '2020-02-30'", InvalidInputError, "'2020-02-30' is not a value of type date32"),
-        ("ts = timestamp '2020-01-01 25:00:00'", InvalidInputError, "is not a value of type timestamp"),
+        ("d = date '2020-02-30'", InvalidInputError, "'2020-02-30' is not a valid value of type date32"),
+        ("ts = timestamp '2020-01-01 25:00:00'", InvalidInputError, "is not a valid value of type timestamp"),
         ("regexp_like(t, 'a')", NotSupportedError, "function 'regexp_like' is not supported; known"),
         ("nope(i) = 1", NotSupportedError, "function 'nope' is not supported"),
         ("lower(i) = 'a'", InvalidInputError, "expected a string, found int64"),
@@ -212,7 +212,7 @@ def test_constants(condition: str, constant: bool | None) -> None:
         ("i || t = ''", NotSupportedError, "only strings can be concatenated"),
         ("cast(f as int) = 1", NotSupportedError, "casting double to int32 is not supported"),
         ("cast(t as int) = 1", NotSupportedError, "casting string to int32"),
-        ("1 / 0 = 1", InvalidInputError, "has no value: divide by zero"),
+        ("1 / 0 = 1", InvalidInputError, "cannot be evaluated: divide by zero"),
         (pc.field("i").is_null(nan_is_null=True), NotSupportedError, "nan_is_null"),
         (pc.field("nope") == 1, InvalidInputError, "'nope' does not exist"),
         (pc.field(0) == 1, NotSupportedError, "cannot be read"),
@@ -237,7 +237,7 @@ def test_what_is_no_predicate_is_refused(condition: object, error: type[LanceErr
 )
 def test_a_row_without_a_value_is_an_error(condition: str) -> None:
     predicate = Predicate.plan(SCHEMA, condition)
-    with pytest.raises(InvalidInputError, match="has no value for a row"):
+    with pytest.raises(InvalidInputError, match="cannot be evaluated for a row"):
         predicate.matches(BATCH)
 
 

@@ -55,7 +55,7 @@ def test_metadata_that_is_not_unicode() -> None:
 
 
 def test_deep_nesting_is_refused() -> None:
-    with pytest.raises(CorruptDataError, match="not JSON"):
+    with pytest.raises(CorruptDataError, match="not valid JSON"):
         _tag("[" * 100_000)
 
 

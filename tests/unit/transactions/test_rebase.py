@@ -141,8 +141,8 @@ def test_rows_that_are_not_known_are_a_conflict(table: Table) -> None:
     stale = planned_delete(table.log, 1, {0: BitMap([3])})
     table.delete({0: BitMap([5])})
     _conflict(table.commit(stale), "'delete'")
-    _conflict(table.commit(stale, {}), "is not known")
-    _conflict(table.commit(stale, {0: BitMap()}), "is not known")
+    _conflict(table.commit(stale, {}), "are unknown")
+    _conflict(table.commit(stale, {0: BitMap()}), "are unknown")
 
 
 def test_together_all_rows_remove_the_fragment(table: Table) -> None:

@@ -45,7 +45,7 @@ def unpack(
         data: holds the blocks.
         starts: (num_blocks,) where each starts, in bytes; all the same distance from a multiple of eight.
         widths: (num_blocks,) 0 to ``value_bits``, or :data:`RAW`.
-        num_values: (num_blocks,) 1 to 1024: so many values of the block are wanted.
+        num_values: (num_blocks,) 1 to 1024: this many values of the block are wanted.
         value_bits: 8, 16, 32 or 64.
         out: the bytes of all values, filled; starts at a multiple of eight.
     """

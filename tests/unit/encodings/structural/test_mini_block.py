@@ -32,10 +32,8 @@ LISTS = pb21.MiniBlockLayout(
 )
 LISTS_WORDS = bytes.fromhex("70000000")
 LISTS_CHUNK = bytes.fromhex(
-    "0600 0c00 0c00 10000000 fefefefefefe"
-    "0100 0000 0100 0100 0100 0000 fefefefe"
-    "0000 0000 0200 0300 0000 0100 fefefefe"
-    "01000000 02000000 03000000 00000000"
+    "0600 0c00 0c00 10000000 fefefefefefe0100 0000 0100 0100 0100 0000 fefefefe0000 0000 0200 0300 0000 0100 "
+    "fefefefe01000000 02000000 03000000 00000000"
 )
 LISTS_INDEX = bytes.fromhex("0400000000000000 0000000000000000")
 
@@ -214,7 +212,7 @@ def test_dictionary_indices_are_checked():
         has_large_chunk=True,
     )
     page = encode(Levels(Layers((1,)), None, None, 3), [0, 1, 2], 4, 3)
-    with pytest.raises(CorruptDataError, match="index 2, the dictionary has 2 items"):
+    with pytest.raises(CorruptDataError, match="index 2 is out of range: the dictionary has 2 items"):
         decode(layout, [*page.buffers, b"\1\0\2\0"], 3)
     layout.num_dictionary_items = 3
     _, block = decode(layout, [*page.buffers, b"\1\0\2\0\3\0"], 3)
