@@ -7,8 +7,8 @@
     lance_core.write_dataset(table, "/data/points")
     lance_core.dataset("/data/points").to_table(columns=["x", "y"])
 
-Names, arguments and defaults follow pylance. What is named here is public; everything else is internal. Each name is
-imported on first use, so that a program which needs only the errors does not pay for the readers.
+Names, arguments and defaults follow pylance. The names listed here are public; everything else is internal. Each name
+is imported on first use, so that a program which needs only the errors does not pay for the readers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Runs whose process is gone: they are marked as failed, and their pool slots are released.
+"""Runs whose process no longer exists: they are marked as failed, and their pool slots are released.
 
 A process that was killed cannot say so. Its run stays "started" forever, and if it died inside a commit it keeps the
 pool slot of its dataset, so that the next commit would wait without end. Dagster's daemon cleans up after runs that it
@@ -74,7 +74,7 @@ def fail_dead_runs(instance: dg.DagsterInstance) -> list[str]:
     noted_here = instance.get_runs(filters=dg.RunsFilter(statuses=_UNFINISHED, tags={MACHINE_TAG: machine()}))
     dead = [run for run in noted_here if not _is_alive(run.tags[PROCESS_TAG])]
     for run in dead:
-        instance.report_run_failed(run, f"The run's process ({run.tags[PROCESS_TAG]}) is gone.")
+        instance.report_run_failed(run, f"The run's process ({run.tags[PROCESS_TAG]}) no longer exists.")
         instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
     return [run.run_id for run in dead]
 

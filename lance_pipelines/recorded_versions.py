@@ -147,7 +147,7 @@ def is_event_at(event: dg.AssetMaterialization | dg.AssetObservation, uri: str) 
 
 
 def _walk_back(uri: str, version: int) -> Sequence[FoundVersion]:
-    """Versions among which no row changed, ascending; the first one changed rows, or what was before it is gone."""
+    """Versions between which no row changed, ascending; the first one changed rows, or its predecessor no longer exists."""
     log = open_log(uri, None)
     names = [name for name in log.newer_than(0) if name.version <= version]
     if not names or names[-1].version != version:
@@ -157,7 +157,7 @@ def _walk_back(uri: str, version: int) -> Sequence[FoundVersion]:
         try:
             found = FoundVersion.read(log, name)
         except VersionNotFoundError:
-            # Removed since it was listed; the wanted one itself must be there.
+            # Removed since it was listed; the wanted one itself must exist.
             if not chain:
                 raise
             break

@@ -1,8 +1,8 @@
 """LanceDataset: one version of a dataset, opened.
 
-A handle reads one manifest and shows that version: what others commit is seen by opening anew or by
-``checkout_latest``, what is committed through the handle it shows at once. Names, arguments and defaults follow the
-reference; what is not supported yet is refused by name.
+A handle reads one manifest and shows that version. Commits by others become visible by opening the dataset again or by
+``checkout_latest``, commits through the handle at once. Names, arguments and defaults follow the reference; arguments
+that are not supported yet are refused by name.
 """
 
 from __future__ import annotations
@@ -67,10 +67,10 @@ class LanceDataset(
     """One version of a dataset. Safe for use by several threads.
 
     Args:
-        uri: where the dataset is.
+        uri: location of the dataset.
         version: a number, or the name of a tag; None for the latest.
         storage_options: credentials and settings of the store.
-        commit_lock: held by each commit while it makes its version; a pickled handle does not take it along.
+        commit_lock: held by each commit while it creates its version; not part of a pickled handle.
 
     Raises:
         DatasetNotFoundError: there is no dataset.
@@ -90,7 +90,7 @@ class LanceDataset(
 
     @property
     def latest_version(self) -> int:
-        """The latest version there is; looked up at each call."""
+        """The latest version of the dataset; looked up at each call."""
         latest = self._log.latest()
         if latest is None:
             raise DatasetNotFoundError(f"dataset '{self._uri}' no longer exists", path=self._uri)
@@ -98,9 +98,9 @@ class LanceDataset(
 
     @property
     def max_field_id(self) -> int:
-        """The highest field id that the schema, a data file or a data overlay has.
+        """The highest field id of the schema, data files and data overlays.
 
-        Where the table counts them, the highest ever given.
+        If the table records it, the highest id ever assigned.
         """
         return highest_field_id(self._manifest.message)
 
@@ -111,7 +111,7 @@ class LanceDataset(
 
     @property
     def has_index(self) -> bool:
-        """Whether there is an index. Scans here do not use it."""
+        """Whether there is an index. Scans do not use it."""
         return bool(parse_index_section(self._manifest.index_section))
 
     @property
@@ -143,12 +143,12 @@ class LanceDataset(
         """What changed between two versions.
 
         Args:
-            compared_against: the version to compare this one with; takes the place of the two others.
-            begin_version: what this version did is not part of the difference.
-            end_version: what this version did is.
+            compared_against: the version to compare this one with; replaces the two other arguments.
+            begin_version: the first version; its own changes are not part of the difference.
+            end_version: the last version; its changes are part of the difference.
 
         Raises:
-            InvalidInputError: no two versions are named, or one is negative.
+            InvalidInputError: two versions cannot be determined, or one is negative.
         """
         return DatasetDelta.between(self, compared_against, begin_version, end_version)
 
@@ -179,10 +179,10 @@ class LanceDataset(
         base_store_params: dict[str, dict[str, str]] | None = None,
         commit_timeout: timedelta | None = DEFAULT_COMMIT_TIMEOUT,
     ) -> LanceDataset:
-        """Create a version from fragments that were written before.
+        """Create a version from fragments that have already been written.
 
-        Committing a :class:`Transaction` whose uuid has been committed already returns the version it made then; so a
-        step that commits may be repeated safely.
+        Committing a :class:`Transaction` whose uuid has already been committed returns that version, so a commit can be
+        repeated safely.
 
         Args:
             base_uri: the dataset.
@@ -192,15 +192,16 @@ class LanceDataset(
             commit_lock: as for :func:`dataset`.
             storage_options: credentials and settings of the store.
             enable_v2_manifest_paths: how manifests are named when the dataset is created; None for V2.
-            detached: make a version outside the lineage, which only its number leads to; the latest version stays.
-            max_retries: attempts after the first. 0 forbids an Overwrite to land on any version but the next.
+            detached: create a version outside the history, which can be opened only by its number.
+            max_retries: attempts after the first. With 0, an Overwrite can only create the version after its read
+                version.
             commit_message: kept in the transaction's properties.
             enable_stable_row_ids: whether rows get stable ids when the dataset is created.
             base_store_params: path of a base -> options of its store; other bases get ``storage_options``.
             commit_timeout: no attempt starts later than this; None for no limit.
 
         Returns:
-            The new version, or the one that the transaction made earlier.
+            The new version, or the one that the transaction created earlier.
 
         Raises:
             DatasetNotFoundError: there is no dataset, and the operation is not an Overwrite.
@@ -209,9 +210,9 @@ class LanceDataset(
             InvalidInputError: the fragments do not fit the dataset.
             RetryableCommitConflictError: it conflicts with a later version; plan the change again.
             IncompatibleTransactionError: a later version invalidates the change.
-            TooMuchWriteContentionError: every attempt lost its race.
+            TooMuchWriteContentionError: other writers were faster at every attempt.
             CommitOutcomeUnknownError: it could not be determined whether the version was created.
-            StorageError: a storage operation failed and nothing was made.
+            StorageError: a storage operation failed and no version was created.
         """
         refuse_unsupported(
             "commit",

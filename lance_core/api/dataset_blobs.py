@@ -32,7 +32,7 @@ _OFFSET_MASK = (1 << _FRAGMENT_SHIFT) - 1
 
 
 class DatasetBlobs(DatasetHandle):
-    """What can be read of blob columns."""
+    """The methods that read blob columns."""
 
     def _rows(self, ids: Any = None, addresses: Any = None, indices: Any = None) -> _Rows:
         return _Rows.of(self._source(), self._row_lookup(), ids, addresses, indices)
@@ -46,7 +46,7 @@ class DatasetBlobs(DatasetHandle):
         *,
         buffer_size: int = DEFAULT_BLOB_BUFFER_SIZE,
     ) -> list[BlobFile | None]:
-        """Values as file objects, in the order asked; nothing of them is read yet.
+        """Values as file objects, in the requested order; opening them reads nothing.
 
         Args:
             blob_column: name, or dotted path into structs.
@@ -59,8 +59,8 @@ class DatasetBlobs(DatasetHandle):
             One per row; None for nulls.
 
         Raises:
-            InvalidInputError: no blob column, not exactly one selection, or a row that is not there.
-            NotSupportedError: an address of a row that is deleted.
+            InvalidInputError: not a blob column, not exactly one selection, or a row that does not exist.
+            NotSupportedError: the address of a deleted row.
         """
         checked_buffer_size(buffer_size)
         rows = self._rows(ids, addresses, indices)
@@ -76,7 +76,7 @@ class DatasetBlobs(DatasetHandle):
         io_buffer_size: int | None = None,
         preserve_order: bool | None = None,
     ) -> list[tuple[int, bytes | None]]:
-        """Whole values, in the order asked; see :meth:`take_blobs`.
+        """Whole values, in the requested order; see :meth:`take_blobs`.
 
         ``io_buffer_size`` and ``preserve_order`` have no effect.
 
@@ -103,7 +103,7 @@ class DatasetBlobs(DatasetHandle):
         Args:
             blob_column: name, or dotted path into structs.
             requests: each (row, offset, length).
-            selector: what rows are named by, as in :meth:`take_blobs`.
+            selector: how rows are selected, as in :meth:`take_blobs`.
             io_buffer_size: no effect.
             preserve_order: no effect.
 
@@ -111,7 +111,7 @@ class DatasetBlobs(DatasetHandle):
             Index of the request, address of the row, bytes; None for nulls.
 
         Raises:
-            InvalidInputError: an unknown selector, a range that leaves its value, or as :meth:`take_blobs`.
+            InvalidInputError: an unknown selector, a range that exceeds its value, or as for :meth:`take_blobs`.
         """
         if selector not in ("ids", "addresses", "indices"):
             raise InvalidInputError(f"selector {selector!r}: expected 'ids', 'addresses' or 'indices'")

@@ -1,4 +1,4 @@
-"""The verbs of a dataset that change its rows."""
+"""The methods of a dataset that change its rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["DatasetChanges"]
 
 
 class DatasetChanges(DatasetHandle):
-    """What can be done to the rows of a dataset."""
+    """The methods that change the rows of a dataset."""
 
     def delete(
         self,
@@ -26,26 +26,26 @@ class DatasetChanges(DatasetHandle):
         retry_timeout: timedelta = DEFAULT_RETRY_TIMEOUT,
         transaction_properties: dict[str, str] | None = None,
     ) -> dict[str, int]:
-        """Delete the rows that match a predicate, as a new version, which this handle shows then.
+        """Delete the rows that match a predicate. Creates a new version, which this handle then shows.
 
-        The rows are hidden, not erased: data files stay as they are. Rows are looked for in the version that this
+        The rows are hidden, not erased: data files are not changed. Rows are searched in the version that this
         handle shows. Deletes of other rows that were committed since are merged; after any other conflict the rows are
-        looked for again, in the latest version. A version is made even when no row matches.
+        searched again in the latest version. A version is created even when no row matches.
 
         Args:
-            predicate: which rows, as SQL text or an Arrow expression; a row of which it is unknown stays.
-            conflict_retries: how often to look for the rows again.
-            retry_timeout: after this time they are not looked for again.
+            predicate: which rows, as SQL text or an Arrow expression; a row for which it is unknown is kept.
+            conflict_retries: how often to search for the rows again.
+            retry_timeout: after this time the rows are not searched again.
             transaction_properties: recorded with the version.
 
         Returns:
             ``{"num_deleted_rows": n}``.
 
         Raises:
-            InvalidInputError: the predicate is invalid, or has no value for a row.
+            InvalidInputError: the predicate is invalid, or cannot be evaluated for a row.
             NotSupportedError: a part of the predicate, or the table, is not supported.
             IncompatibleTransactionError: the table was replaced in the meantime.
-            TooMuchWriteContentionError: every attempt met a conflict.
+            TooMuchWriteContentionError: every attempt had a conflict.
             CommitOutcomeUnknownError: it could not be determined whether the version was created.
             StorageError: a storage operation failed.
         """
@@ -62,5 +62,5 @@ class DatasetChanges(DatasetHandle):
         return {"num_deleted_rows": deleted.plan.rows_deleted}
 
     def truncate_table(self) -> None:
-        """Delete every row, as a new version. No data file is read."""
+        """Delete all rows in a new version. No data file is read."""
         self.delete("true")

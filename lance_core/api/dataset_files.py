@@ -1,4 +1,4 @@
-"""The verbs of a dataset that concern its files and stores as such: listing files, removing them all."""
+"""The methods of a dataset for its files and stores: listing the files, removing all of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["DatasetFiles"]
 
 
 class DatasetFiles(DatasetHandle):
-    """What is stored of a dataset."""
+    """The methods for the files of a dataset."""
 
     @property
     def initial_storage_options(self) -> dict[str, str] | None:
@@ -30,7 +30,7 @@ class DatasetFiles(DatasetHandle):
         return self.storage_options
 
     def latest_storage_options(self) -> dict[str, str] | None:
-        """The options that are in use: those that the dataset was opened with, as nothing renews them."""
+        """The options in use: those that the dataset was opened with, since options are not refreshed."""
         return self.storage_options
 
     def fragment_ids(self) -> BitMap:
@@ -54,7 +54,7 @@ class DatasetFiles(DatasetHandle):
     def tracked_files(
         self, *, min_version: int | None = None, progress: Callable[..., Any] | None = None
     ) -> pa.RecordBatchReader:
-        """Every file that a version of this branch refers to, wherever it lies, once for each version.
+        """Every file that a version of this branch refers to, in any location, once for each version.
 
         Args:
             min_version: leave older versions out.
@@ -75,15 +75,16 @@ class DatasetFiles(DatasetHandle):
     def drop(
         base_uri: str | Path, storage_options: dict[str, str] | None = None, ignore_not_found: bool | None = None
     ) -> None:
-        """Remove a dataset and everything below its root, files that are not the dataset's too.
+        """Remove a dataset and everything below its root, including unrecognized files.
 
         Args:
-            base_uri: the root; something with a version that can be read must be there.
+            base_uri: the root; it must have a readable version.
             storage_options: credentials and settings of the store.
-            ignore_not_found: whether it is not an error when there is nothing.
+            ignore_not_found: whether a missing dataset is ignored.
 
         Raises:
             DatasetNotFoundError: there is no dataset.
-            StorageError: a storage operation failed; what is left is no longer a dataset, or can be dropped again.
+            StorageError: a storage operation failed; the remaining files are no longer a dataset, or can be dropped
+                again.
         """
         drop_dataset(uri_text(base_uri), storage_options, ignore_not_found=bool(ignore_not_found))

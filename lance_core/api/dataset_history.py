@@ -1,4 +1,4 @@
-"""What a dataset tells about its versions and about the changes that made them."""
+"""The versions of a dataset and the transactions that created them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["DatasetHistory", "shown_transaction"]
 
 
 def shown_transaction(log: VersionLog, version: int) -> Transaction | None:
-    """The transaction that made a version; None when it is no longer recorded."""
+    """The transaction that created a version; None when it is no longer recorded."""
     transaction = read_transaction(log, log.read_version(version))
     return None if transaction is None else transaction_from_core(transaction)
 
@@ -41,15 +41,15 @@ class DatasetHistory(DatasetHandle):
         return version_info(self.manifest)
 
     def read_transaction(self, version: int) -> Transaction | None:
-        """The transaction that made a version; None when it is no longer recorded."""
+        """The transaction that created a version; None when it is no longer recorded."""
         return shown_transaction(self.log, whole_number("version", version))
 
     def get_transactions(self, recent_transactions: int = 10) -> list[Transaction | None]:
         """The transactions of this version and those before it, newest first.
 
         Args:
-            recent_transactions: how many at most; this version's is always among them. A detached version is of no
-                lineage: it has its own only.
+            recent_transactions: the maximum number; this version's is always included. A detached version has no
+                history, so only its own is returned.
 
         Raises:
             InvalidTypeError: it is not a whole number.

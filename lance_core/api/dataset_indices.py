@@ -1,6 +1,6 @@
-"""The verbs of a dataset that concern its indices: looking at what is recorded of them, and dropping one.
+"""The methods of a dataset for its indices: describing and dropping them.
 
-Indices are made by other writers. Scans here do not use them; commits keep them right.
+Indices are created by other writers. Scans do not use them; commits keep them correct.
 
 Source: names, arguments and results of pylance 14.0.2.
 """
@@ -28,10 +28,10 @@ __all__ = ["DatasetIndices"]
 
 
 class DatasetIndices(DatasetHandle):
-    """What can be done to the indices of a dataset."""
+    """The methods for the indices of a dataset."""
 
     def describe_indices(self) -> list[IndexDescription]:
-        """What is recorded of the indices; those that serve the table itself are left out.
+        """Describe the indices, except system indices.
 
         Raises:
             CorruptDataError: the index section is damaged.
@@ -57,15 +57,15 @@ class DatasetIndices(DatasetHandle):
         ]
 
     def drop_index(self, name: str) -> None:
-        """Drop an index, as a new version, which this handle shows then. Its files stay until they are cleaned up.
+        """Drop an index. Creates a new version, which this handle then shows. A cleanup removes the index files.
 
         Args:
-            name: of the index, not of its column.
+            name: name of the index, not of its column.
 
         Raises:
             IndexNotFoundError: the version shown has no such index.
             IncompatibleTransactionError: the table was replaced in the meantime.
-            TooMuchWriteContentionError: every attempt lost its race.
+            TooMuchWriteContentionError: other writers were faster at every attempt.
         """
         indices = decode_index_section(self.manifest.index_section)
         dropped = [index for index in indices if index.name == name and not is_system_index(name)]

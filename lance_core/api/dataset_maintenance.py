@@ -1,4 +1,4 @@
-"""The verbs of a dataset that keep it small and fast: tags, compaction, removal of old versions."""
+"""The maintenance methods of a dataset: tags, compaction, removal of old versions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["DatasetMaintenance"]
 
 
 class DatasetMaintenance(DatasetHandle):
-    """What can be done to keep a dataset in shape."""
+    """The maintenance methods of a dataset."""
 
     @property
     def tags(self) -> Tags:
@@ -47,22 +47,22 @@ class DatasetMaintenance(DatasetHandle):
     ) -> CleanupStats:
         """Remove old versions, and the files that no version refers to.
 
-        The terms are joined by "and". The version of this handle and everything newer stays, and so do tagged versions
-        and those that a branch still uses. A branch is cleaned up by a handle on it; shallow clones are not known.
-        Files that no version has ever referred to go when they are 7 days old.
+        The options are combined with "and". The version of this handle and all newer ones are kept, and so are tagged
+        versions and those that a branch still uses. A branch is cleaned up through a handle on it; shallow clones are
+        not taken into account. Files that no version has ever referenced are removed when they are 7 days old.
 
         Args:
-            older_than: only versions committed longer ago; two weeks when no term is given.
-            retain_versions: keep the newest that many.
+            older_than: only versions older than this; two weeks if no option is given.
+            retain_versions: keep this many of the newest versions.
             delete_unverified: remove files that no version has ever referred to at any age. Only safe when
                 nobody else writes.
-            error_if_tagged_old_versions: refuse when a tagged version matches the policy, instead of leaving it out.
+            error_if_tagged_old_versions: fail when a tagged version matches, instead of keeping it.
             delete_rate_limit: deletions per second.
             versions: only these versions.
             delete_concurrency: deletions at a time.
 
         Raises:
-            InvalidCleanupError: a term is out of its range, or a tagged version matches the policy.
+            InvalidCleanupError: an option is out of range, or a tagged version matches.
             CorruptDataError: a manifest, a tag or a branch cannot be read; nothing was removed.
             StorageError: a storage operation failed.
         """
@@ -92,17 +92,17 @@ class DatasetMaintenance(DatasetHandle):
         """What :meth:`cleanup_old_versions` would remove; nothing is changed.
 
         Args:
-            older_than: as there.
-            retain_versions: as there.
-            delete_unverified: as there.
-            error_if_tagged_old_versions: as there.
+            older_than: see :meth:`cleanup_old_versions`.
+            retain_versions: see :meth:`cleanup_old_versions`.
+            delete_unverified: see :meth:`cleanup_old_versions`.
+            error_if_tagged_old_versions: see :meth:`cleanup_old_versions`.
             delete_rate_limit: has no effect.
-            versions: as there.
+            versions: see :meth:`cleanup_old_versions`.
             include_files: whether to list files.
-            max_files: how many at most.
+            max_files: the maximum number.
 
         Raises:
-            InvalidCleanupError: a term is out of its range, or a tagged version matches the policy.
+            InvalidCleanupError: an option is out of range, or a tagged version matches.
             CorruptDataError: a manifest, a tag or a branch cannot be read.
             StorageError: a storage operation failed.
         """

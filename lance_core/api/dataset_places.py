@@ -1,4 +1,4 @@
-"""The verbs of a dataset that concern places: branches, clones, and bases that hold some of its files."""
+"""The methods of a dataset for its locations: branches, clones, and base paths."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = ["DatasetPlaces"]
 
 
 class DatasetPlaces(DatasetHandle):
-    """Where the versions and files of a dataset are."""
+    """The methods for branches, clones and base paths."""
 
     @property
     def branches(self) -> Branches:
@@ -44,23 +44,23 @@ class DatasetPlaces(DatasetHandle):
     ) -> Self:
         """Create a branch: a line of versions of its own that starts as a version of this dataset.
 
-        Its first version has the number of the version that it is made from. No file is copied.
+        Its first version has the number of the source version. No file is copied.
 
         Args:
             branch: its name: segments of ASCII letters, digits, '.', '-' and '_', joined by '/'; not "main".
-            reference: a number of the line of this handle, the name of a tag, or (branch, number) with None or "main"
-                for the main branch and None for the latest; None for the version of this handle.
+            reference: a version number of this handle's branch, the name of a tag, or (branch, number) with None or
+                "main" for the main branch and None for the latest; None for the version of this handle.
             storage_options: credentials and settings of the store; None for those of this handle.
 
         Returns:
             A handle on the branch.
 
         Raises:
-            InvalidRefError: no branch may have that name.
-            RefAlreadyExistsError: there is a branch of that name, or what a crashed writer left of one that was made
+            InvalidRefError: the name is invalid.
+            RefAlreadyExistsError: the branch already exists, or a crashed writer left one that was created
                 from another version.
-            VersionNotFoundError: there is no such version, or a cleanup has removed it by the time the branch is made.
-            RefNotFoundError: there is no tag or branch that the reference names.
+            VersionNotFoundError: there is no such version, or a cleanup removed it while the branch was created.
+            RefNotFoundError: there is no such tag or branch.
             StorageError: a storage operation failed.
         """
         options = self.storage_options if storage_options is None else storage_options
@@ -79,19 +79,19 @@ class DatasetPlaces(DatasetHandle):
     ) -> Self:
         """Create a table that starts as a version of this one and refers to its files.
 
-        The clone lives as long as the files do: a cleanup of this table does not know of it. Its first version has the
-        number of the version that is cloned.
+        The clone needs the files of this table, but a cleanup of this table does not take it into account. Its first
+        version has the number of the version that is cloned.
 
         Args:
-            target_path: where; there must be no dataset.
+            target_path: location of the clone; there must be no dataset.
             reference: the version, as for :meth:`create_branch`; None for that of this handle.
-            storage_options: of the clone; None for those of this handle.
+            storage_options: options for the clone; None for those of this handle.
             kwargs: further arguments of ``LanceDataset``, which opens the clone.
 
         Raises:
-            AlreadyExistsError: there is a dataset.
+            AlreadyExistsError: there is already a dataset.
             VersionNotFoundError: there is no such version.
-            RefNotFoundError: there is no tag or branch that the reference names.
+            RefNotFoundError: there is no such tag or branch.
             StorageError: a storage operation failed.
         """
         options = self.storage_options if storage_options is None else storage_options
@@ -110,15 +110,15 @@ class DatasetPlaces(DatasetHandle):
         """Create a table that starts as a version of this one and holds copies of all its files.
 
         Args:
-            target_path: where; there must be no dataset.
+            target_path: location of the clone; there must be no dataset.
             reference: the version, as for :meth:`create_branch`; None for that of this handle.
-            storage_options: of the clone; None for those of this handle.
+            storage_options: options for the clone; None for those of this handle.
             kwargs: further arguments of ``LanceDataset``, which opens the clone.
 
         Raises:
-            AlreadyExistsError: there is a dataset.
+            AlreadyExistsError: there is already a dataset.
             VersionNotFoundError: there is no such version.
-            RefNotFoundError: there is no tag or branch that the reference names.
+            RefNotFoundError: there is no such tag or branch.
             NotSupportedError: two files of different bases have the same name, or values of a blob column refer to
                 files below a base path.
             NotFoundError: a file is missing.
@@ -131,22 +131,22 @@ class DatasetPlaces(DatasetHandle):
         return self._opened(target, options, kwargs)
 
     def base_paths(self) -> dict[int, DatasetBasePath]:
-        """The places outside the root that the version shown may keep files in, by id."""
+        """The base paths of the version, by id."""
         return {base.id: base_path_from_proto(base) for base in self.manifest.message.base_paths}
 
     def add_bases(self, new_bases: list[DatasetBasePath], transaction_properties: dict[str, str] | None = None) -> Self:
-        """Add places that files of this table may be written to.
+        """Add base paths, to which files of this table can be written.
 
         Args:
-            new_bases: the places; without an id they get the next one.
+            new_bases: the base paths; without an id they get the next one.
             transaction_properties: free-form.
 
         Returns:
             This handle, which shows the new version.
 
         Raises:
-            InvalidInputError: an id, a name or a path is in use.
-            RetryableCommitConflictError: another writer added one of the same id, name or path.
+            InvalidInputError: an id, a name or a path is already in use.
+            RetryableCommitConflictError: another writer added one with the same id, name or path.
         """
         operation = UpdateBases(new_bases=as_messages(new_bases))
         properties = checked_properties(transaction_properties)
@@ -158,13 +158,13 @@ class DatasetPlaces(DatasetHandle):
         return self
 
     def migrate_manifest_paths_v2(self) -> None:
-        """Give every manifest of this branch its V2 name; without effect when all of them have it.
+        """Rename every manifest of this branch to its V2 name; does nothing when all of them have it.
 
-        No other operation may run on the dataset until it has returned. When it is interrupted, run it again, here or
-        by URI (``lance_core.migrate_manifest_paths_v2``): until then the dataset cannot be opened.
+        No other operation may run on the dataset until it has returned. If it is interrupted, the dataset cannot be
+        opened until the migration is run again, here or by URI (``lance_core.migrate_manifest_paths_v2``).
 
         Raises:
-            NotSupportedError: an external manifest store has the names.
+            NotSupportedError: the dataset uses an external manifest store.
             CorruptDataError: a version has different manifests under both names.
             StorageError: a storage operation failed.
         """

@@ -1,4 +1,4 @@
-"""The reading verbs of a dataset: scans, counts, single rows.
+"""The reading methods of a dataset: scans, counts, single rows.
 
 Signatures are the reference's; every verb plans a :class:`~lance_core.scan.scanner.LanceScanner`.
 """
@@ -24,18 +24,18 @@ __all__ = ["DatasetScans"]
 
 
 class DatasetScans(DatasetHandle):
-    """What can be read from a version."""
+    """The methods that read rows."""
 
     def __len__(self) -> int:
         """Rows that are not deleted."""
         return self.count_rows()
 
     def count_rows(self, filter: Any = None, **kwargs: Any) -> int:
-        """Rows that are not deleted, and match the filter when there is one; only its columns are read.
+        """Number of rows that are not deleted and match the filter, if any; only its columns are read.
 
         Raises:
             InvalidInputError: the filter is invalid.
-            NotSupportedError: it has a part that is not supported.
+            NotSupportedError: a part of the filter is not supported.
         """
         refuse_unsupported("count_rows", **kwargs)
         if filter is None and self.recorded_rows is not None:
@@ -78,19 +78,19 @@ class DatasetScans(DatasetHandle):
         """Plan a scan.
 
         Args:
-            columns: names or dotted paths; None for every column of the table. Row columns may be named too:
+            columns: names or dotted paths; None for every column of the table. Row columns can be selected too:
                 ``_rowid``, ``_rowaddr``, ``_rowoffset``, ``_row_created_at_version``, ``_row_last_updated_at_version``.
-            filter: which rows, as SQL text or an Arrow expression; None for all. All row columns but ``_rowoffset`` may
-                occur in it. Limit and offset count those.
+            filter: selects rows, as SQL text or an Arrow expression; None for all. It may use all row columns except
+                ``_rowoffset``. Limit and offset count the selected rows.
             limit: rows to return; None for all.
             offset: rows to skip; None for 0.
             batch_size: at most this many rows in a batch; None for 8192.
             fragments: scan only these, in this order.
-            with_row_id: the column ``_rowid`` comes behind the others.
-            with_row_address: the column ``_rowaddr`` comes last.
-            use_stats: leave out rows that the statistics of 0.1 files rule out; the default.
-            blob_handling: what blob columns give: "all_binary" their values, "blobs_descriptions" (the default) and
-                "all_descriptions" where the values are.
+            with_row_id: the column ``_rowid`` is appended.
+            with_row_address: the column ``_rowaddr`` is appended last.
+            use_stats: skip rows that the statistics of 0.1 files rule out; True by default.
+            blob_handling: what blob columns return: "all_binary" their values, "blobs_descriptions" (the default) and
+                "all_descriptions" their descriptors.
 
         The arguments for read-ahead, buffers and indices have no effect; the others are refused.
 
@@ -231,10 +231,10 @@ class DatasetScans(DatasetHandle):
         return self.scanner(offset=start, limit=end - start, columns=columns).to_table()
 
     def take(self, indices: Sequence[int] | pa.Array, columns: list[str] | dict[str, str] | None = None) -> pa.Table:
-        """Single rows by position, in the order asked, repetition allowed.
+        """Single rows by position, in the requested order, with repetition.
 
         Raises:
-            InvalidInputError: a position outside the rows.
+            InvalidInputError: a position is out of range.
         """
         return take_rows(self._source(), indices, columns)
 

@@ -1,6 +1,6 @@
-"""The verbs of a dataset that change what is recorded beside its rows: config, metadata, which version is current.
+"""The methods of a dataset that change its config, metadata or current version.
 
-Each makes a version of its own, also when nothing changes, and the handle shows it.
+Each creates a new version, even when nothing changes, and the handle then shows it.
 
 Source: names, arguments and results of pylance 14.0.2.
 """
@@ -25,17 +25,17 @@ __all__ = ["DatasetSettings"]
 
 
 class DatasetSettings(DatasetHandle):
-    """What can be done to the settings of a dataset."""
+    """The methods that change the settings of a dataset."""
 
     def restore(self) -> None:
-        """Make the version that this handle shows the latest again, as a new version.
+        """Restore the version that this handle shows as a new, latest version.
 
-        Versions in between stay listed. Fragment and row ids go on counting.
+        The versions in between are kept. Fragment and row ids keep increasing.
 
         Raises:
-            IncompatibleTransactionError: the metadata of the schema or a field was changed at the same moment.
-            NotFoundError: a file of the version is missing, so that nobody could read it.
-            TooMuchWriteContentionError: every attempt lost its race.
+            IncompatibleTransactionError: the metadata of the schema or a field was changed at the same time.
+            NotFoundError: a file of the version is missing.
+            TooMuchWriteContentionError: other writers were faster at every attempt.
         """
         latest = self.log.latest()
         if latest is None:
@@ -53,14 +53,14 @@ class DatasetSettings(DatasetHandle):
             The config afterwards.
 
         Raises:
-            InvalidTypeError: a key is not a string, or a value neither text nor None.
+            InvalidTypeError: a key is not a string, or a value is neither a string nor None.
             IncompatibleTransactionError: another writer set one of the keys since the version shown.
         """
         self._update(UpdateConfig(config=map_update("values", values, replace=replace)))
         return dict(self.manifest.message.config)
 
     def delete_config_keys(self, keys: list[str]) -> None:
-        """Remove keys from the table config; those that are not there are ignored. Raises as the above."""
+        """Remove keys from the table config; missing keys are ignored. Raises the same errors as above."""
         given: object = keys
         if isinstance(given, str) or not isinstance(given, Sequence):
             raise InvalidTypeError(f"keys must be a list of strings, found {given!r:.80}", argument="keys")
@@ -75,7 +75,7 @@ class DatasetSettings(DatasetHandle):
         """Change the metadata of the schema; arguments and result as for :meth:`update_config`.
 
         Raises:
-            InvalidTypeError: a key is not a string, or a value neither text nor None.
+            InvalidTypeError: a key is not a string, or a value is neither a string nor None.
             RetryableCommitConflictError: another writer changed the schema since the version shown.
             IncompatibleTransactionError: another writer changed this metadata, or replaced the content.
         """
@@ -91,7 +91,8 @@ class DatasetSettings(DatasetHandle):
 
         Raises:
             SchemaMismatchError: there is no such field.
-            InvalidSchemaError: a key that is declared already, or by no valid value, or on a column that cannot be one.
+            InvalidSchemaError: a primary or clustering key is already declared, has an invalid value, or an unsuitable
+                column.
             RetryableCommitConflictError: another writer changed the schema since the version shown.
             IncompatibleTransactionError: another writer changed metadata of one of the fields, or replaced the content.
         """

@@ -1,4 +1,4 @@
-"""validate(): is a version what it claims to be?
+"""validate(): checks the consistency of a version.
 
 The manifest is checked against its own rules first, then every data file and deletion file is opened and compared
 with what the manifest records, the sidecars of blob columns with what the data files say of them. Stable row ids are
@@ -38,7 +38,7 @@ def validate_version(manifest: Manifest, locator: FileLocator) -> None:
     """Check a version.
 
     Raises:
-        CorruptDataError: names the first rule that is broken.
+        CorruptDataError: describes the first violation.
         NotFoundError: a file is missing.
     """
     manifest.check_readable()

@@ -5,8 +5,8 @@ branch is made. The guard looks again, before each batch of removals, for versio
 plan does not know, and spares what they name. What remains is the time between a look and the end of its batch; only
 who tags, restores or branches one of the versions *whose turn it is* can fall into it.
 
-Who comes too late is told: the guard knows what is gone, so a version counts as spared only when all of its files are
-there, and as damaged otherwise.
+The guard knows which files have been removed, so a version counts as spared only when all of its
+files are there, and as damaged otherwise.
 """
 
 from __future__ import annotations

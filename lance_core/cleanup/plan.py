@@ -78,8 +78,8 @@ class CleanupPlan:
         policy: the terms.
         read_version: the version of the handle.
         planned_at: seconds since the epoch, UTC.
-        kept_versions: the versions that stay, and why.
-        removed_versions: the versions that go, ascending.
+        kept_versions: the versions that are kept, and why.
+        removed_versions: the versions to be removed, in ascending order.
         paths: every file below the root, ordered by path.
         referenced_branches: branches that go back to versions which the terms select.
         branch_manifests: the branches' versions that were taken into account.
@@ -99,17 +99,17 @@ class CleanupPlan:
 
     @property
     def removable(self) -> list[ClassifiedPath]:
-        """The files that go, in the order in which they go."""
+        """The files to be removed, in the order of removal."""
         return sorted(self._in(PathState.REMOVABLE), key=_removal_order)
 
     @property
     def kept(self) -> list[ClassifiedPath]:
-        """The files that stay because something refers to them."""
+        """The files that are kept because something refers to them."""
         return self._in(PathState.KEPT)
 
     @property
     def protected(self) -> list[ClassifiedPath]:
-        """The files that stay because they may belong to a write that is not committed yet."""
+        """The files that are kept because they may belong to a write that is not committed yet."""
         return self._in(PathState.PROTECTED)
 
     @property
@@ -119,12 +119,12 @@ class CleanupPlan:
 
     @property
     def unrecognized(self) -> list[ClassifiedPath]:
-        """The files that are no part of a table."""
+        """The files that are not part of a table."""
         return self._in(PathState.UNRECOGNIZED)
 
     @property
     def stats(self) -> CleanupStats:
-        """Figures of what would be removed."""
+        """Statistics of what would be removed."""
         return figures(self._in(PathState.REMOVABLE))
 
     def explanation(self, *, include_files: bool = False, max_files: int = DEFAULT_MAX_FILES) -> CleanupExplanation:
@@ -132,7 +132,7 @@ class CleanupPlan:
 
         Args:
             include_files: whether to list files.
-            max_files: how many at most.
+            max_files: the maximum number.
 
         Raises:
             InvalidCleanupError: ``max_files`` is not positive.
@@ -165,11 +165,11 @@ class CleanupPlan:
         """Remove the files that the plan lists, except those that have been referenced since.
 
         Returns:
-            Figures of what was removed.
+            Statistics of what was removed.
 
         Raises:
             CorruptDataError: a version, tag or branch that is new cannot be read; nothing more was removed.
-            StorageError: a storage operation failed in a way that leaves open what is referred to.
+            StorageError: a storage operation failed so references cannot be determined.
         """
         guard = Guard(
             Line.of(self.log, self.branch),
@@ -197,12 +197,12 @@ def plan_cleanup(dataset: DatasetHandle, policy: CleanupPolicy, *, now_ns: int |
 
     Args:
         dataset: the handle; its version and everything newer stays.
-        policy: the terms; ``CleanupPolicy.of(…)`` makes one.
+        policy: the policy; ``CleanupPolicy.of(…)`` makes one.
         now_ns: nanoseconds since the epoch; None for the clock's.
 
     Raises:
         InvalidCleanupError: a tagged version matches the policy, and the policy does not want that.
-        CorruptDataError: a manifest, a tag or a branch cannot be read, so that it is open what is referred to.
+        CorruptDataError: a manifest, a tag or a branch cannot be read, so references cannot be determined.
         UnsupportedFeatureFlagError: a version needs a feature that this library does not have.
         NotSupportedError: the dataset is a branch whose record does not tell where it comes from.
         StorageError: a storage operation failed.

@@ -1,7 +1,7 @@
 """CleanupPolicy: which versions may go, and how their files are removed.
 
 The terms are joined by "and": a version goes when it is older than ``older_than`` *and* not one of the newest
-``retain_versions`` *and* one of ``versions``, as far as they are given. Whatever the terms say, these stay: the version
+``retain_versions`` *and* one of ``versions``, as far as given. Whatever the terms say, these stay: the version
 of the handle and everything newer, tagged versions, and versions that a branch still needs.
 
 Source: policy of pylance 14.0.2.
@@ -118,7 +118,7 @@ class VersionRule:
     versions: frozenset[int] | None
 
     def selects(self, version: int, timestamp_ns: int) -> bool:
-        """Whether a version fulfils all terms."""
+        """Whether a version matches the whole policy."""
         return (
             (self.before_ns is None or timestamp_ns < self.before_ns)
             and (self.before_version is None or version < self.before_version)
@@ -127,7 +127,7 @@ class VersionRule:
 
 
 def count(name: str, value: Any) -> int:
-    """A whole number that says how many; True is none.
+    """A whole number that is a count; True is none.
 
     Raises:
         InvalidTypeError: names the argument.

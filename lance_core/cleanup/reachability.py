@@ -51,8 +51,8 @@ class Survey:
     """What all manifests of a table say, as of one moment.
 
     Attributes:
-        kept: the versions that stay, and why.
-        removed: the versions that go, ascending.
+        kept: the versions that are kept, and why.
+        removed: the versions to be removed, in ascending order.
         referenced: owners that a kept version or a branch names.
         verified: owners that a version to be removed names, with the last such version; they are no part of a write
             that goes on.
@@ -60,7 +60,7 @@ class Survey:
             files that nothing refers to; None when it does not, because a newer version goes.
         branches: the branches there are.
         branch_manifests: the manifests that were read of them.
-        referenced_branches: those of them that go back to a version that the terms select, or that is gone.
+        referenced_branches: those of them that go back to a version that the terms select, or that no longer exists.
     """
 
     kept: Mapping[int, KeepReason]

@@ -1,4 +1,4 @@
-"""What a cleanup tells: figures of what it removed, and the explanation of what it would remove.
+"""What a cleanup tells: statistics of what it removed, and the explanation of what it would remove.
 
 Source: names and fields of pylance 14.0.2. ``residue_files_removed``, ``spared_versions``, ``damaged_versions`` and
 most warnings are ours.
@@ -83,7 +83,7 @@ class CleanupCandidateFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanupReferencedBranch:
-    """A branch that was made from a version that the terms select, or that is gone.
+    """A branch that was made from a version that the terms select, or that no longer exists.
 
     Attributes:
         name: of the branch.
@@ -102,7 +102,7 @@ class CleanupExplanation:
 
     Attributes:
         read_version: the version of the handle.
-        stats: figures of everything that would be removed.
+        stats: statistics of everything that would be removed.
         candidate_files: the files, in the order of their removal, when they were requested.
         candidate_files_truncated: whether there are more than were requested.
         candidate_file_limit: how many were requested.

@@ -1,6 +1,6 @@
 """What is checked on storage before a change becomes part of a table.
 
-Every data file must be there with the recorded size. Of files that hold the same fields one is opened: its own schema
+Every data file must exist with the recorded size. Of files that hold the same fields one is opened: its own schema
 must give those field ids the names and types that the table gives them, and its rows must be as many as recorded. A
 file whose ids mean other columns would be read without an error, as wrong values.
 

@@ -1,6 +1,6 @@
 """What is checked on storage before overlays become part of a table.
 
-Their files must be there, with as many values as covered rows, in columns of the types that the table has. The
+Their files must exist, with as many values as covered rows, in columns of the types that the table has. The
 reference takes anything, and fails when the cells are read.
 """
 

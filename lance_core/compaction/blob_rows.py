@@ -35,7 +35,7 @@ def with_values(batches: Iterator[pa.RecordBatch], reader: FragmentReader, schem
     Args:
         batches: rows of one fragment.
         reader: of the fragment.
-        schema: of the table; without blobs the batches stay as they are.
+        schema: of the table; without blobs the batches stay unchanged.
     """
     if not has_blobs(schema):
         yield from batches

@@ -1,4 +1,4 @@
-"""Compaction as users call it: in one go, or plan, execute and commit apart from each other; and automatic cleanup.
+"""Compaction in the public API: in one go, or plan, execute and commit apart from each other; and automatic cleanup.
 
 Source: names, arguments and defaults of pylance 14.0.2.
 """
@@ -61,7 +61,7 @@ class Compaction:
             transaction_properties: kept with the transaction.
 
         Raises:
-            RetryableCommitConflictError: another writer touched a fragment since it was planned.
+            RetryableCommitConflictError: another writer changed a fragment since it was planned.
             LanceError: what :func:`~lance_core.compaction.committing.commit_rewrites` raises.
         """
         CompactionSettings.of(options or {}, {})
@@ -84,7 +84,7 @@ class DatasetOptimizer:
     """
 
     def __init__(self, dataset: DatasetHandle) -> None:
-        """Nothing is done yet."""
+        """Do nothing yet."""
         self._dataset = dataset
 
     def compact_files(
@@ -115,7 +115,7 @@ class DatasetOptimizer:
 
         Args:
             target_rows_per_fragment: fragments of fewer rows are joined. 1024 * 1024 by default.
-            max_rows_per_group: rows of a batch in data files of version 0.1; without effect in others. 1024 by default.
+            max_rows_per_group: rows of a batch in data files of version 0.1; no effect in others. 1024 by default.
             max_bytes_per_file: a new file is closed when it has about this many bytes.
             materialize_deletions: whether fragments with many deleted rows are rewritten. True by default.
             materialize_deletions_threshold: more than this fraction of the rows is many. 0.1 by default.
@@ -123,13 +123,13 @@ class DatasetOptimizer:
             num_threads: tasks that run at the same time; 1 by default.
             batch_size: rows that are read at a time.
             compaction_mode: "reencode", or "try_binary_copy", which does the same here.
-            binary_copy_read_batch_bytes: without effect.
+            binary_copy_read_batch_bytes: no effect.
             max_source_fragments: at most this many fragments are rewritten.
             max_source_rows: at most this many live rows are rewritten.
             max_source_bytes: at most this many bytes of data files are rewritten.
-            excluded_fragment_ids: these stay as they are.
-            data_storage_version: of the new files; the table's own by default. Another one makes it a table of several
-                versions, which 0.1 cannot be part of.
+            excluded_fragment_ids: these stay unchanged.
+            data_storage_version: of the new files; the table's own by default. Another one makes it a table with
+                several versions, which 0.1 cannot be part of.
             target_bytes_per_fragment: fragments of as many bytes are large enough whatever their rows, and new files
                 are closed there. Not an argument of the reference.
             transaction_properties: kept with the transaction. Not an argument of the reference.

@@ -68,16 +68,16 @@ class CompactionOptions(TypedDict, total=False):
         max_source_fragments: at most this many fragments are rewritten.
         max_source_rows: at most this many live rows are rewritten.
         max_source_bytes: at most this many bytes of data files are rewritten.
-        excluded_fragment_ids: these stay as they are; what lies on either side of one is not joined.
+        excluded_fragment_ids: these stay unchanged; what lies on either side of one is not joined.
         num_threads: tasks that run at the same time.
         batch_size: rows that are read at a time.
         compaction_mode: "reencode" or "try_binary_copy", which does the same here.
-        data_storage_version: of the new files; the table's own by default. Another one makes it a table of several
+        data_storage_version: of the new files; the table's own by default. Another one makes it a table with several
             versions, which 0.1 cannot be part of.
         defer_index_remap: not supported.
         max_rows_per_group: rows of a batch in data files of version 0.1. 1024.
-        io_buffer_size: without effect.
-        binary_copy_read_batch_bytes: without effect.
+        io_buffer_size: no effect.
+        binary_copy_read_batch_bytes: no effect.
     """
 
     target_rows_per_fragment: int | None

@@ -1,4 +1,4 @@
-"""CompactionPlan and CompactionTask: what is to be done, as records that travel.
+"""CompactionPlan and CompactionTask: the work to do, as records that can be sent between processes.
 
 A plan is made once, its tasks are executed anywhere, in any order, and their results are committed together. Plan, task
 and result are plain values: equal, picklable, and JSON in the reference's shape, so that either implementation can
@@ -75,8 +75,8 @@ class CompactionTask:
         """The inverse of :meth:`json`; documents of the reference are read too.
 
         Raises:
-            InvalidInputError: it is no such document.
-            NotSupportedError: it asks for what is not supported.
+            InvalidInputError: the document is invalid.
+            NotSupportedError: it requires something that is not supported.
         """
         document = parse_document("compaction task", json)
         return CompactionTask(
@@ -124,8 +124,8 @@ class CompactionPlan:
         The reference's documents know only the fragments that are rewritten, so that the figures are those of them.
 
         Raises:
-            InvalidInputError: it is no such document.
-            NotSupportedError: it asks for what is not supported.
+            InvalidInputError: the document is invalid.
+            NotSupportedError: it requires something that is not supported.
         """
         document = parse_document("compaction plan", json)
         read_version = document.take("read_version", VERSION)

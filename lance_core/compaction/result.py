@@ -1,6 +1,6 @@
 """What executing a task leaves behind: new fragments, not yet part of any version, and a count of what changed.
 
-Results travel as JSON, in the reference's shape, from wherever a task ran to the process that commits.
+Results are passed as JSON, in the reference's shape, from wherever a task ran to the process that commits.
 
 Source: JSON of pylance 14.0.2 (``RewriteResult.json``).
 """
@@ -107,7 +107,7 @@ class RewriteResult:
         """The inverse of :meth:`json`; documents of the reference are read too.
 
         Raises:
-            InvalidInputError: it is no such document.
+            InvalidInputError: the document is invalid.
         """
         document = parse_document("rewrite result", json)
         return RewriteResult(
@@ -128,7 +128,7 @@ class RewriteCommit:
         metrics: of the committed ones.
         committed: made part of the dataset by this call, or by an earlier one with the same results; then later
             versions may have changed or rewritten these rows again.
-        lost: their fragments were touched meanwhile, or an older version, in which they are not rewritten, was
+        lost: their fragments were changed in the meantime, or an older version, in which they are not rewritten, was
             restored; plan these again.
         attempts: how often a Rewrite was tried.
     """

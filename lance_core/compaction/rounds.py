@@ -2,7 +2,7 @@
 
 Every round commits what is intact. What another writer touched is planned again on the latest version, alone; what
 others have appended meanwhile is left to the next compaction. The rounds are bounded: against a writer that never
-pauses some groups may stay as they are.
+pauses some groups may stay unchanged.
 
 What was committed stays committed. When a later round fails, the error says so if groups are left; if none are, the
 compaction has succeeded.

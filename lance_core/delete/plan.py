@@ -41,7 +41,7 @@ class FragmentDelete:
     Attributes:
         fragment: as it is.
         rows_before: rows that are not deleted yet.
-        found: physical positions of the rows that go; None for all of them.
+        found: physical positions of the rows to be deleted; None for all of them.
         deleted: physical positions of all rows deleted then; None when the fragment is dropped.
     """
 
@@ -52,7 +52,7 @@ class FragmentDelete:
 
     @property
     def rows_deleted(self) -> int:
-        """Rows that go."""
+        """Rows to be deleted."""
         return self.rows_before if self.found is None else len(self.found)
 
     @property
@@ -69,7 +69,7 @@ class DeletePlan:
         read_version: the version that was looked at.
         predicate: the condition, as text.
         rows_before: rows that are not deleted yet.
-        rows_deleted: of these, rows that go.
+        rows_deleted: of these, rows to be deleted.
         fragments_changed: fragments that get a new deletion file.
         fragments_dropped: fragments that lose their last row.
         deletes: fragment by fragment; untouched ones are left out.
@@ -131,7 +131,7 @@ def plan_fragment(
         fragment: as it is.
         rows_before: rows that are not deleted yet.
         deleted_before: physical positions of the others.
-        found: physical positions of the rows that go, none of them deleted yet.
+        found: physical positions of the rows to be deleted, none of them deleted yet.
     """
     # Imported late: who only reads has no use for it.
     from pyroaring import BitMap

@@ -40,7 +40,7 @@ def open_metadata(tail: FileTail, field_ids: Sequence[int] | None) -> FileMetada
 
     Raises:
         CorruptDataError: not a data file, or a damaged one.
-        UnsupportedVersionError: a version that is not read here.
+        UnsupportedVersionError: a version that is not supported.
         NotSupportedError: the schema has a field that is not handled here.
     """
     version = tail.version.require_readable()
@@ -64,7 +64,7 @@ def open_sources(
     Raises:
         InvalidInputError: a field that the file does not have.
         CorruptDataError: metadata is damaged.
-        UnsupportedEncodingError: a page is described in a way that is not read here.
+        UnsupportedEncodingError: a page is described in a way that is not supported.
     """
     stored = [stored_field(top) if _has_values_outside(metadata, top, column_indices) else top for top in fields]
     sources = _family_sources(metadata, stored, column_indices)

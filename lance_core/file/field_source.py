@@ -78,7 +78,7 @@ class FieldSource(Protocol):
 
         Raises:
             CorruptDataError: the bytes contradict themselves.
-            UnsupportedEncodingError: an encoding that is not read here.
+            UnsupportedEncodingError: an encoding that is not supported.
         """
 
     def take(self, rows: NDArray[np.int64], read: Read) -> list[pa.Array]:

@@ -131,7 +131,7 @@ def metadata_entry(key: Any, value: Any) -> tuple[str, bytes]:
     """An entry of schema metadata.
 
     Raises:
-        InvalidTypeError: not texts.
+        InvalidTypeError: not strings.
         InvalidInputError: text that is not UTF-8.
     """
     try:

@@ -53,7 +53,7 @@ class Footer:
 
         Raises:
             CorruptDataError: not a data file, or the sections do not fit into it.
-            UnsupportedVersionError: a data file of a version that is not read here.
+            UnsupportedVersionError: a data file of a version that is not supported.
         """
         if len(data) != FOOTER_BYTES or file_bytes < FOOTER_BYTES:
             raise _corrupt(path, f"the file has {file_bytes} bytes, but a data file has at least {FOOTER_BYTES}")

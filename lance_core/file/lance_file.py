@@ -91,7 +91,7 @@ class LanceFileReader:
         InvalidInputError: an unknown column, or none.
         InvalidTypeError: an argument of another type.
         CorruptDataError: the file is damaged.
-        NotSupportedError: a version or a type that is not read here.
+        NotSupportedError: a version or a type that is not supported.
     """
 
     def __init__(
@@ -121,8 +121,8 @@ class LanceFileReader:
             batch_readahead: accepted for compatibility; reading ahead is bounded by bytes instead.
 
         Raises:
-            InvalidTypeError: not whole numbers.
-            InvalidInputError: numbers that are not positive.
+            InvalidTypeError: a number is not an integer.
+            InvalidInputError: a number is not positive.
         """
         return self._read((0, self.num_rows()), batch_size, batch_readahead)
 
@@ -145,7 +145,7 @@ class LanceFileReader:
         return ReaderResults(pa.RecordBatchReader.from_batches(self._arrow, batches))
 
     def metadata(self) -> LanceFileMetadata:
-        """What the file says about itself."""
+        """The metadata of the file."""
         return file_metadata(self._reader)
 
     def file_statistics(self) -> LanceFileStatistics:

@@ -133,7 +133,7 @@ class LanceFileWriter:
         """Add an entry to the schema metadata of the file.
 
         Raises:
-            InvalidTypeError: not texts.
+            InvalidTypeError: not strings.
         """
         name, content = metadata_entry(key, value)
         if self._writer is None and not self.closed:

@@ -53,4 +53,4 @@ MAX_ROWS: Final = 2**32
 ARRAY_ENCODING_URL: Final = "/lance.encodings.ArrayEncoding"
 COLUMN_ENCODING_URL: Final = "/lance.encodings.ColumnEncoding"
 PAGE_LAYOUT_URL: Final = "/lance.encodings21.PageLayout"
-"""Type URLs are compared from the last slash on, which must be there."""
+"""Type URLs are compared from the last slash on, which must exist."""

@@ -47,7 +47,7 @@ class MetadataReader:
 
     Raises:
         CorruptDataError: the file is not a data file, or is damaged.
-        UnsupportedVersionError: a version that is not read here.
+        UnsupportedVersionError: a version that is not supported.
         NotSupportedError: the schema has a field that is not handled here.
     """
 
@@ -97,7 +97,7 @@ class MetadataReader:
         Raises:
             InvalidInputError: there is no such column.
             CorruptDataError: the metadata is damaged.
-            UnsupportedEncodingError: a page is described in a way that is not read here.
+            UnsupportedEncodingError: a page is described in a way that is not supported.
         """
         wrong = [index for index in indices if not 0 <= index < self.footer.num_columns]
         if wrong:

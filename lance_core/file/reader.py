@@ -82,7 +82,7 @@ class FileReader:
         Raises:
             NotFoundError: there is no such file.
             CorruptDataError: the file is not a data file, or is damaged.
-            UnsupportedVersionError: a version that is not read here.
+            UnsupportedVersionError: a version that is not supported.
             NotSupportedError: the schema has a field that is not handled here.
         """
         tail = FileTail(store, path, num_bytes)
@@ -110,7 +110,7 @@ class FileReader:
 
     @property
     def any_metadata(self) -> FileMetadata:
-        """What the file says about itself; its kind depends on the version."""
+        """The metadata of the file; its kind depends on the version."""
         return self._metadata
 
     @property
@@ -157,7 +157,7 @@ class FileReader:
         Raises:
             InvalidInputError: a range outside the file, or a leaf without a column.
             CorruptDataError: metadata or pages are damaged.
-            UnsupportedEncodingError: a page uses an encoding that is not read here.
+            UnsupportedEncodingError: a page uses an encoding that is not supported.
         """
         if row_number("batch_rows", batch_rows) < 1:
             raise InvalidInputError(f"batch_rows must be positive, found {batch_rows}")
@@ -203,7 +203,7 @@ class FileReader:
 
         Raises:
             RowOutOfRangeError: a row outside the file.
-            InvalidTypeError: rows that are not whole numbers.
+            InvalidTypeError: rows that are a number is not an integer.
         """
         wanted = row_positions(rows)
         outside = wanted[(wanted < 0) | (wanted >= self.num_rows)]

@@ -25,7 +25,7 @@ def row_positions(indices: Sequence[int] | NDArray[Any] | pa.Array) -> NDArray[n
     """Numbers of rows, shape (num_rows,).
 
     Raises:
-        InvalidTypeError: not whole numbers.
+        InvalidTypeError: a number is not an integer.
         RowOutOfRangeError: larger than any number of a row.
         InvalidInputError: not a flat list.
     """
@@ -45,7 +45,7 @@ def row_ids(ids: Sequence[int] | NDArray[Any] | pa.Array) -> NDArray[np.uint64]:
     """Ids of rows, which have 64 bits, shape (num_rows,).
 
     Raises:
-        InvalidTypeError: not whole numbers.
+        InvalidTypeError: a number is not an integer.
         RowOutOfRangeError: negative, or of more than 64 bits.
         InvalidInputError: not a flat list.
     """

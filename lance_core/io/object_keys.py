@@ -62,7 +62,7 @@ def key_of(path: str) -> str:
 
 
 def quoted(key: str) -> str:
-    """The path of a URI that means a key; letters of all languages stay as they are."""
+    """The path of a URI that means a key; letters of all languages stay unchanged."""
     return "".join(each if each > "\x7f" else quote(each, safe=_UNQUOTED) for each in key)
 
 

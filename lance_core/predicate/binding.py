@@ -203,7 +203,7 @@ class Binder:
     def _sides(self, node: Infix, adapts: bool) -> tuple[Expression, Expression]:
         """Both sides of a comparison."""
         left = self.bind(node.left)
-        # Sums with columns in them stay as they are here, other than in BETWEEN and IN.
+        # Sums with columns in them stay unchanged here, other than in BETWEEN and IN.
         right = self._beside(node.right, left, adapts and _has_literals_only(node.right))
         if adapts and isinstance(node.left, Value) and node.left.adapts and isinstance(right, Column):
             return _literal(node.left, right), right

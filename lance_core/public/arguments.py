@@ -50,7 +50,7 @@ def checked_number(name: str, value: object, start: int, stop: int) -> int:
 
     Raises:
         InvalidTypeError: it is not a whole number.
-        InvalidInputError: it lies outside.
+        InvalidInputError: it is out of range.
     """
     number = whole_number(name, value)
     if not start <= number < stop:
@@ -63,7 +63,7 @@ def checked_text(name: str, value: object) -> str:
 
     Raises:
         InvalidTypeError: it is not a string.
-        InvalidInputError: it has half a surrogate pair.
+        InvalidInputError: it is not valid Unicode.
     """
     if not isinstance(value, str):
         raise InvalidTypeError(f"{name} must be a string, found {value!r:.40}", argument=name)

@@ -1,4 +1,4 @@
-"""DatasetBasePath: a place outside a dataset's root that holds some of its files, as users write it.
+"""DatasetBasePath: a place outside a dataset's root that holds some of its files, in the public API.
 
 Source: names, arguments and defaults of pylance 14.0.2.
 """
@@ -109,7 +109,7 @@ def base_path_to_proto(base: DatasetBasePath) -> pb_table.BasePath:
 
 
 def base_path_from_proto(message: pb_table.BasePath) -> DatasetBasePath:
-    """What users see of a base path."""
+    """The public form of a base path."""
     name = message.name if message.HasField("name") else None
     return DatasetBasePath(message.path, name, message.is_dataset_root, message.id)
 

@@ -1,4 +1,4 @@
-"""Fragments as users handle them: plain mutable records in the reference's JSON dialect.
+"""Fragments in the public API: plain mutable records in the reference's JSON dialect.
 
 A distributed writer sends these documents from its workers to the process that commits; documents of the reference
 are read, and the other way round. New fragments have id 0; the commit gives them theirs.
@@ -81,7 +81,7 @@ class DeletionFile:
         """The inverse of :meth:`json`.
 
         Raises:
-            InvalidInputError: it is no such document.
+            InvalidInputError: the document is invalid.
         """
         return _deletion_file(parse_document("deletion file", json))
 
@@ -161,7 +161,7 @@ class FragmentMetadata:
             json_data: the document as text, or as the dictionary that :meth:`to_json` returns.
 
         Raises:
-            InvalidInputError: it is no such document.
+            InvalidInputError: the document is invalid.
         """
         if isinstance(json_data, str):
             return _fragment(parse_document("fragment", json_data))

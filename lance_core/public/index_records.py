@@ -168,7 +168,7 @@ def index_to_proto(index: Index) -> pb_table.IndexMetadata:
 
 
 def index_from_proto(message: pb_table.IndexMetadata) -> Index:
-    """What users see of an index in a transaction.
+    """The public form of an index in a transaction.
 
     Raises:
         CorruptDataError: its id is not a UUID, or its bitmap cannot be decoded.

@@ -59,7 +59,7 @@ class JsonObject:
         Args:
             name: its name.
             reader: checks it.
-            default: what a missing entry reads as; without one the entry must be there.
+            default: what a missing entry reads as; without one the entry must exist.
 
         Raises:
             InvalidInputError: the entry is missing or malformed.

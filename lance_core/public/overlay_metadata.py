@@ -1,4 +1,4 @@
-"""DataOverlayFile: an overlay as users handle it, and its two JSON dialects.
+"""DataOverlayFile: an overlay in the public API, and its two JSON dialects.
 
 Fragments list the covered rows as ``offsets``; plans and results of compactions carry the serialized bitmaps, as
 ``coverage``. Both are read.

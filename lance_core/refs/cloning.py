@@ -1,7 +1,7 @@
 """Cloning: the first version of a root, made from a version of another.
 
-A shallow clone refers to the files of its source and lives only as long as they do: the source does not know of it, and
-a cleanup there breaks it. A branch is one that the source knows. A deep clone has its own copies.
+A shallow clone refers to the files of its source and lives only as long as they do: the source does not take it into
+account, and a cleanup there breaks it. A branch is one that the source knows. A deep clone has its own copies.
 
 Source: clones and branches of pylance 14.0.2.
 """

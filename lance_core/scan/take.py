@@ -40,7 +40,7 @@ def take_rows(
     Raises:
         RowOutOfRangeError: a position outside the rows.
         InvalidInputError: an unknown column.
-        InvalidTypeError: positions that are not whole numbers, or columns that are not names.
+        InvalidTypeError: positions that are a number is not an integer, or columns that are not names.
     """
     taking = _Taking(source, columns)
     return taking.table(find_rows_at(source, row_positions(indices)))
@@ -66,7 +66,7 @@ def take_rows_by_id(
     Raises:
         RowOutOfRangeError: an address that no row has.
         InvalidInputError: an unknown column.
-        InvalidTypeError: ids that are not whole numbers, or columns that are not names.
+        InvalidTypeError: ids that are a number is not an integer, or columns that are not names.
         CorruptDataError: two rows have the same id.
     """
     taking = _Taking(source, columns)

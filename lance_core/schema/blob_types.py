@@ -169,7 +169,7 @@ def blob_field(
         pack_file_size_threshold: a file that several values share does not grow beyond; 1 GiB by default.
 
     Raises:
-        InvalidInputError: a threshold is negative, too large, or 0 where that makes no sense.
+        InvalidInputError: a threshold is negative, too large, or 0 where that is not allowed.
         InvalidTypeError: a threshold is not a whole number.
     """
     thresholds = {

@@ -93,7 +93,7 @@ class BranchRecord:
         """Parse the file.
 
         Raises:
-            CorruptDataError: it is no branch; names the file and the key.
+            CorruptDataError: it is not a branch; names the file and the key.
         """
         document = RefDocument.parse(data, path)
         return cls(

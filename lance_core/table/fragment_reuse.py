@@ -9,7 +9,7 @@ the place of the old ones, compaction by compaction, where the index covers all 
     answers for      {3}
 
 So a fragment id can only be taken out of a bitmap that was brought up to date. Records in a file of their own, or of
-the tagged form, are not read here; what an index on such a table covers is unknown.
+the tagged form, are not supported; what an index on such a table covers is unknown.
 
 Source: ``lance.table.FragmentReuseIndexDetails``; behavior of pylance 14.0.2.
 """

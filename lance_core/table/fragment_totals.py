@@ -139,12 +139,12 @@ class FragmentTotals:
 
     @property
     def counts_every_fragment(self) -> bool:
-        """Whether every fragment says how many rows it has."""
+        """Whether every fragment is a count rows it has."""
         return _is_full(self.columns.physical_rows, self.num_fragments)
 
     @property
     def counts_every_deletion(self) -> bool:
-        """Whether every deletion file says how many rows it lists."""
+        """Whether every deletion file is a count rows it lists."""
         return _is_full(self.columns.deletion_files.num_deleted_rows, self.num_deletion_files)
 
     @property

@@ -189,7 +189,7 @@ class Manifest:
 
         Raises:
             UnsupportedFeatureFlagError: a flag that this library does not know.
-            UnsupportedVersionError: the table, or a data file, is of a format version that is not read here; the
+            UnsupportedVersionError: the table, or a data file, is of a format version that is not supported; the
                 message names both.
             CorruptDataError: flags that contradict each other, a fragment without row ids where rows have stable ones,
                 or a data file of another version than the table's that must not be there.

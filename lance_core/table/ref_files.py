@@ -87,7 +87,7 @@ class RefDocument:
         return cls(values, path)
 
     def number(self, key: str, default: int | None = None) -> int:
-        """A whole number; it must be there unless there is a default."""
+        """A whole number; it must exist unless there is a default."""
         value = self.values.get(key, default)
         if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MAX_U64:
             raise self._unexpected(key, "a whole number", value)

@@ -212,8 +212,8 @@ class Basis:
     def _newer(self) -> list[ManifestName]:
         """The versions after the one judged last.
 
-        When that one is gone, or the one before it, a cleanup may have removed versions after it as well, and a writer
-        that came too late may have created one of them anew.
+        When that one no longer exists, or the one before it, a cleanup may have removed versions after it as well, and
+        a writer that came too late may have created one of them anew.
         """
         judged = self._judged_version
         listed = self._log.newer_than(max(judged - 2, 0))

@@ -100,12 +100,12 @@ def one_replaced_cell(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def replaces_in_removed_fragment(ours: Operation, theirs: Operation) -> Verdict:
-    """A fragment that is to get a file is gone."""
+    """A fragment that is to get a file no longer exists."""
     return _refuse_if(not (ours.touched_fragments() or frozenset()).isdisjoint(theirs.removed_fragments()))
 
 
 def replaces_updated_values(ours: Operation, theirs: Operation) -> Verdict:
-    """A fragment that is to get a file is gone, or lost rows to a new one, or has the field rewritten already."""
+    """A fragment that is to get a file no longer exists, lost rows to a new one, or has the field already rewritten."""
     removed = replaces_in_removed_fragment(ours, theirs)
     if removed is not Verdict.COMPATIBLE or not isinstance(theirs, Update) or not isinstance(ours, DataReplacement):
         return removed
@@ -114,7 +114,7 @@ def replaces_updated_values(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def overlays_removed_fragment(ours: Operation, theirs: Operation) -> Verdict:
-    """A fragment that is to be overlaid is gone."""
+    """A fragment that is to be overlaid no longer exists."""
     return _retry_if(not (ours.touched_fragments() or frozenset()).isdisjoint(theirs.removed_fragments()))
 
 

@@ -78,7 +78,7 @@ class Presence(Enum):
     """The next version was built on another one of the same number; so it has never been the latest version."""
 
     UNCERTAIN = auto()
-    """What would tell is gone."""
+    """The versions that would show it no longer exist."""
 
 
 def find_presence(
@@ -94,7 +94,7 @@ def find_presence(
         log: the table's versions.
         transaction: what made the version.
         made: the version.
-        before: what it was built on; None when that is gone.
+        before: what it was built on; None when that no longer exists.
         newer: the versions after ``made``, ascending; not empty.
 
     Raises:
@@ -175,7 +175,7 @@ def _compare(
         log: the table's versions.
         transaction: what made the version.
         made: the version.
-        before: what it was built on; None when that is gone.
+        before: what it was built on; None when that no longer exists.
         following: the next one.
         is_effect_enough: whether the version counts as present when what it changed is in the next one, whatever else
             that one was built on.
@@ -197,7 +197,7 @@ def _compare(
         # It can be read, and not repeated here.
         return Presence.UNCERTAIN, False
     except LanceError:
-        # A change that does not fit on this version, or a restored version that is gone.
+        # A change that does not fit on this version, or a restored version that no longer exists.
         return Presence.UNCERTAIN, theirs.operation.restored_version is None
     own, expected, found = _facts(made), _facts(sealed.manifest), _facts(following)
     past = _facts(before) if before is not None else None

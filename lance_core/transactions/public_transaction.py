@@ -1,4 +1,4 @@
-"""Operations and transactions as users write them.
+"""Operations and transactions as in the public API.
 
 Each operation's class stands beside its record in ``lance_core/transactions/operations/``.
 
@@ -41,7 +41,7 @@ def transaction_to_core(transaction: Transaction) -> CoreTransaction:
 
     Raises:
         InvalidInputError: a value is malformed.
-        InvalidTypeError: a value is of a wrong type.
+        InvalidTypeError: a value has the wrong type.
         NotSupportedError: the operation cannot be committed.
     """
     read_version = checked_number("read_version", transaction.read_version, 0, 2**64)
@@ -60,7 +60,7 @@ def transaction_to_core(transaction: Transaction) -> CoreTransaction:
 
 
 def transaction_from_core(transaction: CoreTransaction) -> Transaction:
-    """What users see of a committed transaction."""
+    """The public form of a committed transaction."""
     return Transaction(
         read_version=transaction.read_version,
         operation=transaction.operation.to_public(),

@@ -4,8 +4,8 @@ A cleanup removes the files of a version before its manifest, and the new versio
 it looks. So the version is held (:meth:`~lance_core.table.version_log.VersionLog.hold`) before its files are looked at,
 until the new version is there. Of the files of a version the cleanup removes that of the transaction first; then it
 looks once more who holds it. So it either sees the holder and spares the version, or the holder sees that the
-transaction file is gone. A version that had none before may be one whose turn has come: its holder waits for as long
-as a batch of removals takes, and looks at the files then.
+transaction file no longer exists. A version that had none before may be one whose turn has come: its holder waits for
+as long as a batch of removals takes, and looks at the files then.
 
 The cleanup of another implementation does not know this. So the files are looked at again when the new version is
 there, and before anything else is committed on top: the writer of the restore undoes it when files are gone, which it

@@ -98,7 +98,7 @@ class Transaction:
 
         Raises:
             InvalidInputError: the operation does not fit the table.
-            VersionNotFoundError: the version to restore is gone.
+            VersionNotFoundError: the version to restore no longer exists.
         """
         restored = self.operation.restored_version
         return self.operation.apply(
@@ -144,7 +144,7 @@ def checked_properties(properties: object, commit_message: object = None) -> dic
 
     Raises:
         InvalidTypeError: they map something else than text to text, or the message is not a string.
-        InvalidInputError: a text has half a surrogate pair.
+        InvalidInputError: a text is not valid Unicode.
     """
     if properties is None:
         properties = {}

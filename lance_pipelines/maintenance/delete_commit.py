@@ -35,7 +35,7 @@ class DeleteReport:
         predicate: selects the deleted rows.
         before: statistics of the version planned on.
         after: statistics of the version that the delete made, or of the latest one when no row was left to delete.
-        rows_deleted: rows deleted; None when an earlier attempt deleted them and the version before is gone.
+        rows_deleted: rows deleted; None when an earlier attempt deleted them and the version before no longer exists.
         repeated: True when an earlier attempt had made the version.
         attempts: how often this call planned and tried the delete.
     """

@@ -1,7 +1,7 @@
 """When compiled kernels replace numpy: not before enough bytes have passed.
 
 Importing numba takes some 0.4 s, and compiling a kernel for the first time on a machine about as long again. A short
-job never gets that back. So every kernel has a numpy implementation, and says how many bytes it is about to move; once
+job never gets that back. So every kernel has a numpy implementation, and is a count bytes it is about to move; once
 the process has moved ``LOAD_BYTES`` of them, and for inputs of at least ``MIN_BYTES``, the compiled one serves. Where
 numba does not work numpy goes on serving.
 

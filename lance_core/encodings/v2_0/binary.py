@@ -80,7 +80,7 @@ def read_strings(message: pb20.Binary, rows: Spans, page: PageBuffers) -> Steps[
 
     Raises:
         CorruptDataError: offsets that are none, or lie behind the bytes.
-        UnsupportedEncodingError: a compression that is not read here.
+        UnsupportedEncodingError: a compression that is not supported.
     """
     bytes_flat = unwrapped(message.bytes, "the bytes of strings")
     if bytes_flat.bits_per_value != _BYTE:

@@ -97,7 +97,7 @@ def _one_run(ends: NDArray[Any], is_valid: NDArray[np.bool_] | None, rows: Spans
 def _several_runs(ends: NDArray[Any], is_valid: NDArray[np.bool_] | None, rows: Spans) -> Ends:
     sizes = np.diff(ends)
     if bool((sizes < 0).any()):
-        raise CorruptDataError("offsets do not ascend")
+        raise CorruptDataError("offsets are not in ascending order")
     # Every run has an entry in front of its first row.
     lengths = rows.lengths
     fronts = np.cumsum(lengths + 1) - (lengths + 1)

@@ -178,7 +178,7 @@ def _unpacked(scheme: str, packed: pa.Buffer, num_bytes: int) -> NDArray[np.uint
     elif scheme == "lz4":
         raw = lz4_head(packed.to_pybytes(), num_bytes)
     else:
-        raise UnsupportedEncodingError(f"buffer compression {scheme!r} is not read here", scheme=scheme)
+        raise UnsupportedEncodingError(f"buffer compression {scheme!r} is not supported", scheme=scheme)
     if raw is None:
         raise CorruptDataError(f"a buffer of {packed.size} bytes is not {scheme} data")
     return np.frombuffer(raw, np.uint8)

@@ -123,7 +123,7 @@ def decode_array(encoding: pb20.ArrayEncoding, dtype: pa.DataType, rows: Spans, 
 
     Raises:
         CorruptDataError: page and type contradict each other, or the page itself.
-        UnsupportedEncodingError: an arm that is not read here.
+        UnsupportedEncodingError: an arm that is not supported.
     """
     arm = selected_arm(encoding)
     known = ARMS.get(arm)

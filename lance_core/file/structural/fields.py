@@ -57,7 +57,7 @@ def structural_sources(
     Raises:
         InvalidInputError: a leaf without a column.
         CorruptDataError: the metadata of a column is damaged.
-        UnsupportedEncodingError: a page is described in a way that is not read here.
+        UnsupportedEncodingError: a page is described in a way that is not supported.
     """
     if column_indices is None:
         column_indices = {leaf.id: index for index, leaf in enumerate(metadata.schema.leaves())}

@@ -59,7 +59,7 @@ def read_page(
 
     Raises:
         CorruptDataError: the page contradicts itself.
-        UnsupportedEncodingError: the page uses an encoding that is not read here.
+        UnsupportedEncodingError: the page uses an encoding that is not supported.
     """
     page = column.pages[page_index]
     with _Located(column, page_index):

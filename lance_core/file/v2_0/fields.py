@@ -68,7 +68,7 @@ def v2_0_sources(
 
     Raises:
         CorruptDataError: the columns do not fit the schema or each other.
-        UnsupportedEncodingError: a page is described in a way that is not read here.
+        UnsupportedEncodingError: a page is described in a way that is not supported.
     """
     columns = assigned_columns(metadata, column_indices)
     wanted = {columns[node.id] for top in fields for node in top.walk() if node.id in columns}

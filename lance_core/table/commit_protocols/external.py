@@ -167,7 +167,7 @@ class ExternalCommit:
         return name
 
     def _finished_by_another(self, places: VersionPlaces, row: ManifestRow, error: NotFoundError) -> ManifestName:
-        """The staged object is gone: somebody has finished the commit since the row was read, or removed it."""
+        """The staged object no longer exists: the commit was completed since the row was read, or it was removed."""
         again = self._manifests.find(places.root, row.version)
         if again is not None and again.path.endswith(_ENDING):
             return _name_of(again)

@@ -62,7 +62,7 @@ class CreateIndex(Operation):
 
     Attributes:
         new_indices: what to add.
-        removed_indices: what to drop; one that is gone already is skipped.
+        removed_indices: what to drop; one that no longer exists is skipped.
     """
 
     arm: ClassVar[str] = "create_index"

@@ -1,7 +1,7 @@
 """How keys are declared on columns that are there.
 
 Each kind of key is declared once, by one change of settings, on as many columns as it has; from then on its entries in
-the metadata of fields stay as they are. Other entries of the same fields are free.
+the metadata of fields stay unchanged. Other entries of the same fields are free.
 
 Source: behavior of pylance 14.0.2, which refuses even the same value again.
 """

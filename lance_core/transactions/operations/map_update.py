@@ -81,7 +81,7 @@ def map_update(what: str, values: Mapping[Any, Any], *, replace: bool) -> MapUpd
 
     Raises:
         InvalidTypeError: a key is not a string, or a value neither text nor None.
-        InvalidInputError: a text has half a surrogate pair.
+        InvalidInputError: a text is not valid Unicode.
     """
     if not isinstance(values, Mapping):
         raise InvalidTypeError(f"{what} must map strings to strings or None, found {values!r:.80}", argument=what)

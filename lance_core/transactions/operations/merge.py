@@ -94,7 +94,7 @@ class Merge(Operation):
 
     Attributes:
         fragments: every fragment of the table as it is then. Fragments with other ids are added and stand after them;
-            id 0 stands for "give it one at commit" where fragment 0 is listed already, or is gone.
+            id 0 stands for "give it one at commit" where fragment 0 is listed already, or no longer exists.
         schema: with field ids.
         preserves_nullability: promises that no field became required, so that rows written meanwhile without the new
             columns stay right.

@@ -130,7 +130,7 @@ class Operation(Protocol):
         ...
 
     def to_public(self) -> BaseOperation:
-        """What users see of it; the inverse of :meth:`BaseOperation.to_record`."""
+        """The public form of it; the inverse of :meth:`BaseOperation.to_record`."""
         ...
 
     def apply(self, context: ApplyContext) -> ManifestDraft:
@@ -251,7 +251,7 @@ class BaseOperation(ABC):  # noqa: B024  # a marker for users, as in the referen
 
         Raises:
             InvalidInputError: a value is malformed.
-            InvalidTypeError: a value is of a wrong type.
+            InvalidTypeError: a value has the wrong type.
             NotSupportedError: the operation cannot be committed.
         """
         name = getattr(self, "name", type(self).__name__)
