@@ -124,7 +124,7 @@ def initial_entries(options: Any) -> dict[str, str]:
 
 
 def enabling_entries(options: Any) -> dict[str, str]:
-    """The config entries that ``enable_auto_cleanup`` sets; both options are required. Raises the same errors as above."""
+    """The config entries that ``enable_auto_cleanup`` sets; both options are required. Raises the same errors."""
     given = _checked(options)
     missing = [name for name in AutoCleanupConfig.__annotations__ if name not in given]
     if missing:
