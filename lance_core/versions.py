@@ -31,7 +31,7 @@ class LanceFileVersion(Enum):
         """Resolve a user's version string, aliases included. Case does not matter, anything else does: "2" is unknown.
 
         Raises:
-            InvalidInputError: the string names no version.
+            InvalidInputError: the string is not a known version.
             InvalidTypeError: not a string.
         """
         if not isinstance(text, str):
@@ -73,7 +73,7 @@ class LanceFileVersion(Enum):
 
     @property
     def is_legacy(self) -> bool:
-        """True for 0.1: rows in batches, no columns, no validity. Its files do not mix with those of other versions."""
+        """True for 0.1: rows in batches, no columns, no validity. Cannot be mixed with other versions."""
         return self is LanceFileVersion.V0_1
 
     def mixes_with(self, other: LanceFileVersion) -> bool:

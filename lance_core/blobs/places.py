@@ -106,7 +106,7 @@ class BlobDescriptors:
         return cls(valid, kinds, positions, sizes, ids, array.field("blob_uri"), file, locator, base_id)
 
     def places(self) -> list[BlobPlace | None]:
-        """Where each value is; None for null ones. Sizes of whole files are requested."""
+        """The location of each value; None for nulls. Determines the sizes of whole files."""
         found: list[BlobPlace | None] = [None] * len(self.valid)
         for rows, where in self._objects(np.flatnonzero(self.valid)):
             starts, sizes = self._bounds(rows, where)
@@ -149,7 +149,7 @@ class BlobDescriptors:
         return joined.take(pa.array(places, mask=None if valid is None else ~valid))
 
     def check(self) -> None:
-        """Compare what is described inside the table with the files; what lies outside is not looked at.
+        """Compare the descriptors with the files of the table; files outside are not checked.
 
         Raises:
             NotFoundError: a sidecar is missing.
@@ -160,7 +160,7 @@ class BlobDescriptors:
             _check_bounds(where, *self._bounds(rows, where), is_shared=bool(self.kinds[rows[0]] != _INLINE))
 
     def declared(self) -> pa.Array:
-        """The values as ``lance.blob.v2`` columns declare them: bytes, or the URI of what lies outside the table."""
+        """The values as ``lance.blob.v2`` columns declare them: bytes, or the URI of a value outside the table."""
         outside = self.valid & (self.kinds == _EXTERNAL)
         inside = replace(self, valid=self.valid & ~outside)
         data = inside.load()

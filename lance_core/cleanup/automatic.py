@@ -60,7 +60,7 @@ class AutoCleanupConfig(TypedDict):
     """How old versions are removed after commits."""
 
     interval: int
-    """After every version that it divides; 0 for every version."""
+    """Clean up after every version that is a multiple of it; 0 for every version."""
 
     older_than_seconds: int
     """Only versions committed longer ago."""
@@ -68,7 +68,7 @@ class AutoCleanupConfig(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class AutoCleanup:
-    """What a table config asks for.
+    """The auto cleanup settings of a table config.
 
     Attributes:
         interval: after every version that it divides; 0 for every version.
@@ -80,10 +80,10 @@ class AutoCleanup:
 
     @classmethod
     def due_after(cls, version: int, config: Mapping[str, str]) -> AutoCleanup | None:
-        """What has to be done after the commit of a version; None for nothing.
+        """The cleanup policy to apply after the commit of a version; None for no cleanup.
 
         Raises:
-            InvalidCleanupError: a value of the config cannot be understood.
+            InvalidCleanupError: a value of the config is invalid.
         """
         interval = _number(config, "interval")
         if interval is None or (interval and version % interval):
@@ -92,7 +92,7 @@ class AutoCleanup:
 
 
 def clean_up_after(log: VersionLog, manifest: Manifest) -> None:
-    """Clean up as the config of a version that has just been committed asks; a failure is logged."""
+    """Clean up after a commit if the config of the new version requires it; a failure is logged."""
     config = manifest.message.config
     if _INTERVAL not in config:
         return

@@ -52,7 +52,7 @@ class Line:
 
     @classmethod
     def of(cls, log: VersionLog, branch: str) -> Self:
-        """From what the manifests of a line say; empty for the main branch."""
+        """From the manifests of a branch; empty for the main branch."""
         main = main_line(log, branch)
         return cls(log, main, "" if main is log else branch)
 

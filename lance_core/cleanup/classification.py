@@ -72,7 +72,7 @@ class ClassifiedPath:
 
     @property
     def verified(self) -> bool:
-        """Whether a version that goes named it."""
+        """Whether a version to be removed referenced it."""
         return self.goes_with is not None
 
 

@@ -33,7 +33,7 @@ _logger = logging.getLogger(__name__)
 
 
 class Guard:
-    """Keeps a removal away from what is referred to by now.
+    """Protects files that have been referenced since the plan.
 
     Args:
         line: whose versions.
@@ -64,11 +64,11 @@ class Guard:
         self._asked_for: set[int] = set()
         self._detached: set[int] = set()
         self.spared_owners: set[str] = set()
-        """Owners whose files stay."""
+        """Owners whose files are kept."""
         self.spared_versions: set[int] = set()
-        """Versions that were to go and stay whole."""
+        """Versions that were to be removed and are kept completely."""
         self.damaged_versions: set[int] = set()
-        """Versions that are wanted, and name files that are gone."""
+        """Versions that are needed, but have lost files."""
 
     def record_gone(self, path: str) -> None:
         """A file has been removed."""
@@ -79,11 +79,11 @@ class Guard:
         self._gone_versions.add(version)
 
     def keeps(self, version: int) -> bool:
-        """Whether the manifest of a version that was to go stays."""
+        """Whether the manifest of a version that was to be removed is kept."""
         return version in self.spared_versions or version in self.damaged_versions
 
     def look(self) -> None:
-        """Find what is new; nothing may be removed meanwhile.
+        """Find new references; nothing may be removed at the same time.
 
         Raises:
             CorruptDataError: a new manifest, a tag or a branch cannot be read: nothing more may be removed.

@@ -82,7 +82,7 @@ _TEMPORARY_LEFT: Final = Settled(PathState.RESIDUE, "temporary file")
 
 
 def rule_for(directory: str, rest: str) -> FileKind | Settled:
-    """What a file is, by the first segment of its path and the rest of it; manifests and branches apart."""
+    """Classify a file by its path, except manifests and branches."""
     rule = _RULES.get(directory)
     return UNRECOGNIZED if rule is None or not rest else rule(rest)
 

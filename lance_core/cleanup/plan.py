@@ -1,7 +1,7 @@
-"""CleanupPlan: every file below a table's root, and what becomes of it.
+"""CleanupPlan: every file below a table's root, and whether it is kept or removed.
 
-The explanation and the removal come from the same plan, so the one says what the other does. A plan is about one
-moment; what has come to refer to files since then is spared when it is executed.
+The explanation and the removal use the same plan. A plan describes one moment; files that have been referenced since
+then are spared when it is executed.
 """
 
 from __future__ import annotations
@@ -71,19 +71,19 @@ _DAY_SECONDS: Final = 86_400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanupPlan:
-    """What a cleanup would do. Made by :func:`plan_cleanup`; executed once.
+    """A planned cleanup. Created by :func:`plan_cleanup`; executed once.
 
     Attributes:
         log: the versions of the table.
-        policy: the terms.
+        policy: the policy.
         read_version: the version of the handle.
         planned_at: seconds since the epoch, UTC.
         kept_versions: the versions that are kept, and why.
         removed_versions: the versions to be removed, in ascending order.
         paths: every file below the root, ordered by path.
-        referenced_branches: branches that go back to versions which the terms select.
+        referenced_branches: branches created from versions that the policy selects.
         branch_manifests: the branches' versions that were taken into account.
-        branch: the branch that the table is; empty for the main branch.
+        branch: the branch that is cleaned up; empty for the main branch.
     """
 
     log: VersionLog
@@ -114,12 +114,12 @@ class CleanupPlan:
 
     @property
     def residue(self) -> list[ClassifiedPath]:
-        """What crashed writers left in a form that no cleanup removes; all other forms are removable or protected."""
+        """Leftovers of crashed writers that no cleanup removes; all others are removable or protected."""
         return self._in(PathState.RESIDUE)
 
     @property
     def unrecognized(self) -> list[ClassifiedPath]:
-        """The files that are not part of a table."""
+        """The unrecognized files."""
         return self._in(PathState.UNRECOGNIZED)
 
     @property
@@ -168,7 +168,7 @@ class CleanupPlan:
             Statistics of what was removed.
 
         Raises:
-            CorruptDataError: a version, tag or branch that is new cannot be read; nothing more was removed.
+            CorruptDataError: a new version, tag or branch cannot be read; nothing more was removed.
             StorageError: a storage operation failed so references cannot be determined.
         """
         guard = Guard(
@@ -196,15 +196,15 @@ def plan_cleanup(dataset: DatasetHandle, policy: CleanupPolicy, *, now_ns: int |
     """Decide what a cleanup would remove; nothing is changed.
 
     Args:
-        dataset: the handle; its version and everything newer stays.
-        policy: the policy; ``CleanupPolicy.of(…)`` makes one.
+        dataset: the handle; its version and all newer ones are kept.
+        policy: the policy; see ``CleanupPolicy.of(…)``.
         now_ns: nanoseconds since the epoch; None for the clock's.
 
     Raises:
-        InvalidCleanupError: a tagged version matches the policy, and the policy does not want that.
+        InvalidCleanupError: a tagged version matches, and the policy does not allow that.
         CorruptDataError: a manifest, a tag or a branch cannot be read, so references cannot be determined.
         UnsupportedFeatureFlagError: a version needs a feature that this library does not have.
-        NotSupportedError: the dataset is a branch whose record does not tell where it comes from.
+        NotSupportedError: the dataset is a branch whose record lacks its origin.
         StorageError: a storage operation failed.
     """
     return plan_for(dataset.log, dataset.manifest, policy, now_ns=now_ns)
@@ -224,7 +224,7 @@ def plan_for(log: VersionLog, manifest: Manifest, policy: CleanupPolicy, *, now_
 def plan_before(
     log: VersionLog, manifest: Manifest, policy: CleanupPolicy, *, now_ns: int | None = None
 ) -> CleanupPlan:
-    """:func:`plan_cleanup` for the version before that of a manifest: both stay."""
+    """:func:`plan_cleanup` for the version before that of a manifest; both are kept."""
     return _plan(log, manifest.version - 1, manifest.message.branch, policy, now_ns)
 
 

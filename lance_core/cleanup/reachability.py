@@ -38,7 +38,7 @@ __all__ = ["KeepReason", "Survey", "detached_owners", "survey_versions", "tagged
 
 
 class KeepReason(StrEnum):
-    """Why a version stays."""
+    """Why a version is kept."""
 
     CURRENT = "the dataset's current version, or newer"
     TAGGED = "tagged"
@@ -48,7 +48,7 @@ class KeepReason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """What all manifests of a table say, as of one moment.
+    """The references of all manifests of a table at one moment.
 
     Attributes:
         kept: the versions that are kept, and why.

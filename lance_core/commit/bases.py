@@ -27,7 +27,7 @@ def declared_bases(operation: Operation) -> list[str]:
 def data_places(
     locator: FileLocator, target_bases: Sequence[str] | None, *, target_all_bases: bool | None
 ) -> list[DataPlace]:
-    """The places that new data files go to in turn; none for the table's own root.
+    """The bases for new data files, used in turn; empty for the table's own root.
 
     Args:
         locator: finds the bases of the table.

@@ -26,18 +26,18 @@ def commit_rewrites(
     *,
     transaction_properties: Mapping[str, str] | None = None,
 ) -> RewriteCommit:
-    """Commit the groups that nobody touched since they were planned; the handle shows the new version.
+    """Commit the groups that no other writer changed since they were planned; the handle shows the new version.
 
-    Calling it again with the same results is safe: what is committed already is not committed again.
+    Calling it again with the same results is safe: committed groups are not committed again.
 
     Args:
         dataset: any version of the dataset.
-        rewrites: what the tasks of a plan answered; of several plans, the oldest version counts for all.
+        rewrites: the results of the tasks of a plan; for several plans, the oldest version counts.
         transaction_properties: kept with the Rewrite.
 
     Raises:
         InvalidInputError: two results rewrite one fragment or share a new file, a new file belongs to the dataset
-            already or is not what it is said to be, or a result was planned on a version that was never made.
+            already or differs from its record, or a result was planned on a version that never existed.
         NotFoundError: a new file is missing.
         NotSupportedError: the table cannot be rewritten here.
         TooMuchWriteContentionError: every attempt lost its race.

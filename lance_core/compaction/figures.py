@@ -115,7 +115,7 @@ class PlanFigures:
 
 
 def figures_of(fragment: FragmentMetadata) -> FragmentFigures:
-    """What a fragment's metadata tells the planner; nothing of indices."""
+    """The numbers of a fragment for the planner, without indices."""
     return FragmentFigures(
         id=fragment.id,
         physical_rows=fragment.physical_rows,

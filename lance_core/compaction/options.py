@@ -1,4 +1,4 @@
-"""What a compaction is asked to do: the caller's options, the table's own defaults, and the built-in ones.
+"""The options of a compaction: the caller's, the table's own defaults, and the built-in ones.
 
 A value comes from the first of these that has it: the option of the call, the table config under
 ``lance.compaction.<name>``, the default. One table below says for every name of the reference how its value is checked,
@@ -55,12 +55,12 @@ _FIXED_DOCUMENT: Final = MappingProxyType(
 
 
 class CompactionOptions(TypedDict, total=False):
-    """Options of a compaction; what is missing or None has its default.
+    """Options of a compaction; a missing option or None has its default.
 
     Attributes:
-        target_rows_per_fragment: fragments of fewer rows are joined; new ones have at least as many. 1024 * 1024.
-        target_bytes_per_fragment: fragments of as many bytes are large enough, and a new file is closed as soon as it
-            has them. By default only rows count. Not an option of the reference.
+        target_rows_per_fragment: fragments with fewer rows are merged; new ones have at least as many. 1024 * 1024.
+        target_bytes_per_fragment: fragments of at least this many bytes are not merged, and new files are closed at
+            this size. By default only rows count. Not an option of the reference.
         max_bytes_per_file: the same, under the reference's name; the smaller of the two counts. There it only closes
             files, which the next compaction joins again.
         materialize_deletions: whether fragments with many deleted rows are rewritten. True.

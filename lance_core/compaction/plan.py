@@ -1,4 +1,4 @@
-"""CompactionPlan and CompactionTask: the work to do, as records that can be sent between processes.
+"""CompactionPlan and CompactionTask: the planned work, as records that can be sent between processes.
 
 A plan is made once, its tasks are executed anywhere, in any order, and their results are committed together. Plan, task
 and result are plain values: equal, picklable, and JSON in the reference's shape, so that either implementation can
@@ -35,7 +35,7 @@ class CompactionTask:
     """Fragments that are rewritten together.
 
     Attributes:
-        read_version: the version that was planned on.
+        read_version: the version of the plan.
         fragments: as they are in that version.
         options: what was requested.
     """
@@ -45,7 +45,7 @@ class CompactionTask:
     options: CompactionSettings
 
     def execute(self, dataset: DatasetHandle, *, file_token: str | None = None) -> RewriteResult:
-        """Write the rows of the fragments into new files. No version is made.
+        """Write the rows of the fragments into new files. No version is created.
 
         Args:
             dataset: any version of the dataset; ``read_version`` is what is read.
@@ -91,7 +91,7 @@ class CompactionPlan:
     """Everything that a compaction is going to rewrite.
 
     Attributes:
-        read_version: the version that was planned on.
+        read_version: the version of the plan.
         tasks: independent of each other; none when there is nothing to do.
         options: what was requested.
         figures: rows, files and bytes before and after.
@@ -121,7 +121,7 @@ class CompactionPlan:
     def from_json(json: str) -> CompactionPlan:
         """The inverse of :meth:`json`; documents of the reference are read too.
 
-        The reference's documents know only the fragments that are rewritten, so that the figures are those of them.
+        The reference's documents contain only the fragments that are rewritten, so the statistics cover only those.
 
         Raises:
             InvalidInputError: the document is invalid.

@@ -46,7 +46,7 @@ files in a task, its small rest stands between full files even when the estimate
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FragmentFigures:
-    """What the planner knows of a fragment.
+    """The numbers of a fragment for the planner.
 
     Attributes:
         id: the fragment's.

@@ -38,7 +38,7 @@ _MAX_ROUNDS: Final = 10
 
 
 def plan_again(dataset: DatasetHandle, lost: Iterable[RewriteResult], options: Mapping[str, Any]) -> CompactionPlan:
-    """Plan what is left of groups that lost their race, on the latest version.
+    """Plan the rest of groups that conflicted, on the latest version.
 
     Args:
         dataset: any version of the dataset.

@@ -64,7 +64,7 @@ _MAX_WORD_BITS: Final = 64
 
 
 def open_page(field: Field, layout: pb21.PageLayout, sizes: Sequence[int], num_rows: int) -> PageSteps[PageState]:
-    """Read what is known of a page of a leaf column before any of its rows.
+    """Read the metadata of a page of a leaf column, before any of its rows.
 
     Args:
         field: the leaf.

@@ -1,4 +1,4 @@
-"""Writers of sidecars: values beside a data file that is written by the caller.
+"""Writers of sidecars, for data files that the caller writes.
 
 ::
 
@@ -7,7 +7,7 @@
     packed.write_blobs(pa.array([b"one", None, b"three"]))
     column = packed.finish_array("image")                         # descriptors, one per value
 
-The names of sidecars: :mod:`lance_core.file.blob_sidecars`. Nothing appears under its name before ``finish``.
+The names of sidecars: :mod:`lance_core.file.blob_sidecars`. A sidecar becomes visible with ``finish``.
 
 **Source:** behavior of ``lance.blob`` of pylance 14.0.2.
 """
@@ -89,7 +89,7 @@ class _Sidecar:
 
 
 class PackedBlobWriter:
-    """Writes values one after the other into a shared sidecar. Made by ``LanceFileSession.open_packed_blob_writer``."""
+    """Writes values into a shared sidecar. Created by ``LanceFileSession.open_packed_blob_writer``."""
 
     def __init__(self, store: ObjectStore, data_file: str, blob_id: int) -> None:
         """See the class."""
@@ -106,7 +106,7 @@ class PackedBlobWriter:
 
     @property
     def path(self) -> str:
-        """Where the sidecar will be."""
+        """The path of the sidecar."""
         return self._sidecar.path
 
     @property
@@ -129,7 +129,7 @@ class PackedBlobWriter:
         self._sizes.append(len(content))
 
     def write_blobs(self, payloads: pa.Array | pa.ChunkedArray) -> None:
-        """Append the values of an array: binary, large_binary, binary_view, fixed-size binary, or chunks of such.
+        """Append the values of an array: binary, large_binary, binary_view, fixed-size binary, or chunked.
 
         A null takes no bytes and becomes a null descriptor; an empty value is one of no bytes.
 
@@ -192,7 +192,7 @@ class PackedBlobWriter:
 
 
 class DedicatedBlobWriter:
-    """Writes one value into a sidecar of its own. Made by ``LanceFileSession.open_dedicated_blob_writer``."""
+    """Writes one value into its own sidecar. Created by ``LanceFileSession.open_dedicated_blob_writer``."""
 
     def __init__(self, store: ObjectStore, data_file: str, blob_id: int) -> None:
         """See the class."""
@@ -205,7 +205,7 @@ class DedicatedBlobWriter:
 
     @property
     def path(self) -> str:
-        """Where the sidecar will be."""
+        """The path of the sidecar."""
         return self._sidecar.path
 
     def write(self, data: bytes | bytearray | memoryview | Sequence[int]) -> None:

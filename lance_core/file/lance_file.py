@@ -61,10 +61,10 @@ __all__ = [
 
 
 class ReaderResults:
-    """Rows that are about to be read, as a stream or at once. Usable for one of both, once."""
+    """Rows to be read once, either as a stream or as a table."""
 
     def __init__(self, reader: pa.RecordBatchReader) -> None:
-        """Made by the methods of :class:`LanceFileReader`."""
+        """Created by the methods of :class:`LanceFileReader`."""
         self.reader = reader
 
     def to_batches(self) -> pa.RecordBatchReader:

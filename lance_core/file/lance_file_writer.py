@@ -42,8 +42,8 @@ __all__ = ["LanceFileWriter"]
 class LanceFileWriter:
     """Writes one data file.
 
-    Leaving the ``with`` block closes the file, or removes it when the block failed. A writer that is dropped without
-    being closed removes what it has written.
+    Leaving the ``with`` block closes the file, or removes it when the block failed. A writer that is discarded without
+    being closed removes its file.
 
     Args:
         path: local path or URI.
@@ -100,7 +100,7 @@ class LanceFileWriter:
 
         Raises:
             InvalidTypeError: neither a batch nor a table.
-            SchemaMismatchError: the batch does not fit the schema; nothing of it was taken.
+            SchemaMismatchError: the batch does not fit the schema; no row of it was added.
         """
         rows = rows_to_write(batch)
         if self._writer is None:
@@ -117,7 +117,7 @@ class LanceFileWriter:
         """Finish the file.
 
         Returns:
-            Rows written; None when the file was closed already.
+            Rows written; None when the file was already closed.
 
         Raises:
             InvalidInputError: there was neither a schema nor a batch.
@@ -142,7 +142,7 @@ class LanceFileWriter:
             self._opened().add_schema_metadata(name, content)
 
     def add_global_buffer(self, data: bytes) -> int:
-        """Store bytes beside the columns and return their index, which counts from 1.
+        """Store bytes in a global buffer and return its index, which counts from 1.
 
         Raises:
             InvalidTypeError: not bytes.

@@ -1,4 +1,4 @@
-"""A cache of what is known of pages: bounded by bytes, the least recently used entry leaves first."""
+"""A cache of page metadata, limited in bytes, which evicts the least recently used entry first."""
 
 from __future__ import annotations
 

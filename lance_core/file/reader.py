@@ -194,7 +194,7 @@ class FileReader:
         *,
         column_indices: Mapping[int, int] | None = None,
     ) -> pa.Table:
-        """Read single rows, in the order asked; see :meth:`read_batches`.
+        """Read single rows, in the requested order; see :meth:`read_batches`.
 
         Args:
             fields: top-level fields, pruned as wanted; at least one.

@@ -25,7 +25,7 @@ __all__ = ["require_valid"]
 
 
 def require_valid(array: pa.Array, where: str) -> pa.Array:
-    """Check that an array is what it says.
+    """Check that an array is valid.
 
     Returns:
         The array; if there are values below nulls that break a rule, a copy that is null there at every level.

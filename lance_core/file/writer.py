@@ -201,7 +201,7 @@ class FileWriter(WriterState):
         return ByteRange(start, start + buffer.size)
 
     def abort(self) -> None:
-        """Give up: remove what was written. Safe after any failure, and twice."""
+        """Abort: remove what was written. Safe after any failure and when repeated."""
         self._is_open = False
         self._columns = []
         self._queue.close()

@@ -24,7 +24,7 @@ class WriterState(ABC):
 
     @abstractmethod
     def abort(self) -> None:
-        """Give up: remove what was written. Safe after any failure, and twice."""
+        """Abort: remove what was written. Safe after any failure and when repeated."""
 
     def __enter__(self) -> Self:
         """Return self."""

@@ -46,7 +46,7 @@ def read_whole_file(path: str) -> pa.Buffer:
 
 
 def read_file_ranges(path: str, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
-    """Parts of a file, in the order asked.
+    """Parts of a file, in the requested order.
 
     Raises:
         CorruptDataError: a range ends behind the file.

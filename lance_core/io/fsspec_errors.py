@@ -25,7 +25,7 @@ class ObjectExistsError(LanceError):
 
 
 def translate_fsspec(error: Exception, verb: str, path: str, secrets: tuple[str, ...]) -> LanceError:
-    """Our error for what a package raised.
+    """Convert an error of an fsspec package.
 
     Args:
         error: what it raised.

@@ -55,7 +55,7 @@ _AZURE_SECRETS: Final = ("account_key", "sas_token", "client_secret", "connectio
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """A package that knows a kind of store.
+    """A package for a kind of store.
 
     Attributes:
         package: what to install.

@@ -170,10 +170,10 @@ class FsspecStore:
             return
 
     def remove_empty_directory(self, path: str) -> None:
-        """Nothing: there are no directories."""
+        """Does nothing: there are no directories."""
 
     def remove_directory(self, path: str) -> None:
-        """Nothing: there are no directories."""
+        """Does nothing: there are no directories."""
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         try:

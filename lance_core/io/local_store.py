@@ -58,7 +58,7 @@ _CAPABILITIES: Final = StoreCapabilities(atomic_create=True, lexical_listing=Fal
 _TEMPORARY_PREFIX: Final = ".tmp"
 _RETRYABLE: Final = frozenset({errno.EAGAIN, errno.EINTR, errno.EBUSY, errno.ETIMEDOUT, errno.ESTALE})
 _UNCLEAR: Final = frozenset({errno.EIO, errno.EINTR, errno.ETIMEDOUT, errno.ESTALE})
-"""Failures of a link after which it may be there: those of devices and of servers."""
+"""Failures of creating a link after which the link may exist: those of devices and servers."""
 _ALL: Final = frozenset(errno.errorcode)
 _NOT_AN_EMPTY_DIRECTORY: Final = frozenset({errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT, errno.ENOTDIR})
 _MAX_LISTINGS: Final = 5

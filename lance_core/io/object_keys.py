@@ -25,7 +25,7 @@ _UNQUOTED: Final = "/!\"$&'()*+,-.:;<=>@[\\]^_`{|}~"
 
 
 def trimmed(url: str) -> str:
-    """A URL without what is not part of it."""
+    """A URL without surrounding blanks and line ends."""
     return url.strip(_BLANKS).translate(_LINE_ENDS)
 
 

@@ -22,7 +22,7 @@ __all__ = ["remove_all", "remove_objects"]
 
 
 def remove_objects(store: ObjectStore, paths: Iterable[str]) -> None:
-    """Remove objects; see the module. Nothing depends on their being gone after a power loss."""
+    """Remove objects; see the module. After a power loss they may reappear, which is harmless."""
     remove_all(partial(store.delete, path, durable=False) for path in paths)
 
 

@@ -103,7 +103,7 @@ def status_of(error: BaseException) -> tuple[int, str]:
 
 
 def redacted(text: str, secrets: Iterable[str]) -> str:
-    """A text without the secrets in it."""
+    """A text without secrets."""
     for secret in secrets:
         # Shorter ones are no secrets, and would be found in every word.
         if len(secret) >= _SHORTEST_SECRET:
@@ -112,7 +112,7 @@ def redacted(text: str, secrets: Iterable[str]) -> str:
 
 
 def translate(error: BaseException, *, verb: str, place: str, secrets: Iterable[str] = ()) -> LanceError:
-    """Our error for what the client raised.
+    """Convert an error of the client.
 
     Args:
         error: what it raised.

@@ -69,7 +69,7 @@ class S3Store:
     """
 
     def __init__(self, client: S3Client, bucket: str) -> None:
-        """Nothing is asked yet."""
+        """Nothing is requested yet."""
         self._client = client
         self._bucket = bucket
         express = client.settings.express or bucket.endswith(_DIRECTORY_BUCKET)

@@ -96,7 +96,7 @@ class S3WriteStream:
         self._buffer.clear()
 
     def abort(self) -> None:
-        """Remove what was sent."""
+        """Remove the uploaded parts."""
         if not self._open:
             return
         self._open = False

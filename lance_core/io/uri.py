@@ -58,7 +58,7 @@ _memory_lock: Final = fork_lock()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """What a URI says.
+    """A parsed URI.
 
     Attributes:
         scheme: of the objects, in lower case; empty for a local path.

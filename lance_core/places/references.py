@@ -58,12 +58,12 @@ _CLOCK_SKEW_SECONDS: Final = 300
 
 
 def read_manifest(log: VersionLog, reference: Reference) -> Manifest:
-    """The manifest of the version that is meant; raises as :func:`open_version`."""
+    """The manifest of a reference; raises as :func:`open_version`."""
     return open_version(log, reference)[1]
 
 
 def open_version(log: VersionLog, reference: Reference, *, branch: str = "") -> tuple[VersionLog, Manifest]:
-    """The line and the manifest of the version that is meant.
+    """The branch and the manifest of a reference.
 
     Args:
         log: the versions of one line.

@@ -46,7 +46,7 @@ __all__ = ["read_arrow_expression"]
 
 
 def read_arrow_expression(expression: pc.Expression) -> tuple[str, Node]:
-    """What an expression says.
+    """Parse an expression.
 
     Returns:
         A text for people, and the records of a predicate.

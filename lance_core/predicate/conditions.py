@@ -58,7 +58,7 @@ def may_match(condition: Condition | None, bounds: Mapping[int, Bounds], num_gro
 
 
 def condition_of(expression: Expression) -> Condition | None:
-    """What a condition says of columns alone; None when nothing is known."""
+    """The bounds on columns that a condition implies; None when there are none."""
     if isinstance(expression, Column):
         return Comparison(expression.index, "=", pa.scalar(True))
     return expression.condition if isinstance(expression, Computed) else None

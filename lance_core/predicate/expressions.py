@@ -121,7 +121,7 @@ class Computed:
     is_cast: bool = False
 
     def evaluate(self, columns: Sequence[pa.Array]) -> Values:
-        """Compute."""
+        """Evaluate the expression."""
         return self.kernel(*(operand.evaluate(columns) for operand in self.operands))
 
 

@@ -83,12 +83,12 @@ class Predicate:
 
     @property
     def constant(self) -> bool | None:
-        """What it says of every row, when it looks at none; else None."""
+        """Its constant value, if it does not depend on the row; else None."""
         return bool(self._expression.scalar.as_py()) if isinstance(self._expression, Constant) else None
 
     @property
     def condition(self) -> Condition | None:
-        """What it says of columns alone, by their place in :attr:`field_ids`; None when nothing is known."""
+        """The bounds on columns that it implies, by their index in :attr:`field_ids`; None when there are none."""
         return condition_of(self._expression)
 
     def matches(self, batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:

@@ -59,7 +59,7 @@ _OPERATORS: Final[dict[type[exp.Expr], str]] = {
 
 
 def parse(text: str) -> Node:
-    """What a predicate says.
+    """Parse a predicate.
 
     Raises:
         InvalidInputError: it cannot be read, or is nested too deeply.

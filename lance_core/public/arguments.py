@@ -1,4 +1,4 @@
-"""Checks of arguments: the ones that exist here by name only, numbers, texts and schemas.
+"""Checks of arguments: unsupported ones, numbers, strings and schemas.
 
 Signatures follow pylance so that code moves over unchanged. An argument that would change the result and is not
 supported is refused when it is given; one that only tunes caches or read-ahead is accepted and has no effect.
@@ -34,7 +34,7 @@ def refuse_unsupported(function: str, **arguments: object) -> None:
 
 
 def whole_number(name: str, value: Any) -> int:
-    """An argument as an ``int``; numpy's integers are taken, floats are not, not even 2.0.
+    """An argument as an ``int``; numpy's integers are accepted, floats such as 2.0 are not.
 
     Raises:
         InvalidTypeError: names the argument.

@@ -1,4 +1,4 @@
-"""DatasetBasePath: a place outside a dataset's root that holds some of its files, in the public API.
+"""DatasetBasePath: a location outside a dataset's root that holds some of its files, in the public API.
 
 Source: names, arguments and defaults of pylance 14.0.2.
 """
@@ -20,14 +20,14 @@ _MAX_U32 = 2**32 - 1
 
 
 class DatasetBasePath:
-    """A root or a directory that data files may live in.
+    """A table root or a directory for data files.
 
     Args:
         path: absolute path or URI.
-        name: what writers call it; None for none.
+        name: name for writers; None for no name.
         is_dataset_root: True when ``data/``, ``_deletions/`` and ``_indices/`` lie below it, False for a directory of
             data files.
-        id: what the files refer to; None for "give it one at commit".
+        id: the id to which files refer; None to assign one at commit.
     """
 
     __slots__ = ("_id", "_is_dataset_root", "_name", "_path")
@@ -42,7 +42,7 @@ class DatasetBasePath:
         """Check the arguments.
 
         Raises:
-            InvalidTypeError: a text is none.
+            InvalidTypeError: the path or the name is not a string.
             InvalidInputError: the path is empty, or the id does not fit into 32 bits.
         """
         if not isinstance(path, str) or not isinstance(name, (str, type(None))):  # type: ignore[redundant-expr]  # callers need not be typed
@@ -58,12 +58,12 @@ class DatasetBasePath:
 
     @property
     def id(self) -> int:
-        """What files refer to; 0 before it has been given."""
+        """The id to which files refer; 0 before it is assigned."""
         return self._id
 
     @property
     def name(self) -> str | None:
-        """What writers call it."""
+        """Its name for writers."""
         return self._name
 
     @property
@@ -85,7 +85,7 @@ class DatasetBasePath:
         return hash(self._values())
 
     def __repr__(self) -> str:
-        """As it is made."""
+        """The constructor call."""
         path, name, is_root, base_id = self._values()
         return f"DatasetBasePath({path!r}, name={name!r}, is_dataset_root={is_root}, id={base_id})"
 
@@ -118,7 +118,7 @@ def new_bases(bases: Sequence[DatasetBasePath]) -> tuple[pb_table.BasePath, ...]
     """The messages of bases, with absolute paths.
 
     Raises:
-        InvalidTypeError: one is no ``DatasetBasePath``, or they are no list of such.
+        InvalidTypeError: not a list of ``DatasetBasePath``.
         InvalidInputError: a path is malformed.
     """
     if not isinstance(bases, (list, tuple)):

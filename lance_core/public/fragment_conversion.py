@@ -1,4 +1,4 @@
-"""Between the fragments that users handle and the records of manifests and transactions."""
+"""Converts between public fragments and the records of manifests and transactions."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def fragment_to_record(metadata: FragmentMetadata) -> Fragment:
 
     Raises:
         InvalidInputError: a value has the wrong type or is out of range.
-        NotSupportedError: the fragment has sequences that are kept in an unknown way.
+        NotSupportedError: the fragment has sequences that are stored in an unknown way.
     """
     try:
         record = Fragment.of(
@@ -130,7 +130,7 @@ def overlay_to_record(file: DataOverlayFile) -> pb_table.DataOverlayFile:
     """The record of a user's overlay.
 
     Raises:
-        InvalidInputError: a row is covered twice, or is none.
+        InvalidInputError: a row is covered twice, or is invalid.
     """
     message = pb_table.DataOverlayFile(
         data_file=data_file_to_record(file.data_file).to_proto(), committed_version=file.committed_version or 0

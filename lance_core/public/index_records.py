@@ -83,17 +83,17 @@ class Index:
 
 @dataclass
 class IndexSegmentDescription:
-    """What a dataset knows about one segment of an index.
+    """The metadata of one segment of an index.
 
     Attributes:
         uuid: names the directory of its files.
         dataset_version_at_last_update: the version that was read to build it.
-        fragment_ids: the fragments that it answers for; some may be gone.
+        fragment_ids: the fragments that it covers; some may no longer exist.
         index_version: version of the kind's own format.
         created_at: when it was built; None when it was not recorded.
-        base_id: the base path that it lies in; None for the dataset's own root.
-        size_bytes: of all its files; None when it was not recorded.
-        covering_fields: fields whose values it stores besides.
+        base_id: the base path of its files; None for the dataset's own root.
+        size_bytes: size of all its files; None when it was not recorded.
+        covering_fields: fields whose values it also stores.
     """
 
     uuid: str
@@ -108,7 +108,7 @@ class IndexSegmentDescription:
 
 @dataclass
 class IndexDescription:
-    """What a dataset knows about an index.
+    """The metadata of an index.
 
     Attributes:
         name: of the index.

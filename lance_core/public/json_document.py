@@ -102,7 +102,7 @@ def parse_document(what: str, document: str) -> JsonObject:
 
 
 def whole(start: int, stop: int) -> Reader[int]:
-    """Reads a whole number in [start, stop); bools and 1.0 are none."""
+    """Reads an integer in [start, stop); rejects bools and floats."""
 
     def read(value: Any, where: str) -> int:
         try:
@@ -117,7 +117,7 @@ def whole(start: int, stop: int) -> Reader[int]:
 
 
 def text(value: Any, where: str) -> str:
-    """Reads text that has a place in files: without half a surrogate pair."""
+    """Reads a string that is valid Unicode."""
     if not isinstance(value, str) or any("\ud800" <= character <= "\udfff" for character in value):
         malformed(where, "text", value)
     return value
@@ -136,7 +136,7 @@ def entries(build: Callable[[JsonObject], _T]) -> Reader[_T]:
 
 
 def byte_string(value: Any, where: str) -> bytes:
-    """Reads a list of bytes. A number is none: as an argument of ``bytes`` it would be a size."""
+    """Reads a list of bytes; rejects a number, which ``bytes`` would use as a size."""
     if not isinstance(value, (list, tuple)) or not set(map(type, value)) <= {int}:
         malformed(where, "a list of bytes", value)
     try:

@@ -63,7 +63,7 @@ def require_unmarked(main: VersionLog, branch: str) -> None:
 
 
 def require_same_branch(main: VersionLog, record: BranchRecord) -> None:
-    """Find out whether a branch is still the one that a record spoke of, by whoever has published that he needs it.
+    """Check, after publishing a reference to a branch, that the branch is still the one of its record.
 
     That its versions are there has to be asked afterwards.
 
@@ -106,7 +106,7 @@ def has_rows(main: VersionLog, branch: str) -> bool:
 def remove_branch_root(
     main: VersionLog, branch: str, *, record: bytes | None = None, only: Callable[[str], bool] | None = None
 ) -> None:
-    """Remove the files of a branch without a record, unless somebody needs it.
+    """Remove the files of a branch without a record, unless it is needed.
 
     Args:
         main: the versions of the main branch.
@@ -212,7 +212,7 @@ class _Removal:
 
 
 def withdraw_record(main: VersionLog, branch: str, record: bytes) -> None:
-    """Remove a record that must not stay, unless it has been removed or replaced."""
+    """Remove a record, unless it has already been removed or replaced."""
     path = branch_path(main.store, main.root, branch)
     try:
         is_same = bytes(main.store.get(path)) == record

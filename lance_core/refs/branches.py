@@ -111,7 +111,7 @@ class Branches:
         return {name: _branch(record) for name, record in self._records().items()}
 
     def list_ordered(self, order: str | None = None) -> builtins.list[tuple[str, Branch]]:
-        """All branches ordered by the version that they were made from; those of one version by name.
+        """All branches ordered by their source version, then by name.
 
         Args:
             order: "asc" or "desc"; None for "desc".

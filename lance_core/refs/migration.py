@@ -1,4 +1,4 @@
-"""migrate_manifest_paths_v2 by URI: also for a dataset that a migration left half done, which cannot be opened."""
+"""migrate_manifest_paths_v2 by URI, also for a dataset that cannot be opened after an interrupted migration."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ class Tags:
         return {name: _tag(record) for name, record in list_tags(self._log.store, self._log.root).items()}
 
     def list_ordered(self, order: str | None = None) -> builtins.list[tuple[str, Tag]]:
-        """All tags ordered by version; those of one version by name.
+        """All tags ordered by version, then by name.
 
         Args:
             order: "asc" or "desc"; None for "desc".
@@ -155,7 +155,7 @@ class Tags:
             self._confirm(tag, moved, source, before=record)
 
     def delete(self, tag: str) -> None:
-        """Remove a tag; the version stays. Raises ``RefNotFoundError`` and ``InvalidRefError``."""
+        """Remove a tag; the version is kept. Raises ``RefNotFoundError`` and ``InvalidRefError``."""
         check_tag_name(tag)
         path = self._path(tag)
         try:

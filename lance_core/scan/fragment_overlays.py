@@ -1,7 +1,7 @@
 """FragmentOverlays: newer values of single cells, laid over what the data files of a fragment hold.
 
-A cell is what one column gives for one row: of a struct each member has cells of its own, while a list, a map or a
-packed struct is one cell with all that is in it. Whether a struct is null is not a cell; the data files say it.
+A cell is the value of one column in one row: each member of a struct has its own cells, while a list, a map or a packed
+struct is one cell with all its content. Whether a struct is null is not a cell; the data files record it.
 
 For each column the overlays are resolved once, newest last, to "which overlay, which of its rows" for every covered
 position. Batches and takes then look up their rows there.
@@ -87,7 +87,7 @@ class FragmentOverlays:
         return [self._laid_over(top, array, positions) for top, array in zip(wanted.fields, arrays, strict=True)]
 
     def check(self) -> None:
-        """Open every file and compare it with what is covered.
+        """Open every file and compare it with its coverage.
 
         Raises:
             NotFoundError: a file is missing.

@@ -133,7 +133,7 @@ class FragmentReader:
             del parts, arrays, run
 
     def take(self, wanted: Schema, live_rows: npt.NDArray[np.int64], table: Schema) -> pa.RecordBatch:
-        """Single live rows, in the order asked, repetition allowed.
+        """Single live rows, in the requested order, with repetition.
 
         Args:
             wanted: the projection, with the table's field ids.

@@ -40,7 +40,7 @@ class RowCut:
     """
 
     def __init__(self, offset: int | None, limit: int | None) -> None:
-        """Nothing has come yet."""
+        """No rows yet."""
         self._skip = offset or 0
         self._left = limit
 
@@ -98,7 +98,7 @@ def matching_batches(
 
 
 def is_covered(wanted: Schema, predicate: Predicate) -> bool:
-    """Whether the predicate's columns are all that is wanted."""
+    """Whether only the predicate's columns are requested."""
     return all(top in predicate.wanted.fields for top in wanted.fields)
 
 

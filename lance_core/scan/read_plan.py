@@ -49,7 +49,7 @@ class ReadPlan:
     @staticmethod
     @lru_cache(maxsize=64)
     def of(wanted: Schema) -> ReadPlan:
-        """The plan for a projection; those of the last ones are kept."""
+        """The plan for a projection; recent plans are cached."""
         return ReadPlan(wanted)
 
     @property

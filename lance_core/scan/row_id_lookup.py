@@ -59,7 +59,7 @@ class RowIdLookup:
         return any(fragment.has_row_ids for fragment in self._fragments)
 
     def find(self, ids: npt.NDArray[np.uint64], *, ignores_deletions: bool = False) -> RowPlaces:
-        """Where rows stand.
+        """The locations of rows.
 
         Args:
             ids: row ids, in any order, repetition allowed.

@@ -21,7 +21,7 @@ __all__ = ["check_compatible", "fits_type", "has_same_columns", "project", "proj
 
 
 def project(schema: Schema, columns: Sequence[str], *, orders_members: bool = False) -> Schema:
-    """The chosen columns, in the order asked.
+    """The chosen columns, in the requested order.
 
     Args:
         schema: what to choose from.

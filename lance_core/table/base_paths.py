@@ -34,7 +34,7 @@ __all__ = ["BasePath", "DataPlace", "FileLocator", "Location", "directory_uri"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BasePath:
-    """A place outside the table's root that holds some of its files.
+    """A location outside the table's root that holds some of its files.
 
     Attributes:
         id: what ``base_id`` of a file refers to.
@@ -116,11 +116,11 @@ class FileLocator:
         self._storage_options = storage_options
 
     def data_file(self, file: DataFile) -> Location:
-        """Where a data file lies. Raises ``CorruptDataError`` when its base path is not listed, or it leaves that."""
+        """The location of a data file. Raises ``CorruptDataError`` for an unknown base path or a path outside."""
         return self._find(file.base_id, DATA_DIRECTORY, file.path)
 
     def deletion_file(self, fragment_id: int, file: DeletionFile) -> Location:
-        """Where a deletion file lies. Raises ``CorruptDataError`` when its base path is not listed."""
+        """The location of a deletion file. Raises ``CorruptDataError`` when its base path is not listed."""
         return self._find(file.base_id, DELETIONS_DIRECTORY, file.name(fragment_id))
 
     def index_directory(self, name: str, base_id: int | None) -> Location:

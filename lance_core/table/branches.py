@@ -68,7 +68,7 @@ class Fork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BranchRecord:
-    """What a branch's file says.
+    """The record of a branch.
 
     Attributes:
         name: of the branch; its root is ``tree/{name}``.
@@ -136,7 +136,7 @@ class BranchRecord:
 
 
 def check_new_branch_name(name: str) -> None:
-    """Check the name of a branch that is to be made.
+    """Check the name of a new branch.
 
     Raises:
         InvalidTypeError: it is not a string.
@@ -159,7 +159,7 @@ def check_new_branch_name(name: str) -> None:
 
 
 def check_branch_name(name: str) -> None:
-    """Check the name of a branch that is there, whoever made it.
+    """Check the name of an existing branch.
 
     Raises:
         InvalidTypeError: it is not a string.

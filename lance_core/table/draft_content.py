@@ -105,7 +105,7 @@ class DraftContent:
             self._message.max_allocated_field_id = max(self._message.max_allocated_field_id, highest)
 
     def update_config(self, values: Mapping[str, str]) -> None:
-        """Set entries of the table config; other entries stay."""
+        """Set entries of the table config; other entries are kept."""
         self._message.config.update(values)
 
     def set_config(self, values: Mapping[str, str]) -> None:

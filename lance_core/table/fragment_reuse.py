@@ -34,7 +34,7 @@ __all__ = ["FragmentReuse"]
 
 @dataclass(frozen=True, slots=True)
 class FragmentReuse:
-    """Which fragments took the place of which.
+    """Which fragments replaced which.
 
     Attributes:
         groups: old and new fragments of each rewrite group, oldest first.

@@ -88,7 +88,7 @@ class Defect:
 
 @dataclass(frozen=True, slots=True)
 class AsWritten:
-    """What a manifest file records, where that is not what is right.
+    """The wrong values that a manifest file records.
 
     Attributes:
         message: the message.
@@ -100,7 +100,7 @@ class AsWritten:
 
 
 def corrected(written: AsWritten) -> AsWritten:
-    """What a manifest is taken to say; the argument itself when nothing in it is wrong.
+    """The corrected manifest; the argument itself when nothing is wrong.
 
     Raises:
         CorruptDataError: the index section, or a bitmap in it, cannot be decoded.

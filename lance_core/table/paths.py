@@ -135,14 +135,14 @@ class ManifestNaming(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ManifestName:
-    """What the name of a manifest says."""
+    """A parsed name of a manifest."""
 
     version: int
     naming: ManifestNaming
 
 
 def is_detached_version(version: int) -> bool:
-    """Whether a number is that of a version outside the lineage."""
+    """Whether a number is that of a detached version."""
     return FIRST_DETACHED_VERSION <= version <= _MAX_U64
 
 

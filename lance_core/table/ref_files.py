@@ -94,14 +94,14 @@ class RefDocument:
         return value
 
     def text(self, key: str) -> str | None:
-        """A text; None for null or nothing."""
+        """A string; None when null or absent."""
         value = self.values.get(key)
         if value is not None and not isinstance(value, str):
             raise self._unexpected(key, "a string or null", value)
         return value
 
     def texts(self, key: str) -> dict[str, str]:
-        """An object of texts; empty when there is none."""
+        """An object of strings; empty when absent."""
         value = self.values.get(key, {})
         if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
             raise self._unexpected(key, "an object of strings", value)

@@ -38,15 +38,15 @@ _NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TagRecord:
-    """What a tag's file says.
+    """The record of a tag.
 
     Attributes:
         branch: the branch of the version; None for the main branch.
         version: the version's number.
         manifest_size: bytes of the version's manifest when the tag was set.
         created_at_ns: nanoseconds since the epoch; None when it is not recorded.
-        updated_at_ns: when it was set or moved last.
-        metadata: texts of the user.
+        updated_at_ns: time of the last change.
+        metadata: strings from the user.
     """
 
     branch: str | None

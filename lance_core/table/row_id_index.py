@@ -37,7 +37,7 @@ _Positions: TypeAlias = "npt.NDArray[np.int64]"
 
 @dataclass(frozen=True, slots=True)
 class RowPlaces:
-    """Where rows stand; one entry per id asked for.
+    """The locations of rows; one entry per requested id.
 
     Attributes:
         owners: which of the fragments; -1 for an id without a row.
@@ -81,7 +81,7 @@ class RowIdIndex:
         self._highs = np.array([each.high for each in self._sets], np.uint64)
 
     def find(self, ids: _Numbers, deleted_of: Callable[[Fragment], npt.NDArray[np.uint32]]) -> RowPlaces:
-        """Where the rows of some ids stand.
+        """Find the rows of some ids.
 
         Args:
             ids: in any order, repetition allowed.

@@ -253,7 +253,7 @@ class VersionLog:
             remove_objects(self._store, [mark])
 
     def held_versions(self, now: float) -> set[int]:
-        """The versions that somebody holds. Raises ``StorageError`` when the store failed.
+        """The versions that are held. Raises ``StorageError`` when the store failed.
 
         Args:
             now: seconds since the epoch.

@@ -1,6 +1,6 @@
 """Operations and transactions as in the public API.
 
-Each operation's class stands beside its record in ``lance_core/transactions/operations/``.
+The class of each operation is defined with its record in ``lance_core/transactions/operations/``.
 
 Source: names, arguments and defaults of pylance 14.0.2.
 """
@@ -26,7 +26,7 @@ class Transaction:
     Attributes:
         read_version: the version that the change was planned on.
         operation: what to do.
-        uuid: identifies the change: committing one uuid twice makes one version.
+        uuid: identifies the change: committing the same uuid twice creates one version.
         transaction_properties: free-form; ``__lance_commit_message`` holds the commit message.
     """
 
@@ -37,7 +37,7 @@ class Transaction:
 
 
 def transaction_to_core(transaction: Transaction) -> CoreTransaction:
-    """The core's record of a user's transaction.
+    """Convert a public transaction to its record.
 
     Raises:
         InvalidInputError: a value is malformed.
@@ -72,7 +72,7 @@ def transaction_from_core(transaction: CoreTransaction) -> Transaction:
 def requested_transaction(
     operation: LanceOperation.BaseOperation | Transaction, read_version: int | None, commit_message: str | None
 ) -> Transaction:
-    """The transaction itself, or one made around the operation.
+    """The transaction itself, or a new one for the operation.
 
     Raises:
         InvalidInputError: the operation needs a read version, or the message is given twice.

@@ -1,10 +1,10 @@
 """Transaction: what was read, and the operation applied to it.
 
 Every version carries its transaction, inside the manifest, as ``_transactions/{read_version}-{uuid}.txn``, or both:
-writers that planned on an older version read it to judge whether their change still stands. The file holds the bare
+writers that planned on an older version read it to check for conflicts. The file holds the bare
 message, without framing.
 
-The uuid identifies a change. A commit that carries the uuid of a version that exists already has landed before.
+The uuid identifies a change. A commit with the uuid of an existing version has already been committed.
 
 Source: ``lance.table.Transaction``; files of pylance 14.0.2.
 """
@@ -75,7 +75,7 @@ class Transaction:
             what: where it was found, for error messages.
 
         Raises:
-            CorruptDataError: the bytes are no transaction.
+            CorruptDataError: the bytes are not a transaction.
         """
         try:
             message = pb_transaction.Transaction.FromString(bytes(data))
@@ -143,7 +143,7 @@ def checked_properties(properties: object, commit_message: object = None) -> dic
     """The properties of a transaction, its commit message among them.
 
     Raises:
-        InvalidTypeError: they map something else than text to text, or the message is not a string.
+        InvalidTypeError: not a mapping of strings to strings, or the message is not a string.
         InvalidInputError: a text is not valid Unicode.
     """
     if properties is None:

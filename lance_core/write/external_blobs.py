@@ -84,11 +84,11 @@ class ExternalReferences:
         return [base_id for base_id, _ in places], [path for _, path in places]
 
     def fetch(self, uris: list[str], ranges: list[tuple[int, int] | None]) -> list[bytes] | None:
-        """The bytes, if they are taken in; None if references are kept.
+        """The bytes, if they are copied; None if references are kept.
 
         Raises:
-            NotFoundError: nothing is there.
-            CorruptDataError: a range leaves the file.
+            NotFoundError: the file does not exist.
+            CorruptDataError: a range exceeds the file.
         """
         if not self._ingest:
             return None

@@ -45,7 +45,7 @@ class BlobSettings:
 
 
 class NewDataFile:
-    """A file below ``data/`` that no version refers to yet. It appears under its name whole.
+    """A file below ``data/`` that no version refers to yet. It becomes visible when it is complete.
 
     Args:
         store: the store of the table.
@@ -148,7 +148,7 @@ class NewDataFile:
         return Fragment.of([file], physical_rows=written.num_rows)
 
     def abort(self) -> None:
-        """Give up: nothing stays. Safe after any failure, and twice."""
+        """Abort: remove all files. Safe after any failure and when repeated."""
         try:
             self._writer.abort()
         finally:

@@ -47,7 +47,7 @@ _SAMPLE_RUNS: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class CompressedStrings:
-    """Strings as codes, and what they stand for.
+    """Strings encoded with a symbol table.
 
     Attributes:
         symbol_table: as it is stored.

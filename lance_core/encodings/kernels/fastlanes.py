@@ -48,7 +48,7 @@ _BATCH_BYTES: Final = 1 << 21
 
 
 def block_bytes(packed_bits: int) -> int:
-    """Bytes of one block packed to ``packed_bits`` bits, whatever the type's width."""
+    """Bytes of one block packed to ``packed_bits`` bits, for any type width."""
     return BLOCK_VALUES // 8 * packed_bits
 
 

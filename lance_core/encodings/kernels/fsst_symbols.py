@@ -115,7 +115,7 @@ def expand_codes(
 
 
 def serialize_symbols(table: SymbolTable) -> bytes:
-    """The bytes of a table, 2312 whatever the number of symbols."""
+    """The bytes of a table: always 2312."""
     header = _MAGIC << 32 | int(table.is_compressed) << 24 | len(table.symbols)
     symbols = b"".join(symbol.ljust(_SYMBOL_BYTES, b"\0") for symbol in table.symbols)
     packed = header.to_bytes(_SYMBOL_BYTES, "little") + symbols + bytes(len(symbol) for symbol in table.symbols)

@@ -59,7 +59,7 @@ _MIN_MINICHUNK_BYTES: Final = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldOptions:
-    """The wishes of one leaf; None = nothing asked for.
+    """The encoding options of one leaf; None = not set.
 
     Attributes:
         compression: ``none``, ``zstd``, ``lz4`` or ``fsst``.
@@ -95,7 +95,7 @@ _NOTHING: Final = FieldOptions()
 
 
 def options_of(leaf: Field, top: Field) -> FieldOptions:
-    """The wishes of a leaf.
+    """The encoding options of a leaf.
 
     Args:
         leaf: the field that owns the column.

@@ -94,7 +94,7 @@ def encode(
 
 
 def open_page(layout: pb21.BlobLayout, sizes: Sequence[int], num_rows: int, decoder: Decoder) -> PageSteps[BlobState]:
-    """Read what is known of a page before its rows.
+    """Read the metadata of a page before its rows.
 
     Args:
         layout: description of the page.

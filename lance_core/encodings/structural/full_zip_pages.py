@@ -38,7 +38,7 @@ _INDEX_BYTES: Final = (1, 2, 4, 8)
 def open_page(
     layout: pb21.FullZipLayout, sizes: Sequence[int], num_rows: int, decoder: Decoder
 ) -> PageSteps[FullZipState]:
-    """What is known of a page before its rows: nothing has to be read for it.
+    """The metadata of a page before its rows; nothing has to be read for it.
 
     Args:
         layout: description of the page.
@@ -93,7 +93,7 @@ class FullZipState:
         return 256
 
     def read(self, rows: Rows) -> PageSteps[tuple[Levels, DataBlock]]:
-        """Decode rows; bytes of other rows are not asked for."""
+        """Decode rows; the bytes of other rows are not requested."""
         num_rows = rows[1] - rows[0] if isinstance(rows, tuple) else len(rows)
         if self.index_width == 0:
             return (yield from self._read_even(rows, num_rows))

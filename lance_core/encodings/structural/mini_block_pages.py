@@ -42,7 +42,7 @@ __all__ = ["MiniBlockState", "merge_key", "merged", "open_page"]
 def open_page(
     layout: pb21.MiniBlockLayout, sizes: Sequence[int], num_rows: int, decoder: Decoder
 ) -> PageSteps[MiniBlockState]:
-    """Read what is known of a page before its rows.
+    """Read the metadata of a page before its rows.
 
     Args:
         layout: description of the page.

@@ -29,10 +29,10 @@ def can_be_dictionary_value(dtype: pa.DataType) -> bool:
 
 
 def decode_dictionary(dtype: pa.DictionaryType, keys: pa.Array, values: pa.Array) -> pa.DictionaryArray:
-    """The rows that keys stand for.
+    """Decode keys to their values.
 
     Raises:
-        CorruptDataError: a key names no value.
+        CorruptDataError: a key is out of range.
     """
     if len(keys):
         bounds = pc.min_max(keys)

@@ -57,7 +57,7 @@ _TYPE_BYTES_LIMIT: Final = 1 << 40
 
 
 class Decode(Protocol):
-    """Decodes any arm; handed to the arms for their children."""
+    """Decodes any arm; passed to the arms for their children."""
 
     def __call__(
         self, encoding: pb20.ArrayEncoding, dtype: pa.DataType, rows: Spans, page: PageBuffers

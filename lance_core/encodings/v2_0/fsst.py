@@ -1,4 +1,4 @@
-"""``fsst``: strings whose bytes are codes of a symbol table; written only where a field's metadata asks for it.
+"""``fsst``: strings whose bytes are codes of a symbol table; written only if a field's metadata requires it.
 
 ::
 

@@ -54,7 +54,7 @@ _LEVELS: Final = range(-(1 << 31), 1 << 31)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValueOptions:
-    """What a field's metadata asks for.
+    """The encoding options in a field's metadata.
 
     Attributes:
         compression: of the bytes of strings; None = as they are.

@@ -42,7 +42,7 @@ class DictionaryPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddedManifest:
-    """What a file says of its fields.
+    """The fields of a file.
 
     Attributes:
         schema: the fields, with their table-wide ids.

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 __all__ = ["LegacyMetadataReader"]
 
 _MOST_AHEAD: Final = 16 * 1024 * 1024
-"""What lies behind the values is read at once up to this many bytes."""
+"""The part after the values is read at once if it has at most this many bytes."""
 
 _SECTION: Final = "metadata of format 0.1"
 

@@ -39,7 +39,7 @@ _RAW_DECIMAL: Final = "fixed_size_binary:16"
 def read_statistics(
     metadata: LegacyMetadataReader, field_ids: Sequence[int] | None = None
 ) -> dict[int, pa.StructArray]:
-    """What a file says of its batches.
+    """Read the statistics of the batches of a file.
 
     Args:
         metadata: the open file.

@@ -158,7 +158,7 @@ class LegacyFileWriter(WriterState):
         )
 
     def abort(self) -> None:
-        """Give up: remove what was written. Safe after any failure, and twice."""
+        """Abort: remove what was written. Safe after any failure and when repeated."""
         self._is_open = False
         self._groups = RowGroups(1)
         self._pages.parts = []

@@ -57,7 +57,7 @@ class ExternalCommit:
     """
 
     def __init__(self, manifests: ManifestStore) -> None:
-        """Nothing is asked yet."""
+        """Nothing is requested yet."""
         self._manifests = manifests
 
     def latest(self, places: VersionPlaces) -> ManifestName | None:
@@ -94,7 +94,7 @@ class ExternalCommit:
                 self._manifests.reserve(places.root, ManifestRow(each.version, _relative(places, each), num_bytes))
 
     def require(self, places: VersionPlaces) -> None:
-        """The manifest store decides; nothing is asked of the objects' store."""
+        """The manifest store decides; the object store needs no condition."""
 
     def create_file(self, places: VersionPlaces, path: str, data: pa.Buffer | bytes) -> PutOutcome:
         """Create the file unless it exists, as safely as the objects' store can."""
@@ -133,7 +133,7 @@ class ExternalCommit:
         return self._manifests.latest(places.root) is not None
 
     def forget(self, places: VersionPlaces) -> None:
-        """Remove the rows of a table whose files are gone."""
+        """Remove the rows of a table whose files have been removed."""
         self._manifests.forget(places.root)
 
     def _concede(self, places: VersionPlaces, staged: ManifestRow, winner: ManifestRow | None) -> None:

@@ -46,7 +46,7 @@ class LockedCreate:
         self._lock = lock
 
     def latest(self, places: VersionPlaces) -> ManifestName | None:
-        """Only the listing tells."""
+        """Unknown without a listing."""
         return None
 
     def recover(self, places: VersionPlaces, name: ManifestName) -> bool:
@@ -61,7 +61,7 @@ class LockedCreate:
         """A version that is listed is known."""
 
     def require(self, places: VersionPlaces) -> None:
-        """The lock decides; nothing is asked of the objects' store."""
+        """The lock decides; the object store needs no condition."""
 
     def create_file(self, places: VersionPlaces, path: str, data: pa.Buffer | bytes) -> PutOutcome:
         """Create the file unless it exists, as safely as the objects' store can."""

@@ -52,7 +52,7 @@ class DynamoDbManifests:
     """
 
     def __init__(self, table: str, storage_options: Mapping[str, str] | None) -> None:
-        """Nothing is asked yet."""
+        """Nothing is requested yet."""
         self._table = table
         self._settings = S3Settings.of(storage_options)
         given = lowered_options(storage_options).get("dynamodb_endpoint")

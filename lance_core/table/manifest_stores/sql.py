@@ -55,7 +55,7 @@ class SqlManifests:
         scheme: of the datasets' URIs, without another name of the same.
 
     Raises:
-        InvalidInputError: the name is none, or the URL cannot be understood.
+        InvalidInputError: the table name or the URL is invalid.
         NotSupportedError: SQLAlchemy or the database's driver is not installed.
     """
 

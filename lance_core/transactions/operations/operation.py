@@ -41,7 +41,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplyContext:
-    """What an operation is applied to, and what it has to know besides.
+    """The version to which an operation is applied, and everything else that it needs.
 
     Attributes:
         current: the version to build on.

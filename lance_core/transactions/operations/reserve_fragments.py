@@ -39,10 +39,10 @@ class PublicReserveFragments(BaseOperation):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReserveFragments(Operation):
-    """Take ids.
+    """Reserve fragment ids.
 
     Attributes:
-        num_fragments: how many; after the commit they are the highest ids up to ``max_fragment_id``.
+        num_fragments: the number of ids; after the commit they are the highest ids up to ``max_fragment_id``.
     """
 
     arm: ClassVar[str] = "reserve_fragments"

@@ -36,7 +36,7 @@ def unpack(
     value_bits: int,
     out: NDArray[np.uint8],
 ) -> None:
-    """Unpack many blocks, one behind the other.
+    """Unpack many consecutive blocks.
 
     The caller has checked that every block lies within the data: ``128 * width`` bytes, or for width :data:`RAW` the
     bytes of its values.
