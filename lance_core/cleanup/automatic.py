@@ -3,20 +3,20 @@
 =======================================  ===============================================================================
 ``lance.auto_cleanup.interval``           after every version that it divides, 0 for every version; without it nothing
 ``lance.auto_cleanup.older_than``         a duration with units: ``2weeks``, ``1h30m``
-``lance.auto_cleanup.retain_versions``    the newest that stay
-``lance.auto_cleanup.min_age``            a duration like ``older_than``: newer versions stay whatever the other terms
-                                          say; 10 minutes when it is not set
+``lance.auto_cleanup.retain_versions``    the newest that are kept
+``lance.auto_cleanup.min_age``            a duration like ``older_than``: newer versions are always kept;
+                                          10 minutes when it is not set
 ``lance.auto_cleanup.delete_rate_limit``  deletions per second
 ``…delete_concurrency``                   deletions at a time
 ``…referenced_branch``                    ``true`` or ``false``; without effect: each branch cleans up itself
 =======================================  ===============================================================================
 
-Without a term every version older than ``min_age`` goes. The version before the new one and the new one stay, and so
-do tagged versions and those that a branch uses. A cleanup that fails is told of in a warning; the commit has succeeded
-all the same.
+Without other options every version older than ``min_age`` is removed. The version before the new one and the new one
+are kept, and so are tagged versions and those that a branch uses. A failed cleanup is logged as a warning; the commit
+has succeeded.
 
 Source: auto cleanup of pylance 14.0.2, whose cleanups fail, with a warning, as long as a tagged version is old enough.
-``min_age`` is ours and ignored by the reference: a writer that stops for a while just before it commits must not find
+``min_age`` is ignored by the reference: a writer that is suspended just before it commits must not find
 the number of a removed version free (:mod:`~lance_core.transactions.overtaken`).
 """
 

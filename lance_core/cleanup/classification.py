@@ -1,12 +1,12 @@
 """What becomes of each stored file, and why: pure rules over its path, age and owner.
 
-Of the files that may be removed at all (:mod:`lance_core.cleanup.places`) one goes when a version that goes names
-its owner and none that stays does (*verified*), or when no version at all does and it is at least 7 days old
+A file that may be removed at all (:mod:`lance_core.cleanup.places`) is removed when a version to be removed references
+its owner and no kept version does (*verified*), or when no version does and it is at least 7 days old
 (*unverified*: a write that has not been committed takes less). Everything else stays: residue of forms that others may
 still wait for, and what is not part of a table (*unrecognized*).
 
-A file that several versions name goes with the last of them. So, when versions go one after the other, the files of
-each are complete until its own turn comes.
+A file that several versions reference is removed with the last of them. So each version is complete until its own
+removal begins.
 
 Source: cleanup of pylance 14.0.2.
 """

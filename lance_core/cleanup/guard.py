@@ -1,9 +1,9 @@
-"""Guard: what has come to refer to files since a cleanup was planned.
+"""Guard: finds references to files that appeared after a cleanup was planned.
 
-Between the plan and a removal others go on: a tag is set on a version that is to go, an old version is restored, a
-branch is made. The guard looks again, before each batch of removals, for versions, tags and branch versions that the
-plan does not know, and spares what they name. What remains is the time between a look and the end of its batch; only
-who tags, restores or branches one of the versions *whose turn it is* can fall into it.
+Other writers continue between the plan and a removal: a tag is set on a version to be removed, an old version is
+restored, a branch is made. The guard looks again, before each batch of removals, for versions, tags and branch versions
+that the plan does not know, and spares what they name. What remains is the time between a look and the end of its
+batch; only who tags, restores or branches one of the versions *whose turn it is* can fall into it.
 
 The guard knows which files have been removed, so a version counts as spared only when all of its
 files are there, and as damaged otherwise.

@@ -1,9 +1,9 @@
-"""Places: what a file below a table's root is, told by where it lies and what it is called.
+"""Classifies files below a table's root by their directory and name.
 
 =============================  ===========================================================================
 place                          what may be removed
 =============================  ===========================================================================
-``_versions/``                 manifests of versions that go; ``.tmp…``, holds of restores among them;
+``_versions/``                 manifests of removed versions; ``.tmp…``, including holds of restores;
                                *residue*: ``{manifest}#{n}``
 ``_transactions/``             ``*.txn``; *residue*: ``.tmp…``
 ``data/``                      ``*.lance``, ``.tmp…``, ``{stem}/*.blob``
@@ -17,7 +17,7 @@ Residue is what crashed writers left: names that exist during one call only, whi
 is staged as ``{manifest}#{n}`` and then linked to its own name, so that one may be the same file as a version that
 stays: only the name goes.
 
-Source: cleanup of pylance 14.0.2; that residue is removed is ours.
+Source: cleanup of pylance 14.0.2; it does not remove residue.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which versions stay, which go, and which files that decides.
+"""Decides which versions are kept, and which files they reference.
 
 Every manifest is read, one at a time, and only the names of its files are kept. A manifest that cannot be read ends the
 cleanup before anything is removed: it might be the only one to name a file.

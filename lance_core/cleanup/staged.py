@@ -1,4 +1,4 @@
-"""Manifests that were staged for an external manifest store, and that nobody will publish anymore.
+"""Manifests that were staged for an external manifest store and will not be published anymore.
 
 A writer stages ``_versions/{manifest}-{uuid}`` and then lets a row of the store name it. As long as the row does, the
 object is the version. One that is old, and that the row of its version does not name, was left by a writer that died

@@ -1,6 +1,6 @@
-"""Bases: which places outside its root a new table has, and to which of its places new data files go.
+"""Base paths: those of a new table, and those to which new data files are written.
 
-Source: arguments of pylance 14.0.2. It takes two bases of one name or path; here they are refused.
+Source: arguments of pylance 14.0.2. It accepts two bases with the same name or path; here they are refused.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The checks of a commit that need storage: which of them an operation asks for, and on which schema.
+"""The checks of a commit that need storage: which of them an operation requires, and on which schema.
 
 The checks themselves are those of :mod:`~lance_core.commit.checks` and its neighbors. They are made once, on the
 version that the first attempt builds on.

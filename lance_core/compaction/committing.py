@@ -1,6 +1,6 @@
-"""Committing executed tasks: what still fits, all of it or none, or what this process has just executed.
+"""Committing executed tasks: those that still fit, all or none, or those that this process has just executed.
 
-How a commit goes is told in :mod:`~lance_core.compaction.landing`.
+The commit itself is described in :mod:`~lance_core.compaction.landing`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The options of a compaction: the caller's, the table's own defaults, and the built-in ones.
 
 A value comes from the first of these that has it: the option of the call, the table config under
-``lance.compaction.<name>``, the default. One table below says for every name of the reference how its value is checked,
-how it is spelled in the table config, and what becomes of it; ``target_bytes_per_fragment`` is ours.
+``lance.compaction.<name>``, the default. One table below defines for every name of the reference how its value is
+checked, how it is spelled in the table config, and how it is used; ``target_bytes_per_fragment`` is an addition.
 
 Options that only tune how the reference reads have no effect here. Options that change the result and are not supported
 are refused by name.

@@ -1,4 +1,4 @@
-"""Compacting in one go: plan, execute, commit, and what lost its race once more.
+"""Compacting in one call: plan, execute, commit, and repeat for groups that conflicted.
 
 Every round commits what is intact. What another writer touched is planned again on the latest version, alone; what
 others have appended meanwhile is left to the next compaction. The rounds are bounded: against a writer that never

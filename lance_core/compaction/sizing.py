@@ -1,9 +1,9 @@
-"""How many rows go into the next file of a task.
+"""The number of rows of the next file of a task.
 
 With ``k = rows // target`` files (at least one) the rows are spread evenly, larger files first: 250 rows with a target
 of 70 become 84, 83, 83. A file is never smaller than the target unless it is the only one, so that the next compaction
-leaves it alone. A byte target closes a file earlier; what is left is spread anew. Then every file has one target or the
-other, but for the last.
+leaves it alone. A byte target closes a file earlier; the rest is distributed again. Then every file has one target or
+the other, but for the last.
 
 Source: file sizes of pylance 14.0.2; the byte target is ours.
 """

@@ -1,4 +1,4 @@
-"""From a manifest to what the planner needs to know. Files are asked only for what the manifest does not record."""
+"""Collects the planner's input from a manifest. Files are only read for numbers that the manifest does not record."""
 
 from __future__ import annotations
 

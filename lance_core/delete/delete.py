@@ -1,10 +1,10 @@
-"""Deleting rows: write deletion files, commit, and plan again when somebody was faster.
+"""Deleting rows: write deletion files, commit, and plan again after a conflict.
 
 ::
 
     plan      on the version that the handle shows; after a conflict on the latest one
     write     one deletion file for each fragment that keeps rows; no version refers to it yet
-    commit    deletes of other rows that landed meanwhile are merged; after anything that cannot be merged: plan again
+    commit    deletes of other rows committed in the meantime are merged; after any other conflict: plan again
 
 A crash before the commit leaves the table as it was, with files that the removal of old versions collects. After a
 failure or an interrupt the files are removed at once, unless a version may name them. A delete that matches nothing

@@ -1,4 +1,4 @@
-"""Bringing a caller's record batch into the form that the page encoder takes.
+"""Converting a caller's record batch to the form that the page encoder expects.
 
 Columns, and the members of structs, are put into schema order; missing members are null. Extension arrays are replaced
 by their storage and view arrays by plain ones; a null in a field that forbids nulls is refused. A null below a null

@@ -1,4 +1,4 @@
-"""FieldSource: how one top-level field of an open data file is read, whatever the format version.
+"""FieldSource: reads one top-level field of an open data file, for all format versions.
 
 ::
 

@@ -1,4 +1,4 @@
-"""The ObjectStore protocol: what the rooms above need of a place that keeps bytes.
+"""The ObjectStore protocol: what other packages need from a store.
 
 Paths are strings with ``/`` between segments, as ``uri.resolve`` hands them out; what they mean is the store's own
 business. Every failure is a :class:`~lance_core.errors.LanceError`: ``NotFoundError`` for a missing object,

@@ -1,6 +1,6 @@
-"""Removing what a failed or interrupted call has written and nobody refers to.
+"""Removing unreferenced files of a failed or interrupted call.
 
-What cannot be removed is left to a cleanup of old versions. An interrupt (Ctrl-C) that arrives meanwhile is raised once
+Files that cannot be removed are left to a cleanup. An interrupt (Ctrl-C) that arrives in the meantime is raised once
 the rest is removed; a second one ends the removal.
 """
 

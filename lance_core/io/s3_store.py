@@ -1,6 +1,6 @@
 """S3Store: objects of one bucket.
 
-Paths are ``bucket/key``. What the rooms above ask for becomes these requests:
+Paths are ``bucket/key``. The operations of the store become these requests:
 
 ===================  ==================================================================================================
 ``get``              one GetObject

@@ -1,4 +1,4 @@
-"""From what a predicate says to what is evaluated: names become columns, and every operation gets its types.
+"""Binds a parsed predicate to a schema: names become columns, and every operation gets its types.
 
 Whether a literal takes the type of the column beside it depends on where the comparison stands. It does in the
 predicate's outermost AND and OR; it does not below a NOT, an IS or another comparison, where both sides become their

@@ -1,4 +1,4 @@
-"""What a predicate says of columns alone: comparisons with constants, joined by AND and OR.
+"""The bounds on columns that a predicate implies: comparisons with constants, combined with AND and OR.
 
 It is enough to tell that no row of a group can satisfy the predicate when the least and the greatest value of the
 group are known. What is not such a comparison counts as satisfied by any row.

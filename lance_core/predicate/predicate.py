@@ -1,4 +1,4 @@
-"""Predicate: which rows of a batch are meant."""
+"""Predicate: selects rows of a batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Indices as users see them: what a transaction says about one, and what a dataset says about all.
+"""Indices in the public API: those of a transaction, and the descriptions of a dataset's indices.
 
 Nothing here reads an index. What is known comes from the index section of the manifest.
 

@@ -1,4 +1,4 @@
-"""JSON documents that came from another process: every value is checked where it is taken.
+"""JSON documents from other processes: every value is checked when it is read.
 
 A document is taken apart with readers, functions of (value, where) that return the value as it is needed. What is
 missing, of another type or out of range ends in one error that says where, what was expected and what was found::

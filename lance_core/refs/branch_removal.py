@@ -1,4 +1,4 @@
-"""Removing the root of a branch: its own files, and none of the branches whose names go on from its name.
+"""Removing the root of a branch, but not the roots of branches below it.
 
 ``tree/a`` and ``tree/a/b`` may both be roots. Versions go first: an interrupted removal leaves no table. Where
 an external manifest store keeps the versions, its rows go last: as long as there is one, no other branch of that name

@@ -1,4 +1,4 @@
-"""Where the columns of a fragment come from: its data files, or nowhere.
+"""The sources of a fragment's columns: its data files, or none.
 
 A top-level field may lie in one file as a whole, be split over several files (members of a struct that were added
 later), or be missing, wholly or in part (rows appended without a nullable column, a column added without values).

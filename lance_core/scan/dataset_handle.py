@@ -1,4 +1,4 @@
-"""DatasetHandle: one version of a dataset, as the functions behind its verbs see it.
+"""DatasetHandle: one version of a dataset, as the functions of the other packages use it.
 
 A handle shows one version: place, manifest, and how its files are found. It knows no verb, so that what a verb does
 depends on the handle and never on the class that has all verbs.
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["DatasetHandle"]
 
 _NOT_ASKED: Final = object()
-"""In the place of what a line is told by, until a change is planned on it."""
+"""Placeholder for the identity of a branch, until a change is planned on it."""
 
 
 class DatasetHandle:

@@ -1,4 +1,4 @@
-"""Fragments of early releases, whose manifests do not say, or not rightly, how many rows a fragment has.
+"""Fragments of early releases, whose manifests record no or wrong row counts.
 
 The number is in every data file, so that one per fragment is opened. A commit on top of such a version records it.
 

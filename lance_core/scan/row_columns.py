@@ -11,8 +11,8 @@ column                             what
 =================================  ==================================================================================
 
 They are requested by name, like any column, and come where they were requested. Neither writer makes a table with
-columns of these names; if one has them all the same, its own columns are meant. What is kept in hidden columns of data
-files is read from there, under their field ids; the others have ids that no field has.
+columns of these names; if a table has them nevertheless, its own columns are used. What is kept in hidden columns of
+data files is read from there, under their field ids; the others have ids that no field has.
 
 **Source:** system columns of pylance 14.0.2: all of type uint64 and, but for offsets of rows that are taken, nullable.
 """

@@ -1,4 +1,4 @@
-"""What fixed-size lists and dictionaries hold, where their logical type has no word of its own for it.
+"""Item types of fixed-size lists and dictionaries that their logical type cannot express.
 
 A fixed-size list of anything but structs, and a dictionary, have no field below them whose metadata could name an
 extension type: only ``lance.bfloat16`` has a word in the logical type, at any depth. Other extension types would be

@@ -1,4 +1,4 @@
-"""Keys that a schema declares and nobody enforces: which columns tell rows apart, which ones rows are to be sorted by.
+"""Keys that a schema declares without enforcing them: the primary key and the clustering key.
 
 Both are declared by entries of field metadata, from which the flags of a field are derived::
 

@@ -1,4 +1,4 @@
-"""DraftContent: what a draft of a version says besides its fragments: schema, indices, settings, places.
+"""DraftContent: the content of a draft besides its fragments: schema, indices, settings, base paths.
 
 Source: ``lance.table.Manifest``; what pylance 14.0.2 keeps at a commit.
 """

@@ -1,6 +1,6 @@
-"""Feature flags: two words in every manifest that say what a reader and a writer must know.
+"""Feature flags: two words in every manifest with the features that readers and writers must support.
 
-A program that meets a bit it does not know must not touch the version. Both words are computed afresh from the
+A program that finds an unknown bit must not use the version. Both words are recomputed from the
 content at every commit; only the sticky bits outlive it.
 
 =======  ======================================  ======  ======  ==============================================

@@ -1,4 +1,4 @@
-"""Base paths that lie inside the directories of the table itself, where a cleanup looks for files that nobody needs.
+"""Base paths inside the directories of the table itself, where a cleanup searches for orphaned files.
 
 The files there are named as those of a base, not as those of the root, so that they look as if nothing named them.
 Here such a base is refused when it is declared; other implementations take it, and a cleanup keeps all that lies in it.

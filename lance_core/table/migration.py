@@ -2,7 +2,7 @@
 
 Each manifest is copied to its new name, unless it is there, and then removed under the old one. So a migration that was
 interrupted leaves every version under at least one name, and running it again finishes it. In between the directory has
-names of both kinds, and nobody opens the latest version: no other operation may run meanwhile.
+names of both kinds and cannot be opened: no other operation may run at the same time.
 
 Source: ``migrate_manifest_paths_v2`` of pylance 14.0.2, which renames.
 """

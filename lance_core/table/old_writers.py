@@ -1,4 +1,4 @@
-"""Defects that old releases of the reference left in manifests: what is wrong, and what the manifest is taken to say.
+"""Defects that old releases of the reference left in manifests, and their corrections.
 
 =========================  ===================  ==================================================================
 defect                     written by           read and written as

@@ -1,4 +1,4 @@
-"""Creating the file of a tag or branch: one of several writers does, and knows it, whatever answers are lost.
+"""Creating the file of a tag or branch: exactly one of several writers succeeds and knows it, even if answers are lost.
 
 A create that was not answered "created" is settled by reading the file back: no two writers make the same bytes, as
 they hold the moment of a tag and the identity of a branch.

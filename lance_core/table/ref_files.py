@@ -1,4 +1,4 @@
-"""The files of tags and branches: one JSON object each, whose values are checked as they are taken.
+"""The files of tags and branches: one JSON object each, whose values are checked when they are read.
 
 Source: files of pylance 14.0.2; what it refuses in them.
 """

@@ -1,4 +1,4 @@
-"""The cells of the conflict table that depend on what the two operations say: one function each.
+"""The cells of the conflict table that depend on the content of the two operations: one function each.
 
 Every function is given our operation and the committed one and answers with a verdict. What it cannot tell from the two
 records alone counts as a clash.
@@ -81,7 +81,7 @@ def one_index_name(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def index_on_replaced_field(ours: Operation, theirs: Operation) -> Verdict:
-    """One stores a field anew, the other makes an index on it."""
+    """One rewrites a field, the other creates an index on it."""
     mine, others = (
         each.field_ids() if isinstance(each, (CreateIndex, DataReplacement)) else frozenset() for each in (ours, theirs)
     )
@@ -89,7 +89,7 @@ def index_on_replaced_field(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def one_replaced_cell(ours: Operation, theirs: Operation) -> Verdict:
-    """Both store one field of one fragment anew."""
+    """Both rewrite the same field of the same fragment."""
     mine, others = (
         {(part.fragment_id, field_id) for part in each.replacements for field_id in part.new_file.live_field_ids}
         if isinstance(each, DataReplacement)
@@ -128,7 +128,7 @@ def overlay_and_moved_rows(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def overlay_on_changed_field(ours: Operation, theirs: Operation) -> Verdict:
-    """Ours stores a field of a fragment anew that was overlaid."""
+    """Our change rewrites a field of a fragment that was overlaid."""
     if not isinstance(ours, Update) or not isinstance(theirs, DataOverlay):
         return Verdict.COMPATIBLE
     overlaid = {field_id for group in theirs.groups for file in group.overlays for field_id in file.data_file.fields}
@@ -136,7 +136,7 @@ def overlay_on_changed_field(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def updates_dropped_field(ours: Operation, theirs: Operation) -> Verdict:
-    """A field that this change rewrote was dropped."""
+    """A field that our change rewrote was dropped."""
     return _retry_if(isinstance(ours, Update) and _drops(theirs, ours.fields_modified))
 
 
@@ -164,7 +164,7 @@ def one_shard(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def log_was_set_up(ours: Operation, theirs: Operation) -> Verdict:
-    """The write-ahead log was set up anew."""
+    """The write-ahead log was set up again."""
     del ours
     return _retry_if(isinstance(theirs, CreateIndex) and MEM_WAL_INDEX in theirs.names())
 

@@ -1,4 +1,4 @@
-"""What became of a commit: values, because each is expected and asks for something else.
+"""The outcomes of a commit, as values: each is expected and handled differently.
 
 ``attempt`` outcomes describe one try to create one version; ``commit`` outcomes describe the whole loop.
 """

@@ -25,7 +25,7 @@ too late itself: it is followed up to the latest one, as long as nothing speaks 
 never removed by a cleanup, so that the listing after the create shows whether there is a newer one, and if there is
 none, the version is the latest.
 
-Source: ours; the reference acknowledges such a commit and loses it.
+Source: this library; the reference acknowledges such a commit and loses it.
 """
 
 from __future__ import annotations

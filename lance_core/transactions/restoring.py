@@ -1,4 +1,4 @@
-"""Restores beside cleanups: whether the files of the version that becomes the latest again are there, and stay.
+"""Restores that run beside cleanups: ensures that the files of the restored version exist and are kept.
 
 A cleanup removes the files of a version before its manifest, and the new version that names them is not there yet when
 it looks. So the version is held (:meth:`~lance_core.table.version_log.VersionLog.hold`) before its files are looked at,

@@ -1,4 +1,4 @@
-"""Blob values that are given by their URI: kept as references, or taken in.
+"""Blob values given by their URI: kept as references, or copied.
 
 A reference below a registered base path (not a table root) is kept as the base's id and the path below it, so
 that it survives a move of the base. Any other must be allowed for, as the table then depends on a place that it does

@@ -1,4 +1,4 @@
-"""Reading full-zip pages: where the wanted rows are, and their levels and values.
+"""Reading full-zip pages: finding the requested rows, and their levels and values.
 
 Rows of fixed width without lists lie at even distances. All others are found through the repetition index, of which
 only the entries of the wanted rows are read.

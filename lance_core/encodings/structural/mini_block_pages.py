@@ -1,4 +1,4 @@
-"""Reading mini-block pages: which chunks hold the wanted rows, and their levels and values.
+"""Reading mini-block pages: finding the chunks of the requested rows, and their levels and values.
 
 For a range of rows all of its chunks are decoded and the range is cut out. For scattered rows the repetition levels of
 the chunks are decoded, and of everything else only the wanted places.

@@ -1,4 +1,4 @@
-"""End offsets with nulls in them: how strings and lists say where their rows are.
+"""End offsets that encode nulls, as used by strings and lists.
 
 ::
 

@@ -1,4 +1,4 @@
-"""Spans: which rows, items, bits or bytes are wanted.
+"""Spans: the requested rows, items, bits or bytes.
 
 A scan wants one run of rows, a take wants many short ones; both are the same thing to a decoder. From level to level
 spans change their unit (rows to items, items to bytes) but never their order.

@@ -1,4 +1,4 @@
-"""Reading pages of a file: what decoding asks for becomes ranges of the file, and their bytes the answer.
+"""Reading pages of a file: converts the requests of decoders to ranges of the file.
 
 Parts that lie near each other are fetched as one extent. Where the store maps files an extent costs nothing until its
 bytes are looked at, so that one is enough for all parts of a buffer; elsewhere gaps are left out and extents joined.

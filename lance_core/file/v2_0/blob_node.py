@@ -1,4 +1,4 @@
-"""BlobNode: values that lie outside the pages, each in a buffer of its own.
+"""BlobNode: values outside the pages, each in its own buffer.
 
 ::
 

@@ -1,4 +1,4 @@
-"""The CommitProtocol: what the version log asks of whoever decides between two writers."""
+"""The CommitProtocol: decides between concurrent writers for the version log."""
 
 from __future__ import annotations
 

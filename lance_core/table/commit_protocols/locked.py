@@ -2,9 +2,9 @@
 
 For stores that cannot create an object under a condition. The lock is a callable that takes the version and returns a
 context manager; it may raise ``CommitConflictError`` when somebody else holds or has made that version. The manager's
-``__exit__`` is told of a lost race by an exception, and of a commit by none.
+``__exit__`` receives an exception after a lost race, and none after a commit.
 
-Every writer of the table has to use a lock that knows the others: what a lock does not keep out is not noticed.
+Every writer of the table must use the same lock: writers without it are not detected.
 
 Source: ``commit_lock`` of pylance 14.0.2.
 """

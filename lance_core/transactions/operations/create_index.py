@@ -1,4 +1,4 @@
-"""CreateIndex: add, replace or drop indices. Rows, fragments and schema stay.
+"""CreateIndex: add, replace or drop indices. Rows, fragments and schema do not change.
 
 An index is a set of files that a query engine wrote, and an entry here that says what they cover. Dropping one is this
 operation with nothing to add; replacing one names both. Entries are matched by uuid.

@@ -1,4 +1,4 @@
-"""Merge: add columns, or store some anew. Fragments and schema become exactly what the operation says.
+"""Merge: add or rewrite columns. Fragments and schema become exactly those of the operation.
 
 Every fragment stays, with all its rows: a new column is a further data file of each fragment, which holds a value for
 every physical row, deleted ones included; a column that may be null need not be stored at all. A column of another
@@ -48,7 +48,7 @@ __all__ = ["Merge", "PublicMerge"]
 @named("Merge")
 @dataclass
 class PublicMerge(BaseOperation):
-    """Add columns, or store some anew.
+    """Add or rewrite columns.
 
     Attributes:
         fragments: every fragment of the dataset, as it is to be.

@@ -1,4 +1,4 @@
-"""Operation: what every operation can be asked, and the answers that hold unless its own file gives another.
+"""Operation: the interface of all operations, with defaults that the file of an operation can override.
 
 Everything that is true of one operation alone stands in its file: the record, the protobuf message both ways, what it
 touches and brings along, and the version that it makes. Who commits, judges or checks operations asks these questions

@@ -1,4 +1,4 @@
-"""UpdateConfig: change settings and metadata; rows and fragments stay.
+"""UpdateConfig: change settings and metadata; rows and fragments do not change.
 
 Four maps can change, each by its own :class:`MapUpdate`: the table config, the table metadata, the metadata of the
 schema and that of single fields. Releases before 0.20 wrote plain maps instead, whose schema and field metadata
