@@ -41,9 +41,9 @@ UNVERIFIED_AGE: Final = timedelta(days=7)
 """Files that no version names are left alone for this long."""
 
 _UNBOUNDED: Final = frozenset({INDICES_DIRECTORY, REUSE_MAPS_DIRECTORY})
-"""Where the reference looks at every file."""
+"""Directories in which the reference checks every file."""
 _BOUNDED_BY_AGE: Final = frozenset({DATA_DIRECTORY, BLOBS_DIRECTORY})
-"""Where it looks at every file that is old enough."""
+"""Directories in which the reference checks every file that is old enough."""
 
 _NESTED: Final = Settled(PathState.KEPT, "part of another branch")
 
@@ -84,7 +84,7 @@ class Classifier:
         delete_unverified: whether files that no version names go at any age.
         now: seconds since the epoch.
         nested_roots: directories of a branch, each with a slash at its end, that are the roots of other branches.
-        abandoned: staged manifests that nobody will publish.
+        abandoned: staged manifests that will not be published.
     """
 
     def __init__(

@@ -54,7 +54,7 @@ class Survey:
         kept: the versions that are kept, and why.
         removed: the versions to be removed, in ascending order.
         referenced: owners that a kept version or a branch names.
-        verified: owners that a version to be removed names, with the last such version; they are no part of a write
+        verified: owners that a version to be removed names, with the last such version; they are not part of a write
             that goes on.
         oldest_kept: commit time of the oldest kept version, seconds since the epoch, as far as it bounds the search for
             files that nothing refers to; None when it does not, because a newer version goes.

@@ -52,7 +52,7 @@ def known_dictionaries(manifest: Manifest) -> Mapping[int, pa.Array]:
 
 
 class DictionaryAmendment:
-    """Puts the values that new data files bring along into the manifest of a 0.1 table.
+    """Adds the dictionary values of new data files to the manifest of a 0.1 table.
 
     Args:
         log: the table's versions.

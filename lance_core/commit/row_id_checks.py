@@ -1,4 +1,4 @@
-"""What is checked of the row ids that a change brings along: they are those of the rows that it moves.
+"""Checks of the row ids in a change: they must be those of the rows that it moves.
 
 An id that gets lost, occurs twice or was never given makes a table that indices and take cannot be used on.
 
@@ -35,7 +35,7 @@ __all__ = ["check_row_ids"]
 
 
 def check_row_ids(operation: Operation, current: Manifest, locator: FileLocator) -> None:
-    """Check the row ids that a rewrite or an update brings along; see the module.
+    """Check the row ids in a rewrite or an update; see the module.
 
     Args:
         operation: the change; others bring none that have to be looked up.

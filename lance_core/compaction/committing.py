@@ -50,7 +50,7 @@ def commit_rewrites(
 def commit_own_rewrites(
     dataset: DatasetHandle, rewrites: Iterable[RewriteResult], transaction_properties: Mapping[str, str] | None
 ) -> RewriteCommit:
-    """As :func:`commit_rewrites`, for results that this process has just made and nobody else has.
+    """Like :func:`commit_rewrites`, for results that only this process has.
 
     The new files need not be looked at. After a failure or an interrupt they are removed, unless a version may name
     them.

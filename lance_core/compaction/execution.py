@@ -43,7 +43,7 @@ _MAX_BATCH_ROWS: Final = 64 * 1024
 """A batch has about this many bytes, and at most this many rows."""
 
 _PROBES: Final = (1, 64)
-"""So many rows are read first of all: stored bytes say little about rows that compress well."""
+"""Number of rows that are read first: stored bytes say little about rows that compress well."""
 
 _TOO_LARGE: Final = 4
 """A batch this many times larger than it should be makes the rest of its fragment come in smaller ones."""

@@ -22,7 +22,7 @@ A group that was lost stays lost, so its files can be removed. Whether it was lo
 first: files that a version refers to, or might, stay (:mod:`~lance_core.compaction.landed`). Once a version is
 made, nothing turns that success into a failure: when the lost groups cannot be looked up anymore, their files stay.
 Errors other than a conflict leave all files where they are; the call can be repeated. Only where this process has just
-written the files and nobody else knows them, they are removed, unless a version may name them.
+written the files and no other process knows them, they are removed, unless a version may refer to them.
 
 Source: commit sequence of pylance 14.0.2; committing a part of the groups is ours.
 """

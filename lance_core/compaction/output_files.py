@@ -27,7 +27,7 @@ _MAX_CACHE_BYTES: Final = 128 * 1024 * 1024
 """What all columns of a file together collect at most."""
 
 _PAGES_PER_TARGET: Final = 8
-"""A file that is cut by its bytes gets so many pages per column, as only written pages count."""
+"""Pages per column of a file that is limited in bytes, since only written pages count."""
 
 
 class OutputFiles:

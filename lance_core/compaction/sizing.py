@@ -33,10 +33,10 @@ class OutputEstimate:
 
 
 def next_file_rows(rows_left: int, target_rows: int) -> int:
-    """Rows of the next file when so many are left to write.
+    """The number of rows of the next file.
 
-    Computing it anew for every file gives the even split: with ``k`` files to write, a fair share and no less is taken,
-    after which ``rows_left // target_rows`` is ``k - 1``.
+    Computing it again for every file gives an even split: with ``k`` files left to write, each takes at least an equal
+    share, after which ``rows_left // target_rows`` is ``k - 1``.
     """
     return -(-rows_left // max(1, rows_left // target_rows))
 

@@ -42,7 +42,7 @@ class Segment(Protocol):
 
     @property
     def num_bytes(self) -> int:
-        """About so many encoded bytes are read for it; paces the read-ahead."""
+        """Approximate number of encoded bytes to read; limits the read-ahead."""
 
 
 class FieldSource(Protocol):

@@ -62,7 +62,7 @@ def described_prepared(array: pa.StructArray, stored: Field, sink: BufferSink, *
         array: of the prepared type.
         stored: the field in the stored shape.
         sink: takes the inline values.
-        is_of_table: a table writes the file and names it, so that nobody could have put sidecars beside it.
+        is_of_table: the file belongs to a table write, which chooses its name, so that it cannot have sidecars.
 
     Raises:
         InvalidInputError: a descriptor lacks what its kind needs.

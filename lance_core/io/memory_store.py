@@ -77,10 +77,10 @@ class MemoryStore:
             self._objects.pop(path, None)
 
     def remove_empty_directory(self, path: str) -> None:
-        """Nothing: there are no directories."""
+        """Does nothing: there are no directories."""
 
     def remove_directory(self, path: str) -> None:
-        """Nothing: there are no directories."""
+        """Does nothing: there are no directories."""
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         start = prefix.rstrip("/") + "/"

@@ -144,7 +144,7 @@ class ObjectStore(Protocol):
         ...
 
     def remove_empty_directory(self, path: str) -> None:
-        """Remove a directory that nothing is in; without effect on any other, and where there are no directories."""
+        """Remove an empty directory; no effect on other directories, and in stores without directories."""
         ...
 
     def remove_directory(self, path: str) -> None:

@@ -13,7 +13,7 @@ anything else                                ``StorageError``
 ===========================================  ====================================================================
 
 *In flight* means that the store may have done what was asked, or may still do it. Messages are made of codes, the
-server's short text and the place; whatever is secret is cut out.
+server's short text and the place; secrets are removed.
 
 Source: error codes of the APIs of S3 and DynamoDB; errors of botocore, aiobotocore and aiohttp.
 """

@@ -169,7 +169,7 @@ def lowered_options(options: Mapping[str, str] | None) -> dict[str, str]:
     """Options by lower-case name.
 
     Raises:
-        InvalidTypeError: they are no mapping, or a name or a value is not a string; the value is not shown.
+        InvalidTypeError: not a mapping, or a name or a value is not a string; the value is not shown.
     """
     if options is not None and not isinstance(options, Mapping):
         raise InvalidTypeError(

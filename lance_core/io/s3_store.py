@@ -148,10 +148,10 @@ class S3Store:
             return
 
     def remove_empty_directory(self, path: str) -> None:
-        """Nothing: there are no directories."""
+        """Does nothing: there are no directories."""
 
     def remove_directory(self, path: str) -> None:
-        """Nothing: there are no directories."""
+        """Does nothing: there are no directories."""
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         return self._listed(prefix, Delimiter="/")

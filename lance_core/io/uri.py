@@ -145,7 +145,7 @@ def resolve(uri: str | os.PathLike[str], storage_options: Mapping[str, str] | No
 
     Raises:
         InvalidInputError: the URI is empty or malformed, or holds credentials.
-        InvalidTypeError: the settings are no mapping of text to text.
+        InvalidTypeError: the settings are not a mapping of strings to strings.
         UnsupportedSchemeError: no store for this scheme.
     """
     # Stores that need no settings are given the same ones in another deployment.

@@ -193,7 +193,7 @@ def to_moment(asof: datetime | str) -> datetime:
     """A moment in local time without a zone, which is how versions show theirs.
 
     Raises:
-        InvalidInputError: the text is no ISO date.
+        InvalidInputError: the text is not an ISO date.
         InvalidTypeError: neither text nor a moment.
     """
     try:

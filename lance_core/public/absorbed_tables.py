@@ -34,7 +34,7 @@ def absorbed_tables_to_core(tables: Iterable[tuple[str, int]]) -> tuple[pb_table
 
 
 def absorbed_tables_from_core(tables: Iterable[pb_table.CompactedSsTable]) -> list[tuple[str, int]]:
-    """The public form of it.
+    """The public form of absorbed tables.
 
     Raises:
         CorruptDataError: a shard id is not a UUID.

@@ -192,7 +192,7 @@ def index_from_proto(message: pb_table.IndexMetadata) -> Index:
 def describe_indices(
     indices: Iterable[pb_table.IndexMetadata], schema: Schema, rows: Mapping[int, int]
 ) -> list[IndexDescription]:
-    """What is known of the indices of a version, system indices left out.
+    """Describe the indices of a version, except system indices.
 
     Args:
         indices: the entries of the index section.

@@ -48,7 +48,7 @@ class DataOverlayFile:
 
 
 def plain_offsets(offsets: Iterable[Any]) -> list[Any]:
-    """Rows, or lists of rows, as lists, whatever they are kept in."""
+    """Convert a container of rows, or of lists of rows, to lists."""
     listed_offsets = list(offsets)
     if all(isinstance(each, int) for each in listed_offsets):
         return listed_offsets

@@ -115,7 +115,7 @@ def remove_branch_root(
         only: told the path of a file below its root, says whether it goes; None for all.
 
     Raises:
-        RefConflictError: somebody needs it, has made it meanwhile, or removes it as well.
+        RefConflictError: it is needed, was created again, or is being removed by another writer.
         CorruptDataError: the manifest of another branch is damaged, so that it is not known who needs it.
         StorageError: a storage operation failed; calling it again goes on.
     """

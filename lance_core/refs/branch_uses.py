@@ -36,7 +36,7 @@ def refuse_when_used(main: VersionLog, branch: str, records: Mapping[str, Branch
         records: of all branches.
 
     Raises:
-        RefConflictError: somebody needs it.
+        RefConflictError: it is needed.
         CorruptDataError: the manifest of a branch that is asked is damaged.
     """
     tags = [name for name, tag in list_tags(main.store, main.root).items() if tag.branch == branch]

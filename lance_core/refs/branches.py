@@ -203,7 +203,7 @@ class Branches:
             InvalidRefError: no branch may have that name.
             RefNotFoundError: there is no such branch, and nothing is left of one.
             RefConflictError: a tag names a version of it, another branch was made from it, or others make, change or
-                delete it meanwhile. If somebody came to need it after its record was removed, the record comes back.
+                delete it meanwhile. If it was needed after its record was removed, the record is restored.
             CorruptDataError: a record is damaged, or the manifest of a branch without one; or the branch itself has
                 none, and the manifest of another is damaged.
         """

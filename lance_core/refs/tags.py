@@ -123,7 +123,7 @@ class Tags:
             VersionNotFoundError: there is no such version, or a cleanup has removed it by the time the tag is set; then
                 the tag is taken back.
             RefConflictError: the branch that has it is being deleted; then the tag is taken back.
-            RefNotFoundError: there is no tag or branch that the reference names.
+            RefNotFoundError: there is no such tag or branch.
             CommitOutcomeUnknownError: it could not be determined whether the tag was created, or whether it may stay.
         """
         check_tag_name(tag)

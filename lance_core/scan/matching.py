@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["RowCut", "find_rows", "gathered", "is_covered", "matching_batches", "read_found"]
 
 _FEW: Final = 16
-"""Rows are read one by one when fewer than one in so many is wanted."""
+"""Rows are read one by one when less than one in this many is requested."""
 
 _MOST_HELD: Final = 2**19
 """Positions gathered before their columns are read."""
@@ -45,7 +45,7 @@ class RowCut:
         self._left = limit
 
     def is_done(self) -> bool:
-        """Whether no further row is kept."""
+        """Whether the limit has been reached."""
         return self._left == 0
 
     def next(self, num_rows: int) -> slice:

@@ -1,4 +1,4 @@
-"""The columns that every row has without their being columns of the table.
+"""System columns: columns that every table provides without storing them as columns.
 
 =================================  ==================================================================================
 column                             what

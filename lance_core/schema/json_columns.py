@@ -92,7 +92,7 @@ def decode_json(array: pa.Array, where: str) -> pa.Array:
     """Binary to text, as string.
 
     Raises:
-        CorruptDataError: a value is no binary JSON.
+        CorruptDataError: a value is not binary JSON.
     """
     try:
         return _mapped(array, text_from_jsonb, pa.string())

@@ -47,7 +47,7 @@ def with_base_params(
         base_store_params: path or URI of a base → options of its store; None for those that the former carries.
 
     Raises:
-        InvalidTypeError: they are no dictionary of dictionaries.
+        InvalidTypeError: not a dictionary of dictionaries.
     """
     if base_store_params is None:
         return storage_options

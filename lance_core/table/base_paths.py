@@ -4,8 +4,7 @@ A file with ``base_id`` b is found through the base path of that id; without one
 A base that is a table root has ``data/``, ``_deletions/`` and ``_indices/`` below it; any other base is the directory
 itself. Branches and shallow clones refer to the files of their source this way. Id 0 is a legal id.
 
-A base path may be anywhere: it is named by whoever may write manifests. The name of a file must not lead out of its
-base, whatever it says.
+A base path may be anywhere: writers of manifests choose it. The name of a file must not lead out of its base.
 
 Source: ``lance.table.BasePath``; behavior of pylance 14.0.2.
 """

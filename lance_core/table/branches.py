@@ -228,7 +228,7 @@ def branch_names(store: ObjectStore, root: str) -> frozenset[str]:
 def branch_of_file(path: str, known: Container[str]) -> str | None:
     """The branch whose root a file belongs to; None when it lies in no directory of a root.
 
-    Below the directories of a root there may be whole roots of other things, which are no branches.
+    Below the directories of a root there may be roots of other tables, which are not branches.
 
     Args:
         path: of the file, below ``tree/``.
@@ -249,7 +249,7 @@ def list_branches(store: ObjectStore, root: str) -> dict[str, BranchRecord]:
     """All branches by name, in the order of the names; directories without such a file are none.
 
     Raises:
-        CorruptDataError: a file is no branch.
+        CorruptDataError: a file is not a branch record.
     """
     return {
         name: BranchRecord.parse(name, data, path) for name, path, data in ref_files(store, root, BRANCHES_DIRECTORY)

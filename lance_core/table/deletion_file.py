@@ -50,7 +50,7 @@ __all__ = [
 ]
 
 BITMAP_THRESHOLD_ROWS: Final = 5000
-"""From so many deleted rows on a new file is a bitmap."""
+"""Number of deleted rows from which a new file is a bitmap."""
 
 _ARROW_SCHEMA: Final = pa.schema([pa.field("row_id", pa.uint32(), nullable=False)])
 _ID_BITS: Final = 64
@@ -139,7 +139,7 @@ def write_deletion_file(
         fragment_id: whose rows they are.
         read_version: the version that the rows were found in.
         offsets: every deleted physical row, those deleted before included.
-        as_bitmap: True for a bitmap whatever the number of rows, False for an Arrow file; None to choose by the
+        as_bitmap: True for a bitmap, False for an Arrow file; None to choose by the
             number, which is right for a fragment's first file.
         durable: whether the file survives a power loss from now on.
 

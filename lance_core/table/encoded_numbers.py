@@ -50,7 +50,7 @@ class PackedNumbers:
         """Parse the message; nothing is unpacked.
 
         Raises:
-            CorruptDataError: the bytes are no whole number of offsets, or a number has more than 64 bits.
+            CorruptDataError: the bytes are not a whole number of offsets, or a number has more than 64 bits.
         """
         form = message.WhichOneof("array")
         if form is None:

@@ -41,7 +41,7 @@ def new_files(before: pb_table.DataFragment | None, after: pb_table.DataFragment
 def only_new_files(
     before: Mapping[int, pb_table.DataFragment], after: Iterable[pb_table.DataFragment]
 ) -> tuple[Fragment, ...]:
-    """Each fragment with the files only that it did not have before; none where there are no such files.
+    """Each fragment with only its new files; fragments without new files are omitted.
 
     Args:
         before: by fragment id.

@@ -66,7 +66,7 @@ def decode_index_section(section: bytes | None) -> list[pb_table.IndexMetadata]:
     """The indices of a section, in their order.
 
     Raises:
-        CorruptDataError: the bytes are no index section.
+        CorruptDataError: the bytes are not an index section.
     """
     if section is None:
         return []

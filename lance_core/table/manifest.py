@@ -72,7 +72,7 @@ class Manifest:
             name: what its file name says.
 
         Raises:
-            CorruptDataError: the bytes are no manifest, or one of another version.
+            CorruptDataError: the bytes are not a manifest, or that of another version.
             NotSupportedError: the fragments are kept outside the manifest (experimental).
         """
         file = parse_manifest_file(buffer, path)

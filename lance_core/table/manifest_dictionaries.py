@@ -7,9 +7,9 @@ the field says where::
     strings, binaries     bytes | i64 offset[n + 1]     offset of the offsets, n; offsets are positions in the file
     integers              value[n]                      offset of the values, n
 
-Every commit writes them anew, as their positions belong to one manifest file. An empty string or binary reads as null:
-the format knows no other null. Manifests of tables of other formats have the message ``Field.dictionary`` too; it means
-nothing there, and is kept as it is.
+Every commit writes them again, since their positions belong to one manifest file. An empty string or binary reads as
+null: the format knows no other null. Manifests of tables of other formats have the message ``Field.dictionary`` too; it
+means nothing there, and is kept as it is.
 
 Source: ``lance.file.Dictionary``; manifests of pylance 14.0.2, byte for byte.
 """

@@ -1,9 +1,9 @@
 """ManifestDraft: the next version of a table while an operation builds it.
 
 A draft starts as a copy of the version before. The operation changes what it means to change; ``seal`` fills in what
-every commit sets anew (version, time, flags, writer, transaction) and lays out the bytes.
+every commit sets (version, time, flags, writer, transaction) and lays out the bytes.
 
-A fragment that has no live row left goes with the next commit, whatever that does.
+A fragment without live rows is dropped by the next commit of any kind.
 
 Numbers only grow: fragment ids continue after the highest id ever used, row ids after the highest ever given, also
 when every fragment is replaced.
@@ -212,7 +212,7 @@ class ManifestDraft(DraftContent):
         del self._message.base_paths[:]
 
     def seal(self, *, transaction: bytes, transaction_file: str, timestamp_ns: int) -> SealedManifest:
-        """Fill in what every commit sets anew, and lay out the file. The draft must not be used afterwards.
+        """Fill in what every commit sets, and lay out the file. The draft must not be used afterwards.
 
         Args:
             transaction: serialized; kept inline unless it is longer than 20 MiB.

@@ -3,9 +3,9 @@
 =========================  ===================  ==================================================================
 defect                     written by           read and written as
 =========================  ===================  ==================================================================
-wrong row counts           0.8.0 and earlier,   not recorded: the data files are asked, and the next commit records
-                           which record no      what they say. 0.8.0 counted live rows where all rows of a file are
-                           writer version       meant, once the rows of an earlier release had been deleted.
+wrong row counts           0.8.0 and earlier,   not recorded: the data files are read, and the next commit records
+                           which record no      their counts. 0.8.0 counted live rows instead of all rows of a file,
+                           writer version       once rows of an earlier release had been deleted.
 shared field ids           up to 0.10.5         the last file of a fragment that lists a field holds it; in the files
                                                 before it the field is dead, as after any rewrite of a column. Adding
                                                 and dropping columns by turns gave ids again that were in use.

@@ -50,7 +50,7 @@ def ref_json(document: Mapping[str, object], what: str) -> bytes:
 
 
 def is_unfinished_ref(file_name: str) -> bool:
-    """Whether a file among the refs was being written; a name that ends as refs do is a ref, however it begins."""
+    """Whether a file is an unfinished ref; any name with the ending of refs is a finished one."""
     return not file_name.endswith(REF_SUFFIX) and _UNFINISHED.fullmatch(file_name) is not None
 
 

@@ -51,7 +51,7 @@ class RowIdSequence:
         """Parse the bytes; nothing is unpacked.
 
         Raises:
-            CorruptDataError: they are no sequence, or one that contradicts itself.
+            CorruptDataError: they are not a valid sequence.
         """
         try:
             message = pb_rowids.RowIdSequence.FromString(data)

@@ -69,7 +69,7 @@ def give_row_ids(message: pb_table.DataFragment, *, first_row_id: int, version: 
 
 
 def require_free_row_ids(first_row_id: int, num_rows: int) -> None:
-    """Check that there are so many ids from the next free one on: an id, and the next free one, has 64 bits.
+    """Check that there are enough ids from the next free one on: ids have 64 bits.
 
     Raises:
         InvalidInputError: there are not.

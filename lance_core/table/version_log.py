@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 __all__ = ["VersionLog"]
 
 _LONGEST_HOLD_SECONDS: Final = 3600
-"""Whoever held a version for longer was killed."""
+"""A hold that is older was left by a crashed process."""
 
 _NAMINGS: Final = (ManifestNaming.V2, ManifestNaming.V1)
 

@@ -47,7 +47,7 @@ class VersionRuns:
             what: where it is from, for error messages.
 
         Raises:
-            CorruptDataError: the bytes are no such sequence, or have another number of rows.
+            CorruptDataError: the bytes are not such a sequence, or have another number of rows.
         """
         try:
             message = pb_rowids.RowDatasetVersionSequence.FromString(data)

@@ -111,7 +111,7 @@ class Basis:
         return self._merge()
 
     def unsynced_files(self) -> list[str]:
-        """Files that the change brings along and that have to be made durable with its version."""
+        """Files of the change that have to be made durable with its version."""
         operation = self._transaction.operation
         if self._rebase is None or not operation.hides_rows:
             return []

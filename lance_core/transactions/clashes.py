@@ -146,7 +146,7 @@ def replaces_dropped_field(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def one_base(ours: Operation, theirs: Operation) -> Verdict:
-    """Both add a base path of one id, name or path."""
+    """Both add a base path with the same id, name or path."""
     mine, others = (each.new_bases if isinstance(each, UpdateBases) else () for each in (ours, theirs))
     return _refuse_if(any(_same_base(one, other) for one in mine for other in others))
 

@@ -113,7 +113,7 @@ def commit_transaction(
         known: the manifest of ``transaction.read_version``, when the caller has it: saves reading it.
 
     Returns:
-        What became of it. ``Committed`` and ``AlreadyCommitted`` mean success.
+        The outcome. ``Committed`` and ``AlreadyCommitted`` mean success.
 
     Raises:
         VersionNotFoundError: the read version does not exist.

@@ -1,4 +1,4 @@
-"""Transactions of committed versions: reading them, and recognising one's own.
+"""Transactions of committed versions: reading them, and recognizing the own transaction.
 
 A transaction is looked for inside the manifest first, then as the file that the manifest names. Whether a version is
 one's own is decided by the transaction uuid, which the manifest holds twice: inline, and in the name of the file.
@@ -72,7 +72,7 @@ def is_made_by(manifest: Manifest, transaction: Transaction) -> bool:
 
 
 def withdraw_version(log: VersionLog, name: ManifestName, transaction: Transaction) -> bool:
-    """Remove a version of one's own that is not part of the table, unless another has its number by now.
+    """Remove the writer's own version that is not part of the table, unless another version has its number by now.
 
     Returns:
         Whether it was removed here.

@@ -63,7 +63,7 @@ _FILE, _DELETION, _INDEX = "data file", "deletion file", "index"
 _UNIQUE = frozenset({_FILE, _DELETION, _INDEX})
 _METADATA = frozenset({"schema metadata", "field metadata"})
 _SETTINGS = _METADATA | {"config", "table metadata"}
-"""What a transaction sets whatever it was before."""
+"""Statements that a transaction sets regardless of their previous value."""
 _LASTING = frozenset({"fragment", _FILE, _DELETION, "field", "config", "base path"})
 """What no writer changes but by its transaction."""
 

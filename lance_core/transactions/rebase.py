@@ -1,8 +1,8 @@
-"""Placing a delete, or an update that moves rows, on top of others of the same fragments.
+"""Rebasing a delete, or an update that moves rows, on top of others of the same fragments.
 
-A deletion file lists every deleted row of its fragment, so the file that a delete brings along is out of date as soon
-as somebody else hides a row of the fragment. When it is known which rows *this* delete hides, it need not be planned
-again, as long as no row was hidden by both. An update hides the rows that it moved, and is placed the same way::
+A deletion file lists every deleted row of its fragment, so the file of a delete is outdated as soon as another writer
+hides a row of the fragment. If the rows that *this* delete hides are known, it need not be planned again, as long as no
+row was hidden by both. An update hides the rows that it moved, and is rebased in the same way::
 
     fragment gone, or its data files changed             plan again
     a row of ours is hidden already                      plan again

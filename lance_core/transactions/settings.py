@@ -43,7 +43,7 @@ def _no_hidden_columns(manifest: Manifest) -> HiddenColumns:
 
 @dataclass(slots=True)
 class CommitProgress:
-    """How far a commit got, for whoever removes what it brought along after it has raised something.
+    """The progress of a commit, for the caller that removes its files after an exception.
 
     Attributes:
         may_land: whether a version may name the files of the transaction, now or later. Set before the step that can

@@ -11,7 +11,7 @@ transaction, and first checks whether a version since the planned one already ha
          |              |
          |          lance_core's commit loop -- committed --> report
          |              |
-         +-- retryable conflict, or somebody created the dataset first
+         +-- retryable conflict, or another writer created the dataset
 
 Files are deleted only after a *definite* failure, and only when the whole history since the planned version is known
 and does not contain this write. An unknown outcome deletes nothing.

@@ -1,4 +1,4 @@
-"""From a typed error to the one message that a failed step shows, and from a wrong run configuration to one line.
+"""Converts typed errors to the message of a failed step, and invalid run configurations to one line.
 
 A typed error says what failed. Its stack trace is logged once, at debug level; Dagster would show the stack trace of
 its own frames with the failure of the step, and again with that of the run.

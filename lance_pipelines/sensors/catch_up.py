@@ -3,7 +3,7 @@
 =============================  =========================================  ========================================
 Commit                         changes rows                               changes none
 =============================  =========================================  ========================================
-by somebody else               materialization                            observation
+by another program             materialization                            observation
 by a run that reported it      none                                       none
 by a run in progress           wait: continue from here at the next tick  none: the run will report it
 by a run that ended silently   materialization                            observation

@@ -22,7 +22,7 @@ class Latest:
     Attributes:
         log: the dataset's versions.
         names: all of them, ascending; never empty.
-        stamp: size and time of the latest manifest.
+        stamp: size and modification time of the latest manifest.
     """
 
     log: VersionLog

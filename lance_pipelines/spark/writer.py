@@ -2,7 +2,7 @@
 
 One Spark job: every task streams its Arrow batches into ``lance_core.write_fragments`` and answers with one row that
 describes what it wrote; the driver collects these rows. No data passes through the driver, and no version of the
-dataset refers to the files until somebody commits the fragments.
+dataset refers to the files until the fragments are committed.
 
 Every data file of one write ends in that write's *file token*. Attempts that failed, or that lost against another
 attempt at the same partition, can leave files, which are found by the token.

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["ENCODING"]
 
 _MAX_BLOCK_BYTES: Final = 64 << 20
-"""A few bytes could otherwise stand for any number of them."""
+"""Maximum size of a block: otherwise a few stored bytes could expand to any number of bytes."""
 
 
 def _describe(message: pb21.Constant, _child: object) -> str:

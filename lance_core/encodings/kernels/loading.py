@@ -28,7 +28,7 @@ MIN_BYTES: Final = 1 << 16
 """An input below this size is faster, or not slower, in numpy."""
 
 LOAD_BYTES: Final = 1 << 27
-"""So many bytes take numpy about as long as loading numba does."""
+"""Number of bytes that take numpy about as long as loading numba."""
 
 _SWITCH: Final = "LANCE_CORE_COMPILED"
 

@@ -102,7 +102,7 @@ def options_of(leaf: Field, top: Field) -> FieldOptions:
         top: the top-level field around it, or the leaf itself.
 
     Raises:
-        InvalidInputError: a compression that is none of the four.
+        InvalidInputError: an unknown compression.
     """
     asked = _Asked(leaf, {**_own(top), **_own(leaf)})
     if not asked.values:

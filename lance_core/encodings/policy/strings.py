@@ -142,7 +142,7 @@ def choose_compression(ratio: float, options: FieldOptions, *, is_small: bool = 
 
 
 def zips_smaller(value: VariableWidthBlock, num_values: int, options: FieldOptions) -> bool:
-    """Whether so many compressed copies of a long value take less than the value itself, as a constant page has it."""
+    """Whether the compressed copies of a long value are smaller than a constant page with the value."""
     num_bytes = string_bytes(value)
     if num_bytes < _MAX_PLAIN_MEAN_BYTES or num_values * _ZIPPED_VALUE_BYTES >= num_bytes:
         return False

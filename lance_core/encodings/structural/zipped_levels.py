@@ -55,7 +55,7 @@ class ZippedForm:
         """Check the layout message.
 
         Raises:
-            CorruptDataError: widths that no page has, or levels that do not match the layers.
+            CorruptDataError: invalid widths, or levels that do not match the layers.
         """
         layers = Layers.parse(layout.layers, "full-zip page")
         details = layout.WhichOneof("details")

@@ -103,7 +103,7 @@ def decode_plain(
         stops: end of each run.
 
     Raises:
-        CorruptDataError: the bytes are no values of the type.
+        CorruptDataError: the bytes are not valid for the type.
     """
     num_rows = int((stops - starts).sum())
     if layout.bits_per_item == 1:

@@ -207,7 +207,7 @@ def _cut(values: pa.LargeBinaryArray, is_text: bool) -> pa.Array:
 
 
 def next_text(value: bytes) -> bytes | None:
-    """The next text that is greater than all which start with ``value``: one byte raised, from the last backwards."""
+    """The smallest string that is greater than all strings with the prefix ``value``."""
     for index in range(len(value) - 1, -1, -1):
         for byte in range(value[index] + 1, 256):
             raised = value[:index] + bytes([byte]) + value[index + 1 :]

@@ -193,7 +193,7 @@ def may_be_invalid(dtype: pa.DataType) -> bool:
 
 
 def checked_values(array: pa.Array) -> pa.Array:
-    """The array, unless bytes of it, other than those under nulls, are no values of its type.
+    """The array, after checking that its bytes are valid for its type.
 
     Raises:
         CorruptDataError: not text, a decimal with too many digits, a time beyond the day.

@@ -66,7 +66,7 @@ class ValueOptions:
 
     @classmethod
     def of(cls, metadata: Mapping[str, bytes]) -> ValueOptions:
-        """Read the metadata; schemes that are not known count as none, and levels that are no number as not given.
+        """Read the metadata; unknown schemes and invalid levels are ignored.
 
         The reference does the same, and records a level that the scheme does not have as it is.
         """

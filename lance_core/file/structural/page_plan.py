@@ -160,7 +160,7 @@ def leaf_columns(
 
 
 _PIECES_PER_PAGE: Final = 1024
-"""Into so many pieces a page is cut at most for the sake of a batch: each looks at the page's index anew."""
+"""Maximum number of pieces into which a page is cut for small batches: each piece reads the page's index again."""
 
 
 def plan_segments(

@@ -110,7 +110,7 @@ class LegacyFieldSource:
         return self._metadata.pages.decode(self._field, runs, extents)
 
     def take(self, rows: NDArray[np.int64], read: Read) -> list[pa.Array]:
-        """Single rows; neighbors share a run, near ones a read."""
+        """Single rows; adjacent rows form one run, and nearby rows share a read."""
         if not len(rows):
             return []
         average = max(1, int(self._bytes_before[-1]) // max(1, self._metadata.num_rows))

@@ -75,7 +75,7 @@ class _Pages:
 
 
 class PageWriter:
-    """Collects bytes and where they are; whoever owns it moves the bytes on.
+    """Collects bytes and their positions; its owner writes the bytes.
 
     Args:
         position: where in the file the next byte will be.

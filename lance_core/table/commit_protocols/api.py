@@ -45,7 +45,7 @@ class CommitProtocol(Protocol):
         ...
 
     def has_abandoned(self, places: VersionPlaces, name: ManifestName, path: str) -> bool:
-        """Whether nobody will publish what was staged for a version, by its path below the root; False in doubt."""
+        """Whether a staged manifest will never be published, by its path below the root; False if unknown."""
         ...
 
     def adopt(self, places: VersionPlaces, name: ManifestName, newest: Callable[[], ManifestName | None]) -> None:

@@ -2,16 +2,16 @@
 
 ::
 
-    writer   S1  put   {final}-{uuid}                      nobody sees it
+    writer   S1  put   {final}-{uuid}                      not visible
              S2  row   version -> {final}-{uuid}, if absent  the version is decided: RESERVED
-             S3  put   {final}                              everybody can read it: MATERIALISED
+             S3  put   {final}                              readable by all: MATERIALIZED
              S4  row   version -> {final}                   FINAL
              S5  delete {final}-{uuid}
 
     reader   asks the store for the row; one that is not final is finished by S3 to S5 on behalf of its writer
 
 S2 has one winner. A writer that loses it removes what it staged, which no row refers to, and finishes the winner's
-commit, so that it can be read and compared. S3 to S5 may be done by anybody, any number of times: they put the same
+commit, so that it can be read and compared. S3 to S5 can be done by any process, any number of times: they put the same
 bytes. The staged object is removed only when the row no longer refers to it. Where S2 did not answer, nothing is
 removed: reading the version back finds the row, finishes it, and tells whose it is.
 

@@ -131,7 +131,7 @@ class CreateIndex(Operation):
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
             SchemaMismatchError: an index is on a field that the table does not have.
-            InvalidInputError: an index has no proper id or name, or says nothing about where its files are.
+            InvalidInputError: an index has no valid id or name, or does not record the location of its files.
         """
         current = context.current
         require_writable(current.message)

@@ -6,7 +6,7 @@ Data files refer to fields by id, so that an id stands for one column as long as
 a field of the merge …     must fulfil
 =========================  ==========================================================================================
 has an id of the table     it stays part of the same field; a new name is not that of another field of the table; its
-                           type and nullability stay, unless every fragment stores it anew
+                           type and nullability stay, unless every fragment rewrites it
 has a new id               the id is above those of the schema and of all data files and overlays, dropped columns
                            included, and above those that a table counts as given
 has a new id and the       every fragment stores it: the values would be lost otherwise

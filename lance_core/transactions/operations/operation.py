@@ -207,7 +207,7 @@ class Operation(Protocol):
         return ()
 
     def held_field_ids(self) -> frozenset[int]:
-        """The fields whose values it brings along and that may be dropped meanwhile: of new rows, of new indices."""
+        """The fields of its new rows or indices, which may be dropped in the meantime."""
         return frozenset()
 
     def on_top_of(self, before: Manifest, after: Manifest) -> Self:
@@ -271,7 +271,7 @@ class BaseOperation(ABC):  # noqa: B024  # a marker for users, as in the referen
 
 
 def named(name: str) -> Callable[[type[_T]], type[_T]]:
-    """Let a class be known as a member of ``LanceOperation``, where users and ``pickle`` find it.
+    """Name a class as a member of ``LanceOperation``, where users and ``pickle`` find it.
 
     Args:
         name: of the member.

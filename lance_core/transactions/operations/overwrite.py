@@ -1,7 +1,7 @@
 """Overwrite: create a table, or replace its rows and schema.
 
-Replaced are the fragments, the schema with its metadata, and (by nothing) the indices. Config, table metadata, base
-paths, and the counters of fragment and row ids stay. The data format becomes that of the new files.
+It replaces the fragments and the schema with its metadata, and removes the indices. Config, table metadata, base paths,
+and the counters of fragment and row ids are kept. The data format becomes that of the new files.
 
 A table that never uses a field id again gives the new fields ids of its own, also in the records of the new files.
 

@@ -70,7 +70,7 @@ class ReserveFragments(Operation):
 
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
-            InvalidInputError: no id is requested, or there are not so many left.
+            InvalidInputError: no id is requested, or not enough ids are left.
         """
         current = context.current
         require_writable(current.message)

@@ -127,8 +127,8 @@ class UpdateConfig(Operation):
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
             SchemaMismatchError: a field is not in the schema.
-            InvalidSchemaError: a key would change that is declared already, or be declared by no valid value or on a
-                column that cannot be one.
+            InvalidSchemaError: a primary or clustering key is already declared, has an invalid value, or an unsuitable
+                column.
         """
         current = context.current
         require_writable(current.message)
