@@ -1,4 +1,4 @@
-"""Blob columns: values to write, file objects to read, and the writers of values that are placed by hand.
+"""Blob columns: values to write, file objects to read, and writers of sidecar files.
 
 Names follow ``lance.blob``.
 """

@@ -4,14 +4,15 @@ In one process::
 
     dataset.optimize.compact_files(target_rows_per_fragment=1_000_000)
 
-Over many, as tasks and results travel as JSON or pickled::
+Over many, with tasks and results passed as JSON or pickled::
 
     plan = Compaction.plan(dataset, {"target_bytes_per_fragment": 2 * 1024**3})
     results = [task.execute(dataset) for task in plan.tasks]
     outcome = commit_rewrites(dataset, results)
     again = plan_again(dataset, outcome.lost, {"target_bytes_per_fragment": 2 * 1024**3})
 
-Names follow ``lance.optimize``; ``commit_rewrites``, ``plan_again`` and the figures of a plan are ours.
+Names follow ``lance.optimize``; ``commit_rewrites``, ``plan_again`` and the statistics of a plan are additions of this
+library.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 The pair in a file's footer and the pair in a manifest's ``DataFile`` differ for old versions: format 2.0 writes
 (0, 3) in the footer and (2, 0) in the manifest; format 0.1 has been recorded as (0, 0), (0, 1) and (0, 2).
 
-Source: format notes ``docs/format-notes/versions.md``; behaviour of pylance 14.0.2.
+Source: format notes ``docs/format-notes/versions.md``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class LanceFileVersion(Enum):
         """Resolve a user's version string, aliases included. Case does not matter, anything else does: "2" is unknown.
 
         Raises:
-            InvalidInputError: the string names no version.
+            InvalidInputError: the string is not a known version.
             InvalidTypeError: not a string.
         """
         if not isinstance(text, str):
@@ -73,7 +73,7 @@ class LanceFileVersion(Enum):
 
     @property
     def is_legacy(self) -> bool:
-        """True for 0.1: rows in batches, no columns, no validity. Its files do not mix with those of other versions."""
+        """True for 0.1: rows in batches, no columns, no validity. Cannot be mixed with other versions."""
         return self is LanceFileVersion.V0_1
 
     def mixes_with(self, other: LanceFileVersion) -> bool:
@@ -94,8 +94,8 @@ class LanceFileVersion(Enum):
         """Return self, or refuse a version whose files this library does not read."""
         if self not in _READABLE:
             raise UnsupportedVersionError(
-                f"reading data files of version {self.value} is not supported; "
-                f"supported: {', '.join(v.value for v in _READABLE)}",
+                f"reading data files of version {self.value} is not supported; supported: "
+                f"{', '.join(v.value for v in _READABLE)}",
                 version=self.value,
             )
         return self
@@ -104,8 +104,8 @@ class LanceFileVersion(Enum):
         """Return self, or refuse a version that this library does not write."""
         if self not in _WRITABLE:
             raise UnsupportedVersionError(
-                f"writing data files of version {self.value} is not supported; "
-                f"supported: {', '.join(v.value for v in _WRITABLE)}",
+                f"writing data files of version {self.value} is not supported; supported: "
+                f"{', '.join(v.value for v in _WRITABLE)}",
                 version=self.value,
             )
         return self
@@ -147,4 +147,4 @@ _READABLE: Final = (LanceFileVersion.V0_1, LanceFileVersion.V2_0, LanceFileVersi
 _WRITABLE: Final = _READABLE
 
 DEFAULT_VERSION: Final = LanceFileVersion.V2_2
-"""What pylance 14.0.2 writes when nothing is asked for ("stable")."""
+"""What pylance 14.0.2 writes when nothing is requested ("stable")."""

@@ -1,1 +1,1 @@
-"""Lance datasets as Dagster assets: Spark writes the fragments, a commit makes the version."""
+"""Lance datasets as Dagster assets: Spark writes the fragments, a commit creates the version."""

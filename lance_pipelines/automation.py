@@ -30,8 +30,8 @@ def on_new_data() -> dg.AutomationCondition[Any]:
         @dg.asset(deps=["events"], automation_condition=on_new_data())
         def daily_report() -> None: ...
 
-    An asset that goes missing is made too. Nothing is started while something upstream is missing or being made, or
-    while the asset itself is; then it is started afterwards.
+    An asset that becomes missing is materialized too. No run is started while an upstream asset is missing or being
+    materialized, or while the asset itself is; the run then starts afterwards.
     """
     condition = dg.AutomationCondition
     changed = condition.newly_missing() | condition.any_deps_updated().replace(
@@ -48,7 +48,7 @@ def on_new_data() -> dg.AutomationCondition[Any]:
 
 
 def build_automation_sensor(*, interval_seconds: int) -> dg.AutomationConditionSensorDefinition:
-    """The sensor that evaluates the conditions of all assets; it runs without being switched on."""
+    """The sensor that evaluates the conditions of all assets; it is running by default."""
     return dg.AutomationConditionSensorDefinition(
         name="automation_sensor",
         target=dg.AssetSelection.all(),

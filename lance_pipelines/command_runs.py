@@ -30,18 +30,18 @@ def run_operation(
     spark_config: Mapping[str, str],
     verbose: bool,
 ) -> list[str]:
-    """Run the job of an operation to its end.
+    """Run the job of an operation and wait for it to finish.
 
     Args:
         operation: ``compact``, ``materialize_deletions``, ``cleanup`` or ``delete_rows``.
-        values: the operation's configuration; None keeps the declared value.
+        values: the operation's configuration; a value of None keeps the declared one.
         module: the module that holds the definitions.
-        dataset: the declared dataset; None when there is only one.
+        dataset: the declared dataset; None if only one is declared.
         spark_config: Spark properties.
         verbose: whether the run's log is shown.
 
     Returns:
-        What failed, one line each; nothing after a success.
+        The failures, one line each; empty after success.
     """
     subject = operation
     try:
@@ -110,9 +110,9 @@ def _find_job(definitions: dg.Definitions, operation: str, dataset: str | None) 
     if dataset is None and len(jobs) == 1:
         return next(iter(jobs.values()))
     if dataset is None:
-        raise InvalidInputError(f"several datasets are declared, name one with --dataset: {sorted(jobs)}")
+        raise InvalidInputError(f"several datasets are declared; choose one with --dataset: {sorted(jobs)}")
     if dataset not in jobs:
-        raise InvalidInputError(f"no dataset {dataset!r} is declared; expected one of {sorted(jobs)}")
+        raise InvalidInputError(f"dataset {dataset!r} is not declared; expected one of {sorted(jobs)}")
     return jobs[dataset]
 
 

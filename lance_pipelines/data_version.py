@@ -1,10 +1,10 @@
 """The data version that Dagster records for a version of a dataset.
 
 Not every version changes rows: a compaction makes two, building an index makes one, and so does a delete that matches
-nothing when another program commits it. Dagster must not take those for new data, or everything downstream runs again.
+nothing when another program commits it. Dagster must not treat those as new data, or everything downstream runs again.
 So the data version of version ``v`` names the last version up to ``v``
 that changed rows, with the beginning of its transaction's UUID: a number alone could come again after the dataset was
-deleted and created anew.
+deleted and recreated.
 """
 
 import re
@@ -42,33 +42,33 @@ def operation_name(operation: LanceOperation.BaseOperation) -> str:
 
 
 def changes_rows(operation: LanceOperation.BaseOperation) -> bool:
-    """Whether an operation may change what readers see. An unknown one counts as a change: stale is worse than busy."""
+    """Whether an operation may change what readers see. An unknown operation counts as a change."""
     return CHANGES_ROWS.get(operation_name(operation), True)
 
 
 def is_change(log: VersionLog, manifest: Manifest, operation: str | None) -> bool:
-    """Whether a version changed rows or columns: its operation may, and it holds something else than the one before.
+    """Whether a version changed rows or columns: its operation can, and its content differs from the previous version.
 
     Args:
         log: the versions.
         manifest: of the version.
-        operation: as the transaction's oneof names it. What one does that is not known, or not recorded any more,
-            cannot be told from the content; it counts as a change.
+        operation: as the transaction's oneof names it. An operation that is unknown or no longer recorded counts as a
+            change.
 
     Raises:
-        StorageError: the outside world failed.
+        StorageError: a storage operation failed.
     """
     may_change = None if operation is None else CHANGES_ROWS.get(operation)
     return True if may_change is None else may_change and not holds_what_was_before(log, manifest)
 
 
 def data_version_of(version: int, transaction_uuid: str | None) -> str:
-    """The data version of a version that changed rows; without its transaction it cannot be told apart for sure."""
+    """The data version of a version that changed rows; ambiguous without its transaction."""
     return f"{version}-{transaction_uuid[:8] if transaction_uuid else _UNKNOWN}"
 
 
 def is_unknown(data_version: str) -> bool:
-    """Whether a data version stands for one that could not be found."""
+    """Whether a data version is a placeholder for one that could not be determined."""
     return data_version.endswith(f"-{_UNKNOWN}")
 
 

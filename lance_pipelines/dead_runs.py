@@ -1,12 +1,12 @@
-"""Runs whose process is gone: marked as failed, and their pool slots given back.
+"""Runs whose process no longer exists: they are marked as failed, and their pool slots are released.
 
-A process that was killed cannot say so. Its run stays "started" for ever, and if it died inside a commit it keeps the
+A process that was killed cannot say so. Its run stays "started" forever, and if it died inside a commit it keeps the
 pool slot of its dataset, so that the next commit would wait without end. Dagster's daemon cleans up after runs that it
 launched itself, but not after ``dagster job execute``. So every run notes the process it lives in, looks for
 dead ones before its own commit, and goes on looking while it may have to wait for the slot.
 
-A run has an id only once it was launched, and ``dagster job execute`` has no hook between that and the first step: a
-run that is killed before its first step notes the process is noted nowhere.
+A run has an id only once it was launched, and ``dagster job execute`` has no hook between that and the first step. So
+a run that is killed before its first step has no recorded process.
 
 Only runs noted in the same process namespace of the same machine are judged: elsewhere the ids mean other processes.
 For all others ``silent_runs.py`` has a bound.
@@ -54,7 +54,7 @@ _UNFINISHED: Final = [
 
 
 def note_run_process(instance: dg.DagsterInstance, run_id: str) -> None:
-    """Tag a run with the process whose death ends it.
+    """Tag a run with the process that it depends on.
 
     A step of the multiprocess executor is a child of that process. A run that a code server launched is noted under
     the server, which watches its runs itself.
@@ -66,28 +66,28 @@ def note_run_process(instance: dg.DagsterInstance, run_id: str) -> None:
 
 
 def fail_dead_runs(instance: dg.DagsterInstance) -> list[str]:
-    """Report as failed every unfinished run noted on this machine whose process is gone, and free its slots.
+    """Mark every unfinished run of this machine whose process is gone as failed, and release its slots.
 
     Returns:
-        Ids of the runs that were found dead.
+        The ids of those runs.
     """
     noted_here = instance.get_runs(filters=dg.RunsFilter(statuses=_UNFINISHED, tags={MACHINE_TAG: machine()}))
     dead = [run for run in noted_here if not _is_alive(run.tags[PROCESS_TAG])]
     for run in dead:
-        instance.report_run_failed(run, f"The run's process ({run.tags[PROCESS_TAG]}) is gone.")
+        instance.report_run_failed(run, f"The run's process ({run.tags[PROCESS_TAG]}) no longer exists.")
         instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
     return [run.run_id for run in dead]
 
 
 def watch_for_dead_runs(instance: dg.DagsterInstance, run_id: str) -> None:
-    """Keep looking for dead runs until :func:`stop_watching`: this run may be waiting for a slot that one died with."""
+    """Keep looking for dead runs until :func:`stop_watching`: one of them may hold the slot that this run waits for."""
     stop = _watched[run_id] = threading.Event()
     watcher = threading.Thread(target=_watch, args=(instance, run_id, stop), name="dead-runs", daemon=True)
     watcher.start()
 
 
 def stop_watching(run_id: str) -> None:
-    """The run has its slot, or needs none."""
+    """Stop looking: the run has its slot, or needs none."""
     stop = _watched.pop(run_id, None)
     if stop is not None:
         stop.set()

@@ -1,16 +1,16 @@
-"""What the asset of a dataset is told about a commit.
+"""The Dagster events of a commit.
 
 ==================================  =======================  ============================================
 Commit                              Event                    Dagster's reaction
 ==================================  =======================  ============================================
 changes rows or columns             ``AssetMaterialization`` downstream is stale, conditions fire
-changes neither (maintenance, an    ``AssetObservation``     none; figures and plots show it
+changes neither (maintenance, an    ``AssetObservation``     none; metadata and plots show it
 index, configuration)
 ==================================  =======================  ============================================
 
-A maintenance commit must never be a materialization, not even one with an unchanged data version: freshness starts
-anew and ``AutomationCondition.eager()`` fires on any materialization. Both events carry the data version, the
-operation, and the figures of the version, so that the UI plots them over time.
+A maintenance commit must never be a materialization, not even one with an unchanged data version: freshness would
+restart and ``AutomationCondition.eager()`` fires on any materialization. Both events carry the data version, the
+operation, and the statistics of the version, so that the UI plots them over time.
 """
 
 from collections.abc import Mapping
@@ -56,16 +56,16 @@ def maintenance_observation(
     data_version: str | None = None,
     policy: MaintenancePolicy | None = None,
 ) -> dg.AssetObservation:
-    """The event of a commit by maintenance, or of files that it removed.
+    """The event of a maintenance commit, or of files that maintenance removed.
 
     Args:
         dataset: the declaration's name.
         uri: the dataset's location.
         op: what was done, for example ``compact``.
-        report_metadata: what the work did; a key without ``/`` is put below ``lance/``.
+        report_metadata: metadata about the work; a key without ``/`` gets the prefix ``lance/``.
         version: the version afterwards.
         data_version: the data version, which maintenance does not change; None reads it from the history. Give the one
-            from before when old versions were removed: the history may not reach back to it any more.
+            from before when old versions were removed: the history may not reach back to it anymore.
         policy: what counts as a small fragment; None takes the default.
     """
     return dg.AssetObservation(
@@ -106,21 +106,21 @@ def external_materialization(
     writer: str = EXTERNAL_WRITER,
     policy: MaintenancePolicy | None = None,
 ) -> dg.AssetMaterialization:
-    """The event of a data-changing commit that was found, not made.
+    """The event of a data-changing commit by another program.
 
     Args:
         dataset: the declaration's name.
         uri: the dataset's location.
         op: the operation, as the transaction names it.
-        report_metadata: what is known about the commit.
-        version: the version that it made.
+        report_metadata: metadata about the commit.
+        version: the version that the commit created.
         data_version: the data version of that version.
-        writer: who made it.
+        writer: what made the commit.
         policy: what counts as a small fragment; None takes the default.
     """
     return dg.AssetMaterialization(
         asset_key=dataset,
-        description=f"version {version} ({op}) was found in the dataset",
+        description=f"version {version} ({op}) was committed by another program",
         metadata=_metadata(dataset, uri, version, report_metadata, policy),
         tags=_tags(uri, op, version, data_version) | {WRITER_TAG: writer},
     )
@@ -137,10 +137,10 @@ def external_observation(
     writer: str = EXTERNAL_WRITER,
     policy: MaintenancePolicy | None = None,
 ) -> dg.AssetObservation:
-    """The event of a commit that was found and changed no row; arguments as :func:`external_materialization`."""
+    """The event of a commit by another program that changed no row; see :func:`external_materialization`."""
     return dg.AssetObservation(
         asset_key=dataset,
-        description=f"version {version} ({op}) was found in the dataset: no row changed",
+        description=f"version {version} ({op}) was committed by another program: no row changed",
         metadata=_metadata(dataset, uri, version, report_metadata, policy),
         tags=_tags(uri, op, version, data_version) | {WRITER_TAG: writer},
     )

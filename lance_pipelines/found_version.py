@@ -1,4 +1,4 @@
-"""FoundVersion: a version that somebody came upon, and what its transaction tells."""
+"""FoundVersion: a version found in the log, with its manifest and transaction."""
 
 from dataclasses import dataclass
 from typing import Final, Self
@@ -10,7 +10,7 @@ from lance_pipelines.maintenance.content import content_digest, content_digest_b
 __all__ = ["RUN_ID_PROPERTY", "FoundVersion"]
 
 RUN_ID_PROPERTY: Final = "dagster.run_id"
-"""Transaction property that names the run which committed."""
+"""Transaction property with the id of the run that committed."""
 
 _UNKNOWN: Final = "unknown"
 
@@ -20,11 +20,11 @@ class FoundVersion:
     """One version.
 
     Attributes:
-        name: of its manifest.
+        name: the name of its manifest.
         manifest: the manifest.
-        transaction: what made it; None when that is not recorded any more.
-        changes_rows: whether readers see other rows or columns after it than in the version before. An operation that
-            may change them and left them as they were (a delete that matches nothing) does not, an unknown one does.
+        transaction: the transaction that created it; None when that is no longer recorded.
+        changes_rows: whether readers see other rows or columns than in the previous version. False for an operation
+            that could have changed them but did not (a delete that matches nothing); True for an unknown operation.
     """
 
     name: ManifestName
@@ -34,12 +34,12 @@ class FoundVersion:
 
     @classmethod
     def read(cls, log: VersionLog, name: ManifestName) -> Self:
-        """Read the manifest and the transaction, and the manifest before it if the operation may change rows.
+        """Read the manifest and the transaction, and the previous manifest if the operation can change rows.
 
         Raises:
-            VersionNotFoundError: the version is gone.
+            VersionNotFoundError: the version no longer exists.
             CorruptDataError: the manifest or the transaction is damaged.
-            StorageError: the outside world failed.
+            StorageError: a storage operation failed.
         """
         manifest = log.read(name)
         transaction = read_transaction(log, manifest)
@@ -58,7 +58,7 @@ class FoundVersion:
 
     @property
     def run_id(self) -> str | None:
-        """The run that committed it; None when it was none of Dagster's."""
+        """The run that committed it; None when it was not committed by a Dagster run."""
         return None if self.transaction is None else self.transaction.properties.get(RUN_ID_PROPERTY)
 
     @property
@@ -68,25 +68,25 @@ class FoundVersion:
 
     @property
     def content(self) -> str:
-        """Digest of what it holds."""
+        """Digest of its content."""
         return content_digest(self.manifest)
 
     @property
     def content_before(self) -> str:
-        """Digest of what the version before it held, if this one changed no row."""
+        """Digest of the content of the previous version, if this one changed no row."""
         rewritten = () if self.transaction is None else self.transaction.operation.rewritten_groups()
         return content_digest_before(self.manifest, rewritten)
 
     def repeats(self, content: str) -> bool:
-        """Whether it holds what is known by a digest. What an unknown operation did the digest may not show."""
+        """Whether its content has this digest. False for an unknown operation, which the digest may not reflect."""
         return self.operation in CHANGES_ROWS and self.content == content
 
     def follows(self, version: int, content: str) -> bool:
-        """Whether nothing lies between a version of that content and this one, if this one changed no row."""
+        """Whether it directly follows a version with that content and changed no row."""
         return self.version == version + 1 or self.content_before == content
 
     def facts(self) -> dict[str, int | str]:
-        """What the transaction tells, as metadata of an event."""
+        """Metadata about the transaction, for an event."""
         if self.transaction is None:
             return {}
         run = {} if self.run_id is None else {"run_id": self.run_id}

@@ -1,7 +1,7 @@
 """The instance's SQLite storage, opened by one process at a time.
 
-Dagster creates the tables of a new instance when its storage is opened for the first time, and does not expect
-company: of two processes that find nothing, one ends with "UNIQUE constraint failed". That is what happens when the
+Dagster creates the tables of a new instance when its storage is opened for the first time, and does not expect other
+processes: if two start at once, one fails with "UNIQUE constraint failed". That is what happens when the
 first two runs of a project start together, and when ``dagster dev`` starts its web server and its daemon. A lock file
 beside the databases lets the second wait until the first is done; nothing else differs from ``DagsterSqliteStorage``.
 
@@ -29,18 +29,18 @@ LOCK_NAME: Final = ".storage.lock"
 
 
 class LockedSqliteStorage(DagsterSqliteStorage):
-    """``DagsterSqliteStorage`` whose opening excludes that of other processes."""
+    """``DagsterSqliteStorage`` that only one process opens at a time."""
 
     @classmethod
     def config_type(cls) -> dict[str, dg.Field]:
-        """``base_dir``, as the parent has it, but optional."""
+        """The parent's ``base_dir``, but optional."""
         return {"base_dir": dg.Field(dg.StringSource, is_required=False)}
 
     @classmethod
     def from_config_value(  # type: ignore[override]  # as the parent's: it narrows the configuration's type
         cls, inst_data: ConfigurableClassData, config_value: Mapping[str, str]
     ) -> Self:
-        """What Dagster calls with the configuration of ``dagster.yaml``."""
+        """Create the storage from the configuration of ``dagster.yaml``."""
         return cls.from_local(config_value.get("base_dir") or instance_directory(), inst_data)
 
     @classmethod

@@ -1,8 +1,8 @@
-"""Spark work that ends when its run is interrupted.
+"""Spark work that stops when its run is interrupted.
 
 A signal handler that raises while the main thread waits for Spark leaves that thread's connection to the JVM in the
 middle of an answer: the next call on it, even the one that would cancel the job, waits for the job. So the work runs
-in a thread with a connection of its own, and the main thread, which gets the signals, only waits for it.
+in a thread with a separate connection, and the main thread, which receives the signals, only waits for it.
 """
 
 import threading
@@ -24,7 +24,7 @@ def run_interruptibly(session: SparkSession, work: Callable[[], _Result]) -> _Re
     """Run ``work`` and return its result.
 
     When the waiting thread is interrupted (Ctrl-C, a termination from the web interface, SIGTERM), the Spark jobs that
-    ``work`` has started or yet starts are cancelled; it gets the time to clean up, and then the interrupt goes on.
+    ``work`` has started or is about to start are canceled; it may clean up, and then the interrupt is raised.
 
     Raises:
         BaseException: what ``work`` raised, or the interrupt.

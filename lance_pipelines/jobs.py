@@ -1,8 +1,8 @@
 """The jobs of each declared dataset, and their run configurations.
 
-Each dataset has its own: ``ingest_trips``, ``compact_trips`` … Those of an only dataset bear the bare names of their
-operations: ``ingest``, ``compact`` … So names do not depend on the order of declarations. Every job is tagged with its
-dataset and operation.
+Each dataset has its own: ``ingest_trips``, ``compact_trips`` … If only one dataset is declared, the jobs have the plain
+names of the operations: ``ingest``, ``compact`` … So names do not depend on the order of declarations. Every job is
+tagged with its dataset and operation.
 
 ==========================  ===================================================================
 Job                         Steps
@@ -13,8 +13,8 @@ Job                         Steps
 ``delete_rows``             ``plan_delete`` → ``delete_rows``
 ==========================  ===================================================================
 
-The first step takes the configuration, and its plan decides whether the others run. The last one has the dataset's pool
-slot.
+The first step takes the configuration, and its plan decides whether the others run. The last step holds the pool slot
+of the dataset.
 """
 
 from collections.abc import Callable, Sequence
@@ -57,16 +57,16 @@ _CONFIGURED_STEPS: Final = MappingProxyType(
 
 _DESCRIPTIONS: Final = MappingProxyType(
     {
-        "compact": "Merge small fragments of {} into few large ones. No row changes.",
-        "materialize_deletions": "Write fragments of {} with many deleted rows anew, without those. No row changes.",
-        "cleanup": "Remove old versions of {} and the files that only they need. Tagged versions stay.",
+        "compact": "Merge small fragments of {} into fewer large ones. No row changes.",
+        "materialize_deletions": "Rewrite fragments of {} with many deleted rows without those rows. No row changes.",
+        "cleanup": "Remove old versions of {} and the files that only they use. Tagged versions are kept.",
         "delete_rows": "Delete the rows of {} for which a predicate is true.",
     }
 )
 
 
 def build_ingest_jobs(declarations: Sequence[DatasetDeclaration]) -> list[UnresolvedAssetJobDefinition]:
-    """``ingest_<name>`` makes a dataset; ``ingest`` where there is only one."""
+    """The ingest job of each dataset: ``ingest_<name>``, or ``ingest`` if only one is declared."""
     return [
         dg.define_asset_job(
             name=job_name("ingest", declarations, declaration.name),
@@ -93,19 +93,19 @@ def build_maintenance_jobs(declarations: Sequence[DatasetDeclaration]) -> list[d
 
 
 def job_name(operation: str, declarations: Sequence[DatasetDeclaration], dataset: str) -> str:
-    """Name of the job that does an operation on a dataset.
+    """Name of the job that runs an operation on a dataset.
 
     Raises:
         InvalidInputError: no such dataset is declared.
     """
     names = [declaration.name for declaration in declarations]
     if dataset not in names:
-        raise InvalidInputError(f"no dataset {dataset!r} is declared; expected one of {names}")
+        raise InvalidInputError(f"dataset {dataset!r} is not declared; expected one of {names}")
     return operation if len(names) == 1 else f"{operation}_{dataset}"
 
 
 def job_tags(operation: str, dataset: str) -> dict[str, str]:
-    """Tags of the job that does an operation on a dataset."""
+    """Tags of the job that runs an operation on a dataset."""
     return {DATASET_TAG: dataset, OPERATION_TAG: operation}
 
 
@@ -114,7 +114,7 @@ def request_config(operation: str, **values: Any) -> dict[str, Any]:
 
     Args:
         operation: ``compact``, ``materialize_deletions``, ``cleanup`` or ``delete_rows``.
-        values: fields of the operation's configuration; one that is None keeps the declared value.
+        values: fields of the operation's configuration; None keeps the declared value.
     """
     given = {name: value for name, value in values.items() if value is not None}
     return {"ops": {_CONFIGURED_STEPS[operation]: {"config": given}}}

@@ -1,7 +1,7 @@
-"""What Dagster shows of a dataset: metadata of the asset and of each event.
+"""The metadata that Dagster shows for a dataset: that of the asset and of each event.
 
 Keys that begin with ``dagster/`` are Dagster's own and fill its columns and panels. Keys that begin with ``lance/`` are
-ours; those that count something are numbers, so that the UI plots them over the events.
+the project's; those that count something are numbers, so that the UI plots them over the events.
 """
 
 from typing import Final
@@ -32,13 +32,13 @@ __all__ = [
 URI_KEY: Final = "dagster/uri"
 
 CONTENT_KEY: Final = "lance/content"
-"""Digest of what the version holds; equal digests, equal rows."""
+"""Digest of the content of the version; versions with equal digests have equal rows."""
 
 STORAGE_KIND: Final = "lance"
 
 
 def asset_metadata(declaration: DatasetDeclaration) -> dict[str, dg.MetadataValue]:
-    """Metadata of the asset's definition: what is known before any run."""
+    """Metadata of the asset definition, known before any run."""
     return {
         URI_KEY: dg.MetadataValue.text(declaration.uri),
         "dagster/table_name": dg.MetadataValue.text(declaration.name),
@@ -49,7 +49,7 @@ def asset_metadata(declaration: DatasetDeclaration) -> dict[str, dg.MetadataValu
 
 
 def dataset_metadata(dataset: str, uri: str) -> dict[str, dg.MetadataValue]:
-    """Which dataset an event tells of, and where it is."""
+    """The dataset of an event, and its location."""
     return {
         URI_KEY: dg.MetadataValue.text(uri),
         "dagster/table_name": dg.MetadataValue.text(dataset),
@@ -58,7 +58,7 @@ def dataset_metadata(dataset: str, uri: str) -> dict[str, dg.MetadataValue]:
 
 
 def version_metadata(dataset: lance_core.LanceDataset, policy: MaintenancePolicy) -> dict[str, dg.MetadataValue]:
-    """The figures of the version that a handle shows; one listing, no data file is opened."""
+    """The statistics of the version that a handle shows; costs one listing and opens no data file."""
     health = TableHealth.of(dataset, policy)
     metadata: dict[str, dg.MetadataValue] = {
         "dagster/row_count": dg.MetadataValue.int(health.rows),
@@ -81,7 +81,7 @@ def version_metadata(dataset: lance_core.LanceDataset, policy: MaintenancePolicy
 
 
 def materialization_metadata(report: CommitReport) -> dict[str, dg.MetadataValue]:
-    """Metadata of one materialization: the dataset at the version made, and what this run added."""
+    """Metadata of one materialization: the dataset at the new version, and what this run added."""
     metadata: dict[str, dg.MetadataValue] = {
         "dagster/row_count": dg.MetadataValue.int(report.rows_total),
         "dagster/column_schema": dg.MetadataValue.table_schema(table_schema(report.schema)),
@@ -118,7 +118,7 @@ def staged_metadata(staged: StagedWrite, num_tasks: int) -> dict[str, dg.Metadat
 
 
 def table_schema(schema: pa.Schema) -> dg.TableSchema:
-    """Columns with their Arrow types, nullability, and the comments that the source gave them."""
+    """The columns with their Arrow types, nullability and comments."""
     return dg.TableSchema(
         columns=[
             dg.TableColumn(

@@ -1,15 +1,15 @@
-"""What the event log tells of a dataset's versions, for the part of its history that is not there any more.
+"""What the event log records about a dataset's versions, for the part of its history that no longer exists.
 
-The data version of a version is found by walking back to the last one that changed rows. A cleanup cuts that walk off.
-But most events tell a version, a digest of its content and its data version: they are known points of the same line.
-Versions among which no row changed share one data version, so a single known point tells it of all of them::
+The data version of a version is found by walking back to the last version that changed rows. A cleanup may remove it.
+But most events record a version, a digest of its content and its data version: known points of the same history.
+Versions between which no row changed share one data version, so a single known point determines it for all of them::
 
     9 append      10 compact     11 compact     12 configuration
     removed       removed,       is there:      is there
                   recorded       names what it
                                  replaced
 
-Runs can be told to work at another location than the declared one; their events do not count.
+Runs can be configured with another location than the declared one; their events do not count.
 """
 
 from collections.abc import Iterable, Sequence
@@ -34,14 +34,14 @@ _MAX_EVENTS: Final = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedVersion:
-    """What one event tells.
+    """The content of one event.
 
     Attributes:
-        version: the version that it tells of.
-        data_version: the data version that it carries.
-        content: digest of what the version holds; None when it does not say.
-        run_id: the run that logged it; empty when none did.
-        is_materialization: whether it tells of new data.
+        version: the version of the event.
+        data_version: the data version of the event.
+        content: digest of the content of the version; None when not recorded.
+        run_id: the run that logged it; empty when no run did.
+        is_materialization: whether it reports new data.
     """
 
     version: int
@@ -51,7 +51,7 @@ class RecordedVersion:
     is_materialization: bool
 
     def tells_of(self, found: FoundVersion) -> bool:
-        """Whether it tells of this very version: a number comes again in a dataset that was created anew."""
+        """Whether it tells of this very version: a number comes again in a dataset that was deleted and recreated."""
         if self.version != found.version:
             return False
         return self.run_id == found.run_id if self.content is None else self.content == found.content
@@ -65,12 +65,12 @@ class RecordedVersions:
 
     @classmethod
     def read(cls, instance: dg.DagsterInstance, dataset: str, uri: str) -> Self:
-        """Ask the event log.
+        """Query the event log.
 
         Args:
-            instance: has the events.
+            instance: the Dagster instance.
             dataset: the declaration's name.
-            uri: the location that the events must tell of.
+            uri: the location that the events must have.
         """
         key = dg.AssetKey(dataset)
         materializations = instance.fetch_materializations(key, limit=_MAX_EVENTS).records
@@ -83,15 +83,15 @@ class RecordedVersions:
 
     @property
     def latest_materialization(self) -> RecordedVersion | None:
-        """The event that says which data the asset has."""
+        """The latest materialization of the asset."""
         return next((point for point in self.points if point.is_materialization), None)
 
     def is_materialized(self, data_version: str) -> bool:
-        """Whether the asset was told of this data."""
+        """Whether this data was reported to the asset."""
         return any(point.is_materialization and point.data_version == data_version for point in self.points)
 
     def find(self, chain: Iterable[FoundVersion], *, after: int = 0) -> str | None:
-        """The data version of versions among which no row changed.
+        """The data version of versions between which no row changed.
 
         Args:
             chain: those versions, ascending.
@@ -114,7 +114,7 @@ class RecordedVersions:
 
 
 def find_data_version(instance: dg.DagsterInstance, dataset: str, uri: str, version: int) -> str:
-    """The data version of one version: from the history, else from the event log, else an unknown one.
+    """The data version of one version: from the history, else from the event log, else a placeholder.
 
     Args:
         instance: has the events.
@@ -141,23 +141,23 @@ def event_value(event: dg.AssetMaterialization | dg.AssetObservation, key: str) 
 
 
 def is_event_at(event: dg.AssetMaterialization | dg.AssetObservation, uri: str) -> bool:
-    """Whether an event tells of the dataset at this location, or does not say of which."""
+    """Whether an event is about the dataset at this location, or records no location."""
     told = event_value(event, URI_KEY)
     return not isinstance(told, str) or absolute_uri(told) == absolute_uri(uri)
 
 
 def _walk_back(uri: str, version: int) -> Sequence[FoundVersion]:
-    """Versions among which no row changed, ascending; the first one changed rows, or what was before it is gone."""
+    """Versions between which no row changed, ascending; the first one changed rows, or its predecessor was removed."""
     log = open_version_log(uri)
     names = [name for name in log.newer_than(0) if name.version <= version]
     if not names or names[-1].version != version:
-        raise VersionNotFoundError(f"{uri}: there is no version {version}", uri=uri, version=version)
+        raise VersionNotFoundError(f"{uri}: version {version} does not exist", uri=uri, version=version)
     chain: list[FoundVersion] = []
     for name in reversed(names):
         try:
             found = FoundVersion.read(log, name)
         except VersionNotFoundError:
-            # Removed since it was listed; the wanted one itself must be there.
+            # Removed since it was listed; the wanted one itself must exist.
             if not chain:
                 raise
             break

@@ -1,4 +1,4 @@
-"""Rewriting fragments: Spark executes the tasks of a plan. No version is made here.
+"""Rewriting fragments: Spark executes the tasks of a plan. No version is created here.
 
 Plain functions without Dagster, so that a script or a test can rewrite as the op does.
 """
@@ -16,7 +16,7 @@ __all__ = ["rewrite_tasks"]
 
 
 def rewrite_tasks(session: SparkSession, uri: str, tasks: Sequence[str]) -> Rewritten:
-    """Write the new fragments of every task beside the dataset's data.
+    """Write the new fragments of every task to the dataset's data directory.
 
     Args:
         session: a running Spark session.

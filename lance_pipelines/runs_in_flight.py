@@ -1,8 +1,8 @@
-"""Runs of a dataset that are queued or under way.
+"""Runs of a dataset that are queued or in progress.
 
-A run of one of the project's jobs is tagged with dataset and operation. A dataset may be ingested by other runs too: by
-one launched from its asset in the web interface, by a job of the user's. What tells of these is the event log, which
-has an event for every asset that a run is to materialize.
+A run of one of the project's jobs is tagged with dataset and operation. Other runs may ingest a dataset too: one
+launched from its asset in the web interface, or a user's job. They are found in the event log, which has an event for
+every asset that a run will materialize.
 """
 
 from collections.abc import Sequence
@@ -39,9 +39,9 @@ class RunInFlight:
 
     Attributes:
         run_id: its id.
-        is_ingest: whether it adds to the dataset, and does not maintain it.
-        is_at_work: whether its first step has begun, which notes the process.
-        text: the run in words.
+        is_ingest: whether it ingests the dataset rather than maintains it.
+        is_at_work: whether its first step has begun, which records the process.
+        text: description of the run.
     """
 
     run_id: str
@@ -55,8 +55,8 @@ class RunsInFlight:
     """Runs that have not ended.
 
     Attributes:
-        awaited: those to wait for, the newest first.
-        passed_over: runs that have been silent for too long, in words; empty when there are none.
+        awaited: the runs to wait for, newest first.
+        passed_over: description of runs that have been silent for too long; empty when there are none.
     """
 
     awaited: tuple[RunInFlight, ...]
@@ -64,10 +64,9 @@ class RunsInFlight:
 
 
 def find_runs_in_flight(instance: dg.DagsterInstance, dataset: str, ops: Sequence[str]) -> RunsInFlight:
-    """Runs of these operations on the dataset that have not ended.
+    """Find the runs of these operations on the dataset that have not ended.
 
-    A run whose process is gone does not count; it is reported as failed on the way. A dry run changes nothing, so it
-    does not count either.
+    A run whose process is gone does not count; it is marked as failed here. A dry run does not count either.
     """
     found = _find(instance, dataset, ops)
     if found and fail_dead_runs(instance):

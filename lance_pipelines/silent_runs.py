@@ -1,13 +1,13 @@
-"""Runs that have not been heard of for so long that nobody waits for them any more.
+"""Runs that have been silent for so long that nothing waits for them anymore.
 
-Whether a run's process is gone can be told on its own machine, once its first step has noted the process (see
-``dead_runs.py``). Nobody can tell it of a run on another machine, of one in a container that was recreated under
-another name, or of one that was killed before that step. Such a run must not hold back the sensors of its dataset for
-ever: after a time without any event it is passed over. That time is the instance's
+Whether the process of a run is gone can be determined on its own machine, once its first step has recorded the process
+(see ``dead_runs.py``). It cannot be determined for a run on another machine, in a container that was recreated under
+another name, or for a run that was killed before that step. Such a run must not block the sensors of its dataset
+forever: after a time without any event it is ignored. That time is the instance's
 ``run_monitoring.max_runtime_seconds``, or the run's tag ``dagster/max_runtime``, beyond which Dagster's daemon ends a
-run anyway; six hours where there is none.
+run anyway; six hours if neither is set.
 
-A queued run waits for its turn, however long. A run noted on this machine is alive, or was reported as failed.
+A queued run may wait for any time. A run recorded on this machine is alive, or was marked as failed.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -25,7 +25,7 @@ _MAX_RUNTIME_TAGS: Final = ("dagster/max_runtime", "dagster/max_runtime_seconds"
 
 
 def is_silent(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
-    """Whether an unfinished run is not waited for; call it once dead runs were reported as failed."""
+    """Whether an unfinished run has been silent for too long; call it after dead runs were marked as failed."""
     if run.status is dg.DagsterRunStatus.QUEUED or run.tags.get(MACHINE_TAG) == machine():
         return False
     heard_of = _last_heard_of(instance, run)
@@ -33,9 +33,9 @@ def is_silent(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
 
 
 def describe_run(instance: dg.DagsterInstance, run: dg.DagsterRun) -> str:
-    """Its id, what it is at, and when it was last heard of."""
+    """Its id, its operation, and the time of its last event."""
     heard_of = _last_heard_of(instance, run)
-    since = "" if heard_of is None else f", last heard of {heard_of:%Y-%m-%d %H:%M:%S} UTC"
+    since = "" if heard_of is None else f", last event at {heard_of:%Y-%m-%d %H:%M:%S} UTC"
     return f"run {run.run_id} ({run.tags.get('lance/op', run.job_name)}{since})"
 
 

@@ -1,6 +1,6 @@
-"""Staging a write: Spark writes the fragments, and a message says what they are. No version is made here.
+"""Staging a write: Spark writes the fragments, and a message describes them. No version is created here.
 
-Plain functions without Dagster, so that a script or a test can stage a write as the op does.
+Plain functions without Dagster, so that a script or a test can stage a write like the op.
 """
 
 import secrets
@@ -26,7 +26,7 @@ __all__ = ["Staging", "stage_write"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Staging:
-    """The message for the commit step, and how the write went.
+    """The message for the commit step, and statistics of the write.
 
     Attributes:
         staged: what the commit step needs.
@@ -40,13 +40,13 @@ class Staging:
 def stage_write(
     declaration: DatasetDeclaration, session: SparkSession, *, captured_at: datetime, run_id: str, step_key: str
 ) -> Staging:
-    """Read the source and write its rows as fragments beside the dataset's data.
+    """Read the source and write its rows as fragments to the dataset's data directory.
 
     Args:
-        declaration: what to read and where to write.
+        declaration: the source and the dataset.
         session: a running Spark session.
-        captured_at: the moment a snapshot source stamps on its rows.
-        run_id: the run that asks; recorded in the transaction.
+        captured_at: the timestamp of the rows of a snapshot source.
+        run_id: the run; recorded in the transaction.
         step_key: the step of that run.
 
     Raises:

@@ -136,11 +136,11 @@ class LanceDataset:
         return cls.of(TableView(uri, log, manifest, storage_options, line))
 
     def __repr__(self) -> str:
-        """Place and version."""
+        """Location and version."""
         return f"LanceDataset(uri={self.uri!r}, version={self.version})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle as place and version; the copy reads the manifest again."""
+        """Pickle as location and version; the copy reads the manifest again."""
         return _reopen, (self.uri, self.version, self.storage_options, self._view.known_line)
 
     @property
@@ -171,7 +171,7 @@ class LanceDataset:
 
     @property
     def line(self) -> Hashable:
-        """Tells the branch of this version from one that was made again under its name; None on the main line."""
+        """Tells the branch of this version from one that was made again under its name; None on the main branch."""
         return self._view.line
 
     @property
@@ -205,7 +205,7 @@ class LanceDataset:
         return self.storage_options
 
     def latest_storage_options(self) -> dict[str, str] | None:
-        """The options that are in use: those that the dataset was opened with, as nothing renews them."""
+        """The options in use: those that the dataset was opened with, since options are not refreshed."""
         return self.storage_options
 
     @property
@@ -225,15 +225,15 @@ class LanceDataset:
 
     @property
     def max_field_id(self) -> int:
-        """The highest field id that the schema, a data file or a data overlay has.
+        """The highest field id of the schema, data files and data overlays.
 
-        Where the table counts them, the highest ever given.
+        If the table records it, the highest id ever assigned.
         """
         return highest_field_id(self._view.manifest.message)
 
     @property
     def data_storage_version(self) -> str:
-        """The data file version that writes use when none is asked for."""
+        """The data file version that writes use when none is requested."""
         return self._view.manifest.file_version.value
 
     @property
@@ -243,7 +243,7 @@ class LanceDataset:
 
     @property
     def has_index(self) -> bool:
-        """Whether there is an index. Scans here do not use it."""
+        """Whether there is an index. Scans do not use it."""
         return bool(parse_index_section(self._view.manifest.index_section))
 
     @property
@@ -256,7 +256,7 @@ class LanceDataset:
         return dict(self._view.manifest.message.config)
 
     def base_paths(self) -> dict[int, DatasetBasePath]:
-        """The places outside the root that the version shown may keep files in, by id."""
+        """The base paths of the version, by id."""
         return {base.id: base_path_from_proto(base) for base in self._view.manifest.message.base_paths}
 
     def validate(self) -> None:
@@ -271,7 +271,7 @@ class LanceDataset:
 
     @property
     def latest_version(self) -> int:
-        """The latest version there is; looked up at each call."""
+        """The latest version of the dataset; looked up at each call."""
         return self._view.latest_version
 
     def versions(self) -> list[Version]:
@@ -290,8 +290,8 @@ class LanceDataset:
         """A handle for another version.
 
         Args:
-            version: a number of the line of this handle (the main line or a branch), the name of a tag, or (branch,
-                number) with None or "main" for the main line and None for the latest.
+            version: a number of the line of this handle (the main branch or a branch), the name of a tag, or (branch,
+                number) with None or "main" for the main branch and None for the latest.
 
         Raises:
             VersionNotFoundError: there is no such version.
@@ -305,30 +305,30 @@ class LanceDataset:
         self.show(self._view.latest())
 
     def restore(self) -> None:
-        """Make the version that this handle shows the latest again, as a new version.
+        """Restore the version that this handle shows as a new, latest version.
 
-        Versions in between stay listed. Fragment and row ids go on counting.
+        The versions in between are kept. Fragment and row ids keep increasing.
 
         Raises:
-            IncompatibleTransactionError: the metadata of the schema or a field was changed at the same moment.
-            NotFoundError: a file of the version is missing, so that nobody could read it.
-            TooMuchWriteContentionError: every attempt lost its race.
+            IncompatibleTransactionError: the metadata of the schema or a field was changed at the same time.
+            NotFoundError: a file of the version is missing.
+            TooMuchWriteContentionError: other writers were faster at every attempt.
         """
         self._change(Restore(version=self.version), read_version=self.latest_version)
 
     def read_transaction(self, version: int) -> Transaction | None:
-        """The transaction that made a version; None when it is not recorded any more."""
+        """The transaction that created a version; None when it is no longer recorded."""
         return read_public_transaction(self._view.log, whole_number("version", version))
 
     def get_transactions(self, recent_transactions: int = 10) -> list[Transaction | None]:
         """The transactions of this version and those before it, newest first.
 
         Args:
-            recent_transactions: how many at most; this version's is always among them. A detached version is of no
-                lineage: it has its own only.
+            recent_transactions: the maximum number; this version's is always included. A detached version has no
+                history, so only its own is returned.
 
         Raises:
-            InvalidTypeError: it is no whole number.
+            InvalidTypeError: it is not a whole number.
             InvalidInputError: it is negative.
         """
         wanted = whole_number("recent_transactions", recent_transactions)
@@ -346,12 +346,12 @@ class LanceDataset:
         """What changed between two versions.
 
         Args:
-            compared_against: the version to compare this one with; takes the place of the two others.
-            begin_version: what this version did is not part of the difference.
-            end_version: what this version did is.
+            compared_against: the version to compare this one with; replaces the two other arguments.
+            begin_version: the first version; its own changes are not part of the difference.
+            end_version: the last version; its changes are part of the difference.
 
         Raises:
-            InvalidInputError: no two versions are named, or one is negative.
+            InvalidInputError: two versions cannot be determined, or one is negative.
         """
         return DatasetDelta.between(self._view, compared_against, begin_version, end_version)
 
@@ -384,11 +384,11 @@ class LanceDataset:
         return self._view.recorded_rows
 
     def count_rows(self, filter: Any = None, **kwargs: Any) -> int:
-        """Rows that are not deleted, and match the filter when there is one; only its columns are read.
+        """Number of rows that are not deleted and match the filter, if any; only its columns are read.
 
         Raises:
-            InvalidInputError: the filter is none.
-            NotSupportedError: it has a part that is not supported.
+            InvalidInputError: the filter is invalid.
+            NotSupportedError: a part of the filter is not supported.
         """
         refuse_unsupported("count_rows", **kwargs)
         if filter is None and self.recorded_rows is not None:
@@ -431,24 +431,24 @@ class LanceDataset:
         """Plan a scan.
 
         Args:
-            columns: names or dotted paths; None for every column of the table. Row columns may be named too:
+            columns: names or dotted paths; None for every column of the table. Row columns can be selected too:
                 ``_rowid``, ``_rowaddr``, ``_rowoffset``, ``_row_created_at_version``, ``_row_last_updated_at_version``.
-            filter: which rows, as SQL text or an Arrow expression; None for all. All row columns but ``_rowoffset`` may
-                occur in it. Limit and offset count those.
+            filter: selects rows, as SQL text or an Arrow expression; None for all. It may use all row columns except
+                ``_rowoffset``. Limit and offset count the selected rows.
             limit: rows to return; None for all.
             offset: rows to skip; None for 0.
-            batch_size: at most so many rows in a batch; None for 8192.
+            batch_size: at most this many rows in a batch; None for 8192.
             fragments: scan only these, in this order.
-            with_row_id: the column ``_rowid`` comes behind the others.
-            with_row_address: the column ``_rowaddr`` comes last.
-            use_stats: leave out rows that the statistics of 0.1 files rule out; the default.
-            blob_handling: what blob columns give: "all_binary" their values, "blobs_descriptions" (the default) and
-                "all_descriptions" where the values are.
+            with_row_id: the column ``_rowid`` is appended.
+            with_row_address: the column ``_rowaddr`` is appended last.
+            use_stats: skip rows that the statistics of 0.1 files rule out; True by default.
+            blob_handling: what blob columns return: "all_binary" their values, "blobs_descriptions" (the default) and
+                "all_descriptions" their descriptors.
 
         The arguments for read-ahead, buffers and indices have no effect; the others are refused.
 
         Raises:
-            InvalidInputError: an unknown column, a number out of range, or a filter that is none.
+            InvalidInputError: an unknown column, a number out of range, or an invalid filter.
             NotSupportedError: an argument, or a part of the filter, that is not supported.
         """
         refuse_unsupported(
@@ -577,17 +577,17 @@ class LanceDataset:
         """Rows ``[start, end)``.
 
         Raises:
-            InvalidInputError: the range is none.
+            InvalidInputError: the range is invalid.
         """
         if not 0 <= start <= end:
-            raise InvalidInputError(f"rows [{start}, {end}) are not a range")
+            raise InvalidInputError(f"rows [{start}, {end}) are not a valid range")
         return self.scanner(offset=start, limit=end - start, columns=columns).to_table()
 
     def take(self, indices: Sequence[int] | pa.Array, columns: list[str] | dict[str, str] | None = None) -> pa.Table:
-        """Single rows by position, in the order asked, repetition allowed.
+        """Single rows by position, in the requested order, with repetition.
 
         Raises:
-            InvalidInputError: a position outside the rows.
+            InvalidInputError: a position is out of range.
         """
         return take_rows(self._view.source(), indices, columns)
 
@@ -628,21 +628,21 @@ class LanceDataset:
         *,
         buffer_size: int = DEFAULT_BLOB_BUFFER_SIZE,
     ) -> list[BlobFile | None]:
-        """Values as file objects, in the order asked; nothing of them is read yet.
+        """Values as file objects, in the requested order; opening them reads nothing.
 
         Args:
             blob_column: name, or dotted path into structs.
             ids: row ids; exactly one of the three is given.
             addresses: row addresses.
             indices: positions among the rows that are not deleted.
-            buffer_size: bytes that sequential reads fetch at a time; 0 fetches what is asked for.
+            buffer_size: bytes that sequential reads fetch at a time; 0 fetches what is requested.
 
         Returns:
             One per row; None for nulls.
 
         Raises:
-            InvalidInputError: no blob column, not exactly one selection, or a row that is not there.
-            NotSupportedError: an address of a row that is deleted.
+            InvalidInputError: not a blob column, not exactly one selection, or a row that does not exist.
+            NotSupportedError: the address of a deleted row.
         """
         checked_buffer_size(buffer_size)
         rows = BlobRows.of(self._view, ids, addresses, indices)
@@ -658,7 +658,7 @@ class LanceDataset:
         io_buffer_size: int | None = None,
         preserve_order: bool | None = None,
     ) -> list[tuple[int, bytes | None]]:
-        """Whole values, in the order asked; see :meth:`take_blobs`.
+        """Whole values, in the requested order; see :meth:`take_blobs`.
 
         ``io_buffer_size`` and ``preserve_order`` have no effect.
 
@@ -685,7 +685,7 @@ class LanceDataset:
         Args:
             blob_column: name, or dotted path into structs.
             requests: each (row, offset, length).
-            selector: what rows are named by, as in :meth:`take_blobs`.
+            selector: how rows are selected, as in :meth:`take_blobs`.
             io_buffer_size: no effect.
             preserve_order: no effect.
 
@@ -693,7 +693,7 @@ class LanceDataset:
             Index of the request, address of the row, bytes; None for nulls.
 
         Raises:
-            InvalidInputError: an unknown selector, a range that leaves its value, or as :meth:`take_blobs`.
+            InvalidInputError: an unknown selector, a range that exceeds its value, or as for :meth:`take_blobs`.
         """
         if selector not in ("ids", "addresses", "indices"):
             raise InvalidInputError(f"selector {selector!r}: expected 'ids', 'addresses' or 'indices'")
@@ -715,28 +715,28 @@ class LanceDataset:
         retry_timeout: timedelta = DEFAULT_RETRY_TIMEOUT,
         transaction_properties: dict[str, str] | None = None,
     ) -> dict[str, int]:
-        """Delete the rows that match a predicate, as a new version, which this handle shows then.
+        """Delete the rows that match a predicate. Creates a new version, which this handle then shows.
 
-        The rows are hidden, not erased: data files stay as they are. Rows are looked for in the version that this
+        The rows are hidden, not erased: data files are not changed. Rows are searched in the version that this
         handle shows. Deletes of other rows that were committed since are merged; after any other conflict the rows are
-        looked for again, in the latest version. A version is made even when no row matches.
+        searched again in the latest version. A version is created even when no row matches.
 
         Args:
-            predicate: which rows, as SQL text or an Arrow expression; a row of which it is unknown stays.
-            conflict_retries: how often to look for the rows again.
-            retry_timeout: after this time they are not looked for again.
+            predicate: which rows, as SQL text or an Arrow expression; a row for which it is unknown is kept.
+            conflict_retries: how often to search for the rows again.
+            retry_timeout: after this time the rows are not searched again.
             transaction_properties: recorded with the version.
 
         Returns:
             ``{"num_deleted_rows": n}``.
 
         Raises:
-            InvalidInputError: the predicate is none, or has no value for a row.
+            InvalidInputError: the predicate is invalid, or cannot be evaluated for a row.
             NotSupportedError: a part of the predicate, or the table, is not supported.
-            IncompatibleTransactionError: the table was replaced meanwhile.
-            TooMuchWriteContentionError: every attempt met a conflict.
-            CommitOutcomeUnknownError: it could not be found out whether the version was made.
-            StorageError: the outside world failed.
+            IncompatibleTransactionError: the table was replaced in the meantime.
+            TooMuchWriteContentionError: every attempt had a conflict.
+            CommitOutcomeUnknownError: it could not be determined whether the version was created.
+            StorageError: a storage operation failed.
         """
         deleted = delete_rows(
             self._view,
@@ -748,7 +748,7 @@ class LanceDataset:
         return {"num_deleted_rows": deleted.plan.rows_deleted}
 
     def truncate_table(self) -> None:
-        """Delete every row, as a new version. No data file is read."""
+        """Delete all rows in a new version. No data file is read."""
         self.delete("true")
 
     @staticmethod
@@ -770,10 +770,10 @@ class LanceDataset:
         base_store_params: dict[str, dict[str, str]] | None = None,
         commit_timeout: timedelta | None = DEFAULT_COMMIT_TIMEOUT,
     ) -> LanceDataset:
-        """Make a version from fragments that were written before.
+        """Create a version from fragments that have already been written.
 
-        Committing a :class:`Transaction` whose uuid has been committed already returns the version it made then; so a
-        step that commits may be repeated safely.
+        Committing a :class:`Transaction` whose uuid has already been committed returns that version, so a commit can be
+        repeated safely.
 
         Args:
             base_uri: the dataset.
@@ -783,26 +783,27 @@ class LanceDataset:
             commit_lock: as for :func:`dataset`.
             storage_options: credentials and settings of the store.
             enable_v2_manifest_paths: how manifests are named when the dataset is created; None for V2.
-            detached: make a version outside the lineage, which only its number leads to; the latest version stays.
-            max_retries: attempts after the first. 0 forbids an Overwrite to land on any version but the next.
+            detached: create a version outside the history, which can be opened only by its number.
+            max_retries: attempts after the first. With 0, an Overwrite can only create the version after its read
+                version.
             commit_message: kept in the transaction's properties.
             enable_stable_row_ids: whether rows get stable ids when the dataset is created.
             base_store_params: path of a base -> options of its store; other bases get ``storage_options``.
             commit_timeout: no attempt starts later than this; None for no limit.
 
         Returns:
-            The new version, or the one that the transaction made earlier.
+            The new version, or the one that the transaction created earlier.
 
         Raises:
             DatasetNotFoundError: there is no dataset, and the operation is not an Overwrite.
             VersionNotFoundError: there is no such read version.
             NotFoundError: a data file of a fragment is missing.
             InvalidInputError: the fragments do not fit the dataset.
-            RetryableCommitConflictError: a later version is in the way; plan again on it.
-            IncompatibleTransactionError: a later version makes the change senseless.
-            TooMuchWriteContentionError: every attempt lost its race.
-            CommitOutcomeUnknownError: it could not be found out whether the version was made.
-            StorageError: the outside world failed and nothing was made.
+            RetryableCommitConflictError: it conflicts with a later version; plan the change again.
+            IncompatibleTransactionError: a later version invalidates the change.
+            TooMuchWriteContentionError: other writers were faster at every attempt.
+            CommitOutcomeUnknownError: it could not be determined whether the version was created.
+            StorageError: a storage operation failed and no version was created.
         """
         refuse_unsupported(
             "commit",
@@ -847,7 +848,7 @@ class LanceDataset:
     ) -> BulkCommitResult:
         """Commit several appends as one version.
 
-        Committing the same batch again returns the version that it made.
+        Committing the same batch again returns the version that it created.
 
         Args:
             dest: the dataset.
@@ -861,7 +862,7 @@ class LanceDataset:
             commit_timeout: no attempt starts later than this; None for no limit.
 
         Raises:
-            NotSupportedError: a transaction is no append.
+            NotSupportedError: a transaction is not an append.
             InvalidInputError: there are none, or the fragments do not fit.
 
         Returns:
@@ -894,17 +895,17 @@ class LanceDataset:
             The config afterwards.
 
         Raises:
-            InvalidTypeError: a key is no text, or a value neither text nor None.
+            InvalidTypeError: a key is not a string, or a value is neither a string nor None.
             IncompatibleTransactionError: another writer set one of the keys since the version shown.
         """
         self._change(UpdateConfig(config=map_update("values", values, replace=replace)))
         return dict(self._view.manifest.message.config)
 
     def delete_config_keys(self, keys: list[str]) -> None:
-        """Remove keys from the table config; those that are not there are passed over. Raises as the above."""
+        """Remove keys from the table config; missing keys are ignored. Raises the same errors as above."""
         given: object = keys
         if isinstance(given, str) or not isinstance(given, Sequence):
-            raise InvalidTypeError(f"keys must be a list of texts, found {given!r:.80}", argument="keys")
+            raise InvalidTypeError(f"keys must be a list of strings, found {given!r:.80}", argument="keys")
         self.update_config({checked_text("a key", key): None for key in keys})
 
     def update_metadata(self, values: dict[str, str | None], *, replace: bool = False) -> dict[str, str]:
@@ -916,7 +917,7 @@ class LanceDataset:
         """Change the metadata of the schema; arguments and result as for :meth:`update_config`.
 
         Raises:
-            InvalidTypeError: a key is no text, or a value neither text nor None.
+            InvalidTypeError: a key is not a string, or a value is neither a string nor None.
             RetryableCommitConflictError: another writer changed the schema since the version shown.
             IncompatibleTransactionError: another writer changed this metadata, or replaced the content.
         """
@@ -932,7 +933,8 @@ class LanceDataset:
 
         Raises:
             SchemaMismatchError: there is no such field.
-            InvalidSchemaError: a key that is declared already, or by no valid value, or on a column that cannot be one.
+            InvalidSchemaError: a primary or clustering key is already declared, has an invalid value, or an unsuitable
+                column.
             RetryableCommitConflictError: another writer changed the schema since the version shown.
             IncompatibleTransactionError: another writer changed metadata of one of the fields, or replaced the content.
         """
@@ -956,7 +958,7 @@ class LanceDataset:
         self._change(UpdateConfig(field_metadata={self._field_id(field_name): update}))
 
     def describe_indices(self) -> list[IndexDescription]:
-        """What is recorded of the indices; those that serve the table itself are left out.
+        """Describe the indices, except system indices.
 
         Raises:
             CorruptDataError: the index section is damaged.
@@ -982,15 +984,15 @@ class LanceDataset:
         ]
 
     def drop_index(self, name: str) -> None:
-        """Drop an index, as a new version, which this handle shows then. Its files stay until they are cleaned up.
+        """Drop an index. Creates a new version, which this handle then shows. A cleanup removes the index files.
 
         Args:
-            name: of the index, not of its column.
+            name: name of the index, not of its column.
 
         Raises:
             IndexNotFoundError: the version shown has no such index.
-            IncompatibleTransactionError: the table was replaced meanwhile.
-            TooMuchWriteContentionError: every attempt lost its race.
+            IncompatibleTransactionError: the table was replaced in the meantime.
+            TooMuchWriteContentionError: other writers were faster at every attempt.
         """
         dropped = indices_named(self._view.manifest, name, self._view.log.root)
         self._change(CreateIndex(new_indices=(), removed_indices=dropped))
@@ -1018,24 +1020,24 @@ class LanceDataset:
     ) -> CleanupStats:
         """Remove old versions, and the files that no version refers to.
 
-        The terms are joined by "and". The version of this handle and everything newer stays, and so do tagged versions
-        and those that a branch still uses. A branch is cleaned up by a handle on it; shallow clones are not known.
-        Files that no version has ever referred to go when they are 7 days old.
+        The options are combined with "and". The version of this handle and all newer ones are kept, and so are tagged
+        versions and those that a branch still uses. A branch is cleaned up through a handle on it; shallow clones are
+        not taken into account. Files that no version has ever referenced are removed when they are 7 days old.
 
         Args:
-            older_than: only versions committed longer ago; two weeks when no term is given.
-            retain_versions: keep the newest that many.
-            delete_unverified: remove files that no version has ever referred to at any age. Only right when nobody
-                else works on the dataset.
-            error_if_tagged_old_versions: refuse when a tagged version fulfils the terms, instead of leaving it out.
+            older_than: only versions older than this; two weeks if no option is given.
+            retain_versions: keep this many of the newest versions.
+            delete_unverified: remove files that no version has ever referred to at any age. Only safe when
+                nobody else writes.
+            error_if_tagged_old_versions: fail when a tagged version matches, instead of keeping it.
             delete_rate_limit: deletions per second.
             versions: only these versions.
             delete_concurrency: deletions at a time.
 
         Raises:
-            InvalidCleanupError: a term is out of its range, or a tagged version fulfils the terms.
+            InvalidCleanupError: an option is out of range, or a tagged version matches.
             CorruptDataError: a manifest, a tag or a branch cannot be read; nothing was removed.
-            StorageError: the outside world failed.
+            StorageError: a storage operation failed.
         """
         policy = CleanupPolicy.of(
             older_than,
@@ -1063,19 +1065,19 @@ class LanceDataset:
         """What :meth:`cleanup_old_versions` would remove; nothing is changed.
 
         Args:
-            older_than: as there.
-            retain_versions: as there.
-            delete_unverified: as there.
-            error_if_tagged_old_versions: as there.
+            older_than: see :meth:`cleanup_old_versions`.
+            retain_versions: see :meth:`cleanup_old_versions`.
+            delete_unverified: see :meth:`cleanup_old_versions`.
+            error_if_tagged_old_versions: see :meth:`cleanup_old_versions`.
             delete_rate_limit: has no effect.
-            versions: as there.
+            versions: see :meth:`cleanup_old_versions`.
             include_files: whether to list files.
-            max_files: how many at most.
+            max_files: the maximum number.
 
         Raises:
-            InvalidCleanupError: a term is out of its range, or a tagged version fulfils the terms.
+            InvalidCleanupError: an option is out of range, or a tagged version matches.
             CorruptDataError: a manifest, a tag or a branch cannot be read.
-            StorageError: the outside world failed.
+            StorageError: a storage operation failed.
         """
         policy = CleanupPolicy.of(
             older_than,
@@ -1089,20 +1091,20 @@ class LanceDataset:
         return plan.explanation(include_files=include_files, max_files=max_files)
 
     def all_files(self) -> pa.RecordBatchReader:
-        """Every file below the root of this line, whether or not a version refers to it; base paths are left out.
+        """Every file below the root of this branch, whether or not a version refers to it; base paths are left out.
 
         Returns:
             base_uri, path below it, size_bytes, last_modified.
 
         Raises:
-            StorageError: the outside world failed.
+            StorageError: a storage operation failed.
         """
         return all_files(self._view.log, self.uri)
 
     def tracked_files(
         self, *, min_version: int | None = None, progress: Callable[..., Any] | None = None
     ) -> pa.RecordBatchReader:
-        """Every file that a version of this line refers to, wherever it lies, once for each version.
+        """Every file that a version of this branch refers to, in any location, once for each version.
 
         Args:
             min_version: leave older versions out.
@@ -1114,21 +1116,21 @@ class LanceDataset:
 
         Raises:
             CorruptDataError: a manifest is damaged.
-            StorageError: the outside world failed.
+            StorageError: a storage operation failed.
         """
         lowest = None if min_version is None else whole_number("min_version", min_version)
         return tracked_files(self._view.log, self.uri, self.storage_options, min_version=lowest, progress=progress)
 
     def migrate_manifest_paths_v2(self) -> None:
-        """Give every manifest of this line its V2 name; without effect when all of them have it.
+        """Rename every manifest of this branch to its V2 name; does nothing when all of them have it.
 
-        No other operation may run on the dataset until it has returned. When it is interrupted, run it again, here or
-        by URI (``lance_core.migrate_manifest_paths_v2``): until then the dataset cannot be opened.
+        No other operation may run on the dataset until it has returned. If it is interrupted, the dataset cannot be
+        opened until the migration is run again, here or by URI (``lance_core.migrate_manifest_paths_v2``).
 
         Raises:
-            NotSupportedError: an external manifest store has the names.
+            NotSupportedError: the dataset uses an external manifest store.
             CorruptDataError: a version has different manifests under both names.
-            StorageError: the outside world failed.
+            StorageError: a storage operation failed.
         """
         migrate_to_v2_names(self._view.log)
         self.show(self._view.showing(self._view.log.read_version(self.version)))
@@ -1137,16 +1139,17 @@ class LanceDataset:
     def drop(
         base_uri: str | Path, storage_options: dict[str, str] | None = None, ignore_not_found: bool | None = None
     ) -> None:
-        """Remove a dataset and everything below its root, files that are not the dataset's too.
+        """Remove a dataset and everything below its root, including unrecognized files.
 
         Args:
-            base_uri: the root; something with a version that can be read must be there.
+            base_uri: the root; it must have a readable version.
             storage_options: credentials and settings of the store.
-            ignore_not_found: whether it is no error when there is nothing.
+            ignore_not_found: whether a missing dataset is ignored.
 
         Raises:
             DatasetNotFoundError: there is no dataset.
-            StorageError: the outside world failed; what is left is no dataset any more, or can be dropped again.
+            StorageError: a storage operation failed; the remaining files are no longer a dataset, or can be dropped
+                again.
         """
         drop_dataset(uri_text(base_uri), storage_options, ignore_not_found=bool(ignore_not_found))
 
@@ -1165,26 +1168,26 @@ class LanceDataset:
     def create_branch(
         self, branch: str, reference: Reference = None, storage_options: dict[str, str] | None = None
     ) -> Self:
-        """Make a branch: a line of versions of its own that starts as a version of this dataset.
+        """Create a branch: a line of versions of its own that starts as a version of this dataset.
 
-        Its first version has the number of the version that it is made from. No file is copied.
+        Its first version has the number of the source version. No file is copied.
 
         Args:
             branch: its name: segments of ASCII letters, digits, '.', '-' and '_', joined by '/'; not "main".
-            reference: a number of the line of this handle, the name of a tag, or (branch, number) with None or "main"
-                for the main line and None for the latest; None for the version of this handle.
+            reference: a version number of this handle's branch, the name of a tag, or (branch, number) with None or
+                "main" for the main branch and None for the latest; None for the version of this handle.
             storage_options: credentials and settings of the store; None for those of this handle.
 
         Returns:
             A handle on the branch.
 
         Raises:
-            InvalidRefError: no branch may have that name.
-            RefAlreadyExistsError: there is a branch of that name, or what a killed writer left of one that was made
+            InvalidRefError: the name is invalid.
+            RefAlreadyExistsError: the branch already exists, or a crashed writer left one that was created
                 from another version.
-            VersionNotFoundError: there is no such version, or a cleanup has removed it by the time the branch is made.
-            RefNotFoundError: there is no tag or branch that the reference names.
-            StorageError: the outside world failed.
+            VersionNotFoundError: there is no such version, or a cleanup removed it while the branch was created.
+            RefNotFoundError: there is no such tag or branch.
+            StorageError: a storage operation failed.
         """
         options = self.storage_options if storage_options is None else storage_options
         main = main_line(self._view.log, self._view.branch)
@@ -1199,22 +1202,22 @@ class LanceDataset:
         storage_options: dict[str, str] | None = None,
         **kwargs: Any,
     ) -> Self:
-        """Make a table that starts as a version of this one and refers to its files.
+        """Create a table that starts as a version of this one and refers to its files.
 
-        The clone lives as long as the files do: a cleanup of this table does not know of it. Its first version has the
-        number of the version that is cloned.
+        The clone needs the files of this table, but a cleanup of this table does not take it into account. Its first
+        version has the number of the version that is cloned.
 
         Args:
-            target_path: where; there must be no dataset.
+            target_path: location of the clone; there must be no dataset.
             reference: the version, as for :meth:`create_branch`; None for that of this handle.
-            storage_options: of the clone; None for those of this handle.
+            storage_options: options for the clone; None for those of this handle.
             kwargs: further arguments of ``LanceDataset``, which opens the clone.
 
         Raises:
-            AlreadyExistsError: there is a dataset.
+            AlreadyExistsError: there is already a dataset.
             VersionNotFoundError: there is no such version.
-            RefNotFoundError: there is no tag or branch that the reference names.
-            StorageError: the outside world failed.
+            RefNotFoundError: there is no such tag or branch.
+            StorageError: a storage operation failed.
         """
         options = self.storage_options if storage_options is None else storage_options
         source = self._view if reference is None else self._view.at(reference)
@@ -1229,22 +1232,22 @@ class LanceDataset:
         storage_options: dict[str, str] | None = None,
         **kwargs: Any,
     ) -> Self:
-        """Make a table that starts as a version of this one and holds copies of all its files.
+        """Create a table that starts as a version of this one and holds copies of all its files.
 
         Args:
-            target_path: where; there must be no dataset.
+            target_path: location of the clone; there must be no dataset.
             reference: the version, as for :meth:`create_branch`; None for that of this handle.
-            storage_options: of the clone; None for those of this handle.
+            storage_options: options for the clone; None for those of this handle.
             kwargs: further arguments of ``LanceDataset``, which opens the clone.
 
         Raises:
-            AlreadyExistsError: there is a dataset.
+            AlreadyExistsError: there is already a dataset.
             VersionNotFoundError: there is no such version.
-            RefNotFoundError: there is no tag or branch that the reference names.
+            RefNotFoundError: there is no such tag or branch.
             NotSupportedError: two files of different bases have the same name, or values of a blob column refer to
                 files below a base path.
             NotFoundError: a file is missing.
-            StorageError: the outside world failed.
+            StorageError: a storage operation failed.
         """
         options = self.storage_options if storage_options is None else storage_options
         source = self._view if reference is None else self._view.at(reference)
@@ -1254,18 +1257,18 @@ class LanceDataset:
         return self._opened(target, options, kwargs)
 
     def add_bases(self, new_bases: list[DatasetBasePath], transaction_properties: dict[str, str] | None = None) -> Self:
-        """Add places that files of this table may be written to.
+        """Add base paths, to which files of this table can be written.
 
         Args:
-            new_bases: the places; without an id they get the next one.
+            new_bases: the base paths; without an id they get the next one.
             transaction_properties: free-form.
 
         Returns:
             This handle, which shows the new version.
 
         Raises:
-            InvalidInputError: an id, a name or a path is in use.
-            RetryableCommitConflictError: another writer added one of the same id, name or path.
+            InvalidInputError: an id, a name or a path is already in use.
+            RetryableCommitConflictError: another writer added one with the same id, name or path.
         """
         self._change(
             UpdateBases(new_bases=new_base_messages(new_bases)), properties=checked_properties(transaction_properties)

@@ -9,9 +9,8 @@ rows that were deleted      ids of the first version that are not in the second
 transactions                those of every version after the first, up to the second
 ==========================  ========================================================================================
 
-Inserted and updated rows are read as they are in the version of the handle that was asked: a row that was changed again
-later has its later values, or is missing. Without stable row ids every row counts as created and last changed by
-version 1.
+Inserted and updated rows are read from the version of the handle: a row that was changed again later has its later
+values, or is missing. Without stable row ids every row counts as created and last changed by version 1.
 
 **Source:** ``lance.dataset.DatasetDelta`` of pylance 14.0.2.
 """
@@ -51,12 +50,12 @@ _BATCH_ROWS: Final = 8192
 
 
 class DatasetDelta:
-    """A view of the differences between two versions; made by :meth:`LanceDataset.delta`.
+    """The differences between two versions; created by :meth:`LanceDataset.delta`.
 
     Args:
-        view: the version of the handle that was asked.
-        begin_version: the first version; what it did is not part of the view.
-        end_version: the second; what it did is.
+        view: the version of the handle.
+        begin_version: the first version; its own changes are not part of the view.
+        end_version: the last version; its changes are part of the view.
     """
 
     def __init__(self, view: TableView, begin_version: int, end_version: int) -> None:
@@ -73,11 +72,11 @@ class DatasetDelta:
         begin_version: int | None,
         end_version: int | None,
     ) -> DatasetDelta:
-        """The view that the arguments of :meth:`LanceDataset.delta` ask for.
+        """The view for the arguments of :meth:`LanceDataset.delta`.
 
         Raises:
-            InvalidInputError: they do not name two versions, or one of them is negative.
-            InvalidTypeError: a version that is no whole number.
+            InvalidInputError: two versions cannot be determined, or one is negative.
+            InvalidTypeError: a version that is not a whole number.
         """
         if compared_against is not None:
             begin_version, end_version = compared_against, view.version
@@ -107,7 +106,7 @@ class DatasetDelta:
         return self._rows(f"{_CREATED} > {self._begin} AND {_CREATED} <= {self._end}")
 
     def get_updated_rows(self) -> pa.RecordBatchReader:
-        """The rows that were there before and changed, with their ids and versions, as a stream."""
+        """The existing rows that were changed, with their ids and versions, as a stream."""
         return self._rows(f"{_CREATED} <= {self._begin} AND {_UPDATED} > {self._begin} AND {_UPDATED} <= {self._end}")
 
     def get_deleted_row_ids(self) -> pa.RecordBatchReader:

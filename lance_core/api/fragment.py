@@ -39,7 +39,7 @@ class LanceFragment:
     """
 
     def __init__(self, dataset: Handle, fragment_id: int) -> None:
-        """Look the fragment up; nothing is read."""
+        """Look up the fragment; nothing is read."""
         record = dataset.view.find_fragment(fragment_id)
         if record is None:
             raise InvalidInputError(f"Fragment id does not exist: {fragment_id}", fragment_id=fragment_id)
@@ -67,12 +67,12 @@ class LanceFragment:
 
     @property
     def fragment_id(self) -> int:
-        """Unique in the dataset."""
+        """The id, unique in the dataset."""
         return self._record.id
 
     @property
     def metadata(self) -> FragmentMetadata:
-        """What the manifest records."""
+        """The metadata in the manifest."""
         return fragment_from_record(self._record)
 
     @property
@@ -100,7 +100,7 @@ class LanceFragment:
         return None if metadata.deletion_file is None else metadata.deletion_file.path(self.fragment_id)
 
     def count_rows(self, filter: Any = None) -> int:
-        """Rows that are not deleted, and match the filter when there is one."""
+        """Number of rows that are not deleted and match the filter, if any."""
         return LanceScanner(self._view.source_of(self._record), columns=[], filter=filter).count_rows()
 
     def validate(self) -> None:
@@ -229,12 +229,12 @@ class LanceFragment:
         Writes the deletion file; no version refers to it before the commit.
 
         Returns:
-            The fragment as it is then: unchanged when no row matches, None when no row is left.
+            The changed fragment; the same when no row matches, None when no row is left.
 
         Raises:
-            InvalidInputError: the predicate is none, or has no value for a row.
+            InvalidInputError: the predicate is invalid, or cannot be evaluated for a row.
             NotSupportedError: it has a part that is not supported.
-            StorageError: the outside world failed.
+            StorageError: a storage operation failed.
         """
         view = self._view
         plan = plan_rows((self._record,), view.schema, view.locator, view.version, predicate)

@@ -39,20 +39,20 @@ def dataset(  # noqa: D417  # the reference's signature; arguments without effec
     """Open a dataset.
 
     Args:
-        uri: where it is.
+        uri: location of the dataset.
         version: a number, or the name of a tag; None for the latest.
         asof: the latest version committed before this moment; ignored when ``version`` is given.
-        commit_lock: held by each commit while it makes its version: a callable that takes the version and returns a
+        commit_lock: held by each commit while it creates its version: a callable that takes the version and returns a
             context manager. For stores that cannot create an object only if it is absent.
         storage_options: credentials and settings of the store; entries ``base_{id}.{name}`` are for the store of one
             base path.
-        base_store_params: path of a base -> options of its store; a base that is not named gets ``storage_options``.
+        base_store_params: path of a base -> options of its store; other bases get ``storage_options``.
 
-    The sizes of blocks and caches have no effect; the other arguments are refused.
+    Block and cache sizes have no effect; the other arguments are refused.
 
     Raises:
         DatasetNotFoundError: there is no dataset.
-        VersionNotFoundError: there is no such version, or none that old.
+        VersionNotFoundError: there is no such version, or no version before ``asof``.
         RefNotFoundError: there is no such tag.
     """
     if uri is None:

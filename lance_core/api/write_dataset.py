@@ -80,31 +80,31 @@ def write_dataset(  # noqa: D417  # the reference's signature; arguments without
 
     Args:
         data_obj: a table, batch, reader, dataframe, dictionary of columns, list of dictionaries, or batches.
-        uri: where; a :class:`LanceDataset` is written to as planned on its version.
+        uri: location; for a :class:`LanceDataset`, its version is the read version.
         schema: how to convert Python values; also needed for an iterable of batches that may be empty.
-        mode: "create" (there must be no dataset), "append" (the first creates it), or "overwrite" (the same).
-        max_rows_per_file: rows of a data file; exact. None for the default.
-        max_bytes_per_file: a data file that has reached this size is the last to grow. None for the default.
-        data_cache_bytes: collected before pages are written, shared by the columns; 8 MiB per column by default.
-        max_page_bytes: upper bound of a page.
+        mode: "create" (there must be no dataset), "append" or "overwrite" (create the dataset if it does not exist).
+        max_rows_per_file: maximum number of rows of a data file. None for the default.
+        max_bytes_per_file: a data file that reaches this size is closed. None for the default.
+        data_cache_bytes: bytes collected before pages are written, for all columns; 8 MiB per column by default.
+        max_page_bytes: maximum size of a page.
         commit_lock: as for :func:`dataset`.
         storage_options: credentials and settings of the store.
-        max_rows_per_group: rows of a batch in data files of version 0.1; without effect in others.
+        max_rows_per_group: rows of a batch in data files of version 0.1; no effect in others.
         data_storage_version: version of the data files: "0.1" ("legacy"), "2.0" ("0.3"), "2.1" or "2.2" ("stable").
-            None for the dataset's, or "2.2" when there is none. Rows that are appended in another version than the
-            dataset's make it one of several versions, which 0.1 cannot be part of.
-        use_legacy_format: deprecated; True for "legacy", False for "stable", whatever the version says.
+            None for the dataset's, or "2.2" for a new dataset. Appending with another version makes it a dataset with
+            several versions, which cannot include 0.1.
+        use_legacy_format: deprecated; True for "legacy", False for "stable"; overrides ``data_storage_version``.
         enable_v2_manifest_paths: how manifests are named when the dataset is created.
         enable_stable_row_ids: whether rows get stable ids when the dataset is created.
-        auto_cleanup_options: of a dataset that is created: remove versions older than ``older_than_seconds`` (14 days)
-            after every version that ``interval`` (20) divides; kept in the table config, and obeyed by every writer.
-            None for no automatic cleanup. Without effect on a dataset that exists.
+        auto_cleanup_options: for a new dataset: remove versions older than ``older_than_seconds`` (14 days) after every
+            ``interval`` (20) versions; stored in the table config and followed by every writer. None for no automatic
+            cleanup. No effect on an existing dataset.
         commit_message: kept in the transaction's properties.
         transaction_properties: free-form.
-        initial_bases: places outside the root that a new table may keep files in.
-        target_bases: names or paths of those that the data files go to, in turn.
-        target_all_bases: the data files go to the root and every base, in turn.
-        base_store_params: path of a base -> options of its store; a base that is not named gets ``storage_options``.
+        initial_bases: base paths of a new table.
+        target_bases: names or paths of the bases for the data files, used in turn.
+        target_all_bases: write data files to the root and all bases, in turn.
+        base_store_params: path of a base -> options of its store; other bases get ``storage_options``.
 
     The other arguments are refused.
 
@@ -112,12 +112,12 @@ def write_dataset(  # noqa: D417  # the reference's signature; arguments without
         The new version.
 
     Raises:
-        AlreadyExistsError: mode "create", and there is a dataset.
-        SchemaMismatchError: mode "append", and the rows do not fit.
-        NotSupportedError: an argument or a column type that is not supported.
-        CommitConflictError: another writer's version is in the way; see :meth:`LanceDataset.commit`.
-        CommitOutcomeUnknownError: it could not be found out whether the version was made.
-        StorageError: the outside world failed.
+        AlreadyExistsError: mode "create", but there is a dataset.
+        SchemaMismatchError: mode "append", but the rows do not fit.
+        NotSupportedError: an argument or a column type is not supported.
+        CommitConflictError: another writer committed a conflicting version; see :meth:`LanceDataset.commit`.
+        CommitOutcomeUnknownError: it could not be determined whether the version was created.
+        StorageError: a storage operation failed.
     """
     if uri is None:
         raise InvalidInputError("uri must be given")
@@ -186,7 +186,7 @@ def write_fragments(  # noqa: D417  # the reference's signature; arguments witho
 ) -> list[FragmentMetadata] | Transaction:
     """Write rows as fragments that no version refers to yet.
 
-    Several processes may write fragments of one change; :meth:`LanceDataset.commit` makes them visible together.
+    Several processes can write fragments of one change; :meth:`LanceDataset.commit` makes them visible together.
 
     Args:
         data: as for :func:`write_dataset`.
@@ -202,8 +202,8 @@ def write_fragments(  # noqa: D417  # the reference's signature; arguments witho
         data_storage_version: as for :func:`write_dataset`.
         use_legacy_format: as for :func:`write_dataset`.
         storage_options: credentials and settings of the store.
-        file_token: 16 lower-case hex digits that end the stem of every data file, so that the files of a job that
-            failed can be found; not an argument of the reference.
+        file_token: 16 lower-case hex digits at the end of the stem of every data file, to find the files of a failed
+            job; not an argument of the reference.
         initial_bases: as for :func:`write_dataset`.
         target_bases: as for :func:`write_dataset`.
         target_all_bases: as for :func:`write_dataset`.
@@ -212,12 +212,12 @@ def write_fragments(  # noqa: D417  # the reference's signature; arguments witho
     ``enable_stable_row_ids`` has no effect; the other arguments are refused.
 
     Returns:
-        The fragments, with id 0, one per data file; none when there are no rows. Or the transaction.
+        The fragments, with id 0, one per data file, or the transaction. Without rows there are no fragments.
 
     Raises:
-        SchemaMismatchError: mode "append", and the rows do not fit.
-        NotSupportedError: an argument or a column type that is not supported.
-        StorageError: the outside world failed; files of this call were removed.
+        SchemaMismatchError: mode "append", but the rows do not fit.
+        NotSupportedError: an argument or a column type is not supported.
+        StorageError: a storage operation failed; files of this call were removed.
     """
     refuse_unsupported(
         "write_fragments",
@@ -249,7 +249,7 @@ def write_fragments(  # noqa: D417  # the reference's signature; arguments witho
 
 
 def _storage_version(version: str | None, use_legacy_format: bool | None) -> str | None:
-    """The version that both arguments together ask for, as the reference has it."""
+    """The version that both arguments together ask for, as the reference does it."""
     if use_legacy_format is None:
         return version
     warn("use_legacy_format is deprecated, use data_storage_version instead", DeprecationWarning, stacklevel=3)

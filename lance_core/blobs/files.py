@@ -1,4 +1,4 @@
-"""BlobFile: one value of a blob column as a file object, read when asked."""
+"""BlobFile: one value of a blob column as a file object, read on demand."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ class BlobPlace:
 
 
 class BlobFile(io.BufferedIOBase):
-    """One value, opened for reading; :meth:`lance_core.LanceDataset.take_blobs` makes it.
+    """One value, opened for reading; created by :meth:`lance_core.LanceDataset.take_blobs`.
 
     ``read_range`` and ``read_ranges`` neither use nor move the position.
 
     Args:
         place: where the bytes are.
-        buffer_size: bytes that sequential reads fetch at a time; 0 fetches what is asked for.
+        buffer_size: bytes that sequential reads fetch at a time; 0 fetches what is requested.
 
     Raises:
         InvalidInputError: a negative buffer size.
@@ -82,7 +82,7 @@ class BlobFile(io.BufferedIOBase):
         return self._position
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Move the position; behind the end reads give nothing."""
+        """Move the position; reads beyond the end return no bytes."""
         self._require_open("seek")
         bases = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self.size()}
         if whence not in bases:
@@ -127,7 +127,7 @@ class BlobFile(io.BufferedIOBase):
         """Bytes ``[offset, offset + length)`` of the value.
 
         Raises:
-            InvalidInputError: the range leaves the value.
+            InvalidInputError: the range exceeds the value.
         """
         return self.read_ranges([(offset, length)])[0]
 
@@ -135,12 +135,12 @@ class BlobFile(io.BufferedIOBase):
         """Several ranges, each (offset, length), with one request where the store can.
 
         Raises:
-            InvalidInputError: a range leaves the value.
+            InvalidInputError: a range exceeds the value.
         """
         self._require_open("read")
         for offset, length in ranges:
             if offset < 0 or length < 0 or offset + length > self.size():
-                raise InvalidInputError(f"range [{offset}, {offset + length}) leaves the blob of {self.size()} bytes")
+                raise InvalidInputError(f"range [{offset}, {offset + length}) exceeds the blob's {self.size()} bytes")
         return self._fetch(ranges)
 
     def __repr__(self) -> str:

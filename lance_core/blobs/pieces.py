@@ -1,7 +1,7 @@
 """Cutting rows with blob descriptors so that the values of a piece fit into a bounded number of bytes.
 
-The schema says which leaves are blobs, below structs, lists and maps too. Values outside the table are not counted: who
-cuts either leaves them as references or cannot know their size.
+The schema tells which leaves are blobs, also below structs, lists and maps. Values outside the table are not counted:
+either they remain references, or their size is unknown.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ class BlobDescriptors:
         return cls(valid, kinds, positions, sizes, ids, array.field("blob_uri"), file, locator, base_id)
 
     def places(self) -> list[BlobPlace | None]:
-        """Where each value is; None for null ones. Sizes of whole files are asked for."""
+        """The location of each value; None for nulls. Determines the sizes of whole files."""
         found: list[BlobPlace | None] = [None] * len(self.valid)
         for rows, where in self._objects(np.flatnonzero(self.valid)):
             starts, sizes = self._bounds(rows, where)
@@ -149,7 +149,7 @@ class BlobDescriptors:
         return joined.take(pa.array(places, mask=None if valid is None else ~valid))
 
     def check(self) -> None:
-        """Compare what is described inside the table with the files; what lies outside is not looked at.
+        """Compare the descriptors with the files of the table; files outside are not checked.
 
         Raises:
             NotFoundError: a sidecar is missing.
@@ -160,7 +160,7 @@ class BlobDescriptors:
             _check_bounds(where, *self._bounds(rows, where), is_shared=bool(self.kinds[rows[0]] != _INLINE))
 
     def declared(self) -> pa.Array:
-        """The values as ``lance.blob.v2`` columns declare them: bytes, or the URI of what lies outside the table."""
+        """The values as ``lance.blob.v2`` columns declare them: bytes, or the URI of a value outside the table."""
         outside = self.valid & (self.kinds == _EXTERNAL)
         inside = replace(self, valid=self.valid & ~outside)
         data = inside.load()
@@ -190,7 +190,10 @@ class BlobDescriptors:
         behind = np.append(behind, rows[self.sizes[rows] > _MAX_VALUES_BYTES])
         if len(behind):
             start, size = int(self.positions[behind[0]]), int(self.sizes[behind[0]])
-            raise CorruptDataError(f"{self.file.path}: a blob ends at byte {start + size}", path=self.file.path)
+            raise CorruptDataError(
+                f"{self.file.path}: a blob ends at byte {start + size}, which exceeds the size of any file",
+                path=self.file.path,
+            )
         kinds = self.kinds[rows]
         inline = rows[kinds == _INLINE]
         if len(inline):
@@ -234,7 +237,7 @@ class BlobDescriptors:
         return Location(*resolve(uri, self.locator.storage_options))
 
     def _bounds(self, rows: NDArray[np.int64], where: Location) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-        """Starts and sizes of values in one object; whole external objects are asked for their size."""
+        """Starts and sizes of values in one object; the sizes of whole external objects are requested."""
         kinds, starts, sizes = self.kinds[rows], self.positions[rows], self.sizes[rows]
         starts = np.where(kinds == _DEDICATED, np.uint64(0), starts)
         whole = (kinds == _EXTERNAL) & (sizes == 0)
@@ -253,7 +256,7 @@ def _check_bounds(
     total = 0.0 if is_shared else float(sizes.sum(dtype=np.float64))
     leaves = (sizes > limit) | (starts > limit - np.minimum(sizes, limit))
     if total > num_bytes or bool(leaves.any()):
-        raise CorruptDataError(f"{where.path}: values leave the file of {num_bytes} bytes", path=where.path)
+        raise CorruptDataError(f"{where.path}: values extend beyond the file's {num_bytes} bytes", path=where.path)
 
 
 def _groups(values: NDArray[np.int64], keys: NDArray[Any]) -> list[NDArray[np.int64]]:

@@ -1,8 +1,8 @@
 """Locks that a fork waits for.
 
 A forked process has only the thread that forked. A lock that another thread held at that moment would stay locked in it
-for ever, and what it guards might be half changed. So who forks takes these locks first, which waits for their holders,
-and both processes release them.
+forever, and the data that it guards might be inconsistent. So a fork takes these locks first, which waits for their
+holders, and both processes release them.
 
 Source: ``os.register_at_fork``.
 """

@@ -3,20 +3,20 @@
 =======================================  ===============================================================================
 ``lance.auto_cleanup.interval``           after every version that it divides, 0 for every version; without it nothing
 ``lance.auto_cleanup.older_than``         a duration with units: ``2weeks``, ``1h30m``
-``lance.auto_cleanup.retain_versions``    the newest that stay
-``lance.auto_cleanup.min_age``            a duration like ``older_than``: newer versions stay whatever the other terms
-                                          say; 10 minutes when it is not set
+``lance.auto_cleanup.retain_versions``    the newest that are kept
+``lance.auto_cleanup.min_age``            a duration like ``older_than``: newer versions are always kept;
+                                          10 minutes when it is not set
 ``lance.auto_cleanup.delete_rate_limit``  deletions per second
 ``…delete_concurrency``                   deletions at a time
 ``…referenced_branch``                    ``true`` or ``false``; without effect: each branch cleans up itself
 =======================================  ===============================================================================
 
-Without a term every version older than ``min_age`` goes. The version before the new one and the new one stay, and so
-do tagged versions and those that a branch uses. A cleanup that fails is told of in a warning; the commit has succeeded
-all the same.
+Without other options every version older than ``min_age`` is removed. The version before the new one and the new one
+are kept, and so are tagged versions and those that a branch uses. A failed cleanup is logged as a warning; the commit
+has succeeded.
 
 Source: auto cleanup of pylance 14.0.2, whose cleanups fail, with a warning, as long as a tagged version is old enough.
-``min_age`` is ours and ignored by the reference: a writer that stops for a while just before it commits must not find
+``min_age`` is ignored by the reference: a writer that is suspended just before it commits must not find
 the number of a removed version free (:mod:`~lance_core.transactions.overtaken`).
 """
 
@@ -60,7 +60,7 @@ class AutoCleanupConfig(TypedDict):
     """How old versions are removed after commits."""
 
     interval: int
-    """After every version that it divides; 0 for every version."""
+    """Clean up after every version that is a multiple of it; 0 for every version."""
 
     older_than_seconds: int
     """Only versions committed longer ago."""
@@ -68,7 +68,7 @@ class AutoCleanupConfig(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class AutoCleanup:
-    """What a table config asks for.
+    """The auto cleanup settings of a table config.
 
     Attributes:
         interval: after every version that it divides; 0 for every version.
@@ -80,10 +80,10 @@ class AutoCleanup:
 
     @classmethod
     def due_after(cls, version: int, config: Mapping[str, str]) -> AutoCleanup | None:
-        """What has to be done after the commit of a version; None for nothing.
+        """The cleanup policy to apply after the commit of a version; None for no cleanup.
 
         Raises:
-            InvalidCleanupError: a value of the config cannot be understood.
+            InvalidCleanupError: a value of the config is invalid.
         """
         interval = _number(config, "interval")
         if interval is None or (interval and version % interval):
@@ -92,7 +92,7 @@ class AutoCleanup:
 
 
 def clean_up_after(log: VersionLog, manifest: Manifest) -> None:
-    """Clean up as the config of a version that has just been committed asks; a failure is logged."""
+    """Clean up after a commit if the config of the new version requires it; a failure is logged."""
     config = manifest.message.config
     if _INTERVAL not in config:
         return
@@ -102,7 +102,9 @@ def clean_up_after(log: VersionLog, manifest: Manifest) -> None:
             return
         stats = plan_before(log, manifest, due.policy).execute()
     except LanceError as error:
-        _logger.warning("%s: version %d was committed, and cleaning up failed: %s", log.root, manifest.version, error)
+        _logger.warning(
+            "%s: version %d was committed, but the cleanup after it failed: %s", log.root, manifest.version, error
+        )
     else:
         _logger.info("%s: cleaned up after version %d: %s", log.root, manifest.version, stats)
 
@@ -111,7 +113,7 @@ def initial_entries(options: Any) -> dict[str, str]:
     """The config entries of a new table from ``auto_cleanup_options``; none without options.
 
     Raises:
-        InvalidTypeError: no mapping, or a value that is no whole number.
+        InvalidTypeError: no mapping, or a value that is not a whole number.
         InvalidCleanupError: an unknown option, or a negative number.
     """
     if options is None:
@@ -122,7 +124,7 @@ def initial_entries(options: Any) -> dict[str, str]:
 
 
 def enabling_entries(options: Any) -> dict[str, str]:
-    """The config entries that ``enable_auto_cleanup`` sets; both options must be given. Raises as the above."""
+    """The config entries that ``enable_auto_cleanup`` sets; both options are required. Raises the same errors."""
     given = _checked(options)
     missing = [name for name in AutoCleanupConfig.__annotations__ if name not in given]
     if missing:
@@ -132,11 +134,11 @@ def enabling_entries(options: Any) -> dict[str, str]:
 
 def _checked(options: Any) -> dict[str, int]:
     if not isinstance(options, Mapping):
-        raise InvalidTypeError(f"options of the automatic cleanup must be a mapping, found {options!r:.100}")
+        raise InvalidTypeError(f"auto cleanup options must be a mapping, found {options!r:.100}")
     unknown = [name for name in options if name not in AutoCleanupConfig.__annotations__]
     if unknown:
         raise InvalidCleanupError(
-            f"{unknown[0]!r:.100} is no option of the automatic cleanup; there are "
+            f"{unknown[0]!r:.100} is not an auto cleanup option; expected one of "
             f"{', '.join(AutoCleanupConfig.__annotations__)}"
         )
     numbers = {name: count(name, value) for name, value in options.items()}

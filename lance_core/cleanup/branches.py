@@ -1,8 +1,8 @@
-"""What branches hold of the line that they go back to: the main line, or another branch.
+"""What branches hold of the line that they go back to: the main branch, or another branch.
 
 The root of a branch lies below ``tree/`` and has manifests of its own; they name files of the roots that it goes back
 to as long as the branch has not rewritten them. Every manifest below ``tree/`` counts, also one of a branch that has no
-record yet, or none any more: a branch is made manifest first, record second. Detached versions count when a tag names
+record yet, or none anymore: a branch is made manifest first, record second. Detached versions count when a tag names
 them, or when the branch has no others: it was made from one.
 """
 
@@ -42,8 +42,8 @@ class Line:
 
     Attributes:
         log: its versions.
-        main: the versions of the main line of the same table.
-        branch: its name; empty for the main line.
+        main: the versions of the main branch of the same table.
+        branch: its name; empty for the main branch.
     """
 
     log: VersionLog
@@ -52,7 +52,7 @@ class Line:
 
     @classmethod
     def of(cls, log: VersionLog, branch: str) -> Self:
-        """From what the manifests of a line say; empty for the main line."""
+        """From the manifests of a branch; empty for the main branch."""
         main = main_line(log, branch)
         return cls(log, main, "" if main is log else branch)
 
@@ -143,7 +143,7 @@ def _own_forks(line: Line, records: Mapping[str, BranchRecord]) -> tuple[Fork, .
     forks = records[line.branch].forks if line.branch in records else ()
     if not forks:
         raise NotSupportedError(
-            f"branch {line.branch!r} has no record, or one that does not tell which branches go back to it",
+            f"branch {line.branch!r} has no record, or its record does not list the branches created from it",
             branch=line.branch,
         )
     return forks

@@ -1,12 +1,12 @@
 """What becomes of each stored file, and why: pure rules over its path, age and owner.
 
-Of the files that may be removed at all (:mod:`lance_core.cleanup.places`) one goes when a version that goes names
-its owner and none that stays does (*verified*), or when no version at all does and it is at least 7 days old
+A file that may be removed at all (:mod:`lance_core.cleanup.places`) is removed when a version to be removed references
+its owner and no kept version does (*verified*), or when no version does and it is at least 7 days old
 (*unverified*: a write that has not been committed takes less). Everything else stays: residue of forms that others may
-still wait for, and what is no part of a table (*strangers*).
+still wait for, and what is not part of a table (*unrecognized*).
 
-A file that several versions name goes with the last of them. So, when versions go one after the other, the files of
-each are complete until its own turn comes.
+A file that several versions reference is removed with the last of them. So each version is complete until its own
+removal begins.
 
 Source: cleanup of pylance 14.0.2.
 """
@@ -18,7 +18,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from lance_core.cleanup.ownership import held_directories, owner_of
-from lance_core.cleanup.places import STRANGER, PathState, Settled, rule_for
+from lance_core.cleanup.places import UNRECOGNIZED, PathState, Settled, rule_for
 from lance_core.cleanup.records import FileKind
 from lance_core.table.paths import (
     BLOBS_DIRECTORY,
@@ -41,9 +41,9 @@ UNVERIFIED_AGE: Final = timedelta(days=7)
 """Files that no version names are left alone for this long."""
 
 _UNBOUNDED: Final = frozenset({INDICES_DIRECTORY, REUSE_MAPS_DIRECTORY})
-"""Where the reference looks at every file."""
+"""Directories in which the reference checks every file."""
 _BOUNDED_BY_AGE: Final = frozenset({DATA_DIRECTORY, BLOBS_DIRECTORY})
-"""Where it looks at every file that is old enough."""
+"""Directories in which the reference checks every file that is old enough."""
 
 _NESTED: Final = Settled(PathState.KEPT, "part of another branch")
 
@@ -72,7 +72,7 @@ class ClassifiedPath:
 
     @property
     def verified(self) -> bool:
-        """Whether a version that goes named it."""
+        """Whether a version to be removed referenced it."""
         return self.goes_with is not None
 
 
@@ -84,7 +84,7 @@ class Classifier:
         delete_unverified: whether files that no version names go at any age.
         now: seconds since the epoch.
         nested_roots: directories of a branch, each with a slash at its end, that are the roots of other branches.
-        abandoned: staged manifests that nobody will publish.
+        abandoned: staged manifests that will not be published.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class Classifier:
         if directory == BRANCH_ROOTS_DIRECTORY:
             return _settle(file, self._of_branch(file.path))
         if file.path in self._abandoned:
-            return _classified(file, PathState.REMOVABLE, "staged by a killed writer", FileKind.RESIDUE)
+            return _classified(file, PathState.REMOVABLE, "staged manifest of a crashed writer", FileKind.RESIDUE)
         verdict = rule_for(directory, rest)
         if isinstance(verdict, Settled):
             return _settle(file, verdict)
@@ -129,35 +129,35 @@ class Classifier:
         parsed = parse_manifest_name(name)
         version = None if parsed is None else parsed.version
         if version in self._removed:
-            return _classified(file, PathState.REMOVABLE, "version that goes", FileKind.MANIFEST, version)
+            return _classified(file, PathState.REMOVABLE, "version to be removed", FileKind.MANIFEST, version)
         reason = None if version is None else self._survey.kept.get(version)
         # One that was listed and is in neither set has been removed by another cleanup meanwhile.
-        return _classified(file, PathState.KEPT, reason or "removed by somebody else", FileKind.MANIFEST)
+        return _classified(file, PathState.KEPT, reason or "removed by another process", FileKind.MANIFEST)
 
     def _of_branch(self, path: str) -> Settled:
         if path.startswith(self._branch_roots):
             return Settled(PathState.KEPT, "part of a branch")
         if path.startswith(self._lost_roots):
             return Settled(PathState.RESIDUE, "part of a branch that has no record")
-        return STRANGER
+        return UNRECOGNIZED
 
     def _candidate(self, file: StoredFile, directory: str, kind: FileKind) -> ClassifiedPath:
         owner = owner_of(file.path)
         if file.path.startswith(self._held_directories):
             return _classified(file, PathState.KEPT, "below a base path of a version", kind)
         if owner in self._survey.referenced:
-            return _classified(file, PathState.KEPT, "named by a version that stays", kind)
+            return _classified(file, PathState.KEPT, "referenced by a version that is kept", kind)
         last = self._survey.verified.get(owner)
         if last is not None:
-            return _classified(file, PathState.REMOVABLE, "named only by versions that go", kind, last)
+            return _classified(file, PathState.REMOVABLE, "referenced only by versions to be removed", kind, last)
         is_hold = directory == VERSIONS_DIRECTORY and parse_hold_name(file.path.rpartition("/")[2]) is not None
         if (is_hold or not self._delete_unverified) and file.modified_at >= self._young_from:
             return _classified(file, PathState.PROTECTED, "younger than 7 days", kind)
         if kind is FileKind.RESIDUE:
-            return _classified(file, PathState.REMOVABLE, "left by a killed writer", kind)
+            return _classified(file, PathState.REMOVABLE, "leftover of a crashed writer", kind)
         if not self._is_searched(file, directory):
-            return _classified(file, PathState.PROTECTED, "newer than the oldest version that stays", kind)
-        return _classified(file, PathState.REMOVABLE, "named by no version", kind)
+            return _classified(file, PathState.PROTECTED, "newer than the oldest version that is kept", kind)
+        return _classified(file, PathState.REMOVABLE, "not referenced by any version", kind)
 
     def _is_searched(self, file: StoredFile, directory: str) -> bool:
         """Whether the reference looks at a file that no version names."""

@@ -1,10 +1,10 @@
 """Removing a dataset with everything below its root.
 
-The versions go last: what a removal that died has left can be opened no more than in part, but removed again. Something
-that has no version that can be read is not removed: a wrong path would cost more than a leftover.
+The versions are removed last, so that an interrupted removal can be repeated. A directory without a readable version is
+not removed, because it may be a wrong path.
 
-Symbolic links below the root are removed, what they lead to stays. A root that is a link itself goes with the directory
-that it leads to.
+Symbolic links below the root are removed, but not their targets. A root that is itself a link is removed together with
+its target directory.
 
 Source: ``LanceDataset.drop`` of pylance 14.0.2.
 """
@@ -28,15 +28,15 @@ def drop_dataset(uri: str, storage_options: Mapping[str, str] | None, *, ignore_
     """Remove a dataset.
 
     Args:
-        uri: its root.
+        uri: location of the dataset.
         storage_options: credentials and settings of the store.
-        ignore_not_found: whether it is no error when there is nothing at all.
+        ignore_not_found: whether a missing dataset is ignored.
 
     Raises:
-        DatasetNotFoundError: there is no version that can be found.
-        InvalidInputError: a branch is there, not a dataset.
+        DatasetNotFoundError: no version was found.
+        InvalidInputError: the location is a branch, not a dataset.
         CorruptDataError: the latest version is damaged.
-        StorageError: the outside world failed.
+        StorageError: a storage operation failed.
     """
     log = open_log(uri, storage_options)
     latest = log.read_latest()
@@ -44,10 +44,12 @@ def drop_dataset(uri: str, storage_options: Mapping[str, str] | None, *, ignore_
     if latest is None:
         if ignore_not_found and not paths:
             return
-        raise DatasetNotFoundError(f"there is no dataset at {log.root}; nothing was removed", path=log.root)
+        raise DatasetNotFoundError(f"dataset '{log.root}' does not exist; nothing was removed", path=log.root)
     branch = latest.message.branch
     if branch:
-        raise InvalidInputError(f"{log.root} is the branch {branch!r}; branches.delete removes it", branch=branch)
+        raise InvalidInputError(
+            f"{log.root} is branch {branch!r}, not a dataset; use branches.delete to remove it", branch=branch
+        )
     marker = f"/{VERSIONS_DIRECTORY}/"
     roots = sorted({path.partition(marker)[0] for path in paths if marker in path} | {log.root}, key=len, reverse=True)
     for path in sorted(paths, key=lambda path: (path.startswith(log.store.join(log.root, VERSIONS_DIRECTORY)), path)):

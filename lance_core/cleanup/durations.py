@@ -39,7 +39,7 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 
 
 def parse_duration(text: str) -> timedelta:
-    """The duration that a text means, to the microsecond; the longest there is for one that is longer.
+    """Parse a duration, to the microsecond; a duration that is too long becomes the longest possible.
 
     Raises:
         InvalidCleanupError: it means none; a number without a unit, for example.

@@ -1,4 +1,4 @@
-"""Listings of a dataset's files: what its versions refer to, and what is stored. Who audits storage compares the two.
+"""Listings of a dataset's files: those that its versions refer to, and those that are stored.
 
 Source: schemas and words of ``tracked_files`` and ``all_files`` of pylance 14.0.2.
 """
@@ -60,7 +60,7 @@ def all_files(log: VersionLog, uri: str) -> pa.RecordBatchReader:
 
     Args:
         log: the versions at the root.
-        uri: of the root.
+        uri: URI of the root.
     """
     base = recorded_root(uri, log)
 
@@ -92,8 +92,8 @@ def tracked_files(
 
     Args:
         log: the versions.
-        uri: of their root.
-        storage_options: handed to the stores of base paths.
+        uri: URI of their root.
+        storage_options: passed to the stores of base paths.
         min_version: leave older versions out.
         progress: called after each manifest with how many have been read and how many there are.
     """

@@ -1,12 +1,12 @@
-"""Guard: what has come to refer to files since a cleanup was planned.
+"""Guard: finds references to files that appeared after a cleanup was planned.
 
-Between the plan and a removal others go on: a tag is set on a version that is to go, an old version is restored, a
-branch is made. The guard looks again, before each batch of removals, for versions, tags and branch versions that the
-plan does not know, and spares what they name. What remains is the time between a look and the end of its batch; only
-who tags, restores or branches one of the versions *whose turn it is* can fall into it.
+Other writers continue between the plan and a removal: a tag is set on a version to be removed, an old version is
+restored, a branch is made. The guard looks again, before each batch of removals, for versions, tags and branch versions
+that the plan does not know, and spares what they name. What remains is the time between a look and the end of its
+batch; only who tags, restores or branches one of the versions *whose turn it is* can fall into it.
 
-Who comes too late is told: the guard knows what is gone, so a version counts as spared only when all of its files are
-there, and as damaged otherwise.
+The guard knows which files have been removed, so a version counts as spared only when all of its
+files are there, and as damaged otherwise.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _logger = logging.getLogger(__name__)
 
 
 class Guard:
-    """Keeps a removal away from what is referred to by now.
+    """Protects files that have been referenced since the plan.
 
     Args:
         line: whose versions.
@@ -64,11 +64,11 @@ class Guard:
         self._asked_for: set[int] = set()
         self._detached: set[int] = set()
         self.spared_owners: set[str] = set()
-        """Owners whose files stay."""
+        """Owners whose files are kept."""
         self.spared_versions: set[int] = set()
-        """Versions that were to go and stay whole."""
+        """Versions that were to be removed and are kept completely."""
         self.damaged_versions: set[int] = set()
-        """Versions that are wanted, and name files that are gone."""
+        """Versions that are needed, but have lost files."""
 
     def record_gone(self, path: str) -> None:
         """A file has been removed."""
@@ -79,15 +79,15 @@ class Guard:
         self._gone_versions.add(version)
 
     def keeps(self, version: int) -> bool:
-        """Whether the manifest of a version that was to go stays."""
+        """Whether the manifest of a version that was to be removed is kept."""
         return version in self.spared_versions or version in self.damaged_versions
 
     def look(self) -> None:
-        """Find what is new; nothing may be removed meanwhile.
+        """Find new references; nothing may be removed at the same time.
 
         Raises:
             CorruptDataError: a new manifest, a tag or a branch cannot be read: nothing more may be removed.
-            StorageError: the outside world failed.
+            StorageError: a storage operation failed.
         """
         for tag, version in tagged_versions(self._line).items():
             self._ask_for(version, f"tag {tag!r}")
@@ -124,7 +124,7 @@ class Guard:
             self._asked_for.add(version)
             self.spared_owners |= owners
             self.spared_versions.add(version)
-            _logger.warning("%s: version %d was to be cleaned up and stays: it is restored", self._log.root, version)
+            _logger.warning("%s: version %d is not cleaned up: it is being restored", self._log.root, version)
 
     def _look_at_branches(self) -> None:
         new = manifests_of_others(self._line) - self._branch_manifests
@@ -159,7 +159,7 @@ class Guard:
             return
         if owners.isdisjoint(self._gone_owners):
             self.spared_versions.add(version)
-            _logger.warning("%s: version %d was to be cleaned up and stays: %s came", self._log.root, version, what)
+            _logger.warning("%s: version %d is not cleaned up: %s appeared", self._log.root, version, what)
         else:
             self._report_damage(version, what)
 
@@ -167,7 +167,7 @@ class Guard:
         if version not in self.damaged_versions:
             self.damaged_versions.add(version)
             _logger.error(
-                "%s: version %d is not whole: %s came when the cleanup had removed files of it already",
+                "%s: version %d is incomplete: %s appeared after the cleanup had removed some of its files",
                 self._log.root,
                 version,
                 what,

@@ -59,7 +59,7 @@ class StoredFile:
 
 
 def relative_path(root: str, path: str) -> str:
-    """A path of the store, relative to the root that it lies below."""
+    """The path of a file relative to its root."""
     return path[len(root) :].lstrip("/")
 
 

@@ -1,4 +1,4 @@
-"""Pace: at most so many actions per second, over all threads. Stride: as many as take a moment."""
+"""Pace: at most this many actions per second, over all threads. Stride: as many as take a moment."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Pace:
 
 
 class Stride:
-    """How many actions to take before the next pause: few, so that pauses come often, and enough to be worth one.
+    """Chooses the number of actions before the next pause.
 
     A stride takes about four times as long as the pause before it, at least 0.1 and at most one second.
 
@@ -81,7 +81,7 @@ class Stride:
         self._started_at = self._clock()
 
     def finish(self, actions: int) -> None:
-        """It is over, and took that many actions: the next one goes by its speed."""
+        """End the batch; the size of the next one depends on its speed."""
         if not actions:
             return
         took = self._clock() - self._started_at

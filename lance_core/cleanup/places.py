@@ -1,9 +1,9 @@
-"""Places: what a file below a table's root is, told by where it lies and what it is called.
+"""Classifies files below a table's root by their directory and name.
 
 =============================  ===========================================================================
 place                          what may be removed
 =============================  ===========================================================================
-``_versions/``                 manifests of versions that go; ``.tmp…``, holds of restores among them;
+``_versions/``                 manifests of removed versions; ``.tmp…``, including holds of restores;
                                *residue*: ``{manifest}#{n}``
 ``_transactions/``             ``*.txn``; *residue*: ``.tmp…``
 ``data/``                      ``*.lance``, ``.tmp…``, ``{stem}/*.blob``
@@ -13,11 +13,11 @@ place                          what may be removed
 ``_refs/*/``                   *residue*: ``.tmp…``, ``{name}.json#{n}``
 =============================  ===========================================================================
 
-Residue is what killed writers left: names that are given up within one call, which no reader ever looks for. A manifest
+Residue is what crashed writers left: names that exist during one call only, which no reader ever looks for. A manifest
 is staged as ``{manifest}#{n}`` and then linked to its own name, so that one may be the same file as a version that
 stays: only the name goes.
 
-Source: cleanup of pylance 14.0.2; that residue is removed is ours.
+Source: cleanup of pylance 14.0.2; it does not remove residue.
 """
 
 from __future__ import annotations
@@ -47,44 +47,44 @@ from lance_core.table.ref_files import is_unfinished_ref
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["STRANGER", "PathState", "Settled", "rule_for"]
+__all__ = ["UNRECOGNIZED", "PathState", "Settled", "rule_for"]
 
 _TEMPORARY: Final = ".tmp"
 _SIDECAR_DEPTH: Final = 3
 
 
 class PathState(StrEnum):
-    """What becomes of a file."""
+    """What a cleanup does with a file."""
 
     KEPT = "kept"
     REMOVABLE = "removable"
     PROTECTED = "protected"
-    """No version names it, but it may belong to a write that is not committed yet."""
+    """Not referenced by any version, but possibly part of a write that is not committed yet."""
 
     RESIDUE = "residue"
-    """Left by a killed writer in a form that nobody removes."""
+    """Left by a crashed writer in a form that no cleanup removes."""
 
-    STRANGER = "stranger"
-    """No part of a table."""
+    UNRECOGNIZED = "unrecognized"
+    """Not part of a table."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """A place whose files are decided about by their name alone."""
+    """The decision for files that are classified by their name alone."""
 
     state: PathState
     reason: str
 
 
-STRANGER: Final = Settled(PathState.STRANGER, "not a file of a table")
-_STAGED: Final = Settled(PathState.RESIDUE, "manifest that a writer was about to commit")
-_TEMPORARY_LEFT: Final = Settled(PathState.RESIDUE, "temporary file of a writer")
+UNRECOGNIZED: Final = Settled(PathState.UNRECOGNIZED, "unrecognized file")
+_STAGED: Final = Settled(PathState.RESIDUE, "staged manifest")
+_TEMPORARY_LEFT: Final = Settled(PathState.RESIDUE, "temporary file")
 
 
 def rule_for(directory: str, rest: str) -> FileKind | Settled:
-    """What a file is, by the first segment of its path and the rest of it; manifests and branches apart."""
+    """Classify a file by its path, except manifests and branches."""
     rule = _RULES.get(directory)
-    return STRANGER if rule is None or not rest else rule(rest)
+    return UNRECOGNIZED if rule is None or not rest else rule(rest)
 
 
 def _in_versions(rest: str) -> FileKind | Settled:
@@ -97,24 +97,24 @@ def _in_versions(rest: str) -> FileKind | Settled:
     if is_staged_manifest_name(rest):
         # The other form may wait in a store where another service publishes versions.
         return FileKind.RESIDUE if "#" in rest else _STAGED
-    return STRANGER
+    return UNRECOGNIZED
 
 
 def _in_data(rest: str) -> FileKind | Settled:
     is_sidecar = rest.count("/") == _SIDECAR_DEPTH - 2 and _has_ending(rest, ".blob")
     if _file_name(rest).startswith(_TEMPORARY) or _has_ending(rest, ".lance") or is_sidecar:
         return FileKind.DATA
-    return STRANGER
+    return UNRECOGNIZED
 
 
 def _in_refs(rest: str) -> FileKind | Settled:
     directory, _, name = f"{REFS_DIRECTORY}/{rest}".rpartition("/")
     if directory not in (TAGS_DIRECTORY, BRANCHES_DIRECTORY):
-        return STRANGER
+        return UNRECOGNIZED
     if is_unfinished_ref(name):
         return FileKind.RESIDUE
     if not name.endswith(".json"):
-        return STRANGER
+        return UNRECOGNIZED
     return Settled(PathState.KEPT, "tag" if directory == TAGS_DIRECTORY else "record of a branch")
 
 
@@ -126,7 +126,7 @@ def _by_ending(
             return kind
         if rest.startswith(_TEMPORARY) and "/" not in rest:
             return temporary
-        return _TEMPORARY_LEFT if _file_name(rest).startswith(_TEMPORARY) else STRANGER
+        return _TEMPORARY_LEFT if _file_name(rest).startswith(_TEMPORARY) else UNRECOGNIZED
 
     return rule
 

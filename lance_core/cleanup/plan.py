@@ -1,7 +1,7 @@
-"""CleanupPlan: every file below a table's root, and what becomes of it.
+"""CleanupPlan: every file below a table's root, and whether it is kept or removed.
 
-The explanation and the removal come from the same plan, so the one says what the other does. A plan is about one
-moment; what has come to refer to files since then is spared when it is executed.
+The explanation and the removal use the same plan. A plan describes one moment; files that have been referenced since
+then are spared when it is executed.
 """
 
 from __future__ import annotations
@@ -71,19 +71,19 @@ _DAY_SECONDS: Final = 86_400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanupPlan:
-    """What a cleanup would do. Made by :func:`plan_cleanup`; executed once.
+    """A planned cleanup. Created by :func:`plan_cleanup`; executed once.
 
     Attributes:
         log: the versions of the table.
-        policy: the terms.
+        policy: the policy.
         read_version: the version of the handle.
         planned_at: seconds since the epoch, UTC.
-        kept_versions: the versions that stay, and why.
-        removed_versions: the versions that go, ascending.
+        kept_versions: the versions that are kept, and why.
+        removed_versions: the versions to be removed, in ascending order.
         paths: every file below the root, ordered by path.
-        referenced_branches: branches that go back to versions which the terms select.
+        referenced_branches: branches created from versions that the policy selects.
         branch_manifests: the branches' versions that were taken into account.
-        branch: the branch that the table is; empty for the main line.
+        branch: the branch that is cleaned up; empty for the main branch.
     """
 
     log: VersionLog
@@ -99,32 +99,32 @@ class CleanupPlan:
 
     @property
     def removable(self) -> list[ClassifiedPath]:
-        """The files that go, in the order in which they go."""
+        """The files to be removed, in the order of removal."""
         return sorted(self._in(PathState.REMOVABLE), key=_removal_order)
 
     @property
     def kept(self) -> list[ClassifiedPath]:
-        """The files that stay because something refers to them."""
+        """The files that are kept because something refers to them."""
         return self._in(PathState.KEPT)
 
     @property
     def protected(self) -> list[ClassifiedPath]:
-        """The files that stay because they may belong to a write that is not committed yet."""
+        """The files that are kept because they may belong to a write that is not committed yet."""
         return self._in(PathState.PROTECTED)
 
     @property
     def residue(self) -> list[ClassifiedPath]:
-        """What killed writers left in a form that no cleanup removes; all other forms are removable or protected."""
+        """Leftovers of crashed writers that no cleanup removes; all others are removable or protected."""
         return self._in(PathState.RESIDUE)
 
     @property
-    def strangers(self) -> list[ClassifiedPath]:
-        """The files that are no part of a table."""
-        return self._in(PathState.STRANGER)
+    def unrecognized(self) -> list[ClassifiedPath]:
+        """The unrecognized files."""
+        return self._in(PathState.UNRECOGNIZED)
 
     @property
     def stats(self) -> CleanupStats:
-        """Figures of what would be removed."""
+        """Statistics of what would be removed."""
         return figures(self._in(PathState.REMOVABLE))
 
     def explanation(self, *, include_files: bool = False, max_files: int = DEFAULT_MAX_FILES) -> CleanupExplanation:
@@ -132,7 +132,7 @@ class CleanupPlan:
 
         Args:
             include_files: whether to list files.
-            max_files: how many at most.
+            max_files: the maximum number.
 
         Raises:
             InvalidCleanupError: ``max_files`` is not positive.
@@ -157,22 +157,19 @@ class CleanupPlan:
         )
 
     def warnings(self) -> list[str]:
-        """What stays although nothing refers to it, in words; empty when there is nothing of the kind."""
-        found = {
-            "no part of a table and stay": self.strangers,
-            "left by killed writers and stay": self.residue,
-        }
+        """One message each for unrecognized files and for files that crashed writers left; both are kept."""
+        found = {"unrecognized": self.unrecognized, "orphaned": self.residue}
         return [_describe(files, what, self.planned_at) for what, files in found.items() if files]
 
     def execute(self) -> CleanupStats:
-        """Remove what the plan names, except what is referred to by now.
+        """Remove the files that the plan lists, except those that have been referenced since.
 
         Returns:
-            Figures of what was removed.
+            Statistics of what was removed.
 
         Raises:
-            CorruptDataError: a version, tag or branch that is new cannot be read; nothing more was removed.
-            StorageError: the outside world failed in a way that leaves open what is referred to.
+            CorruptDataError: a new version, tag or branch cannot be read; nothing more was removed.
+            StorageError: a storage operation failed so references cannot be determined.
         """
         guard = Guard(
             Line.of(self.log, self.branch),
@@ -199,16 +196,16 @@ def plan_cleanup(dataset: Handle, policy: CleanupPolicy, *, now_ns: int | None =
     """Decide what a cleanup would remove; nothing is changed.
 
     Args:
-        dataset: the handle; its version and everything newer stays.
-        policy: the terms; ``CleanupPolicy.of(…)`` makes one.
+        dataset: the handle; its version and all newer ones are kept.
+        policy: the policy; see ``CleanupPolicy.of(…)``.
         now_ns: nanoseconds since the epoch; None for the clock's.
 
     Raises:
-        InvalidCleanupError: a tagged version fulfils the terms, and the policy does not want that.
-        CorruptDataError: a manifest, a tag or a branch cannot be read, so that it is open what is referred to.
+        InvalidCleanupError: a tagged version matches, and the policy does not allow that.
+        CorruptDataError: a manifest, a tag or a branch cannot be read, so references cannot be determined.
         UnsupportedFeatureFlagError: a version needs a feature that this library does not have.
-        NotSupportedError: the dataset is a branch whose record does not tell where it comes from.
-        StorageError: the outside world failed.
+        NotSupportedError: the dataset is a branch whose record lacks its origin.
+        StorageError: a storage operation failed.
     """
     return plan_for(dataset.view.log, dataset.view.manifest, policy, now_ns=now_ns)
 
@@ -217,8 +214,8 @@ def plan_for(log: VersionLog, manifest: Manifest, policy: CleanupPolicy, *, now_
     """:func:`plan_cleanup` for the version of a manifest."""
     if is_detached_version(manifest.version):
         raise InvalidCleanupError(
-            f"{log.root}: version {manifest.version} is detached, so that it is open which versions are newer; clean "
-            "up from a handle on a version of the lineage",
+            f"{log.root}: version {manifest.version} is detached, so newer versions cannot be determined; open a "
+            "version of the main history and clean up from it",
             version=manifest.version,
         )
     return _plan(log, manifest.version, manifest.message.branch, policy, now_ns)
@@ -227,7 +224,7 @@ def plan_for(log: VersionLog, manifest: Manifest, policy: CleanupPolicy, *, now_
 def plan_before(
     log: VersionLog, manifest: Manifest, policy: CleanupPolicy, *, now_ns: int | None = None
 ) -> CleanupPlan:
-    """:func:`plan_cleanup` for the version before that of a manifest: both stay."""
+    """:func:`plan_cleanup` for the version before that of a manifest; both are kept."""
     return _plan(log, manifest.version - 1, manifest.message.branch, policy, now_ns)
 
 
@@ -276,4 +273,5 @@ def _describe(files: list[ClassifiedPath], what: str, now: float) -> str:
     names = ", ".join(file.path for file in files[:_NAMED_IN_WARNINGS])
     more = f" and {len(files) - _NAMED_IN_WARNINGS} more" if len(files) > _NAMED_IN_WARNINGS else ""
     days = max(0.0, now - min(file.modified_at for file in files)) // _DAY_SECONDS
-    return f"{len(files)} file(s), {num_bytes} bytes, up to {days:.0f} day(s) old, are {what}: {names}{more}"
+    size = f"{num_bytes} bytes, up to {days:.0f} day(s) old"
+    return f"{len(files)} {what} file(s) are kept ({size}): {names}{more}"

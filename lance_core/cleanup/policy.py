@@ -1,8 +1,8 @@
-"""CleanupPolicy: which versions may go, and how their files are removed.
+"""CleanupPolicy: which versions may be removed, and how their files are removed.
 
-The terms are joined by "and": a version goes when it is older than ``older_than`` *and* not one of the newest
-``retain_versions`` *and* one of ``versions``, as far as they are given. Whatever the terms say, these stay: the version
-of the handle and everything newer, tagged versions, and versions that a branch still needs.
+The options are combined with "and": a version is removed when it is older than ``older_than`` *and* not one of the
+newest ``retain_versions`` *and* one of ``versions``, as far as given. These are always kept: the version of the handle
+and all newer ones, tagged versions, and versions that a branch still needs.
 
 Source: policy of pylance 14.0.2.
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT_OLDER_THAN", "MAX_CONCURRENCY", "CleanupPolicy", "VersionRule", "count", "switch"]
 
 DEFAULT_OLDER_THAN: Final = timedelta(days=14)
-"""Holds when no term is given."""
+"""Used when no option is given."""
 
 MAX_CONCURRENCY: Final = 64
 """Threads that remove files at most; more do not make any store faster."""
@@ -36,15 +36,15 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanupPolicy:
-    """What a cleanup may remove. Make it with :meth:`of`, which checks the values.
+    """What a cleanup may remove. Create it with :meth:`of`, which checks the values.
 
     Attributes:
-        older_than: only versions committed longer ago than this; None for any age.
-        retain_versions: not the newest that many; None for no such term.
+        older_than: only versions older than this; None for any age.
+        retain_versions: keep this many of the newest versions; None for no limit.
         versions: only these; None for all.
         delete_unverified: also remove files that no version has ever referred to and that are less than 7 days old.
-            Only right when nobody else works on the table: they may belong to a write that is not committed yet.
-        error_if_tagged_old_versions: refuse when a tagged version fulfils the terms, instead of leaving it out.
+            Only safe when no other process uses the table: they may belong to a write that is not committed yet.
+        error_if_tagged_old_versions: fail when a tagged version matches, instead of keeping it.
         delete_rate_limit: deletions per second; None for no limit.
         delete_concurrency: deletions at a time; None for the default.
     """
@@ -69,7 +69,7 @@ class CleanupPolicy:
         versions: Iterable[int] | None = None,
         delete_concurrency: int | None = None,
     ) -> CleanupPolicy:
-        """A policy of checked values; two weeks when no term is given.
+        """A policy with checked values; two weeks if no option is given.
 
         Raises:
             InvalidCleanupError: a number out of its range, or no version listed.
@@ -90,7 +90,7 @@ class CleanupPolicy:
         )
 
     def rule(self, versions: Sequence[int], now_ns: int) -> VersionRule:
-        """The terms for a table.
+        """The policy applied to a table.
 
         Args:
             versions: the numbers of all its versions, ascending.
@@ -105,7 +105,7 @@ class CleanupPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionRule:
-    """The terms of a policy, as of one moment.
+    """A policy applied to a table at one moment.
 
     Attributes:
         before_ns: only versions committed before; None for any.
@@ -118,7 +118,7 @@ class VersionRule:
     versions: frozenset[int] | None
 
     def selects(self, version: int, timestamp_ns: int) -> bool:
-        """Whether a version fulfils all terms."""
+        """Whether a version matches the whole policy."""
         return (
             (self.before_ns is None or timestamp_ns < self.before_ns)
             and (self.before_version is None or version < self.before_version)
@@ -127,7 +127,7 @@ class VersionRule:
 
 
 def count(name: str, value: Any) -> int:
-    """A whole number that says how many; True is none.
+    """A whole number that is a count; True is none.
 
     Raises:
         InvalidTypeError: names the argument.

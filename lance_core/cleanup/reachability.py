@@ -1,4 +1,4 @@
-"""Which versions stay, which go, and which files that decides.
+"""Decides which versions are kept, and which files they reference.
 
 Every manifest is read, one at a time, and only the names of its files are kept. A manifest that cannot be read ends the
 cleanup before anything is removed: it might be the only one to name a file.
@@ -38,29 +38,29 @@ __all__ = ["KeepReason", "Survey", "detached_owners", "survey_versions", "tagged
 
 
 class KeepReason(StrEnum):
-    """Why a version stays."""
+    """Why a version is kept."""
 
-    CURRENT = "the version of the handle, or newer"
+    CURRENT = "the dataset's current version, or newer"
     TAGGED = "tagged"
     BRANCH = "a branch still uses its files"
-    POLICY = "does not fulfil the terms"
+    POLICY = "does not match the cleanup policy"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """What all manifests of a table say, as of one moment.
+    """The references of all manifests of a table at one moment.
 
     Attributes:
-        kept: the versions that stay, and why.
-        removed: the versions that go, ascending.
+        kept: the versions that are kept, and why.
+        removed: the versions to be removed, in ascending order.
         referenced: owners that a kept version or a branch names.
-        verified: owners that a version to be removed names, with the last such version; they are no part of a write
+        verified: owners that a version to be removed names, with the last such version; they are not part of a write
             that goes on.
         oldest_kept: commit time of the oldest kept version, seconds since the epoch, as far as it bounds the search for
             files that nothing refers to; None when it does not, because a newer version goes.
         branches: the branches there are.
         branch_manifests: the manifests that were read of them.
-        referenced_branches: those of them that go back to a version that the terms select, or that is gone.
+        referenced_branches: those of them that go back to a version that the terms select, or that no longer exists.
     """
 
     kept: Mapping[int, KeepReason]
@@ -86,10 +86,10 @@ def survey_versions(
         now_ns: nanoseconds since the epoch.
 
     Raises:
-        InvalidCleanupError: a tagged version fulfils the terms, and the policy does not want that.
+        InvalidCleanupError: a tagged version matches the policy, and the policy does not want that.
         CorruptDataError: a manifest, a tag or a branch cannot be read.
         UnsupportedFeatureFlagError: a manifest needs a feature that this library does not have.
-        DatasetNotFoundError: there is no version any more.
+        DatasetNotFoundError: there is no version anymore.
     """
     log = line.log
     found = manifests_of_others(line) if line.branch else branch_manifests(file.path for file in files)
@@ -189,8 +189,8 @@ class _VersionReader:
         if in_the_way:
             listed = ", ".join(f"{tag!r} (version {version})" for tag, version in in_the_way.items())
             raise InvalidCleanupError(
-                f"{len(set(in_the_way.values()))} tagged version(s) fulfil the terms of the cleanup: {listed}; delete "
-                "the tags, or set error_if_tagged_old_versions=False to leave these versions out",
+                f"{len(set(in_the_way.values()))} tagged version(s) match the cleanup policy: {listed}; delete the "
+                "tags, or set error_if_tagged_old_versions=False to keep these versions",
                 tags=in_the_way,
             )
 

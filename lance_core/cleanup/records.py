@@ -1,7 +1,7 @@
-"""What a cleanup tells: figures of what it removed, and the explanation of what it would remove.
+"""The results of a cleanup: statistics of the removed files, and the explanation of what would be removed.
 
 Source: names and fields of pylance 14.0.2. ``residue_files_removed``, ``spared_versions``, ``damaged_versions`` and
-most warnings are ours.
+most warnings are additions of this library.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = [
 
 
 class FileKind(StrEnum):
-    """What a removable file is; the values are the reference's, but for residue, which it does not remove."""
+    """The kind of a removable file; the values are the reference's, except residue, which it does not remove."""
 
     TEMPORARY_MANIFEST = "temporary_manifest"
     TRANSACTION = "transaction"
@@ -32,23 +32,23 @@ class FileKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanupStats:
-    """Figures of a cleanup.
+    """Statistics of a cleanup.
 
     Attributes:
         bytes_removed: bytes of all removed files.
         old_versions: manifests removed.
-        data_files_removed: data files, their blobs, and what killed writers left of such.
+        data_files_removed: data files, their blobs, and leftovers of both from crashed writers.
         transaction_files_removed: transaction files.
         index_files_removed: index files.
         deletion_files_removed: deletion files.
-        failed_deletes: files that could not be removed. The version that such a file was to go with is not among the
-            old versions; the next cleanup finds both.
-        residue_files_removed: names that killed writers left behind: ``_versions/{manifest}#{n}``,
+        failed_deletes: files that could not be removed. Their versions do not count as removed; the next cleanup tries
+            again.
+        residue_files_removed: leftovers of crashed writers: ``_versions/{manifest}#{n}``,
             ``_transactions/.tmp…``, ``_deletions/.tmp…``.
-        spared_versions: versions that were to go and stay, with all their files, because of a tag or a branch that
-            came after the plan.
-        damaged_versions: versions that got a tag or a branch, or were committed, when files that they name had gone
-            already; what was still there of them stays. An error in the log names each.
+        spared_versions: versions that are kept, with all their files, because they got a tag or a branch after the
+            plan.
+        damaged_versions: versions that got a tag or a branch, or were committed, after some of their files had been
+            removed; their other files are kept. An error in the log names each.
     """
 
     bytes_removed: int = 0
@@ -70,8 +70,8 @@ class CleanupCandidateFile:
     Attributes:
         path: in the store.
         kind: what it is.
-        unverified: whether it goes only for its age (or ``delete_unverified``): no version refers to it, and none that
-            is removed did.
+        unverified: whether it is removed only because of its age (or ``delete_unverified``): no version has referred to
+            it.
         size_bytes: its size.
     """
 
@@ -83,11 +83,12 @@ class CleanupCandidateFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanupReferencedBranch:
-    """A branch that was made from a version that the terms select, or that is gone.
+    """A branch that was created from a version that the policy selects, or that no longer exists.
 
     Attributes:
         name: of the branch.
-        referenced_version: the version of the main line that it, or the first branch on the way to it, was made from.
+        referenced_version: the version of the main branch from which it was created, directly or through other
+            branches.
         cleanup_candidate: whether it would be cleaned up too; never.
     """
 
@@ -102,12 +103,12 @@ class CleanupExplanation:
 
     Attributes:
         read_version: the version of the handle.
-        stats: figures of everything that would be removed.
-        candidate_files: the files, in the order of their removal, when they were asked for.
-        candidate_files_truncated: whether there are more than were asked for.
-        candidate_file_limit: how many were asked for.
-        referenced_branches: branches that were looked at.
-        warnings: what is worth knowing besides: files that belong to no table, what killed writers left.
+        stats: statistics of everything that would be removed.
+        candidate_files: the files, in the order of their removal, when they were requested.
+        candidate_files_truncated: whether there are more than were requested.
+        candidate_file_limit: how many were requested.
+        referenced_branches: branches that were examined.
+        warnings: messages about unrecognized files and leftovers of crashed writers.
     """
 
     read_version: int

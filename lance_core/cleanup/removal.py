@@ -1,17 +1,17 @@
 """Removal of what a plan names: one version after the other, and of each its files first, its manifest last.
 
-As long as the manifest of a version is there, the next cleanup can tell that the version's files are no part of a write
-that goes on. So a removal that dies leaves work, never riddles: the few versions that were in turn have lost files,
-and fulfil the same terms again. For the same reason the manifest of a version stays when a file that goes with it could
+As long as the manifest of a version exists, the next cleanup knows that the version's files do not belong to a write in
+progress. So an interrupted removal can be continued: only the versions of the current batch have lost files, and they
+match the same policy again. For the same reason the manifest of a version stays when a file that goes with it could
 not be removed.
 
-The transaction files of a batch go first, and then the guard looks once more. Nobody needs them to read a version, and
-who is about to restore one looks for its transaction file after he has begun to hold it
+The transaction files of a batch are removed first, and then the guard looks again. They are not needed to read a
+version, and who is about to restore one looks for its transaction file after he has begun to hold it
 (:mod:`~lance_core.transactions.restoring`): so either the guard sees the hold, or he sees that the version is going. Of
 a version whose transaction file could not be removed everything stays.
 
-Files go in batches that take a second at most, or one removal per thread. Several threads remove, and before each batch
-the guard looks again.
+Files are removed in batches that take a second at most, or one removal per thread. Several threads remove, and before
+each batch the guard looks again.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class Removal:
             return True
         if manifest.goes_with is not None:
             self._guard.spared_versions.add(manifest.goes_with)
-        _logger.warning("%s stays: it was created after the cleanup had begun", path)
+        _logger.warning("%s is kept: it was created after the cleanup had begun", path)
         return False
 
     def _must_stay(self, manifest: ClassifiedPath) -> bool:

@@ -1,11 +1,11 @@
-"""Manifests that were staged for an external manifest store, and that nobody will publish any more.
+"""Manifests that were staged for an external manifest store and will not be published anymore.
 
 A writer stages ``_versions/{manifest}-{uuid}`` and then lets a row of the store name it. As long as the row does, the
 object is the version. One that is old, and that the row of its version does not name, was left by a writer that died
 before it got the row, or after it had published. Only a dataset that is opened with its manifest store can tell; its
 plain URI cannot, and there such objects stay.
 
-Source: commit protocol of pylance 14.0.2 with an external manifest store; its cleanup leaves these objects for ever.
+Source: commit protocol of pylance 14.0.2 with an external manifest store; its cleanup leaves these objects forever.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Bases: which places outside its root a new table has, and to which of its places new data files go.
+"""Base paths: those of a new table, and those to which new data files are written.
 
-Source: arguments of pylance 14.0.2. It takes two bases of one name or path; here they are refused.
+Source: arguments of pylance 14.0.2. It accepts two bases with the same name or path; here they are refused.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def declared_bases(operation: Operation) -> list[str]:
 def data_places(
     locator: FileLocator, target_bases: Sequence[str] | None, *, target_all_bases: bool | None
 ) -> list[DataPlace]:
-    """The places that new data files go to in turn; none for the table's own root.
+    """The bases for new data files, used in turn; empty for the table's own root.
 
     Args:
         locator: finds the bases of the table.
@@ -36,7 +36,7 @@ def data_places(
 
     Raises:
         InvalidInputError: no base has such a name or path, or both arguments are given.
-        InvalidTypeError: they are no list of texts.
+        InvalidTypeError: not a list of strings.
     """
     if target_all_bases and target_bases:
         raise InvalidInputError("target_all_bases cannot be given together with target_bases")
@@ -55,7 +55,7 @@ def _find(bases: Sequence[BasePath], name: str) -> BasePath:
         if base.name == name or base.path == name or base.path == _recorded(name):
             return base
     known = sorted(base.name or base.path for base in bases)
-    raise InvalidInputError(f"target base {name!r} is none of the table's bases: {known}", argument="target_bases")
+    raise InvalidInputError(f"unknown target base {name!r}; the table has: {known}", argument="target_bases")
 
 
 def _recorded(name: str) -> str | None:

@@ -1,7 +1,7 @@
 """Committing several appends as one version.
 
-The version is made by one transaction that adds the fragments of all. Its uuid follows from theirs, so that committing
-the same batch again finds the version that it made.
+The version is created by one transaction that adds all their fragments. Its uuid is derived from theirs, so committing
+the same batch again finds the version that it created.
 
 Source: names, arguments and results of pylance 14.0.2.
 """
@@ -27,19 +27,19 @@ _BATCH: Final = uuid_module.UUID("6e0a41d5-7a35-4b57-9d0c-1f2f6c2f9d3b")
 
 
 def merge_appends(transactions: Sequence[Transaction]) -> Transaction:
-    """One transaction that does what several appends would.
+    """Merge several appends into one transaction.
 
     Args:
-        transactions: in the order in which their rows are to stand. The result counts as planned on the earliest of
-            their versions and has the properties of all; of two values of one key the later stands.
+        transactions: in the order of their rows. The result has the earliest read version of all and the properties of
+            all; if a key has several values, the last one counts.
 
     Raises:
-        InvalidInputError: there are none.
-        InvalidTypeError: one is no transaction.
-        NotSupportedError: one is no append.
+        InvalidInputError: there are no transactions.
+        InvalidTypeError: one is not a transaction.
+        NotSupportedError: one is not an append.
     """
     if not transactions:
-        raise InvalidInputError("there are no transactions to commit")
+        raise InvalidInputError("transactions is empty; expected at least one")
     fragments: list[FragmentMetadata] = []
     properties: dict[str, str] = {}
     for transaction in transactions:

@@ -1,6 +1,6 @@
 """What is checked on storage before a change becomes part of a table.
 
-Every data file must be there with the recorded size. Of files that hold the same fields one is opened: its own schema
+Every data file must exist with the recorded size. Of files that hold the same fields one is opened: its own schema
 must give those field ids the names and types that the table gives them, and its rows must be as many as recorded. A
 file whose ids mean other columns would be read without an error, as wrong values.
 
@@ -71,7 +71,7 @@ def check_not_part_of(fragments: Iterable[Fragment], current: Manifest) -> None:
         for file in fragment.message.files:
             if (file.base_id, file.path) in present:
                 raise InvalidInputError(
-                    f"data file {file.path} of a new fragment belongs to version {current.version} already",
+                    f"data file {file.path} of a new fragment is already part of version {current.version}",
                     path=file.path,
                     version=current.version,
                 )
@@ -112,7 +112,7 @@ def check_deletion_files(fragments: Iterable[Fragment], current: Manifest, locat
         if returning.size:
             raise InvalidInputError(
                 f"fragment {fragment.id}: row {int(returning[0])} is deleted in version {current.version} and would "
-                "come back",
+                "reappear",
                 version=current.version,
             )
 
@@ -162,7 +162,7 @@ def _check_size(file: DataFile, location: Location) -> int:
         ) from error
     if file.known_num_bytes not in (None, found):
         raise InvalidInputError(
-            f"data file {file.path} of a new fragment has {found} bytes, recorded are {file.num_bytes}",
+            f"data file {file.path} of a new fragment has {found} bytes, but the fragment records {file.num_bytes}",
             path=location.path,
             expected=file.num_bytes,
             found=found,
@@ -176,7 +176,7 @@ def _check_content(
     reader = FileReader.open(location.store, location.path, num_bytes=num_bytes, field_ids=file.field_ids)
     if reader.version is not file.file_version:
         raise InvalidInputError(
-            f"data file {file.path} of a new fragment is of format {reader.version.value}, recorded is "
+            f"data file {file.path} of a new fragment is of format {reader.version.value}, but the fragment records "
             f"{file.file_version.value}",
             path=location.path,
             expected=file.file_version.value,
@@ -184,7 +184,8 @@ def _check_content(
         )
     if reader.num_rows != physical_rows:
         raise InvalidInputError(
-            f"data file {file.path} of a new fragment has {reader.num_rows} rows, recorded are {physical_rows}",
+            f"data file {file.path} of a new fragment has {reader.num_rows} rows, but the fragment records "
+            f"{physical_rows}",
             path=location.path,
             expected=physical_rows,
             found=reader.num_rows,
@@ -195,8 +196,8 @@ def _check_content(
         stored = owners.get(column)
         if stored is None:
             raise InvalidInputError(
-                f"data file {file.path} of a new fragment has {len(owners)} columns, field {field_id} is said to be "
-                f"column {column}",
+                f"data file {file.path} of a new fragment has {len(owners)} columns, but the fragment records column "
+                f"{column} for field {field_id}",
                 path=location.path,
             )
         expected = [leaf for schema in schemas if (leaf := schema.find(field_id)) is not None]

@@ -80,17 +80,17 @@ def commit(
         DatasetNotFoundError: there is no dataset, and the operation does not make one.
         AlreadyExistsError: a dataset exists that must not.
         InvalidInputError: the fragments do not fit the dataset (see ``commit_checks``).
-        RetryableCommitConflictError: a later version is in the way; plan again on it.
-        IncompatibleTransactionError: a later version makes the change senseless.
+        RetryableCommitConflictError: it conflicts with a later version; plan the change again.
+        IncompatibleTransactionError: a later version invalidates the change.
         CommitOvertakenError: the version came too late, after a cleanup had freed its number, and was withdrawn.
         TooMuchWriteContentionError: every attempt lost its race.
-        CommitOutcomeUnknownError: it could not be found out whether the version was made.
-        StorageError: the outside world failed and nothing was made.
+        CommitOutcomeUnknownError: it could not be determined whether the version was created.
+        StorageError: a storage operation failed and nothing was made.
     """
     if is_detached_version(transaction.read_version):
         raise NotSupportedError(
-            f"{log.root}: version {transaction.read_version} is detached, and nothing is committed on top of it but "
-            "another detached version",
+            f"{log.root}: version {transaction.read_version} is detached; only another detached version can be "
+            "committed on top of it",
             version=transaction.read_version,
         )
     refuse_inner_bases(log.root, declared_bases(transaction.operation))
@@ -239,17 +239,17 @@ def manifest_of(outcome: CommitOutcome, root: str) -> Manifest:
             advice = (
                 "plan the change again on it"
                 if verdict is Verdict.RETRYABLE
-                else "the change cannot be placed after it"
+                else "the change cannot be applied after it"
             )
             raise kind(
-                f"{root}: version {version} is in the way: {reason}; {advice}",
+                f"{root}: conflicts with version {version}: {reason}; {advice}",
                 path=root,
                 version=version,
                 is_removed=is_removed,
             )
         case Contended(num_attempts):
             raise TooMuchWriteContentionError(
-                f"{root}: lost {num_attempts} races against other writers; nothing was committed",
+                f"{root}: too much contention: {num_attempts} attempts lost to other writers; nothing was committed",
                 path=root,
                 attempts=num_attempts,
             )
@@ -268,7 +268,7 @@ def manifest_of(outcome: CommitOutcome, root: str) -> Manifest:
             )
         case Unknown(version, cause):
             raise CommitOutcomeUnknownError(
-                f"{root}: whether version {version} is this commit's could not be found out: {cause}; "
+                f"{root}: could not determine whether this commit created version {version}: {cause}; "
                 "read the versions before trying again",
                 path=root,
                 version=version,

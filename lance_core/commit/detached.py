@@ -29,11 +29,13 @@ def commit_outside_lineage(
         DatasetNotFoundError: there is no dataset.
         VersionNotFoundError: there is no such read version.
         InvalidInputError: the fragments do not fit the dataset.
-        CommitOutcomeUnknownError: it could not be found out whether the version was made.
-        StorageError: the outside world failed and nothing was made.
+        CommitOutcomeUnknownError: it could not be determined whether the version was created.
+        StorageError: a storage operation failed and nothing was made.
     """
     if transaction.read_version == 0 or transaction.operation.is_first_of_its_root:
-        raise NotSupportedError(f"{log.root}: a detached version is made of another, found none; give a read version")
+        raise NotSupportedError(
+            f"{log.root}: a detached version needs an existing version to build on; give a read version"
+        )
     commit_settings(transaction, options, known=known)
     try:
         attempt = DetachedCommit(log, transaction, known)

@@ -4,7 +4,7 @@ A data file has its own copy of the values, the manifest has one too, and reader
 agree: each is the beginning of the longest one, which the manifest keeps. Rows that are appended start from the
 table's values and add new ones behind them; files that were written before stay right.
 
-Source: behaviour of pylance 14.0.2, which reads every file with the manifest's values and appends only rows whose
+Source: behavior of pylance 14.0.2, which reads every file with the manifest's values and appends only rows whose
 dictionary equals them.
 """
 
@@ -45,14 +45,14 @@ def known_dictionaries(manifest: Manifest) -> Mapping[int, pa.Array]:
         if missing is not None:
             raise NotSupportedError(
                 f"version {manifest.version}: the manifest lacks the dictionary of column {missing.name!r} (id "
-                f"{missing.id}), so that no rows can be added; overwrite the table",
+                f"{missing.id}), so rows cannot be added; overwrite the table",
                 field=missing.id,
             )
     return manifest.dictionaries
 
 
 class DictionaryAmendment:
-    """Puts the values that new data files bring along into the manifest of a 0.1 table.
+    """Adds the dictionary values of new data files to the manifest of a 0.1 table.
 
     Args:
         log: the table's versions.
@@ -122,7 +122,9 @@ def _dictionary_fields(schema: Schema) -> list[Field]:
 
 def _values(reader: FileReader, field: Field) -> pa.Array:
     if not reader.version.is_legacy:
-        raise CorruptDataError(f"{reader.path} is of format {reader.version.value}, recorded is 0.1", path=reader.path)
+        raise CorruptDataError(
+            f"{reader.path} is of format {reader.version.value}, but the fragment records 0.1", path=reader.path
+        )
     return cast("LegacyMetadataReader", reader.any_metadata).dictionary(field)
 
 

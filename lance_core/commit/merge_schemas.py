@@ -3,7 +3,7 @@
 Counted through from 0, they are those of the table if it has dropped and moved no column. A table that never uses an id
 again has certainly done so; there, columns are the same when they have the same name and type, and others are new.
 
-Source: behaviour of pylance 14.0.2.
+Source: behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations

@@ -34,10 +34,10 @@ class CommitOptions:
         storage_options: handed to the stores of base paths.
         affected_rows: the rows that a delete or update newly hides: fragment id to physical positions. With them it is
             merged with concurrent ones of other rows, without them it would have to be planned again.
-        checks_files: look at the files that the operation brings along first: new data files, the deletion files of a
-            change whose rows are not given. Not needed by whoever has just written them.
+        checks_files: check the files that the operation adds first: new data files, the deletion files of a
+            change whose rows are not given. Not needed right after writing them.
         file_version: of an Overwrite that brings no data file; None for the table's.
-        is_first_try: nobody has tried to commit this transaction before, so that no version can be its work yet.
+        is_first_try: this transaction has not been tried before, so no version can be its result yet.
         progress: told how far the commit got; one for each commit that is to be told apart. Its line is that of the
             handle that the change was planned on.
     """

@@ -1,6 +1,6 @@
 """What is checked on storage before overlays become part of a table.
 
-Their files must be there, with as many values as covered rows, in columns of the types that the table has. The
+Their files must exist, with as many values as covered rows, in columns of the types that the table has. The
 reference takes anything, and fails when the cells are read.
 """
 
@@ -52,7 +52,7 @@ def _check(overlay: pb_table.DataOverlayFile, what: str, schema: Schema, locator
         raise NotFoundError(f"{what}: overlay {location.path} does not exist", path=location.path) from error
     if file.known_num_bytes not in (None, found):
         raise InvalidInputError(
-            f"{what}: overlay {file.path} has {found} bytes, recorded are {file.num_bytes}",
+            f"{what}: overlay {file.path} has {found} bytes, but the fragment records {file.num_bytes}",
             path=location.path,
             expected=file.num_bytes,
             found=found,
@@ -63,7 +63,7 @@ def _check(overlay: pb_table.DataOverlayFile, what: str, schema: Schema, locator
         covered = coverage(overlay, {field_id}, what)
         if covered is not None and len(covered) > reader.num_rows:
             raise InvalidInputError(
-                f"{what}: overlay {file.path} has {reader.num_rows} values, it covers {len(covered)} rows",
+                f"{what}: overlay {file.path} has {reader.num_rows} values, but covers {len(covered)} rows",
                 path=location.path,
                 expected=len(covered),
                 found=reader.num_rows,

@@ -1,6 +1,6 @@
-"""The checks of a commit that need storage: which of them an operation asks for, and on which schema.
+"""The checks of a commit that need storage: which of them an operation requires, and on which schema.
 
-The checks themselves are those of :mod:`~lance_core.commit.checks` and its neighbours. They are made once, on the
+The checks themselves are those of :mod:`~lance_core.commit.checks` and its neighbors. They are made once, on the
 version that the first attempt builds on.
 """
 
@@ -100,7 +100,7 @@ def _check_fragments(
 
 
 def _schema_of(log: VersionLog, version: int) -> Schema | None:
-    """The schema of an older version; None when it is not there any more."""
+    """The schema of an older version; None when it no longer exists."""
     try:
         return log.read_version(version).schema
     except VersionNotFoundError:

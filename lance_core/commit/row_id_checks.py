@@ -1,4 +1,4 @@
-"""What is checked of the row ids that a change brings along: they are those of the rows that it moves.
+"""Checks of the row ids in a change: they must be those of the rows that it moves.
 
 An id that gets lost, occurs twice or was never given makes a table that indices and take cannot be used on.
 
@@ -35,7 +35,7 @@ __all__ = ["check_row_ids"]
 
 
 def check_row_ids(operation: Operation, current: Manifest, locator: FileLocator) -> None:
-    """Check the row ids that a rewrite or an update brings along; see the module.
+    """Check the row ids in a rewrite or an update; see the module.
 
     Args:
         operation: the change; others bring none that have to be looked up.
@@ -68,7 +68,7 @@ def _check_rewritten(groups: Iterable[RewriteGroup], current: Manifest, locator:
             odd = np.setxor1d(expected, found)
             detail = f"row id {int(odd[0])} is on one side only" if odd.size else "a row id occurs twice"
             raise InvalidInputError(
-                f"rewrite group {index}: the new fragments have {len(found)} row ids, which are not those of the "
+                f"rewrite group {index}: the new fragments have {len(found)} row ids, which differ from those of the "
                 f"{len(expected)} rows that they replace: {detail}",
                 expected=len(expected),
                 found=len(found),
@@ -95,14 +95,14 @@ def _check_moved(operation: Operation, current: Manifest, locator: FileLocator) 
         stays = np.isin(positions, live_rows(after, read_deletion_offsets(after, locator)))
         if stays.any():
             raise InvalidInputError(
-                f"a new fragment carries row id {int(moved[stays][0])}, whose row stays in fragment {message.id}"
+                f"a new fragment carries row id {int(moved[stays][0])}, which is still in use in fragment {message.id}"
             )
     if not found.all():
         raise InvalidInputError(
             f"a new fragment carries row id {int(moved[~found][0])}, which no row of an updated or removed fragment has"
         )
     if len(np.unique(moved)) != len(moved):
-        raise InvalidInputError("two rows of new fragments carry one row id")
+        raise InvalidInputError("two rows of new fragments have the same row id")
 
 
 def _sorted(parts: Iterable[npt.NDArray[np.uint64]]) -> npt.NDArray[np.uint64]:

@@ -2,7 +2,7 @@
 
 References to values outside the table stay references. Values are loaded for a bounded number of bytes at a time.
 
-**Source:** behaviour of pylance 14.0.2: a rewrite places the values anew.
+**Source:** behavior of pylance 14.0.2: a rewrite places the values anew.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def with_values(batches: Iterator[pa.RecordBatch], reader: FragmentReader, schem
     Args:
         batches: rows of one fragment.
         reader: of the fragment.
-        schema: of the table; without blobs the batches stay as they are.
+        schema: of the table; without blobs the batches stay unchanged.
     """
     if not has_blobs(schema):
         yield from batches

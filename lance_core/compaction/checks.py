@@ -18,10 +18,10 @@ __all__ = ["check_rewritable", "output_version"]
 
 
 def output_version(manifest: Manifest, settings: CompactionSettings) -> LanceFileVersion:
-    """The format of the new files: what is asked for, else the table's, whatever the old files are.
+    """The format of the new files: the requested one, or the table's.
 
     Raises:
-        NotSupportedError: files of the format that is asked for do not mix with the table's.
+        NotSupportedError: files of the format that is requested do not mix with the table's.
     """
     own = manifest.file_version
     if settings.data_storage_version is None:
@@ -29,8 +29,8 @@ def output_version(manifest: Manifest, settings: CompactionSettings) -> LanceFil
     asked = LanceFileVersion.parse(settings.data_storage_version)
     if not asked.mixes_with(own):
         raise NotSupportedError(
-            f"data_storage_version is {asked.value}, the table's {own.value}: files of 0.1 do not mix with those of "
-            "other versions",
+            f"data_storage_version is {asked.value}, but the table has version {own.value}: files of 0.1 cannot be "
+            "mixed with those of other versions",
             expected=own.value,
             found=asked.value,
         )
@@ -51,5 +51,6 @@ def check_rewritable(manifest: Manifest, settings: CompactionSettings) -> None:
     names = {index.name for index in parse_index_section(manifest.index_section)}
     if FRAGMENT_REUSE_INDEX in names and len(names) > 1:
         raise NotSupportedError(
-            f"{where}: the remapping of its indices is deferred ({FRAGMENT_REUSE_INDEX}); finish it with the reference"
+            f"{where}: the remapping of its indices is deferred ({FRAGMENT_REUSE_INDEX}); complete the remapping "
+            "with pylance first"
         )

@@ -1,6 +1,6 @@
-"""Committing executed tasks: what still fits, all of it or none, or what this process has just executed.
+"""Committing executed tasks: those that still fit, all or none, or those that this process has just executed.
 
-How a commit goes is told in :mod:`~lance_core.compaction.landing`.
+The commit itself is described in :mod:`~lance_core.compaction.landing`.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ def commit_rewrites(
     *,
     transaction_properties: Mapping[str, str] | None = None,
 ) -> RewriteCommit:
-    """Commit the groups that nobody touched since they were planned; the handle shows the new version.
+    """Commit the groups that no other writer changed since they were planned; the handle shows the new version.
 
-    Calling it again with the same results is safe: what is committed already is not committed again.
+    Calling it again with the same results is safe: committed groups are not committed again.
 
     Args:
         dataset: any version of the dataset.
-        rewrites: what the tasks of a plan answered; of several plans, the oldest version counts for all.
+        rewrites: the results of the tasks of a plan; for several plans, the oldest version counts.
         transaction_properties: kept with the Rewrite.
 
     Raises:
         InvalidInputError: two results rewrite one fragment or share a new file, a new file belongs to the dataset
-            already or is not what it is said to be, or a result was planned on a version that was never made.
+            already or differs from its record, or a result was planned on a version that never existed.
         NotFoundError: a new file is missing.
         NotSupportedError: the table cannot be rewritten here.
         TooMuchWriteContentionError: every attempt lost its race.
-        CommitOutcomeUnknownError: it could not be found out whether the version was made.
-        StorageError: the outside world failed and nothing was made.
+        CommitOutcomeUnknownError: it could not be determined whether the version was created.
+        StorageError: a storage operation failed and nothing was made.
     """
     return Landing(dataset, rewrites, transaction_properties, checks_files=True).run()
 
@@ -50,7 +50,7 @@ def commit_rewrites(
 def commit_own_rewrites(
     dataset: Handle, rewrites: Iterable[RewriteResult], transaction_properties: Mapping[str, str] | None
 ) -> RewriteCommit:
-    """As :func:`commit_rewrites`, for results that this process has just made and nobody else has.
+    """Like :func:`commit_rewrites`, for results that only this process has.
 
     The new files need not be looked at. After a failure or an interrupt they are removed, unless a version may name
     them.

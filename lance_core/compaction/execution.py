@@ -41,13 +41,13 @@ __all__ = ["execute_task"]
 
 _BATCH_BYTES: Final = 8 * 1024 * 1024
 _MAX_BATCH_ROWS: Final = 64 * 1024
-"""A batch has about so many bytes, and at most so many rows."""
+"""A batch has about this many bytes, and at most this many rows."""
 
 _PROBES: Final = (1, 64)
-"""So many rows are read first of all: stored bytes say little about rows that compress well."""
+"""Number of rows that are read first: stored bytes say little about rows that compress well."""
 
 _TOO_LARGE: Final = 4
-"""A batch so many times larger than it should be makes the rest of its fragment come in smaller ones."""
+"""A batch this many times larger than it should be makes the rest of its fragment come in smaller ones."""
 
 _BATCHES_AHEAD: Final = 3
 _AHEAD_MIN_BYTES: Final = 16 * 1024 * 1024
@@ -168,8 +168,8 @@ def _find(manifest: Manifest, fragments: Sequence[FragmentMetadata]) -> list[Fra
         record = by_id.get(fragment.id)
         if record is None or content_key(fragment_from_record(record)) != content_key(fragment):
             raise InvalidInputError(
-                f"fragment {fragment.id} of the task is not that of version {manifest.version}: it has other files, or "
-                "does not exist there",
+                f"fragment {fragment.id} of the task does not match version {manifest.version}: it has different "
+                "files, or does not exist there",
                 fragment=fragment.id,
                 version=manifest.version,
             )

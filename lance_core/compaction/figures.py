@@ -37,7 +37,7 @@ class PlanFigures:
         bytes_after_estimate: of the table.
         rewritten_fragments: fragments that are replaced.
         rewritten_rows: rows that are read and written.
-        rewritten_deleted_rows: rows that are not stored any more.
+        rewritten_deleted_rows: rows that are no longer stored.
         rewritten_files: files that the new version does not refer to.
         rewritten_bytes: bytes that are read.
         new_fragments: fragments that replace them.
@@ -115,7 +115,7 @@ class PlanFigures:
 
 
 def figures_of(fragment: FragmentMetadata) -> FragmentFigures:
-    """What a fragment's metadata tells the planner; nothing of indices."""
+    """The numbers of a fragment for the planner, without indices."""
     return FragmentFigures(
         id=fragment.id,
         physical_rows=fragment.physical_rows,

@@ -1,4 +1,4 @@
-"""Groups that are not intact any more: lost, or committed by an earlier call.
+"""Groups that are no longer intact: lost, or committed by an earlier call.
 
 A commit that is repeated, because the process that made it ended before it could tell, finds its old fragments gone,
 just as one that lost its race does. The difference is in the versions since the plan: data files have unique names, so

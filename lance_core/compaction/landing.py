@@ -20,9 +20,9 @@ group lost; its files, which still hold them, never become visible.
 
 A group that was lost stays lost, so its files can be removed. Whether it was lost or committed before is looked up
 first: files that a version refers to, or might, stay (:mod:`~lance_core.compaction.landed`). Once a version is
-made, nothing turns that success into a failure: when the lost groups cannot be looked up any more, their files stay.
+made, nothing turns that success into a failure: when the lost groups cannot be looked up anymore, their files stay.
 Errors other than a conflict leave all files where they are; the call can be repeated. Only where this process has just
-written the files and nobody else knows them, they are removed, unless a version may name them.
+written the files and no other process knows them, they are removed, unless a version may refer to them.
 
 Source: commit sequence of pylance 14.0.2; committing a part of the groups is ours.
 """
@@ -155,7 +155,11 @@ class Landing:
         except LanceError as error:
             if may_fail:
                 raise
-            _logger.warning("%s: the files of lost groups stay, versions cannot be read: %s", self._log.root, error)
+            _logger.warning(
+                "%s: the files of groups that were not committed are kept, since versions cannot be read: %s",
+                self._log.root,
+                error,
+            )
             return [], self._lost
 
     def _land(self, *, all_or_none: bool) -> int | None:
@@ -180,7 +184,7 @@ class Landing:
                     self._lost, self._pending = self._lost + self._pending, []
                 continue
             except (RetryableCommitConflictError, IncompatibleTransactionError) as error:
-                # A reservation of fragment ids on a version that was cleaned up meanwhile is made on the latest.
+                # A reservation of fragment ids on a version that was cleaned up in the meantime is made on the latest.
                 if len(self._tries) > num_tries or not error.context.get("is_removed"):
                     is_refused = True
                 continue

@@ -1,4 +1,4 @@
-"""Compaction as users call it: in one go, or plan, execute and commit apart from each other; and automatic cleanup.
+"""The public API of compaction: in one call, or as separate plan, execute and commit steps; and automatic cleanup.
 
 Source: names, arguments and defaults of pylance 14.0.2.
 """
@@ -59,12 +59,12 @@ class Compaction:
 
         Args:
             dataset: any version of the dataset.
-            rewrites: what the tasks answered; without any, no version is made.
-            options: checked; without effect on what was executed already.
+            rewrites: the results of the tasks; if empty, no version is created.
+            options: checked, but otherwise without effect.
             transaction_properties: kept with the transaction.
 
         Raises:
-            RetryableCommitConflictError: another writer touched a fragment since it was planned.
+            RetryableCommitConflictError: another writer changed a fragment since it was planned.
             LanceError: what :func:`~lance_core.compaction.committing.commit_rewrites` raises.
         """
         CompactionSettings.of(options or {}, {})
@@ -79,7 +79,7 @@ class DatasetOptimizer:
     """
 
     def __init__(self, dataset: Handle) -> None:
-        """Nothing is done yet."""
+        """Do nothing yet."""
         self._dataset = dataset
 
     def compact_files(
@@ -103,41 +103,41 @@ class DatasetOptimizer:
         target_bytes_per_fragment: int | None = None,
         transaction_properties: Mapping[str, str] | None = None,
     ) -> CompactionMetrics:
-        """Join small fragments and drop deleted rows; the handle shows the new version.
+        """Merge small fragments and drop deleted rows; the handle shows the new version.
 
         What another writer touches meanwhile is planned and written again; everything else is not. Nothing to do makes
         no version.
 
         Args:
-            target_rows_per_fragment: fragments of fewer rows are joined. 1024 * 1024 by default.
-            max_rows_per_group: rows of a batch in data files of version 0.1; without effect in others. 1024 by default.
-            max_bytes_per_file: a new file is closed when it has about so many bytes.
+            target_rows_per_fragment: fragments with fewer rows are merged. 1024 * 1024 by default.
+            max_rows_per_group: rows of a batch in data files of version 0.1; no effect in others. 1024 by default.
+            max_bytes_per_file: a new file is closed when it has about this many bytes.
             materialize_deletions: whether fragments with many deleted rows are rewritten. True by default.
             materialize_deletions_threshold: more than this fraction of the rows is many. 0.1 by default.
             defer_index_remap: not supported.
             num_threads: tasks that run at the same time; 1 by default.
             batch_size: rows that are read at a time.
             compaction_mode: "reencode", or "try_binary_copy", which does the same here.
-            binary_copy_read_batch_bytes: without effect.
-            max_source_fragments: at most so many fragments are rewritten.
-            max_source_rows: at most so many live rows are rewritten.
-            max_source_bytes: at most so many bytes of data files are rewritten.
-            excluded_fragment_ids: these stay as they are.
-            data_storage_version: of the new files; the table's own by default. Another one makes it a table of several
-                versions, which 0.1 cannot be part of.
-            target_bytes_per_fragment: fragments of as many bytes are large enough whatever their rows, and new files
-                are closed there. Not an argument of the reference.
+            binary_copy_read_batch_bytes: no effect.
+            max_source_fragments: at most this many fragments are rewritten.
+            max_source_rows: at most this many live rows are rewritten.
+            max_source_bytes: at most this many bytes of data files are rewritten.
+            excluded_fragment_ids: these stay unchanged.
+            data_storage_version: version of the new files; the table's own by default. Another one makes it a table
+                with several versions, which cannot include 0.1.
+            target_bytes_per_fragment: fragments of at least this many bytes are not merged, and new files are closed at
+                this size. Not an argument of the reference.
             transaction_properties: kept with the transaction. Not an argument of the reference.
 
         Raises:
             InvalidInputError: an argument is out of range.
             InvalidTypeError: an argument has another type.
             NotSupportedError: an argument, or the table, is not supported.
-            RetryableCommitConflictError: nothing could be committed, as other writers touched everything every time.
+            RetryableCommitConflictError: nothing could be committed because of conflicts.
             CorruptDataError: a file is damaged.
-            CommitOutcomeUnknownError: it could not be found out whether the version was made.
-            StorageError: the outside world failed. What was written is removed, unless a version may name it. When a
-                part was committed before, a note of the error says so.
+            CommitOutcomeUnknownError: it could not be determined whether the version was created.
+            StorageError: a storage operation failed. Written files are removed, unless a version may refer to them. If
+                a part was committed before, a note on the error says so.
         """
         options = {
             "target_rows_per_fragment": target_rows_per_fragment,
@@ -163,8 +163,9 @@ class DatasetOptimizer:
         """Let commits remove old versions; the handle shows the new version.
 
         Args:
-            auto_cleanup_config: ``interval``: after every version that it divides, 0 for every version;
-                ``older_than_seconds``: only versions committed longer ago. Both must be given.
+            auto_cleanup_config: ``interval``: clean up after every version that is a multiple of it, 0 for every
+                version;
+                ``older_than_seconds``: only versions older than this. Both are required.
 
         Raises:
             InvalidCleanupError: an option is missing, unknown or out of its range.

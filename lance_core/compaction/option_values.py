@@ -32,7 +32,7 @@ __all__ = [
 MODES: Final = MappingProxyType(
     {"reencode": "Reencode", "try_binary_copy": "TryBinaryCopy", "force_binary_copy": "ForceBinaryCopy"}
 )
-"""A mode as it is asked for -> as JSON documents spell it."""
+"""A mode as it is requested -> as JSON documents spell it."""
 
 _MAX_U32: Final = 2**32 - 1
 _MAX_U64: Final = 2**64 - 1
@@ -63,7 +63,7 @@ def fraction(where: str, value: Any) -> float:
     except OverflowError:
         number = math.nan
     if math.isnan(number) or number < 0:
-        raise InvalidInputError(f"{where} must be a number from 0, found {value!r:.40}", argument=where)
+        raise InvalidInputError(f"{where} must be a number not below 0, found {value!r:.40}", argument=where)
     return number
 
 
@@ -74,7 +74,9 @@ def mode(where: str, value: Any) -> str:
     if value.lower() not in MODES:
         raise InvalidInputError(f"{where} {value!r} is not one of {list(MODES)}", argument=where)
     if value.lower() == "force_binary_copy":
-        raise NotSupportedError(f"{where} 'force_binary_copy' is not supported; rows are encoded anew", argument=where)
+        raise NotSupportedError(
+            f"{where} 'force_binary_copy' is not supported; rows are always encoded again", argument=where
+        )
     return value.lower()
 
 

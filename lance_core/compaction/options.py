@@ -1,8 +1,8 @@
-"""What a compaction is asked to do: the caller's options, the table's own defaults, and the built-in ones.
+"""The options of a compaction: the caller's, the table's own defaults, and the built-in ones.
 
 A value comes from the first of these that has it: the option of the call, the table config under
-``lance.compaction.<name>``, the default. One table below says for every name of the reference how its value is checked,
-how it is spelled in the table config, and what becomes of it; ``target_bytes_per_fragment`` is ours.
+``lance.compaction.<name>``, the default. One table below defines for every name of the reference how its value is
+checked, how it is spelled in the table config, and how it is used; ``target_bytes_per_fragment`` is an addition.
 
 Options that only tune how the reference reads have no effect here. Options that change the result and are not supported
 are refused by name.
@@ -55,29 +55,29 @@ _FIXED_DOCUMENT: Final = MappingProxyType(
 
 
 class CompactionOptions(TypedDict, total=False):
-    """Options of a compaction; what is missing or None has its default.
+    """Options of a compaction; a missing option or None has its default.
 
     Attributes:
-        target_rows_per_fragment: fragments of fewer rows are joined; new ones have at least as many. 1024 * 1024.
-        target_bytes_per_fragment: fragments of as many bytes are large enough, and a new file is closed as soon as it
-            has them. By default only rows count. Not an option of the reference.
+        target_rows_per_fragment: fragments with fewer rows are merged; new ones have at least as many. 1024 * 1024.
+        target_bytes_per_fragment: fragments of at least this many bytes are not merged, and new files are closed at
+            this size. By default only rows count. Not an option of the reference.
         max_bytes_per_file: the same, under the reference's name; the smaller of the two counts. There it only closes
             files, which the next compaction joins again.
         materialize_deletions: whether fragments with many deleted rows are rewritten. True.
         materialize_deletions_threshold: more than this fraction of the rows is many. 0.1.
-        max_source_fragments: at most so many fragments are rewritten.
-        max_source_rows: at most so many live rows are rewritten.
-        max_source_bytes: at most so many bytes of data files are rewritten.
-        excluded_fragment_ids: these stay as they are; what lies on either side of one is not joined.
+        max_source_fragments: at most this many fragments are rewritten.
+        max_source_rows: at most this many live rows are rewritten.
+        max_source_bytes: at most this many bytes of data files are rewritten.
+        excluded_fragment_ids: these stay unchanged; what lies on either side of one is not joined.
         num_threads: tasks that run at the same time.
         batch_size: rows that are read at a time.
         compaction_mode: "reencode" or "try_binary_copy", which does the same here.
-        data_storage_version: of the new files; the table's own by default. Another one makes it a table of several
+        data_storage_version: of the new files; the table's own by default. Another one makes it a table with several
             versions, which 0.1 cannot be part of.
         defer_index_remap: not supported.
         max_rows_per_group: rows of a batch in data files of version 0.1. 1024.
-        io_buffer_size: without effect.
-        binary_copy_read_batch_bytes: without effect.
+        io_buffer_size: no effect.
+        binary_copy_read_batch_bytes: no effect.
     """
 
     target_rows_per_fragment: int | None

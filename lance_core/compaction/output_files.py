@@ -27,7 +27,7 @@ _MAX_CACHE_BYTES: Final = 128 * 1024 * 1024
 """What all columns of a file together collect at most."""
 
 _PAGES_PER_TARGET: Final = 8
-"""A file that is cut by its bytes gets so many pages per column, as only written pages count."""
+"""Pages per column of a file that is limited in bytes, since only written pages count."""
 
 
 class OutputFiles:
@@ -81,7 +81,9 @@ class OutputFiles:
             StorageError: the store failed.
         """
         if batch.num_rows > self._rows_left:
-            raise CorruptDataError(f"there are {batch.num_rows - self._rows_left} rows more than the manifest says")
+            raise CorruptDataError(
+                f"the fragments have {batch.num_rows - self._rows_left} more rows than the manifest records"
+            )
         while batch.num_rows:
             file = self._open()
             part = batch.slice(0, min(batch.num_rows, self._room))
@@ -100,7 +102,7 @@ class OutputFiles:
             StorageError: the store failed.
         """
         if self._rows_left:
-            raise CorruptDataError(f"there are {self._rows_left} rows fewer than the manifest says")
+            raise CorruptDataError(f"the fragments have {self._rows_left} fewer rows than the manifest records")
         self._close()
         return self._finished
 

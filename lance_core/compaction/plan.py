@@ -1,4 +1,4 @@
-"""CompactionPlan and CompactionTask: what is to be done, as records that travel.
+"""CompactionPlan and CompactionTask: the planned work, as records that can be sent between processes.
 
 A plan is made once, its tasks are executed anywhere, in any order, and their results are committed together. Plan, task
 and result are plain values: equal, picklable, and JSON in the reference's shape, so that either implementation can
@@ -35,9 +35,9 @@ class CompactionTask:
     """Fragments that are rewritten together.
 
     Attributes:
-        read_version: the version that was planned on.
+        read_version: the version of the plan.
         fragments: as they are in that version.
-        options: what was asked for.
+        options: what was requested.
     """
 
     read_version: int
@@ -45,7 +45,7 @@ class CompactionTask:
     options: CompactionSettings
 
     def execute(self, dataset: Handle, *, file_token: str | None = None) -> RewriteResult:
-        """Write the rows of the fragments into new files. No version is made.
+        """Write the rows of the fragments into new files. No version is created.
 
         Args:
             dataset: any version of the dataset; ``read_version`` is what is read.
@@ -56,7 +56,7 @@ class CompactionTask:
             InvalidInputError: the fragments are not those of that version.
             NotSupportedError: the table cannot be rewritten here.
             CorruptDataError: a file is damaged.
-            StorageError: the outside world failed; the files that were written are removed again.
+            StorageError: a storage operation failed; the files that were written are removed again.
         """
         return self.run(dataset.view, file_token=file_token)
 
@@ -79,8 +79,8 @@ class CompactionTask:
         """The inverse of :meth:`json`; documents of the reference are read too.
 
         Raises:
-            InvalidInputError: it is no such document.
-            NotSupportedError: it asks for what is not supported.
+            InvalidInputError: the document is invalid.
+            NotSupportedError: it requires something that is not supported.
         """
         document = parse_document("compaction task", json)
         return CompactionTask(
@@ -95,9 +95,9 @@ class CompactionPlan:
     """Everything that a compaction is going to rewrite.
 
     Attributes:
-        read_version: the version that was planned on.
+        read_version: the version of the plan.
         tasks: independent of each other; none when there is nothing to do.
-        options: what was asked for.
+        options: what was requested.
         figures: rows, files and bytes before and after.
     """
 
@@ -125,11 +125,11 @@ class CompactionPlan:
     def from_json(json: str) -> CompactionPlan:
         """The inverse of :meth:`json`; documents of the reference are read too.
 
-        The reference's documents know only the fragments that are rewritten, so that the figures are those of them.
+        The reference's documents contain only the fragments that are rewritten, so the statistics cover only those.
 
         Raises:
-            InvalidInputError: it is no such document.
-            NotSupportedError: it asks for what is not supported.
+            InvalidInputError: the document is invalid.
+            NotSupportedError: it requires something that is not supported.
         """
         document = parse_document("compaction plan", json)
         read_version = document.take("read_version", VERSION)

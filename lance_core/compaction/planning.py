@@ -3,18 +3,18 @@
 Fragments are walked in id order::
 
     candidate     itself           more than the threshold of its rows are deleted, or it has more than ten overlays
-                  with neighbours  fewer rows than the row target, and fewer bytes than the byte target if there is one
+                  with neighbors  fewer rows than the row target, and fewer bytes than the byte target if there is one
                   no               anything else, and what is excluded
-    bin           neighbouring candidates that the same indices answer for; a lone one "with neighbours" is dropped
+    bin           neighboring candidates that the same indices answer for; a lone one "with neighbors" is dropped
     task          a part of a bin: as soon as it has a target's worth, and as much is left, the next one begins
     budget        tasks in order, as long as all of them together stay within the limits
 
 Two steps go beyond the reference:
 
-* New fragments get the highest ids, so that results of different tasks become neighbours, and so do fragments between
+* New fragments get the highest ids, so that results of different tasks become neighbors, and so do fragments between
   which others stood. What the next compaction would join for that reason is joined at once (``_settle``): a second
   compaction right after the first has nothing to do.
-* A budget that the first task alone exceeds would let nothing happen, for ever. Then the longest part of a task that
+* A budget that the first task alone exceeds would let nothing happen, forever. Then the longest part of a task that
   fits is taken.
 
 Source: planner of pylance 14.0.2; both steps and the byte target are ours.
@@ -40,13 +40,13 @@ if TYPE_CHECKING:
 __all__ = ["FragmentFigures", "plan_bins", "plan_tasks", "within_budget"]
 
 _TASK_TARGETS: Final = 4
-"""Byte targets in a task. How many bytes rows need when they are written anew is not known before: with several full
+"""Byte targets in a task. How many bytes rows need when they are rewritten is not known before: with several full
 files in a task, its small rest stands between full files even when the estimate is far too high."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FragmentFigures:
-    """What the planner knows of a fragment.
+    """The numbers of a fragment for the planner.
 
     Attributes:
         id: the fragment's.
@@ -79,7 +79,7 @@ class FragmentFigures:
 
 class _Candidacy(Enum):
     NO = "no"
-    WITH_NEIGHBOURS = "with neighbours"
+    WITH_NEIGHBOURS = "with neighbors"
     ITSELF = "itself"
 
 
@@ -93,7 +93,7 @@ def plan_tasks(fragments: Sequence[FragmentFigures], settings: CompactionSetting
 
     Args:
         fragments: of the whole table, ascending by id.
-        settings: what is asked for.
+        settings: what is requested.
 
     Returns:
         Fragment ids of each task, ascending; no fragment is in two tasks.
@@ -110,7 +110,7 @@ def plan_bins(fragments: Iterable[FragmentFigures], settings: CompactionSettings
 
     Args:
         fragments: of the whole table, ascending by id.
-        settings: what is asked for.
+        settings: what is requested.
     """
     excluded = frozenset(settings.excluded_fragment_ids)
     tasks: list[_Task] = []

@@ -1,6 +1,6 @@
-"""What executing a task leaves behind: new fragments, not yet part of any version, and a count of what changed.
+"""The result of a task: new fragments, not yet part of any version, and a count of what changed.
 
-Results travel as JSON, in the reference's shape, from wherever a task ran to the process that commits.
+Results are passed as JSON, in the reference's shape, from wherever a task ran to the process that commits.
 
 Source: JSON of pylance 14.0.2 (``RewriteResult.json``).
 """
@@ -36,7 +36,7 @@ class CompactionMetrics:
     Attributes:
         fragments_removed: fragments whose rows moved.
         fragments_added: fragments that they moved to.
-        files_removed: data and deletion files that the table does not refer to any more.
+        files_removed: data and deletion files that the table no longer refers to.
         files_added: data files that it refers to now.
     """
 
@@ -107,7 +107,7 @@ class RewriteResult:
         """The inverse of :meth:`json`; documents of the reference are read too.
 
         Raises:
-            InvalidInputError: it is no such document.
+            InvalidInputError: the document is invalid.
         """
         document = parse_document("rewrite result", json)
         return RewriteResult(
@@ -121,16 +121,15 @@ class RewriteResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewriteCommit:
-    """What became of executed tasks.
+    """The result of committing executed tasks.
 
     Attributes:
-        version: the last version that made some of them part of the dataset; None when none did.
-        metrics: of the committed ones.
+        version: the last version that committed some of them; None if none was committed.
+        metrics: metrics of the committed tasks.
         committed: made part of the dataset by this call, or by an earlier one with the same results; then later
             versions may have changed or rewritten these rows again.
-        lost: their fragments were touched meanwhile, or an older version, in which they are not rewritten, was
-            restored; plan these again.
-        attempts: how often a Rewrite was tried.
+        lost: their fragments were changed in the meantime, or an older version was restored; plan these again.
+        attempts: number of commit attempts.
     """
 
     version: int | None

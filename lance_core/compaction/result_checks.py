@@ -35,7 +35,7 @@ def checked_results(rewrites: Iterable[RewriteResult]) -> list[RewriteResult]:
             old.add(fragment.id)
         for file in (file for fragment in result.new_fragments for file in fragment.files):
             if file.path in new:
-                raise InvalidInputError(f"data file {file.path} is named twice by the new fragments", path=file.path)
+                raise InvalidInputError(f"data file {file.path} occurs twice in the new fragments", path=file.path)
             if file.base_id is not None:
                 raise InvalidInputError(
                     f"data file {file.path} of a new fragment lies in base path {file.base_id}, expected the dataset's "
@@ -56,8 +56,8 @@ def check_planned_versions(results: Sequence[RewriteResult], latest_version: int
     for result in results:
         if not 1 <= result.read_version <= latest_version:
             raise InvalidInputError(
-                f"a rewrite result was planned on version {result.read_version}, the latest version is "
-                f"{latest_version}: it is of another dataset",
+                f"a rewrite result was planned on version {result.read_version}, but the latest version is "
+                f"{latest_version}: it belongs to another dataset",
                 expected=latest_version,
                 found=result.read_version,
             )

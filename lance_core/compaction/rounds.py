@@ -1,8 +1,8 @@
-"""Compacting in one go: plan, execute, commit, and what lost its race once more.
+"""Compacting in one call: plan, execute, commit, and repeat for groups that conflicted.
 
 Every round commits what is intact. What another writer touched is planned again on the latest version, alone; what
 others have appended meanwhile is left to the next compaction. The rounds are bounded: against a writer that never
-pauses some groups may stay as they are.
+pauses some groups may stay unchanged.
 
 What was committed stays committed. When a later round fails, the error says so if groups are left; if none are, the
 compaction has succeeded.
@@ -37,7 +37,7 @@ _MAX_ROUNDS: Final = 10
 
 
 def plan_again(dataset: Handle, lost: Iterable[RewriteResult], options: Mapping[str, Any]) -> CompactionPlan:
-    """Plan what is left of groups that lost their race, on the latest version.
+    """Plan the rest of groups that conflicted, on the latest version.
 
     Args:
         dataset: any version of the dataset.
@@ -77,7 +77,7 @@ def compact(dataset: Handle, options: Mapping[str, Any], properties: Mapping[str
             if not lost and plan.options.has_budget:
                 break
             # Most often empty when nothing is lost. But how many bytes the rows need is known only now, and fragments
-            # that differed in the indices that answered for them do not any more. What others have appended meanwhile
+            # that differed in the indices that answered for them do not anymore. What others have appended meanwhile
             # is left alone.
             plan = plan_again(dataset, lost, options) if lost else make_plan(dataset.view, options, only=ours)
         except NotFoundError as error:
@@ -101,7 +101,7 @@ def compact(dataset: Handle, options: Mapping[str, Any], properties: Mapping[str
 
 
 def _pass_on(error: LanceError, view: TableView, done: list[RewriteResult], lost: list[RewriteResult]) -> None:
-    """Raise the error of a round, unless everything that was asked for was committed before."""
+    """Raise the error of a round, unless everything that was requested was committed before."""
     if not done:
         raise error
     if lost or isinstance(error, CommitOutcomeUnknownError):
@@ -111,7 +111,7 @@ def _pass_on(error: LanceError, view: TableView, done: list[RewriteResult], lost
             f"{len(lost)} groups that other writers changed were not"
         )
         raise error
-    _logger.warning("%s: joining what was compacted once more failed: %s", view.uri, error)
+    _logger.warning("%s: merging the compacted fragments further failed: %s", view.uri, error)
 
 
 def _ids_of_new(view: TableView, outcome: RewriteCommit) -> set[int]:

@@ -1,9 +1,9 @@
-"""How many rows go into the next file of a task.
+"""The number of rows of the next file of a task.
 
 With ``k = rows // target`` files (at least one) the rows are spread evenly, larger files first: 250 rows with a target
 of 70 become 84, 83, 83. A file is never smaller than the target unless it is the only one, so that the next compaction
-leaves it alone. A byte target closes a file earlier; what is left is spread anew. Then every file has one target or the
-other, but for the last.
+leaves it alone. A byte target closes a file earlier; the rest is distributed again. Then every file has one target or
+the other, but for the last.
 
 Source: file sizes of pylance 14.0.2; the byte target is ours.
 """
@@ -33,16 +33,16 @@ class OutputEstimate:
 
 
 def next_file_rows(rows_left: int, target_rows: int) -> int:
-    """Rows of the next file when so many are left to write.
+    """The number of rows of the next file.
 
-    Computing it anew for every file gives the even split: with ``k`` files to write, a fair share and no less is taken,
-    after which ``rows_left // target_rows`` is ``k - 1``.
+    Computing it again for every file gives an even split: with ``k`` files left to write, each takes at least an equal
+    share, after which ``rows_left // target_rows`` is ``k - 1``.
     """
     return -(-rows_left // max(1, rows_left // target_rows))
 
 
 def estimate_outputs(rows: int, num_bytes: int, settings: CompactionSettings) -> list[OutputEstimate]:
-    """The files that so many rows become; none for no rows."""
+    """The files that this many rows become; none for no rows."""
     max_bytes = settings.byte_target
     outputs = []
     while rows:

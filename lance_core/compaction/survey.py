@@ -1,4 +1,4 @@
-"""From a manifest to what the planner needs to know. Files are asked only for what the manifest does not record."""
+"""Collects the planner's input from a manifest. Files are only read for numbers that the manifest does not record."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _index_bitmaps(manifest: Manifest) -> list[BitMap]:
         fragment_ids = index.fragment_ids()
         if fragment_ids is None:
             raise NotSupportedError(
-                f"version {manifest.version}: index {index.name!r} does not record its fragments; build it anew before "
+                f"version {manifest.version}: index {index.name!r} does not record its fragments; rebuild it before "
                 "compacting",
                 index=index.name,
             )

@@ -1,16 +1,16 @@
-"""Deleting rows: write deletion files, commit, and plan again when somebody was faster.
+"""Deleting rows: write deletion files, commit, and plan again after a conflict.
 
 ::
 
     plan      on the version that the handle shows; after a conflict on the latest one
     write     one deletion file for each fragment that keeps rows; no version refers to it yet
-    commit    deletes of other rows that landed meanwhile are merged; after anything that cannot be merged: plan again
+    commit    deletes of other rows committed in the meantime are merged; after any other conflict: plan again
 
 A crash before the commit leaves the table as it was, with files that the removal of old versions collects. After a
 failure or an interrupt the files are removed at once, unless a version may name them. A delete that matches nothing
 makes a version too.
 
-Source: behaviour of pylance 14.0.2.
+Source: behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class RetryPolicy:
     timeout: timedelta = DEFAULT_RETRY_TIMEOUT
 
     def check(self) -> None:
-        """Refuse what is no policy.
+        """Refuse what is not a policy.
 
         Raises:
             InvalidInputError: a negative number, or no time.
@@ -137,12 +137,12 @@ def delete_rows(
         only_if_found: make no version when no row matches; the view of the result is then the one planned on.
 
     Raises:
-        InvalidInputError: the predicate is none, or has no value for a row.
+        InvalidInputError: the predicate is invalid, or has no value for a row.
         NotSupportedError: a part of the predicate, or the table, is not supported.
-        IncompatibleTransactionError: the table was replaced meanwhile.
+        IncompatibleTransactionError: the table was replaced in the meantime.
         TooMuchWriteContentionError: every attempt met a conflict.
-        CommitOutcomeUnknownError: it could not be found out whether the version was made.
-        StorageError: the outside world failed.
+        CommitOutcomeUnknownError: it could not be determined whether the version was created.
+        StorageError: a storage operation failed.
     """
     policy.check()
     log, line = view.log, view.line
@@ -167,7 +167,7 @@ def delete_rows(
         time.sleep(wait_seconds)
         view = view.showing(_latest(log))
     raise TooMuchWriteContentionError(
-        f"{log.root}: the delete met a conflict {attempt + 1} times, the last one: {conflict}",
+        f"{log.root}: the delete failed after {attempt + 1} conflicts; the last one: {conflict}",
         path=log.root,
         attempts=attempt + 1,
     ) from conflict
@@ -183,11 +183,11 @@ def write_deletion(log: VersionLog, read_version: int, delete: FragmentDelete, *
         durable: whether the file survives a power loss from now on; if not, the commit that names it sees to it.
 
     Raises:
-        StorageError: the outside world failed.
+        StorageError: a storage operation failed.
     """
     fragment = delete.fragment
     if delete.deleted is None:
-        raise InvalidInputError(f"fragment {fragment.id} loses its last row; it is dropped, not changed")
+        raise InvalidInputError(f"fragment {fragment.id} loses its last row and is dropped, not changed")
     message = write_deletion_file(
         log.store,
         log.root,
@@ -292,5 +292,5 @@ def _is_outdated(view: TableView) -> bool:
 def _latest(log: VersionLog) -> Manifest:
     latest = log.read_latest()
     if latest is None:
-        raise DatasetNotFoundError(f"there is no dataset at {log.root} any more", path=log.root)
+        raise DatasetNotFoundError(f"dataset '{log.root}' no longer exists", path=log.root)
     return latest

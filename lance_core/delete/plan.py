@@ -1,7 +1,7 @@
-"""Planning a delete: which rows of which fragments would go. Reads the predicate's columns; writes nothing.
+"""Planning a delete: which rows of which fragments would be deleted. Reads the predicate's columns; writes nothing.
 
-A fragment that loses its last row is dropped; one that loses some gets a list of all rows it ever lost; the others are
-left alone.
+A fragment that loses its last row is dropped; one that loses some rows gets a list of all its deleted rows; the others
+are not changed.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class FragmentDelete:
     Attributes:
         fragment: as it is.
         rows_before: rows that are not deleted yet.
-        found: physical positions of the rows that go; None for all of them.
-        deleted: physical positions of all rows deleted then; None when the fragment is dropped.
+        found: physical positions of the rows to be deleted; None for all of them.
+        deleted: physical positions of all deleted rows, old and new; None when the fragment is dropped.
     """
 
     fragment: Fragment
@@ -52,7 +52,7 @@ class FragmentDelete:
 
     @property
     def rows_deleted(self) -> int:
-        """Rows that go."""
+        """Rows to be deleted."""
         return self.rows_before if self.found is None else len(self.found)
 
     @property
@@ -66,13 +66,13 @@ class DeletePlan:
     """What a delete would do.
 
     Attributes:
-        read_version: the version that was looked at.
+        read_version: the version that was read.
         predicate: the condition, as text.
         rows_before: rows that are not deleted yet.
-        rows_deleted: of these, rows that go.
+        rows_deleted: of these, rows to be deleted.
         fragments_changed: fragments that get a new deletion file.
         fragments_dropped: fragments that lose their last row.
-        deletes: fragment by fragment; untouched ones are left out.
+        deletes: one for each changed fragment.
     """
 
     read_version: int
@@ -85,7 +85,7 @@ class DeletePlan:
 
     @classmethod
     def of(cls, read_version: int, predicate: str, fragments: Iterable[FragmentDelete]) -> DeletePlan:
-        """Add up what happens to every fragment."""
+        """Sum up the deletes of all fragments."""
         fragments = tuple(fragments)
         deletes = tuple(delete for delete in fragments if delete.rows_deleted or delete.is_dropped)
         return cls(
@@ -100,14 +100,14 @@ class DeletePlan:
 
 
 def plan_delete(dataset: Handle, predicate: object) -> DeletePlan:
-    """What a delete from the version that a handle shows would do; nothing is changed.
+    """Plan a delete on the version that a handle shows; nothing is changed.
 
     Args:
         dataset: the version.
         predicate: which rows, as SQL text or an Arrow expression.
 
     Raises:
-        InvalidInputError: the predicate is none, or has no value for a row.
+        InvalidInputError: the predicate is invalid, or cannot be evaluated for a row.
         NotSupportedError: it has a part that is not supported.
     """
     view = dataset.view
@@ -126,13 +126,13 @@ def plan_rows(
 def plan_fragment(
     fragment: Fragment, rows_before: int, deleted_before: npt.NDArray[np.uint32], found: npt.NDArray[np.int64]
 ) -> FragmentDelete:
-    """What becomes of a fragment that loses rows: arithmetic only.
+    """Compute the change of a fragment; reads nothing.
 
     Args:
         fragment: as it is.
         rows_before: rows that are not deleted yet.
         deleted_before: physical positions of the others.
-        found: physical positions of the rows that go, none of them deleted yet.
+        found: physical positions of the rows to be deleted, none of them deleted yet.
     """
     # Imported late: who only reads has no use for it.
     from pyroaring import BitMap

@@ -242,8 +242,8 @@ class Chunks:
         if bool((sizes > buffer.sizes).any()):
             chunk = int(np.argmax(sizes > buffer.sizes))
             raise CorruptDataError(
-                f"{what}: chunk {chunk} holds {int(buffer.sizes[chunk])} bytes, "
-                f"its {int(self.num_values[chunk])} values of {bits_per_value} bits need {int(sizes[chunk])}"
+                f"{what}: chunk {chunk} holds {int(buffer.sizes[chunk])} bytes, but its {int(self.num_values[chunk])} "
+                f"values of {bits_per_value} bits need {int(sizes[chunk])}"
             )
         return Segments(buffer.data, buffer.starts, sizes)
 

@@ -2,7 +2,7 @@
 
 All leaves of a struct carry the struct's layers; each is unravelled, and the first one decides.
 
-Source: behaviour of pylance 14.0.2.
+Source: behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -97,7 +97,9 @@ def _build_struct(field: Field, leaves: Iterator[LeafPage]) -> tuple[pa.Array, l
         unravelers += below
     num_slots = unravelers[0].num_slots() if unravelers else len(members[0])
     if any(len(member) != num_slots for member in members):
-        raise CorruptDataError(f"struct {field.name!r}: members of {[len(m) for m in members]} slots, not {num_slots}")
+        raise CorruptDataError(
+            f"struct {field.name!r}: members have {[len(m) for m in members]} slots, expected {num_slots}"
+        )
     validity, *_ = [unraveler.validity() for unraveler in unravelers] or [None]
     return _from_buffers(arrow_type(field), num_slots, validity, None, members), unravelers
 
@@ -110,7 +112,9 @@ def _build_list(field: Field, leaves: Iterator[LeafPage]) -> tuple[pa.Array, lis
         raise CorruptDataError(f"list {field.name!r}: offsets end at {int(offsets[-1])}, there are {len(items)} items")
     dtype = arrow_type(field)
     if not pa.types.is_large_list(dtype) and len(items) > _MAX_INT32:
-        raise NotSupportedError(f"list {field.name!r}: {len(items)} items in one array: read fewer rows at once")
+        raise NotSupportedError(
+            f"list {field.name!r}: {len(items)} items are too many for one array; read fewer rows at once"
+        )
     offsets = offsets.astype(np.int64 if pa.types.is_large_list(dtype) else np.int32, copy=False)
     return _from_buffers(dtype, len(offsets) - 1, validity, offsets, [items]), unravelers
 

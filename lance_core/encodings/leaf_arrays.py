@@ -207,7 +207,9 @@ def _arrow_offsets(dtype: pa.DataType, block: VariableWidthBlock) -> tuple[NDArr
     first, last = int(offsets[0]), int(offsets[-1])
     if last > _MAX_INT32:
         if last - first > _MAX_INT32:
-            raise NotSupportedError(f"{last - first} bytes in one array of type {dtype}: read fewer rows at once")
+            raise NotSupportedError(
+                f"{last - first} bytes are too many for one array of type {dtype}; read fewer rows at once"
+            )
         return (offsets - first).astype(np.int32), data[first:last]
     return offsets.astype(np.int32, copy=False), data
 
@@ -219,7 +221,7 @@ def _checked_values(array: pa.Array) -> pa.Array:
     try:
         array.validate(full=True)
     except pa.ArrowInvalid as error:
-        raise CorruptDataError(f"a column of type {array.type} holds other bytes: {error}") from error
+        raise CorruptDataError(f"a column of type {array.type} holds invalid bytes: {error}") from error
     return array
 
 
@@ -264,7 +266,9 @@ def _check_expanded_bytes(dtype: pa.DataType, items: VariableWidthBlock, indices
     lengths = pa.array(np.diff(items.offsets).astype(np.int64))
     num_bytes = pc.sum(lengths.take(indices)).as_py() or 0
     if num_bytes > _MAX_INT32:
-        raise NotSupportedError(f"{num_bytes} bytes in one array of type {dtype}: read fewer rows at once")
+        raise NotSupportedError(
+            f"{num_bytes} bytes are too many for one array of type {dtype}; read fewer rows at once"
+        )
 
 
 def _mismatch(dtype: pa.DataType, block: DataBlock) -> CorruptDataError:

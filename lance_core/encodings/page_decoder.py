@@ -5,7 +5,7 @@
     layout and buffers  →  levels and block of values   structural/, for one leaf and some of its rows
     leaves of a column  →  array                        assembly.py
 
-Source: ``lance.encodings21.PageLayout``; behaviour of pylance 14.0.2.
+Source: ``lance.encodings21.PageLayout``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _MAX_WORD_BITS: Final = 64
 
 
 def open_page(field: Field, layout: pb21.PageLayout, sizes: Sequence[int], num_rows: int) -> PageSteps[PageState]:
-    """Read what is known of a page of a leaf column before any of its rows.
+    """Read the metadata of a page of a leaf column, before any of its rows.
 
     Args:
         field: the leaf.
@@ -105,7 +105,9 @@ def read_leaf(field: Field, state: PageState, rows: Rows) -> PageSteps[LeafPage]
     where = f"field {field.name!r}"
     num_rows = rows[1] - rows[0] if isinstance(rows, tuple) else len(rows)
     if num_rows > _MAX_ROWS_AT_ONCE:
-        raise NotSupportedError(f"{where}: {num_rows} rows at once, at most {_MAX_ROWS_AT_ONCE} can be read")
+        raise NotSupportedError(
+            f"{where}: cannot read {num_rows} rows at once; at most {_MAX_ROWS_AT_ONCE} are supported"
+        )
     with _Located(where):
         levels, block = yield from state.read(rows)
     return LeafPage(field, levels, block, num_rows)
@@ -175,7 +177,7 @@ class _Located:
             context: dict[str, Any] = dict(error.context)
             raise type(error)(f"{where}: {error.message}", **context) from error
         if isinstance(error, MemoryError):
-            raise OutOfMemoryError(f"{where}: the rows do not fit into memory: read fewer at once") from error
+            raise OutOfMemoryError(f"{where}: the rows do not fit into memory; read fewer at once") from error
         if isinstance(error, (ValueError, IndexError, OverflowError, pa.ArrowException)):
             raise CorruptDataError(f"{where}: the page cannot be decoded: {error}") from error
 

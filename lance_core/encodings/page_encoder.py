@@ -8,7 +8,7 @@
            →  which layout               policy/
            →  layout and buffers         structural/
 
-Source: ``lance.encodings21.PageLayout``; behaviour of pylance 14.0.2.
+Source: ``lance.encodings21.PageLayout``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations

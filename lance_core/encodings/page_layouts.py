@@ -37,7 +37,7 @@ SCHEMES: Final = {"zstd": pb21.COMPRESSION_ALGORITHM_ZSTD, "lz4": pb21.COMPRESSI
 
 @dataclass(frozen=True, slots=True)
 class PagePlan:
-    """What is settled about a page before its values are looked at.
+    """The properties of a page that do not depend on its values.
 
     Attributes:
         levels: of the page.

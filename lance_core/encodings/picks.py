@@ -1,6 +1,6 @@
 """Picking single values: out of encoded chunks by place, out of decoded blocks by index.
 
-Scattered rows need a few values of many chunks. An encoding that can reach a value without decoding its neighbours has
+Scattered rows need a few values of many chunks. An encoding that can reach a value without decoding its neighbors has
 a ``pick`` beside its ``decode``; of all others the chunks are decoded whole, at once, and the values are taken out.
 
 Source: own measurements: 1,000 of 2 million rows touch 40 % of the chunks of 1,024 values.

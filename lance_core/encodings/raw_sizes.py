@@ -13,7 +13,7 @@ variable, fsst             offsets and bytes; the last offset tells where they e
 constant                   nothing
 =========================  ==============================================================
 
-Compressed bytes can promise any size; this is what the promise is held against before memory is taken for it.
+Compressed bytes can claim any size; the claim is compared with this before memory is allocated.
 
 Source: the module of each encoding.
 """

@@ -96,8 +96,8 @@ def selected_arm(message: Message, oneof: str, what: str) -> str:
     known.CopyFrom(message)
     known.DiscardUnknownFields()
     if known.ByteSize() != message.ByteSize():
-        raise UnsupportedEncodingError(f"{what} of a kind that this library does not know")
-    raise CorruptDataError(f"{what} without a kind")
+        raise UnsupportedEncodingError(f"{what} is of a kind unknown to this library")
+    raise CorruptDataError(f"{what} has no kind")
 
 
 def describe(encoding: pb21.CompressiveEncoding) -> str:

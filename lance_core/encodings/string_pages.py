@@ -72,7 +72,7 @@ def encode_strings(
 
 
 def _symbols(block: VariableWidthBlock, ratio: float, plan: PagePlan) -> CompressedStrings | None:
-    """The strings as symbols, where that is asked for or promises the smaller page."""
+    """The strings as symbols, where that is requested or promises the smaller page."""
     if not may_want_symbols(block, ratio, plan.options):
         return None
     table = train(block)

@@ -1,4 +1,4 @@
-"""Bringing a caller's record batch into the form that the page encoder takes.
+"""Converting a caller's record batch to the form that the page encoder expects.
 
 Columns, and the members of structs, are put into schema order; missing members are null. Extension arrays are replaced
 by their storage and view arrays by plain ones; a null in a field that forbids nulls is refused. A null below a null
@@ -67,7 +67,7 @@ class BatchAlignment:
         missing = [name for name in self._schema.names if name not in found.names]
         if missing:
             raise SchemaMismatchError(
-                f"column {missing[0]!r} of the file is missing in the batch; found {found.names}", column=missing[0]
+                f"column {missing[0]!r} of the file is missing from the batch; found {found.names}", column=missing[0]
             )
         self._order = [found.get_field_index(name) for name in self._schema.names]
         given = [found.field(index).type for index in self._order]
@@ -108,7 +108,7 @@ def _refuse_nulls(field: Field, array: pa.Array, visible: pa.BooleanArray | None
     if not field.nullable and array.null_count:
         nulls = array.is_null() if visible is None else pc.and_(array.is_null(), visible)
         if pc.any(nulls).as_py():
-            raise SchemaMismatchError(f"field {where!r} is not nullable, the data has nulls in it", field=where)
+            raise SchemaMismatchError(f"field {where!r} is not nullable, but the data has nulls in it", field=where)
     if field.is_leaf and not field.is_packed:
         return
     if not any(not node.nullable for child in field.children for node in child.walk()):

@@ -1,4 +1,4 @@
-"""Descriptors of blobs that their writer has placed, and the column that is made of them.
+"""Descriptors of blobs in sidecars, and the column of descriptors.
 
 ::
 
@@ -9,7 +9,7 @@
     schema = pa.schema([builder.field])
     batch = pa.record_batch([builder.finish()], schema=schema)
 
-**Source:** behaviour of ``lance.blob`` of pylance 14.0.2.
+**Source:** behavior of ``lance.blob`` of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _MAX_U64: Final = (1 << 64) - 1
 
 @dataclass(frozen=True, slots=True)
 class BlobDescriptor:
-    """Where one blob lies. Made by the writers of sidecars, taken by :class:`BlobDescriptorArrayBuilder`.
+    """The location of one blob. Created by the writers of sidecars, for :class:`BlobDescriptorArrayBuilder`.
 
     Attributes:
         kind: None for a null.
@@ -119,11 +119,11 @@ class BlobDescriptorArrayBuilder:
         self._parts.append(packed_array(number, _words("offsets", offsets), _words("sizes", sizes)))
 
     def append_dedicated(self, blob_id: int, size: int) -> None:
-        """Add a value that has a sidecar of its own."""
+        """Add a value in a dedicated sidecar."""
         self._add((DEDICATED, None, None, checked_blob_id(blob_id), _number("size", size, _MAX_U64), None))
 
     def append_managed(self, uri: str, offset: int, size: int, *, base_id: int | None = None) -> None:
-        """Add a reference to a range of a file that the table keeps already. Nothing is copied, nothing committed.
+        """Add a reference to a range of a file that is already part of the table. Nothing is copied or committed.
 
         Args:
             uri: path of the file below the root of the table, or below the base path.
@@ -145,18 +145,18 @@ class BlobDescriptorArrayBuilder:
         self._add((MANAGED if base is None else MANAGED_IN_BASE, None, uri, base, length, start))
 
     def append(self, value: BlobDescriptor) -> None:
-        """Add what a writer has returned."""
+        """Add a descriptor from a writer."""
         self._add(_checked(value)._row())
 
     def extend(self, values: Iterable[BlobDescriptor]) -> None:
-        """Add what a writer has returned, or nothing of it if one value is no descriptor."""
+        """Add the descriptors from a writer; adds none if one value is not a descriptor."""
         rows = [_checked(value)._row() for value in values]
         if rows:
             self._require_open()
             self._rows += rows
 
     def append_inline(self, data: bytes | bytearray | memoryview | Sequence[int]) -> None:
-        """Add a value by its bytes; it comes to lie in the data file."""
+        """Add a value by its bytes; it is stored in the data file."""
         self._add((INLINE, blob_bytes(data), None, None, None, None))
 
     def append_null(self) -> None:
@@ -188,7 +188,7 @@ class BlobDescriptorArrayBuilder:
 
     def _require_open(self) -> None:
         if not self._is_open:
-            raise InvalidInputError("the array builder is finished already")
+            raise InvalidInputError("the array builder is already finished")
 
 
 def packed_array(
@@ -226,7 +226,7 @@ def blob_bytes(data: object) -> bytes:
 
     Raises:
         InvalidTypeError: neither bytes nor a list of numbers.
-        InvalidInputError: a number is no byte.
+        InvalidInputError: a number is not a byte.
     """
     if isinstance(data, bytes):
         return data
@@ -247,7 +247,7 @@ def checked_blob_id(blob_id: int) -> int:
     """The id of a sidecar.
 
     Raises:
-        InvalidInputError: 0, which names none, or no unsigned number of 32 bits.
+        InvalidInputError: 0, or not an unsigned 32-bit integer.
         InvalidTypeError: not a whole number.
     """
     number = _number("blob_id", blob_id, _MAX_U32)

@@ -70,8 +70,8 @@ class BlobPlacement:
             if leaf.is_blob and not is_blob_v1(leaf) and not is_prepared(leaf):
                 if table is None:
                     raise NotSupportedError(
-                        f"column {leaf.name!r}: lance.blob.v2 values can be written to tables only, as they may need "
-                        "files of their own; see write_dataset, or give descriptors"
+                        f"column {leaf.name!r}: lance.blob.v2 values may need separate files, so they can only be "
+                        "written to datasets; use write_dataset, or provide descriptors"
                     )
                 self._leaves[leaf.id] = _PlacementV2(leaf, table, BlobThresholds.of(leaf, pack_bytes))
 
@@ -182,7 +182,9 @@ class _PlacementV2:
         """The bytes behind URIs; None if they are kept as references."""
         external = self.table.external
         if external is None:
-            raise NotSupportedError(f"column {self.leaf.name!r}: values outside the table cannot be written here")
+            raise NotSupportedError(
+                f"column {self.leaf.name!r}: references to values outside the table cannot be written to a single file"
+            )
         starts, sizes = _bounds_of(references)
         if bool((starts > _MAX_UINT64 - sizes).any()):
             raise InvalidInputError(f"column {self.leaf.name!r}: external blob range overflows: it ends beyond 2^64")

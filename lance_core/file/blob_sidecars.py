@@ -30,10 +30,10 @@ def sidecar_name(blob_id: int) -> str:
     """File name of the sidecar of an id.
 
     Raises:
-        CorruptDataError: the id is none; ids start at 1.
+        CorruptDataError: the id is invalid; ids start at 1.
     """
     if not 0 < blob_id < 1 << _ID_BITS:
-        raise CorruptDataError(f"blob id {blob_id} names no sidecar", blob_id=blob_id)
+        raise CorruptDataError(f"invalid blob id {blob_id}; sidecar ids start at 1", blob_id=blob_id)
     return f"{blob_id:0{_ID_BITS}b}"[::-1] + ".blob"
 
 
@@ -75,7 +75,7 @@ class Sidecars:
         """
         blob_id = len(self._streams) + 1
         if blob_id >= 1 << _ID_BITS:
-            raise NotSupportedError(f"{self._data_file}: more than {blob_id - 1} sidecars of one data file")
+            raise NotSupportedError(f"{self._data_file}: a data file can have at most {blob_id - 1} sidecars")
         path = self._store.join(sidecar_directory(self._data_file), sidecar_name(blob_id))
         stream = self._store.create(path)
         self._streams.append(stream)

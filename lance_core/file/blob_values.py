@@ -127,7 +127,7 @@ class BlobBytesSource:
         return self._loaded(self._described.decode(_described(segment), read), read)
 
     def take(self, rows: NDArray[np.int64], read: Read) -> list[pa.Array]:
-        """Single rows, ascending; a value is read once, however often its row is asked for."""
+        """Single rows, ascending; a value is read once, however often its row is requested."""
         distinct, places = np.unique(rows, return_inverse=True)
         arrays = [self._loaded(array, read) for array in self._described.take(distinct, read)]
         if len(distinct) == len(rows):
@@ -193,7 +193,7 @@ def load_bytes(descriptors: pa.StructArray, read: Read, num_bytes: int, where: s
     starts, sizes = position[filled], size[filled]
     limit = np.uint64(num_bytes)
     if bool(((starts > limit) | (sizes > limit - np.minimum(starts, limit))).any()):
-        raise CorruptDataError(f"{where}: a value lies outside the file of {num_bytes} bytes")
+        raise CorruptDataError(f"{where}: a value lies outside the file's {num_bytes} bytes")
     if float(sizes.sum(dtype=np.float64)) > num_bytes:
         raise CorruptDataError(f"{where}: the values are larger than the file of {num_bytes} bytes")
     buffers = read_values(read, starts, sizes)

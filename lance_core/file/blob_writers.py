@@ -1,4 +1,4 @@
-"""Writers of sidecars: values beside a data file that is written by the caller.
+"""Writers of sidecars, for data files that the caller writes.
 
 ::
 
@@ -7,9 +7,9 @@
     packed.write_blobs(pa.array([b"one", None, b"three"]))
     column = packed.finish_array("image")                         # descriptors, one per value
 
-The names of sidecars: :mod:`lance_core.file.blob_sidecars`. Nothing appears under its name before ``finish``.
+The names of sidecars: :mod:`lance_core.file.blob_sidecars`. A sidecar becomes visible with ``finish``.
 
-**Source:** behaviour of ``lance.blob`` of pylance 14.0.2.
+**Source:** behavior of ``lance.blob`` of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -82,14 +82,14 @@ class _Sidecar:
             raise
 
     def opened(self) -> WriteStream:
-        """The stream. Raises ``InvalidInputError`` when there is none any more."""
+        """The stream. Raises ``InvalidInputError`` when there is none anymore."""
         if self._stream is None:
-            raise InvalidInputError(f"the blob writer of {self.path} is finished already")
+            raise InvalidInputError(f"the blob writer of {self.path} is already finished")
         return self._stream
 
 
 class PackedBlobWriter:
-    """Writes values one after the other into a shared sidecar. Made by ``LanceFileSession.open_packed_blob_writer``."""
+    """Writes values into a shared sidecar. Created by ``LanceFileSession.open_packed_blob_writer``."""
 
     def __init__(self, store: ObjectStore, data_file: str, blob_id: int) -> None:
         """See the class."""
@@ -106,14 +106,14 @@ class PackedBlobWriter:
 
     @property
     def path(self) -> str:
-        """Where the sidecar will be."""
+        """The path of the sidecar."""
         return self._sidecar.path
 
     @property
     def field(self) -> pa.Field:
         """The field of what :meth:`finish_array` has returned. Raises ``InvalidInputError`` before that."""
         if self._field is None:
-            raise InvalidInputError("the field of a packed blob writer is known after finish_array")
+            raise InvalidInputError("the field of a packed blob writer is only available after finish_array")
         return self._field
 
     def write_blob(self, data: bytes | bytearray | memoryview | Sequence[int]) -> None:
@@ -129,7 +129,7 @@ class PackedBlobWriter:
         self._sizes.append(len(content))
 
     def write_blobs(self, payloads: pa.Array | pa.ChunkedArray) -> None:
-        """Append the values of an array: binary, large_binary, binary_view, fixed-size binary, or chunks of such.
+        """Append the values of an array: binary, large_binary, binary_view, fixed-size binary, or chunked.
 
         A null takes no bytes and becomes a null descriptor; an empty value is one of no bytes.
 
@@ -139,7 +139,7 @@ class PackedBlobWriter:
         """
         self._sidecar.opened()
         if not isinstance(payloads, (pa.Array, pa.ChunkedArray)):
-            raise InvalidTypeError(f"payloads must be an array of pyarrow, found {type(payloads)}")
+            raise InvalidTypeError(f"payloads must be a pyarrow array, found {type(payloads)}")
         if not _is_binary(payloads.type):
             raise InvalidInputError(f"payloads must be of a binary type, found {payloads.type}")
         chunks = payloads.chunks if isinstance(payloads, pa.ChunkedArray) else [payloads]
@@ -192,7 +192,7 @@ class PackedBlobWriter:
 
 
 class DedicatedBlobWriter:
-    """Writes one value into a sidecar of its own. Made by ``LanceFileSession.open_dedicated_blob_writer``."""
+    """Writes one value into its own sidecar. Created by ``LanceFileSession.open_dedicated_blob_writer``."""
 
     def __init__(self, store: ObjectStore, data_file: str, blob_id: int) -> None:
         """See the class."""
@@ -205,7 +205,7 @@ class DedicatedBlobWriter:
 
     @property
     def path(self) -> str:
-        """Where the sidecar will be."""
+        """The path of the sidecar."""
         return self._sidecar.path
 
     def write(self, data: bytes | bytearray | memoryview | Sequence[int]) -> None:

@@ -149,7 +149,7 @@ class ColumnMetadata:
 
         Raises:
             CorruptDataError: malformed bytes, or pages that contradict the file.
-            UnsupportedEncodingError: an encoding that is not read here.
+            UnsupportedEncodingError: an encoding that is not supported.
         """
         try:
             message = pb_file2.ColumnMetadata.FromString(bytes(data))
@@ -157,7 +157,7 @@ class ColumnMetadata:
             raise _corrupt(where, f"not a ColumnMetadata message: {error}") from error
         is_blob = _column_encoding_is_blob(message.encoding, where, version)
         if version.is_structural and (message.buffer_offsets or message.buffer_sizes):
-            raise UnsupportedEncodingError(f"{where}: column-level buffers are not read here")
+            raise UnsupportedEncodingError(f"{where}: column-level buffers are not supported")
         pages = [
             Page.from_proto(page, data_bytes, f"{where}, page {index}", version)
             for index, page in enumerate(message.pages)
@@ -206,7 +206,7 @@ def _page_layout(encoding: pb_file2.Encoding, where: str) -> pb21.PageLayout:
         raise _corrupt(where, f"not a PageLayout message: {error}") from error
     if layout.WhichOneof("layout") is None:
         if len(UnknownFieldSet(layout)):
-            raise UnsupportedEncodingError(f"{where}: a page layout that is newer than this library")
+            raise UnsupportedEncodingError(f"{where}: the page layout is newer than this library")
         raise _corrupt(where, "the page layout is empty")
     return layout
 
@@ -253,7 +253,7 @@ def _column_encoding_is_blob(encoding: pb_file2.Encoding, where: str, version: L
             raise _corrupt(where, "the column encoding is empty")
         if arm is None or version.is_structural:
             raise UnsupportedEncodingError(
-                f"{where}: column encoding {arm or 'of a newer kind'} is not read here", arm=arm
+                f"{where}: column encoding {arm or 'of a newer kind'} is not supported", arm=arm
             )
         if arm == "blob":
             is_blob, column = True, column.blob.inner
@@ -267,7 +267,7 @@ def _described(encoding: pb_file2.Encoding, type_url: str, where: str) -> bytes:
     """The serialized message inside an ``Encoding``, after checking what it is."""
     location = encoding.WhichOneof("location")
     if location == "indirect":
-        raise UnsupportedEncodingError(f"{where}: encodings described elsewhere in the file are not read here")
+        raise UnsupportedEncodingError(f"{where}: encodings described elsewhere in the file are not supported")
     if location != "direct":
         raise _corrupt(where, f"the encoding is {location or 'missing'}")
     try:
@@ -277,7 +277,7 @@ def _described(encoding: pb_file2.Encoding, type_url: str, where: str) -> bytes:
     _, slash, name = wrapped.type_url.rpartition("/")
     if not slash or f"/{name}" != type_url:
         raise UnsupportedEncodingError(
-            f"{where}: encoding {wrapped.type_url!r} is not read here, expected {type_url!r}",
+            f"{where}: encoding {wrapped.type_url!r} is not supported, expected {type_url!r}",
             type_url=wrapped.type_url,
         )
     return bytes(wrapped.value)

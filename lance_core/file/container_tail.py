@@ -1,4 +1,4 @@
-"""The end of a 2.x data file: everything behind the page buffers and global buffers, as one byte string.
+"""The end of a 2.x data file: everything after the page buffers and global buffers, as one byte string.
 
 **Source:** the byte map in :mod:`lance_core.file.layout`.
 """

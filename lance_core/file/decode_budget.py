@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["fair_share", "stream_plans"]
 
 _LEAST_BYTES: Final = 16 * 1024
-"""A share is not less: decoding a piece costs about as much as so many bytes take."""
+"""A share is not less: decoding a piece costs about as much as this many bytes take."""
 
 
 def stream_plans(sources: Sequence[FieldSource], start: int, stop: int, config: ReadConfig) -> list[FieldPlan]:

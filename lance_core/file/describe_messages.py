@@ -16,7 +16,7 @@ _ENUM_PREFIX: Final = {"RepDefLayer": "REPDEF_", "CompressionScheme": "COMPRESSI
 
 
 def describe_message(message: Message) -> str:
-    """``(name=value, …)`` of every field that is set; a message that is only a choice shows what was chosen."""
+    """``(name=value, …)`` of every field that is set; a oneof shows the selected field."""
     descriptor = message.DESCRIPTOR
     if len(descriptor.oneofs) == 1 and len(descriptor.oneofs[0].fields) == len(descriptor.fields) > 1:
         arm = message.WhichOneof(descriptor.oneofs[0].name)

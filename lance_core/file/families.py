@@ -64,7 +64,7 @@ def open_metadata(
 
     Raises:
         CorruptDataError: not a data file, or a damaged one.
-        UnsupportedVersionError: a version that is not read here.
+        UnsupportedVersionError: a version that is not supported.
         NotSupportedError: the schema has a field that is not handled here.
     """
     metadata: FileMetadata = _BY_VERSION[tail.version.require_readable()].open(tail, field_ids, page_states)
@@ -84,7 +84,7 @@ def open_sources(
     Raises:
         InvalidInputError: a field that the file does not have.
         CorruptDataError: metadata is damaged.
-        UnsupportedEncodingError: a page is described in a way that is not read here.
+        UnsupportedEncodingError: a page is described in a way that is not supported.
     """
     return _BY_VERSION[metadata.version].sources(metadata, fields, column_indices)
 

@@ -1,4 +1,4 @@
-"""FieldSource: how one top-level field of an open data file is read, whatever the format version.
+"""FieldSource: reads one top-level field of an open data file, for all format versions.
 
 ::
 
@@ -42,7 +42,7 @@ class Segment(Protocol):
 
     @property
     def num_bytes(self) -> int:
-        """About so many encoded bytes are read for it; paces the read-ahead."""
+        """Approximate number of encoded bytes to read; limits the read-ahead."""
 
 
 class FieldSource(Protocol):
@@ -78,7 +78,7 @@ class FieldSource(Protocol):
 
         Raises:
             CorruptDataError: the bytes contradict themselves.
-            UnsupportedEncodingError: an encoding that is not read here.
+            UnsupportedEncodingError: an encoding that is not supported.
         """
 
     def take(self, rows: NDArray[np.int64], read: Read) -> list[pa.Array]:

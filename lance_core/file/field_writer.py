@@ -1,4 +1,4 @@
-"""FieldWriter: how one top-level field becomes columns of a 2.x data file, whatever the format version.
+"""FieldWriter: writes one top-level field as columns of a 2.x data file, for all format versions.
 
 ``writer.py`` makes one for every top-level field, of the kind that the file's format has, hands it the arrays of each
 batch, and places what it returns in the file's tail. Structural versions (2.1 and later) own a column per leaf, 2.0

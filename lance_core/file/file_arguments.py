@@ -53,7 +53,7 @@ def checked_storage_options(options: Any) -> Mapping[str, str] | None:
     if options is None:
         return None
     if not isinstance(options, Mapping):
-        raise _wrong_type("storage_options", "a dict of texts", options)
+        raise _wrong_type("storage_options", "a dict of strings", options)
     for name, value in options.items():
         _text("a name in storage_options", name)
         _text(f"storage_options[{name!r}]", value)
@@ -64,16 +64,16 @@ def column_names(columns: Any) -> list[str] | None:
     """Columns to read; None for all.
 
     Raises:
-        InvalidTypeError: not a list of texts; a single text is none.
+        InvalidTypeError: not a list of strings; a single text is none.
         InvalidInputError: an empty list.
     """
     if columns is None:
         return None
     if isinstance(columns, (str, bytes)) or not isinstance(columns, Sequence):
-        raise _wrong_type("columns", "a list of texts", columns)
+        raise _wrong_type("columns", "a list of strings", columns)
     names = [_text("a column", name) for name in columns]
     if not names:
-        raise InvalidInputError("columns is empty: at least one column must be read", argument="columns")
+        raise InvalidInputError("columns must not be empty", argument="columns")
     return names
 
 
@@ -86,7 +86,7 @@ def positive_number(name: str, value: Any) -> int:
     """
     number = row_number(name, value)
     if number < 1:
-        raise InvalidInputError(f"{name} must be positive, it is {number}", argument=name)
+        raise InvalidInputError(f"{name} must be positive, found {number}", argument=name)
     return number
 
 
@@ -101,7 +101,7 @@ def size_in_bytes(name: str, value: Any) -> int | None:
         return None
     number = row_number(name, value)
     if number < 0:
-        raise InvalidInputError(f"{name} must not be negative, it is {number}", argument=name)
+        raise InvalidInputError(f"{name} must not be negative, found {number}", argument=name)
     return number
 
 
@@ -131,14 +131,14 @@ def metadata_entry(key: Any, value: Any) -> tuple[str, bytes]:
     """An entry of schema metadata.
 
     Raises:
-        InvalidTypeError: not texts.
+        InvalidTypeError: not strings.
         InvalidInputError: text that is not UTF-8.
     """
     try:
         _text("key", key).encode()
         return key, _text("value", value).encode()
     except UnicodeEncodeError as error:
-        raise InvalidInputError(f"the entry {key!r}: {value!r} of the metadata is not UTF-8") from error
+        raise InvalidInputError(f"the metadata entry {key!r}: {value!r} is not UTF-8") from error
 
 
 def bytes_like(name: str, data: Any) -> pa.Buffer:

@@ -17,7 +17,7 @@ __all__ = ["FileMetadata"]
 
 
 class FileMetadata(Protocol):
-    """What every family tells about an open file."""
+    """The properties of an open file, for all format families."""
 
     @property
     def path(self) -> str:

@@ -1,6 +1,6 @@
 """Footer: the last 40 bytes of a data file.
 
-A file of which only this is damaged must be recognised from this, so every number is checked against its neighbours:
+A file of which only this is damaged must be recognized from this, so every number is checked against its neighbors:
 the sections lie in order, and both tables have exactly the size that their counts announce. In 2.0 the sections may
 lie anywhere in front of the footer, so only that is checked.
 
@@ -53,13 +53,13 @@ class Footer:
 
         Raises:
             CorruptDataError: not a data file, or the sections do not fit into it.
-            UnsupportedVersionError: a data file of a version that is not read here.
+            UnsupportedVersionError: a data file of a version that is not supported.
         """
         if len(data) != FOOTER_BYTES or file_bytes < FOOTER_BYTES:
-            raise _corrupt(path, f"a data file has at least {FOOTER_BYTES} bytes, this one has {file_bytes}")
+            raise _corrupt(path, f"the file has {file_bytes} bytes, but a data file has at least {FOOTER_BYTES}")
         metadata, columns, buffers, num_buffers, num_columns, major, minor, magic = FOOTER.unpack(data)
         if magic != MAGIC:
-            raise _corrupt(path, f"the last 4 bytes are {magic!r}, a data file ends with {MAGIC!r}")
+            raise _corrupt(path, f"the last 4 bytes are {magic!r}, expected {MAGIC!r}")
         version = LanceFileVersion.from_pair(major, minor).require_readable()
         footer = cls(
             column_metadata_offset=metadata,
@@ -86,15 +86,15 @@ class Footer:
 
     def _check(self, file_bytes: int, path: str) -> None:
         if self.num_global_buffers < 1:
-            raise _corrupt(path, "there is no global buffer, so there is no schema")
+            raise _corrupt(path, "the file has no global buffer, so it has no schema")
         if not self.version.is_structural:
             self._check_inside(file_bytes - FOOTER_BYTES, path)
             return
         if self.column_metadata_offset > self.column_table_offset:
             raise _corrupt(
                 path,
-                f"column metadata starts at {self.column_metadata_offset}, "
-                f"behind its table at {self.column_table_offset}",
+                f"column metadata starts at {self.column_metadata_offset}, after its table at "
+                f"{self.column_table_offset}",
             )
         self._check_table(
             "column metadata", self.column_table_offset, self.num_columns, self.global_buffer_table_offset, path
@@ -124,7 +124,7 @@ class Footer:
         if start + expected != stop:
             raise _corrupt(
                 path,
-                f"the {what} table of {num_entries} entries needs {expected} bytes, it lies at [{start}, {stop})",
+                f"the {what} table of {num_entries} entries needs {expected} bytes, but it is at [{start}, {stop})",
             )
 
 

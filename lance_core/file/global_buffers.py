@@ -2,7 +2,7 @@
 
 Buffer 0 is the ``FileDescriptor``; the others hold whatever their writer put there.
 
-**Source:** ``lance.file.FileDescriptor``; behaviour of pylance 14.0.2.
+**Source:** ``lance.file.FileDescriptor``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class FileDescriptor:
         if num_columns is not None and len(message.schema.fields) > num_columns:
             num_leaves = _num_leaves(message.schema.fields)
             if num_leaves > num_columns:
-                raise _corrupt(path, f"the schema has {num_leaves} leaves, the file has {num_columns} columns")
+                raise _corrupt(path, f"the schema has {num_leaves} leaves, but the file has {num_columns} columns")
         return cls(schema=_parsed_schema(message.schema.SerializeToString()), num_rows=message.length)
 
     def serialize(self, *, marks_dictionaries: bool = False) -> bytes:
@@ -120,7 +120,7 @@ def parse_table(data: pa.Buffer, num_entries: int, path: str, what: str) -> list
         CorruptDataError: the bytes are not ``num_entries`` pairs, or a range ends beyond 2^63.
     """
     if len(data) != num_entries * TABLE_ENTRY_BYTES:
-        raise _corrupt(path, f"the {what} table has {len(data)} bytes, {num_entries} entries were announced")
+        raise _corrupt(path, f"the {what} table has {len(data)} bytes, but {num_entries} entries are declared")
     pairs = list(_ENTRY.iter_unpack(data))
     if any((start | size) >> _POSITION_BITS for start, size in pairs):
         raise _corrupt(path, f"an entry of the {what} table lies beyond 2^{_POSITION_BITS}")

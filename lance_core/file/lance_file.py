@@ -4,7 +4,7 @@ A thin layer over :class:`~lance_core.file.reader.FileReader` and :class:`~lance
 that was written for the reference library. Datasets are made of such files, but are read and written through
 ``lance_core.dataset`` and ``lance_core.write_dataset``.
 
-**Source:** behaviour of pylance 14.0.2.
+**Source:** behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -62,10 +62,10 @@ __all__ = [
 
 
 class ReaderResults:
-    """Rows that are about to be read, as a stream or at once. Usable for one of both, once."""
+    """Rows to be read once, either as a stream or as a table."""
 
     def __init__(self, reader: pa.RecordBatchReader) -> None:
-        """Made by the methods of :class:`LanceFileReader`."""
+        """Created by the methods of :class:`LanceFileReader`."""
         self.reader = reader
 
     def to_batches(self) -> pa.RecordBatchReader:
@@ -92,7 +92,7 @@ class LanceFileReader:
         InvalidInputError: an unknown column, or none.
         InvalidTypeError: an argument of another type.
         CorruptDataError: the file is damaged.
-        NotSupportedError: a version or a type that is not read here.
+        NotSupportedError: a version or a type that is not supported.
     """
 
     def __init__(
@@ -122,8 +122,8 @@ class LanceFileReader:
             batch_readahead: accepted for compatibility; reading ahead is bounded by bytes instead.
 
         Raises:
-            InvalidTypeError: not whole numbers.
-            InvalidInputError: numbers that are not positive.
+            InvalidTypeError: a number is not an integer.
+            InvalidInputError: a number is not positive.
         """
         return self._read((0, self.num_rows()), batch_size, batch_readahead)
 
@@ -146,7 +146,7 @@ class LanceFileReader:
         return ReaderResults(pa.RecordBatchReader.from_batches(self._arrow, batches))
 
     def metadata(self) -> LanceFileMetadata:
-        """What the file says about itself."""
+        """The metadata of the file."""
         return file_metadata(self._reader)
 
     def file_statistics(self) -> LanceFileStatistics:

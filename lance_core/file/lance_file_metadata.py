@@ -1,6 +1,6 @@
-"""What a data file says about itself, in the records of pylance's ``lance.file``.
+"""The metadata of a data file, in the records of pylance's ``lance.file``.
 
-**Source:** behaviour of pylance 14.0.2.
+**Source:** behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class LanceColumnMetadata:
 
 @dataclass(frozen=True, slots=True)
 class LanceFileMetadata:
-    """What a file says about itself.
+    """The metadata of a file.
 
     Attributes:
         schema: Arrow schema of the file.

@@ -1,6 +1,6 @@
 """LanceFileWriter: one data file under the name, arguments and results of pylance's ``lance.file``.
 
-**Source:** behaviour of pylance 14.0.2.
+**Source:** behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ __all__ = ["LanceFileWriter"]
 class LanceFileWriter:
     """Writes one data file.
 
-    Leaving the ``with`` block closes the file, or removes it when the block failed. A writer that is dropped without
-    being closed removes what it has written.
+    Leaving the ``with`` block closes the file, or removes it when the block failed. A writer that is discarded without
+    being closed removes its file.
 
     Args:
         path: local path or URI.
@@ -102,7 +102,7 @@ class LanceFileWriter:
 
         Raises:
             InvalidTypeError: neither a batch nor a table.
-            SchemaMismatchError: the batch does not fit the schema; nothing of it was taken.
+            SchemaMismatchError: the batch does not fit the schema; no row of it was added.
         """
         rows = rows_to_write(batch)
         if self._writer is None:
@@ -119,7 +119,7 @@ class LanceFileWriter:
         """Finish the file.
 
         Returns:
-            Rows written; None when the file was closed already.
+            Rows written; None when the file was already closed.
 
         Raises:
             InvalidInputError: there was neither a schema nor a batch.
@@ -135,7 +135,7 @@ class LanceFileWriter:
         """Add an entry to the schema metadata of the file.
 
         Raises:
-            InvalidTypeError: not texts.
+            InvalidTypeError: not strings.
         """
         name, content = metadata_entry(key, value)
         if self._writer is None and not self.closed:
@@ -144,7 +144,7 @@ class LanceFileWriter:
             self._opened().add_schema_metadata(name, content)
 
     def add_global_buffer(self, data: bytes) -> int:
-        """Store bytes beside the columns and return their index, which counts from 1.
+        """Store bytes in a global buffer and return its index, which counts from 1.
 
         Raises:
             InvalidTypeError: not bytes.
@@ -188,7 +188,7 @@ class LanceFileWriter:
 
     def _opened(self) -> DataFileWriter:
         if self._writer is None:
-            raise InvalidInputError("the file has no schema: none was given and no batch was written")
+            raise InvalidInputError("cannot close the file: no schema was given and no batch was written")
         return self._writer
 
 

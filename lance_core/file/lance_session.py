@@ -1,6 +1,6 @@
-"""Many files below one place, under the names, arguments and results of pylance's ``LanceFileSession``.
+"""Many files below one base path, under the names, arguments and results of pylance's ``LanceFileSession``.
 
-**Source:** behaviour of pylance 14.0.2.
+**Source:** behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class ListResult:
     """One level of a listing.
 
     Attributes:
-        common_prefixes: what lies deeper, up to the next ``/``; sorted.
+        common_prefixes: prefixes of deeper files, up to the next ``/``; sorted.
         objects: files of this level; sorted.
     """
 
@@ -40,7 +40,7 @@ class ListResult:
 
 
 class LanceFileSession:
-    """Opens, lists and moves files below one place. All paths are relative to it, with ``/`` between segments.
+    """Opens, lists and moves files below one base path. All paths are relative to it, with ``/`` between segments.
 
     Args:
         base_path: local path or URI of a directory; it need not exist.
@@ -85,7 +85,7 @@ class LanceFileSession:
         """A writer of one file.
 
         Args:
-            path: where; directories are made as needed.
+            path: path of the file; directories are created as needed.
             schema: taken from the first batch when absent.
             data_cache_bytes: collected for all columns before pages are written.
             version: format version; the stable one by default.
@@ -129,7 +129,7 @@ class LanceFileSession:
         return True
 
     def list(self, path: str | None = None) -> list[str]:
-        """All files below a directory, however deep; sorted. None below a directory that does not exist."""
+        """All files below a directory, recursively; sorted. Empty for a directory that does not exist."""
         _, prefix = self._place(path or "")
         return sorted(self._relative(info.path) for info in self._store.list_recursive(prefix))
 
@@ -168,7 +168,7 @@ class LanceFileSession:
         store.delete(location)
 
     def upload_file(self, local_path: str | Path, remote_path: str) -> None:
-        """Copy a file of this machine to the session's place.
+        """Copy a local file to the session's base path.
 
         Raises:
             NotFoundError: there is no such local file.
@@ -177,7 +177,7 @@ class LanceFileSession:
         store.put(location, LocalStore().get(os.path.abspath(local_path)))
 
     def download_file(self, remote_path: str, local_path: str | Path) -> None:
-        """Copy a file of the session's place to this machine.
+        """Copy a file below the session's base path to a local file.
 
         Raises:
             NotFoundError: there is no such file.
@@ -188,7 +188,7 @@ class LanceFileSession:
     def _place(self, path: str) -> tuple[ObjectStore, str]:
         segments = [segment for segment in str(path).split("/") if segment]
         if any(segment in (".", "..") for segment in segments):
-            raise InvalidInputError(f"{path!r} is not a path below the session's place")
+            raise InvalidInputError(f"{path!r} is not a path below the session's base path")
         return self._store, self._store.join(self._base, *segments) if segments else self._base
 
     def _relative(self, location: str) -> str:

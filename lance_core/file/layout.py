@@ -16,7 +16,7 @@ In format 2.0 sections may lie in any order, and early releases did not pad.
 All numbers are little-endian, all positions absolute. A file is read from its end: footer, tables, global buffer 0,
 then the metadata of the wanted columns, then the pages of the wanted rows.
 
-**Source:** ``lance.file.v2.ColumnMetadata``, ``lance.file.FileDescriptor``; behaviour of pylance 14.0.2.
+**Source:** ``lance.file.v2.ColumnMetadata``, ``lance.file.FileDescriptor``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -53,4 +53,4 @@ MAX_ROWS: Final = 2**32
 ARRAY_ENCODING_URL: Final = "/lance.encodings.ArrayEncoding"
 COLUMN_ENCODING_URL: Final = "/lance.encodings.ColumnEncoding"
 PAGE_LAYOUT_URL: Final = "/lance.encodings21.PageLayout"
-"""Type URLs are compared from the last slash on, which must be there."""
+"""Type URLs are compared from the last slash on, which must exist."""

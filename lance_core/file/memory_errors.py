@@ -54,4 +54,4 @@ def typed_memory_stream(path: str, rows: Iterator[T]) -> Iterator[T]:
 
 
 def _typed(path: str) -> OutOfMemoryError:
-    return OutOfMemoryError(f"{path}: the rows do not fit into memory, read fewer rows or columns at once", path=path)
+    return OutOfMemoryError(f"{path}: the rows do not fit into memory; read fewer rows or columns at once", path=path)

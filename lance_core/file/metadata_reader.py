@@ -3,7 +3,7 @@
 Opening takes one read of the file's tail (two or three when the metadata is larger than that); the metadata of a column
 is parsed when it is first asked for.
 
-**Source:** byte map in :mod:`lance_core.file.layout`; behaviour of pylance 14.0.2.
+**Source:** byte map in :mod:`lance_core.file.layout`; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class MetadataReader:
 
     Raises:
         CorruptDataError: the file is not a data file, or is damaged.
-        UnsupportedVersionError: a version that is not read here.
+        UnsupportedVersionError: a version that is not supported.
         NotSupportedError: the schema has a field that is not handled here.
     """
 
@@ -68,7 +68,9 @@ class MetadataReader:
         self.descriptor = FileDescriptor.parse(self.global_buffer(0), self.path, self.footer.num_columns)
         num_leaves = len(self.descriptor.schema.leaves())
         if self.version.is_structural and num_leaves != self.footer.num_columns:
-            raise self._corrupt(f"the schema has {num_leaves} leaves, the file has {self.footer.num_columns} columns")
+            raise self._corrupt(
+                f"the schema has {num_leaves} leaves, but the file has {self.footer.num_columns} columns"
+            )
 
     @property
     def version(self) -> LanceFileVersion:
@@ -96,11 +98,13 @@ class MetadataReader:
         Raises:
             InvalidInputError: there is no such column.
             CorruptDataError: the metadata is damaged.
-            UnsupportedEncodingError: a page is described in a way that is not read here.
+            UnsupportedEncodingError: a page is described in a way that is not supported.
         """
         wrong = [index for index in indices if not 0 <= index < self.footer.num_columns]
         if wrong:
-            raise InvalidInputError(f"{self.path}: column {wrong[0]} of {self.footer.num_columns} does not exist")
+            raise InvalidInputError(
+                f"{self.path}: column {wrong[0]} does not exist; the file has {self.footer.num_columns} columns"
+            )
         missing = [index for index in indices if index not in self._columns]
         if missing:
             messages = self.read([self.column_ranges[index] for index in missing])
@@ -154,7 +158,7 @@ class MetadataReader:
         if self.version.is_structural:
             self._check_adjacent(ranges)
         elif ranges and max(column.stop for column in ranges) > self.num_bytes:
-            raise self._corrupt(f"metadata of a column ends behind the file's {self.num_bytes} bytes")
+            raise self._corrupt(f"the metadata of a column ends beyond the file's {self.num_bytes} bytes")
         return ranges
 
     def _check_adjacent(self, ranges: list[ByteRange]) -> None:
@@ -163,12 +167,12 @@ class MetadataReader:
         for index, column in enumerate(ranges):
             if column.start != position:
                 raise self._corrupt(
-                    f"metadata of column {index} starts at {column.start}, the one before it ends at {position}"
+                    f"metadata of column {index} starts at {column.start}, but the column before it ends at {position}"
                 )
             position = column.stop
         if position != self.footer.column_table_offset:
             table = self.footer.column_table_offset
-            raise self._corrupt(f"column metadata ends at {position}, its table starts at {table}")
+            raise self._corrupt(f"column metadata ends at {position}, but its table starts at {table}")
 
     def _corrupt(self, reason: str) -> CorruptDataError:
         return CorruptDataError(f"{self.path}: {reason}", path=self.path, section="column metadata table")

@@ -1,4 +1,4 @@
-"""PageCache: what is known of the pages of one file, in a cache of its own or in one that files share."""
+"""PageCache: page metadata of one file, in a cache of its own or in one that files share."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ class PageQueue:
             self._place_oldest()
 
     def close(self) -> None:
-        """Give up what is under way and end the threads; they do not exist in a process that was forked since."""
+        """Cancel pending work and end the threads; they do not exist in a process that was forked since."""
         if self._process != os.getpid():
             self._pool = None
             self._under_way.clear()

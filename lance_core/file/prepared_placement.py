@@ -62,7 +62,7 @@ def described_prepared(array: pa.StructArray, stored: Field, sink: BufferSink, *
         array: of the prepared type.
         stored: the field in the stored shape.
         sink: takes the inline values.
-        is_of_table: a table writes the file and names it, so that nobody could have put sidecars beside it.
+        is_of_table: the file belongs to a table write, which chooses its name, so that it cannot have sidecars.
 
     Raises:
         InvalidInputError: a descriptor lacks what its kind needs.
@@ -100,8 +100,8 @@ def _check(
     refuse(kinds > MANAGED_IN_BASE, "is of an unknown kind")
     if is_of_table and bool((kinds != INLINE).any()):
         raise NotSupportedError(
-            f"column {name!r}: descriptors of values in other files belong into a data file whose name is known; write "
-            "it with LanceFileSession and commit it as a fragment"
+            f"column {name!r}: descriptors of values in other files need a data file with a known name; write it "
+            "with LanceFileSession and commit it as a fragment"
         )
     for kind, members in _NEEDED.items():
         for member in members:
@@ -115,7 +115,7 @@ def _check(
     refuse(valid & (kinds == EXTERNAL) & (pc.binary_length(uris).to_numpy() == 0), "has an empty uri")
     for uri in uris.filter(pa.array(valid & (kinds >= MANAGED))).unique().to_pylist():
         if not is_managed_path(uri):
-            raise InvalidInputError(f"column {name!r}: the uri {uri!r:.200} is no path below a directory")
+            raise InvalidInputError(f"column {name!r}: the uri {uri!r:.200} is not a path below a directory")
 
 
 def _mask(array: pa.Array) -> NDArray[np.bool_]:

@@ -3,7 +3,7 @@
 What differs between format versions is behind two protocols: what a file says about itself
 (:mod:`lance_core.file.families`) and how one field is read (:mod:`lance_core.file.field_source`).
 
-**Source:** byte map in :mod:`lance_core.file.layout`; behaviour of pylance 14.0.2.
+**Source:** byte map in :mod:`lance_core.file.layout`; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class FileReader:
         Raises:
             NotFoundError: there is no such file.
             CorruptDataError: the file is not a data file, or is damaged.
-            UnsupportedVersionError: a version that is not read here.
+            UnsupportedVersionError: a version that is not supported.
             NotSupportedError: the schema has a field that is not handled here.
         """
         tail = FileTail(store, path, num_bytes)
@@ -128,7 +128,7 @@ class FileReader:
 
     @property
     def any_metadata(self) -> FileMetadata:
-        """What the file says about itself; its kind depends on the version."""
+        """The metadata of the file; its kind depends on the version."""
         return self._metadata
 
     @property
@@ -187,7 +187,7 @@ class FileReader:
         Raises:
             InvalidInputError: a range outside the file, or a leaf without a column.
             CorruptDataError: metadata or pages are damaged.
-            UnsupportedEncodingError: a page uses an encoding that is not read here.
+            UnsupportedEncodingError: a page uses an encoding that is not supported.
         """
         start, stop = self._checked_range(row_range)
         sources = self._sources(fields, column_indices)
@@ -222,7 +222,7 @@ class FileReader:
         *,
         column_indices: Mapping[int, int] | None = None,
     ) -> pa.Table:
-        """Read single rows, in the order asked; see :meth:`read_batches`.
+        """Read single rows, in the requested order; see :meth:`read_batches`.
 
         Args:
             fields: top-level fields, pruned as wanted; at least one.
@@ -231,12 +231,14 @@ class FileReader:
 
         Raises:
             RowOutOfRangeError: a row outside the file.
-            InvalidTypeError: rows that are not whole numbers.
+            InvalidTypeError: rows that are a number is not an integer.
         """
         wanted = row_positions(rows)
         outside = wanted[(wanted < 0) | (wanted >= self.num_rows)]
         if len(outside):
-            raise RowOutOfRangeError(f"{self.path}: row {outside[0]} is not one of the file's {self.num_rows} rows")
+            raise RowOutOfRangeError(
+                f"{self.path}: row {outside[0]} is out of range; the file has {self.num_rows} rows"
+            )
         is_ascending = bool((wanted[1:] >= wanted[:-1]).all())
         order = None if is_ascending else np.argsort(wanted, kind="stable")
         ascending = wanted if order is None else wanted[order]
@@ -284,7 +286,9 @@ class FileReader:
         first, last = row_range if row_range is not None else (0, self.num_rows)
         start, stop = row_number("the first row", first), row_number("the row behind the last", last)
         if not 0 <= start <= stop <= self.num_rows:
-            raise InvalidInputError(f"{self.path}: rows [{start}, {stop}) of a file with {self.num_rows} rows")
+            raise InvalidInputError(
+                f"{self.path}: rows [{start}, {stop}) are out of range; the file has {self.num_rows} rows"
+            )
         return start, stop
 
     def _sources(self, fields: Sequence[Field], column_indices: Mapping[int, int] | None) -> list[FieldSource]:

@@ -25,7 +25,7 @@ def row_positions(indices: Sequence[int] | NDArray[Any] | pa.Array) -> NDArray[n
     """Numbers of rows, shape (num_rows,).
 
     Raises:
-        InvalidTypeError: not whole numbers.
+        InvalidTypeError: a number is not an integer.
         RowOutOfRangeError: larger than any number of a row.
         InvalidInputError: not a flat list.
     """
@@ -37,7 +37,7 @@ def row_positions(indices: Sequence[int] | NDArray[Any] | pa.Array) -> NDArray[n
     if plain.dtype.kind not in "iu":
         raise InvalidTypeError(f"row numbers must be whole numbers, found {plain.dtype}")
     if plain.dtype == np.uint64 and int(plain.max()) > _MAX_INT64:
-        raise RowOutOfRangeError(f"row {int(plain.max())} is larger than the number of any row")
+        raise RowOutOfRangeError(f"row number {int(plain.max())} is too large")
     return plain.astype(np.int64, copy=False)
 
 
@@ -45,7 +45,7 @@ def row_ids(ids: Sequence[int] | NDArray[Any] | pa.Array) -> NDArray[np.uint64]:
     """Ids of rows, which have 64 bits, shape (num_rows,).
 
     Raises:
-        InvalidTypeError: not whole numbers.
+        InvalidTypeError: a number is not an integer.
         RowOutOfRangeError: negative, or of more than 64 bits.
         InvalidInputError: not a flat list.
     """
@@ -75,7 +75,7 @@ def row_number(name: str, value: Any) -> int:
     except TypeError as error:
         raise InvalidTypeError(f"{name} must be a whole number, found {value!r}", argument=name) from error
     if not _MIN_INT64 <= number <= _MAX_INT64:
-        raise RowOutOfRangeError(f"{name}: {number} is larger than the number of any row")
+        raise RowOutOfRangeError(f"{name}: row number {number} is too large")
     return number
 
 

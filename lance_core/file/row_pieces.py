@@ -16,7 +16,7 @@ def piece_edges(
     Args:
         start: first row.
         stop: end of the rows, behind ``start``.
-        num_pieces: about so many, of about the same size.
+        num_pieces: approximate number of pieces of about the same size.
         batch_rows: rows of a batch; None, and pieces that are smaller than a batch, end anywhere.
         first_row: the row at which the first batch begins.
 

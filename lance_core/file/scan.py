@@ -119,7 +119,7 @@ def scan_arrays(
 
 
 class _Inline:
-    """Decodes the segments of a small scan when they are asked for."""
+    """Decodes the segments of a small scan when they are requested."""
 
     def __init__(self, plans: Sequence[FieldPlan], read: Read) -> None:
         self._read = read
@@ -272,7 +272,7 @@ class _Cursor:
             return pa.concat_arrays(pieces)
         except pa.ArrowInvalid as error:
             raise InvalidInputError(
-                f"a batch of {num_rows} rows does not fit into one array; ask for fewer rows per batch: {error}"
+                f"a batch of {num_rows} rows does not fit into one array; request fewer rows per batch: {error}"
             ) from error
 
     def _load(self) -> pa.Array:

@@ -80,10 +80,10 @@ class FileTail:
             UnsupportedVersionError: a newer version than any that is known.
         """
         if self.num_bytes < _TRAILER.size:
-            raise self._corrupt(f"a data file ends with a footer, this one has {self.num_bytes} bytes")
+            raise self._corrupt(f"the file has {self.num_bytes} bytes, too few for a footer")
         major, minor, magic = _TRAILER.unpack(self._tail[-_TRAILER.size :])
         if magic != MAGIC:
-            raise self._corrupt(f"the last 4 bytes are {magic!r}, a data file ends with {MAGIC!r}")
+            raise self._corrupt(f"the last 4 bytes are {magic!r}, expected {MAGIC!r}")
         return LanceFileVersion.from_pair(major, minor)
 
     def read(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
@@ -109,7 +109,7 @@ class FileTail:
         if self._mapping is None:
             self._mapping = self._store.get(self.path)
         if self._mapping.size != self.num_bytes:
-            raise self._corrupt(f"it has {self._mapping.size} bytes, it had {self.num_bytes} when it was opened")
+            raise self._corrupt(f"it has {self._mapping.size} bytes, but had {self.num_bytes} when it was opened")
         self._check(ranges)
         return [self._mapping.slice(wanted.start, wanted.num_bytes) for wanted in ranges]
 
@@ -122,7 +122,9 @@ class FileTail:
     def _check(self, ranges: Sequence[ByteRange]) -> None:
         for wanted in ranges:
             if wanted.stop > self.num_bytes:
-                raise self._corrupt(f"bytes [{wanted.start}, {wanted.stop}) are wanted, the file has {self.num_bytes}")
+                raise self._corrupt(
+                    f"bytes [{wanted.start}, {wanted.stop}) were requested, but the file has {self.num_bytes} bytes"
+                )
 
     def _corrupt(self, reason: str) -> CorruptDataError:
         return CorruptDataError(f"{self.path}: {reason}", path=self.path, section="footer")

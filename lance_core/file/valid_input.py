@@ -25,7 +25,7 @@ __all__ = ["require_valid"]
 
 
 def require_valid(array: pa.Array, where: str) -> pa.Array:
-    """Check that an array is what it says.
+    """Check that an array is valid.
 
     Returns:
         The array; if there are values below nulls that break a rule, a copy that is null there at every level.
@@ -105,7 +105,7 @@ def _check_indices(array: pa.DictionaryArray, *, has_values: bool) -> None:
         return
     bounds = pc.min_max(array.indices).as_py()
     if bounds["max"] is not None and not 0 <= bounds["min"] <= bounds["max"] < len(array.dictionary):
-        raise pa.ArrowInvalid(f"an index of a dictionary of {len(array.dictionary)} values leads outside")
+        raise pa.ArrowInvalid(f"an index of a dictionary of {len(array.dictionary)} values is out of range")
     _check(array.dictionary)
 
 
@@ -124,5 +124,5 @@ def _ascending_offsets(array: pa.Array, is_large: bool) -> NDArray[Any]:
     words: NDArray[Any] = bytes_of(array.buffers()[1]).view("<i8" if is_large else "<i4")
     offsets = words[array.offset : array.offset + len(array) + 1]
     if bool((offsets[1:] < offsets[:-1]).any()):
-        raise pa.ArrowInvalid("the offsets of its values do not ascend")
+        raise pa.ArrowInvalid("the offsets of its values are not in ascending order")
     return offsets

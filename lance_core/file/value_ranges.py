@@ -28,7 +28,7 @@ _SMALL_BYTES: Final = 8 * 1024
 """Values that are larger on average are handed out as they are read, without a copy."""
 
 _GAP_BYTES: Final = 512
-"""Neighbours at most so far apart are read together; values begin at multiples of 64."""
+"""Neighbors at most so far apart are read together; values begin at multiples of 64."""
 
 
 def read_values(

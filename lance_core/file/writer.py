@@ -97,7 +97,7 @@ class FileWriter(DataFileWriter):
 
         Raises:
             SchemaMismatchError: the batch does not fit the schema; nothing of it was taken.
-            StorageError: the stream failed; the file cannot be finished any more.
+            StorageError: the stream failed; the file can no longer be finished.
         """
         self._require_open()
         arrays = self._alignment.align(batch)
@@ -167,7 +167,7 @@ class FileWriter(DataFileWriter):
         return ByteRange(start, start + buffer.size)
 
     def abort(self) -> None:
-        """Give up: remove what was written. Safe after any failure, and twice."""
+        """Abort: remove what was written. Safe after any failure and when repeated."""
         self._is_open = False
         self._columns = []
         self._queue.close()

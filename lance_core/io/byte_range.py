@@ -22,7 +22,7 @@ class ByteRange:
 
     def __post_init__(self) -> None:
         if not 0 <= self.start <= self.stop:
-            raise InvalidInputError(f"byte range [{self.start}, {self.stop}) is not a range")
+            raise InvalidInputError(f"byte range [{self.start}, {self.stop}) is not a valid range")
 
     @property
     def num_bytes(self) -> int:
@@ -48,7 +48,7 @@ def coalesce_ranges(ranges: Sequence[ByteRange], *, max_gap_bytes: int, max_exte
 
     Args:
         ranges: in any order; may overlap; empty ranges are answered without a request of their own.
-        max_gap_bytes: neighbours at most this far apart share a request.
+        max_gap_bytes: neighbors at most this far apart share a request.
         max_extent_bytes: a request stops growing beyond this size (a single larger range stays whole).
 
     Returns:

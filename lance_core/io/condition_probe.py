@@ -8,7 +8,7 @@ refused.
 The object lies beside the one that is to be made, is named like the residue of an interrupted local commit, so that
 nobody takes it for a version and a cleanup removes it, and is deleted at once.
 
-Source: behaviour of rclone's ``serve s3``, which passes conditions over.
+Source: behavior of rclone's ``serve s3``, which passes conditions over.
 """
 
 from __future__ import annotations
@@ -26,9 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["ConditionalPuts", "ProbedStore", "require_condition"]
 
 _NOT_IMPLEMENTED: Final = (400, 405, 501)
-_ADVICE: Final = (
-    "commits are not safe there without a commit_lock, or an external manifest store (s3+ddb://, s3+sql://)"
-)
+_ADVICE: Final = "commits to it are not safe without a commit_lock or an external manifest store (s3+ddb://, s3+sql://)"
 _found: dict[tuple[str, str], bool] = {}
 
 
@@ -67,7 +65,7 @@ def require_condition(store: ConditionalPuts, place: tuple[str, str], path: str)
 
     Raises:
         UnsafeStoreError: the store passes the condition over, or does not know it.
-        StorageError: it could not be found out.
+        StorageError: it could not be determined.
     """
     keeps = _found.get(place)
     if keeps is None:
@@ -75,7 +73,7 @@ def require_condition(store: ConditionalPuts, place: tuple[str, str], path: str)
     if not keeps:
         endpoint, bucket = place
         raise UnsafeStoreError(
-            f"bucket {bucket} at {endpoint} does not keep the condition If-None-Match: {_ADVICE}",
+            f"bucket {bucket} at {endpoint} ignores the condition If-None-Match; {_ADVICE}",
             path=path,
             bucket=bucket,
             endpoint=endpoint,

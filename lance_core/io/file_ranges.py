@@ -46,7 +46,7 @@ def read_whole_file(path: str) -> pa.Buffer:
 
 
 def read_file_ranges(path: str, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
-    """Parts of a file, in the order asked.
+    """Parts of a file, in the requested order.
 
     Raises:
         CorruptDataError: a range ends behind the file.
@@ -58,7 +58,8 @@ def read_file_ranges(path: str, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
         for wanted in ranges:
             if wanted.stop > file_bytes:
                 raise CorruptDataError(
-                    f"{path}: bytes [{wanted.start}, {wanted.stop}) are wanted, the file has {file_bytes}",
+                    f"{path}: bytes [{wanted.start}, {wanted.stop}) were requested, but the file has {file_bytes} "
+                    "bytes",
                     path=path,
                     offset=wanted.start,
                     expected=wanted.stop,
@@ -94,7 +95,9 @@ def _copied(descriptor: int, path: str, wanted: ByteRange) -> pa.Buffer:
     while at < wanted.stop:
         part = os.pread(descriptor, wanted.stop - at, at)
         if not part:
-            raise CorruptDataError(f"{path}: the file ends at byte {at} while it is read", path=path, offset=at)
+            raise CorruptDataError(
+                f"{path}: the file was truncated to {at} bytes while it was read", path=path, offset=at
+            )
         parts.append(part)
         at += len(part)
     return pa.py_buffer(parts[0] if len(parts) == 1 else b"".join(parts))

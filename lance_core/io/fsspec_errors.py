@@ -25,7 +25,7 @@ class ObjectExistsError(LanceError):
 
 
 def translate_fsspec(error: Exception, verb: str, path: str, secrets: tuple[str, ...]) -> LanceError:
-    """Our error for what a package raised.
+    """Convert an error of an fsspec package.
 
     Args:
         error: what it raised.
@@ -38,11 +38,11 @@ def translate_fsspec(error: Exception, verb: str, path: str, secrets: tuple[str,
     what = f"cannot {verb} {path}"
     text = redacted(str(error) or type(error).__name__, secrets)
     if verb == EXCLUSIVE_VERB and (isinstance(error, FileExistsError) or code in (409, 412)):
-        return ObjectExistsError(f"{what}: it exists", path=path)
+        return ObjectExistsError(f"{what}: it already exists", path=path)
     if isinstance(error, FileNotFoundError) or code == 404:
         return NotFoundError(f"{what}: it does not exist", path=path)
     if code == _PAST_THE_END:
-        return CorruptDataError(f"{what}: it ends before what is wanted", path=path)
+        return CorruptDataError(f"{what}: it is shorter than the requested range", path=path)
     if isinstance(error, PermissionError) or code in (401, 403) or text.startswith("Forbidden"):
         return AccessDeniedError(f"{what}: {text}", path=path)
     unsettled = code == 0 or code >= _FIRST_SERVER_FAILURE

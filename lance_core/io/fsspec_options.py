@@ -1,6 +1,6 @@
 """Storage options of Google Cloud Storage and Azure, as the arguments of gcsfs and adlfs.
 
-Options have the reference's names; the case of a name does not matter, and names that are not listed are passed over.
+Options have the reference's names; the case of a name does not matter, and names that are not listed are ignored.
 What the environment says both packages find themselves.
 
 Source: storage options of pylance 14.0.2; arguments of ``GCSFileSystem`` and ``AzureBlobFileSystem``.
@@ -55,7 +55,7 @@ _AZURE_SECRETS: Final = ("account_key", "sas_token", "client_secret", "connectio
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """A package that knows a kind of store.
+    """A package for a kind of store.
 
     Attributes:
         package: what to install.
@@ -94,7 +94,7 @@ def _google(options: Mapping[str, str], container: str) -> tuple[dict[str, Any],
             arguments["token"] = json.loads(key)
         except ValueError as error:
             # The error would show the text, which is a secret.
-            raise InvalidInputError("storage option 'google_service_account_key' is no JSON document") from (
+            raise InvalidInputError("storage option 'google_service_account_key' is not a JSON document") from (
                 ValueError(type(error).__name__)
             )
     elif file is not None:

@@ -170,10 +170,10 @@ class FsspecStore:
             return
 
     def remove_empty_directory(self, path: str) -> None:
-        """Nothing: there are no directories."""
+        """Does nothing: there are no directories."""
 
     def remove_directory(self, path: str) -> None:
-        """Nothing: there are no directories."""
+        """Does nothing: there are no directories."""
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         try:
@@ -212,7 +212,7 @@ class FsspecStore:
             return self._connect()
         except (TypeError, ValueError) as error:
             text = redacted(str(error), self._secrets)
-            raise InvalidInputError(f"{self._place}: the storage options do not suffice: {text}") from None
+            raise InvalidInputError(f"{self._place}: the storage options are incomplete: {text}") from None
 
     @contextmanager
     def _translated(self, verb: str, path: str) -> Iterator[None]:
@@ -228,7 +228,7 @@ class FsspecStore:
 def _check_length(path: str, extent: ByteRange, found: int) -> None:
     if found != extent.num_bytes:
         raise CorruptDataError(
-            f"{path}: bytes [{extent.start}, {extent.stop}) are wanted, the object ends before",
+            f"{path}: bytes [{extent.start}, {extent.stop}) were requested, but the object is shorter",
             path=path,
             offset=extent.start,
             expected=extent.num_bytes,

@@ -64,7 +64,7 @@ class FsspecWriteStream:
         self.abort()
 
     def abort(self) -> None:
-        """Forget what was written."""
+        """Discard what was written."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -76,7 +76,7 @@ class FsspecWriteStream:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Forget what was written, unless it was committed."""
+        """Discard what was written, unless it was committed."""
         self.abort()
 
     def _open(self) -> Any:

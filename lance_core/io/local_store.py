@@ -58,7 +58,7 @@ _CAPABILITIES: Final = StoreCapabilities(atomic_create=True, lexical_listing=Fal
 _TEMPORARY_PREFIX: Final = ".tmp"
 _RETRYABLE: Final = frozenset({errno.EAGAIN, errno.EINTR, errno.EBUSY, errno.ETIMEDOUT, errno.ESTALE})
 _UNCLEAR: Final = frozenset({errno.EIO, errno.EINTR, errno.ETIMEDOUT, errno.ESTALE})
-"""Failures of a link after which it may be there: those of devices and of servers."""
+"""Failures of creating a link after which the link may exist: those of devices and servers."""
 _ALL: Final = frozenset(errno.errorcode)
 _NOT_AN_EMPTY_DIRECTORY: Final = frozenset({errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT, errno.ENOTDIR})
 _MAX_LISTINGS: Final = 5
@@ -175,7 +175,7 @@ class LocalWriteStream:
         self._path = path
         self._position = 0
         directory, name = os.path.split(path)
-        # Named after the file to be, so that what a killed writer leaves can be told to be its.
+        # Named after the file to be, so that what a crashed writer leaves can be told to be its.
         # The reference takes every file of the tags' directory that ends in .json for a tag.
         ending = "#" if name.endswith(".json") else ""
         self._temporary = os.path.join(directory, f"{_TEMPORARY_PREFIX}{secrets.token_hex(8)}-{name}{ending}")

@@ -47,7 +47,8 @@ class MemoryStore:
         for wanted in ranges:
             if wanted.stop > whole.size:
                 raise CorruptDataError(
-                    f"{path}: bytes [{wanted.start}, {wanted.stop}) are wanted, the object has {whole.size}",
+                    f"{path}: bytes [{wanted.start}, {wanted.stop}) were requested, but the object has "
+                    f"{whole.size} bytes",
                     path=path,
                     offset=wanted.start,
                     expected=wanted.stop,
@@ -76,10 +77,10 @@ class MemoryStore:
             self._objects.pop(path, None)
 
     def remove_empty_directory(self, path: str) -> None:
-        """Nothing: there are no directories."""
+        """Does nothing: there are no directories."""
 
     def remove_directory(self, path: str) -> None:
-        """Nothing: there are no directories."""
+        """Does nothing: there are no directories."""
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         start = prefix.rstrip("/") + "/"

@@ -25,7 +25,7 @@ _UNQUOTED: Final = "/!\"$&'()*+,-.:;<=>@[\\]^_`{|}~"
 
 
 def trimmed(url: str) -> str:
-    """A URL without what is no part of it."""
+    """A URL without surrounding blanks and line ends."""
     return url.strip(_BLANKS).translate(_LINE_ENDS)
 
 
@@ -38,7 +38,9 @@ def decoded(path: str) -> str:
     try:
         return unquote_to_bytes(path).decode()
     except UnicodeDecodeError as error:
-        raise InvalidInputError(f"the path {path!r:.200} of the URI is not UTF-8 when it is decoded") from error
+        raise InvalidInputError(
+            f"the path {path!r:.200} of the URI is not valid UTF-8 after percent-decoding"
+        ) from error
 
 
 def key_of(path: str) -> str:
@@ -60,7 +62,7 @@ def key_of(path: str) -> str:
 
 
 def quoted(key: str) -> str:
-    """The path of a URI that means a key; letters of all languages stay as they are."""
+    """The path of a URI that means a key; letters of all languages stay unchanged."""
     return "".join(each if each > "\x7f" else quote(each, safe=_UNQUOTED) for each in key)
 
 

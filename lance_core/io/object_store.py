@@ -1,4 +1,4 @@
-"""The ObjectStore protocol: what the rooms above need of a place that keeps bytes.
+"""The ObjectStore protocol: what other packages need from a store.
 
 Paths are strings with ``/`` between segments, as ``uri.resolve`` hands them out; what they mean is the store's own
 business. Every failure is a :class:`~lance_core.errors.LanceError`: ``NotFoundError`` for a missing object,
@@ -65,7 +65,7 @@ class ObjectInfo:
 
 
 class WriteStream(Protocol):
-    """An object being written. Invisible under its final name until ``commit``; gone after ``abort``.
+    """An object being written. Invisible under its final name until ``commit``; removed by ``abort``.
 
     Leaving the ``with`` block without ``commit`` aborts.
     """
@@ -84,7 +84,7 @@ class WriteStream(Protocol):
         ...
 
     def abort(self) -> None:
-        """Remove what was written. Safe to call after any failure, and twice."""
+        """Remove what was written. Safe to call after any failure and repeatedly."""
         ...
 
     def __enter__(self) -> Self: ...
@@ -95,7 +95,7 @@ class WriteStream(Protocol):
 
 
 class ObjectStore(Protocol):
-    """A place that keeps named byte strings."""
+    """A store of named byte strings."""
 
     @property
     def capabilities(self) -> StoreCapabilities:
@@ -115,7 +115,7 @@ class ObjectStore(Protocol):
         ...
 
     def get_ranges(self, path: str, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
-        """Parts of one object, in the order asked. Raises ``NotFoundError``, or ``CorruptDataError`` past the end."""
+        """Parts of one object, in order. Raises ``NotFoundError``, or ``CorruptDataError`` past the end."""
         ...
 
     def put(
@@ -144,11 +144,11 @@ class ObjectStore(Protocol):
         ...
 
     def remove_empty_directory(self, path: str) -> None:
-        """Remove a directory that nothing is in; without effect on any other, and where there are no directories."""
+        """Remove an empty directory; no effect on other directories, and in stores without directories."""
         ...
 
     def remove_directory(self, path: str) -> None:
-        """Remove a directory with what is left in it; links in it go, and what they lead to stays.
+        """Remove a directory and its content; links in it are removed, but not their targets.
 
         Without effect where there are no directories: objects are removed one by one before.
         """

@@ -1,6 +1,6 @@
-"""Removing what a failed or interrupted call has written and nobody refers to.
+"""Removing unreferenced files of a failed or interrupted call.
 
-What cannot be removed is left to a cleanup of old versions. An interrupt (Ctrl-C) that arrives meanwhile is raised once
+Files that cannot be removed are left to a cleanup. An interrupt (Ctrl-C) that arrives in the meantime is raised once
 the rest is removed; a second one ends the removal.
 """
 
@@ -22,7 +22,7 @@ __all__ = ["remove_all", "remove_objects"]
 
 
 def remove_objects(store: ObjectStore, paths: Iterable[str]) -> None:
-    """Remove objects; see the module. Nothing depends on their being gone after a power loss."""
+    """Remove objects; see the module. After a power loss they may reappear, which is harmless."""
     remove_all(partial(store.delete, path, durable=False) for path in paths)
 
 

@@ -13,7 +13,7 @@ anything else                                ``StorageError``
 ===========================================  ====================================================================
 
 *In flight* means that the store may have done what was asked, or may still do it. Messages are made of codes, the
-server's short text and the place; whatever is secret is cut out.
+server's short text and the place; secrets are removed.
 
 Source: error codes of the APIs of S3 and DynamoDB; errors of botocore, aiobotocore and aiohttp.
 """
@@ -103,7 +103,7 @@ def status_of(error: BaseException) -> tuple[int, str]:
 
 
 def redacted(text: str, secrets: Iterable[str]) -> str:
-    """A text without the secrets in it."""
+    """A text without secrets."""
     for secret in secrets:
         # Shorter ones are no secrets, and would be found in every word.
         if len(secret) >= _SHORTEST_SECRET:
@@ -112,7 +112,7 @@ def redacted(text: str, secrets: Iterable[str]) -> str:
 
 
 def translate(error: BaseException, *, verb: str, place: str, secrets: Iterable[str] = ()) -> LanceError:
-    """Our error for what the client raised.
+    """Convert an error of the client.
 
     Args:
         error: what it raised.
@@ -159,7 +159,7 @@ def _of_client(error: BaseException, what: str, place: str, secrets: Iterable[st
     if names & _NEVER_REPEATED:
         return StorageError(f"{what}: {kind}: {text}", path=place)
     if names & _NOT_CONNECTED:
-        return StorageError(f"{what}: no connection: {text}", path=place, retryable=True)
+        return StorageError(f"{what}: connection failed: {text}", path=place, retryable=True)
     if names & {"HTTPClientError", "BotoCoreError", "ClientError", "ClientPayloadError", "OSError", "TimeoutError"}:
         return StorageError(f"{what}: {kind}: {text}", path=place, retryable=True, in_flight=True)
     return StorageError(f"{what}: {kind}: {text}", path=place, in_flight=True)

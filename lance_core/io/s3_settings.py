@@ -1,7 +1,7 @@
 """S3Settings: how a bucket is reached, from storage options and the environment.
 
 Options have the reference's names; the case of a name does not matter, the first of several names wins, and an option
-beats the environment. Names that are not listed are passed over, as the reference does: one dictionary may serve
+beats the environment. Names that are not listed are ignored, as the reference does: one dictionary may serve
 several stores.
 
 Credentials are taken together from one place: the options, or ``AWS_ACCESS_KEY_ID`` and its companions; else botocore
@@ -47,7 +47,7 @@ _RETRY_TIMEOUT: Final = ("client_retry_timeout", "object_store_client_retry_time
 _CHECKSUM_ALGORITHM: Final = ("aws_checksum_algorithm", "checksum_algorithm")
 _ENVIRONMENT_PREFIXES: Final = ("AWS_", "OBJECT_STORE_")
 _ENVIRONMENT_NAMES: Final = ("ALLOW_HTTP",)
-"""Others are passed over: ``TOKEN`` or ``REGION`` may mean anything."""
+"""Others are ignored: ``TOKEN`` or ``REGION`` may mean anything."""
 
 _DEFAULT_TIMEOUT: Final = 30.0
 _DEFAULT_CONNECT_TIMEOUT: Final = 5.0
@@ -119,7 +119,7 @@ class S3Settings:
             environment: None for the process's own.
 
         Raises:
-            InvalidTypeError: an option is no text.
+            InvalidTypeError: an option is not a string.
             InvalidInputError: a value cannot be understood, half of the credentials is missing, or the endpoint is
                 neither https nor allowed to be http.
         """
@@ -169,7 +169,7 @@ def lowered_options(options: Mapping[str, str] | None) -> dict[str, str]:
     """Options by lower-case name.
 
     Raises:
-        InvalidTypeError: they are no mapping, or a name or a value is no text; the value is not shown.
+        InvalidTypeError: not a mapping, or a name or a value is not a string; the value is not shown.
     """
     if options is not None and not isinstance(options, Mapping):
         raise InvalidTypeError(
@@ -215,7 +215,7 @@ class _Options:
         key, secret = source.text(_ACCESS_KEY), source.text(_SECRET_KEY)
         if bool(key) is not bool(secret):
             missing, present = (_SECRET_KEY, _ACCESS_KEY) if key else (_ACCESS_KEY, _SECRET_KEY)
-            raise InvalidInputError(f"{present[0]} is given without {missing[0]}")
+            raise InvalidInputError(f"{present[0]} must be given together with {missing[0]}")
         return (key, secret, source.text(_TOKEN)) if key else (None, None, None)
 
     def flag(self, names: tuple[str, ...]) -> bool:
@@ -224,13 +224,13 @@ class _Options:
         if value in _TRUE or value in _FALSE:
             return value in _TRUE
         # Values are not shown: a secret may have been given by the wrong name.
-        raise InvalidInputError(f"storage option {names[-1]!r} is neither true nor false")
+        raise InvalidInputError(f"storage option {names[-1]!r} must be true or false")
 
     def seconds(self, names: tuple[str, ...], default: float) -> float:
         text = self.text(names)
         seconds = default if text is None else duration_seconds(text)
         if seconds is None or seconds <= 0:
-            raise InvalidInputError(f"storage option {names[0]!r} is not a duration such as 30s")
+            raise InvalidInputError(f"storage option {names[0]!r} must be a duration such as 30s")
         return seconds
 
     def whole_seconds(self, names: tuple[str, ...], default: float) -> float:
@@ -257,7 +257,7 @@ def _encryption(text: str | None) -> str | None:
     if text is None:
         return None
     if text.lower() not in _SSE:
-        raise InvalidInputError(f"storage option {_ENCRYPTION[0]!r} is none of {sorted(_SSE)}")
+        raise InvalidInputError(f"storage option {_ENCRYPTION[0]!r} must be one of {sorted(_SSE)}")
     return _SSE[text.lower()]
 
 
@@ -273,7 +273,7 @@ def _endpoint(text: str | None, *, allows_http: bool) -> str | None:
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise InvalidInputError("storage option 'aws_endpoint' is not an http(s) URL")
     if parts.username or parts.password:
-        raise InvalidInputError("storage option 'aws_endpoint' holds credentials; give them by options of their own")
+        raise InvalidInputError("storage option 'aws_endpoint' contains credentials; pass them as separate options")
     if parts.scheme == "http" and not allows_http:
         raise InvalidInputError(f"endpoint {endpoint} is not encrypted; set the storage option 'allow_http' to 'true'")
     return endpoint

@@ -1,6 +1,6 @@
 """S3Store: objects of one bucket.
 
-Paths are ``bucket/key``. What the rooms above ask for becomes these requests:
+Paths are ``bucket/key``. The operations of the store become these requests:
 
 ===================  ==================================================================================================
 ``get``              one GetObject
@@ -69,7 +69,7 @@ class S3Store:
     """
 
     def __init__(self, client: S3Client, bucket: str) -> None:
-        """Nothing is asked yet."""
+        """Nothing is requested yet."""
         self._client = client
         self._bucket = bucket
         express = client.settings.express or bucket.endswith(_DIRECTORY_BUCKET)
@@ -148,10 +148,10 @@ class S3Store:
             return
 
     def remove_empty_directory(self, path: str) -> None:
-        """Nothing: there are no directories."""
+        """Does nothing: there are no directories."""
 
     def remove_directory(self, path: str) -> None:
-        """Nothing: there are no directories."""
+        """Does nothing: there are no directories."""
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         return self._listed(prefix, Delimiter="/")
@@ -205,7 +205,7 @@ class S3Store:
                 raise
         if found != extent.num_bytes:
             raise CorruptDataError(
-                f"{_shown(path)}: bytes [{extent.start}, {extent.stop}) are wanted, the object ends before",
+                f"{_shown(path)}: bytes [{extent.start}, {extent.stop}) were requested, but the object is shorter",
                 path=path,
                 offset=extent.start,
                 expected=extent.num_bytes,

@@ -96,7 +96,7 @@ class S3WriteStream:
         self._buffer.clear()
 
     def abort(self) -> None:
-        """Remove what was sent."""
+        """Remove the uploaded parts."""
         if not self._open:
             return
         self._open = False
@@ -154,7 +154,8 @@ class S3WriteStream:
                 MultipartUpload={"Parts": self._parts},
             )
         except NotFoundError:
-            # The upload is gone: an earlier attempt completed it and its answer was lost, or somebody removed it.
+            # The upload no longer exists: an earlier attempt completed it and its answer was lost, or somebody removed
+            # it.
             answer = self._client.call("head_object", self._place, **self._object)
             if answer["ContentLength"] != self._position:
                 raise

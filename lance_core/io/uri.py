@@ -60,7 +60,7 @@ _memory_lock: Final = fork_lock()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """What a URI says.
+    """A parsed URI.
 
     Attributes:
         scheme: of the objects, in lower case; empty for a local path.
@@ -112,7 +112,7 @@ def place_of(uri: str | os.PathLike[str]) -> Place:
     if not text:
         raise InvalidInputError(f"the path or URI {text!r} is empty")
     if "\0" in unquote(text):
-        raise InvalidInputError(f"the dataset URI {text!r} has a NUL")
+        raise InvalidInputError(f"the dataset URI {text!r} contains a NUL character")
     require_no_credentials(text)
     scheme, suffix, query = split_external_scheme(text)
     if scheme == "":
@@ -120,13 +120,13 @@ def place_of(uri: str | os.PathLike[str]) -> Place:
     authority, path = _authority_and_path(trimmed(text), scheme, suffix)
     if scheme == "file":
         if authority not in ("", "localhost"):
-            raise InvalidInputError(f"file URI {text!r} names a host; expected file:///path")
+            raise InvalidInputError(f"file URI {text!r} has a host; expected file:///path")
         path, authority = os.path.abspath(decoded(path)), ""
     elif scheme == "memory":
         path = path.strip("/") or _MEMORY_ROOT
     elif scheme in _S3_SCHEMES or scheme in FSSPEC_SCHEMES:
         if not authority:
-            raise InvalidInputError(f"the URI {text!r} names no bucket")
+            raise InvalidInputError(f"the URI {text!r} has no bucket")
         # abfss://container@account…/path: the account is the store's business.
         path = f"{authority.partition('@')[0]}/{key_of(path)}".rstrip("/")
     else:
@@ -147,7 +147,7 @@ def resolve(uri: str | os.PathLike[str], storage_options: Mapping[str, str] | No
 
     Raises:
         InvalidInputError: the URI is empty or malformed, or holds credentials.
-        InvalidTypeError: the settings are no mapping of text to text.
+        InvalidTypeError: the settings are not a mapping of strings to strings.
         UnsupportedSchemeError: no store for this scheme.
     """
     # Stores that need no settings are given the same ones in another deployment.
@@ -225,7 +225,7 @@ def require_no_credentials(uri: str) -> None:
     # abfss://container@account…/path names a container there.
     is_container = scheme.lower().partition("+")[0] in _AZURE_SCHEMES and ":" not in user
     if separator and has_user and not is_container:
-        raise InvalidInputError(f"the URI {scheme}://… holds credentials; give them by storage options")
+        raise InvalidInputError(f"the URI {scheme}://… contains credentials; pass them as storage options")
 
 
 def split_external_scheme(uri: str) -> tuple[str, str, str]:

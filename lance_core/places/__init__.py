@@ -1,1 +1,1 @@
-"""Where a dataset is, and which of its versions is meant."""
+"""The location of a dataset, and the resolution of references to its versions."""

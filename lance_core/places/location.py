@@ -63,6 +63,6 @@ def locked(log: VersionLog, commit_lock: CommitLock | None) -> VersionLog:
         return log
     if isinstance(log.protocol, ExternalCommit):
         raise InvalidInputError(
-            "commit_lock cannot be given for a dataset of an external manifest store: other writers would not see it"
+            "commit_lock cannot be used with an external manifest store: other writers would not use the lock"
         )
     return VersionLog(log.store, log.root, LockedCreate(commit_lock))

@@ -1,9 +1,9 @@
 """References to versions: numbers, tags, and versions of branches; and moments in time.
 
-A number means a version of the line that a handle is on: the main line or a branch. A tag may name a version of any
+A number means a version of the line that a handle is on: the main branch or a branch. A tag may name a version of any
 line, and so may a pair of branch and number.
 
-Source: behaviour of pylance 14.0.2.
+Source: behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -46,17 +46,17 @@ _PAIR = 2
 
 
 def read_manifest(log: VersionLog, reference: Reference) -> Manifest:
-    """The manifest of the version that is meant; raises as :func:`open_version`."""
+    """The manifest of a reference; raises as :func:`open_version`."""
     return open_version(log, reference)[1]
 
 
 def open_version(log: VersionLog, reference: Reference, *, branch: str = "") -> tuple[VersionLog, Manifest]:
-    """The line and the manifest of the version that is meant.
+    """The branch and the manifest of a reference.
 
     Args:
         log: the versions of one line.
         reference: a number of that line, the name of a tag, or (branch, number); None for the latest.
-        branch: the branch of the line, as its manifests say; empty for the main line, or when it is not known.
+        branch: the branch of the line, as its manifests say; empty for the main branch, or when it is not known.
 
     Raises:
         DatasetNotFoundError: there is no dataset.
@@ -100,7 +100,7 @@ def to_moment(asof: datetime | str) -> datetime:
     """A moment in local time without a zone, which is how versions show theirs.
 
     Raises:
-        InvalidInputError: the text is no ISO date.
+        InvalidInputError: the text is not an ISO date.
         InvalidTypeError: neither text nor a moment.
     """
     try:

@@ -45,5 +45,5 @@ def recorded_root(uri: str, line: VersionLog | None = None) -> str:
 
 
 def branch_uri(root: str, branch: str) -> str:
-    """The root of a branch as manifests record it, from that of the main line."""
+    """The root of a branch as manifests record it, from that of the main branch."""
     return f"{root.rstrip('/')}/{BRANCH_ROOTS_DIRECTORY}/{branch}"

@@ -46,7 +46,7 @@ __all__ = ["read_arrow_expression"]
 
 
 def read_arrow_expression(expression: pc.Expression) -> tuple[str, Node]:
-    """What an expression says.
+    """Parse an expression.
 
     Returns:
         A text for people, and the records of a predicate.
@@ -165,7 +165,7 @@ def _negation(text: str, arguments: list[Node], options: dict[str, Any]) -> Node
 def _test(text: str, arguments: list[Node], options: dict[str, Any], *, negated: bool) -> Node:
     [operand] = arguments
     if "nan_is_null" in options and options["nan_is_null"].as_py():
-        raise NotSupportedError(f"predicate: {text}: nan_is_null is not supported; say is_null() | is_nan()")
+        raise NotSupportedError(f"predicate: {text}: nan_is_null is not supported; use is_null() | is_nan()")
     return Test(text=text, height=checked_height(operand), operand=operand, what="NULL", negated=negated)
 
 
@@ -199,7 +199,7 @@ def _like(text: str, arguments: list[Node], options: dict[str, Any]) -> Node:
 
 def _matcher(text: str, arguments: list[Node], options: dict[str, Any], *, function: str) -> Node:
     if options["ignore_case"].as_py():
-        raise NotSupportedError(f"predicate: {text}: ignore_case is not supported; compare the lower case")
+        raise NotSupportedError(f"predicate: {text}: ignore_case is not supported; compare lower-case values")
     given = (*arguments, _pattern(options))
     return Call(text=text, height=checked_height(*given), function=function, arguments=given)
 

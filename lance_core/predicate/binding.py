@@ -1,4 +1,4 @@
-"""From what a predicate says to what is evaluated: names become columns, and every operation gets its types.
+"""Binds a parsed predicate to a schema: names become columns, and every operation gets its types.
 
 Whether a literal takes the type of the column beside it depends on where the comparison stands. It does in the
 predicate's outermost AND and OR; it does not below a NOT, an IS or another comparison, where both sides become their
@@ -132,7 +132,7 @@ class Binder:
     def _(self, node: Negation, adapts: bool = False) -> Expression:
         operand = self.bind(node.operand)
         if not (pa.types.is_signed_integer(operand.dtype) or pa.types.is_floating(operand.dtype)):
-            raise InvalidInputError(f"predicate: {node.text}: a value of type {operand.dtype} has no negative")
+            raise InvalidInputError(f"predicate: {node.text}: a value of type {operand.dtype} cannot be negated")
         return computed(negate, operand.dtype, operand)
 
     @bind.register
@@ -203,7 +203,7 @@ class Binder:
     def _sides(self, node: Infix, adapts: bool) -> tuple[Expression, Expression]:
         """Both sides of a comparison."""
         left = self.bind(node.left)
-        # Sums with columns in them stay as they are here, other than in BETWEEN and IN.
+        # Sums with columns in them stay unchanged here, other than in BETWEEN and IN.
         right = self._beside(node.right, left, adapts and _has_literals_only(node.right))
         if adapts and isinstance(node.left, Value) and node.left.adapts and isinstance(right, Column):
             return _literal(node.left, right), right
@@ -281,7 +281,7 @@ class Binder:
 
     def _concatenation(self, node: Infix, left: Expression, right: Expression) -> Expression:
         if not (is_text(left.dtype) and is_text(right.dtype)):
-            raise NotSupportedError(f"predicate: {node.text}: only text can be concatenated")
+            raise NotSupportedError(f"predicate: {node.text}: only strings can be concatenated")
         dtype = pa.large_string()
         operands = [converted(left, dtype), converted(right, dtype), Constant(pa.scalar("", dtype))]
         return computed(pc.binary_join_element_wise, dtype, *operands)
@@ -290,7 +290,7 @@ class Binder:
 def _literal(node: Value, column: Column) -> Expression:
     scalar = adapt(node.scalar, column.stored)
     if scalar is None:
-        raise InvalidInputError(f"predicate: the literal {node.text} is no value of type {column.stored}")
+        raise InvalidInputError(f"predicate: the literal {node.text} is not a valid value of type {column.stored}")
     return Constant(scalar)
 
 

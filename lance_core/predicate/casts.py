@@ -60,7 +60,7 @@ def _parsed(scalar: pa.Scalar, *, node: Cast) -> pa.Scalar:
         return pc.cast(scalar, target)
     except (ValueError, OverflowError) as error:
         # ArrowInvalid is a ValueError.
-        raise InvalidInputError(f"predicate: {node.text}: {text!r} is no value of type {target}") from error
+        raise InvalidInputError(f"predicate: {node.text}: {text!r} is not a valid value of type {target}") from error
 
 
 def _date(text: str) -> pa.Scalar:

@@ -67,7 +67,7 @@ def evaluated_type(stored: pa.DataType) -> pa.DataType:
 
 
 def adapt(scalar: pa.Scalar, stored: pa.DataType) -> pa.Scalar | None:
-    """A literal as a value of a column's type; None when it is none.
+    """A literal as a value of a column's type; None when it is not one.
 
     Args:
         scalar: as the literal was read: null, bool, int64, uint64, float64, string or binary.

@@ -1,4 +1,4 @@
-"""What a predicate says of columns alone: comparisons with constants, joined by AND and OR.
+"""The bounds on columns that a predicate implies: comparisons with constants, combined with AND and OR.
 
 It is enough to tell that no row of a group can satisfy the predicate when the least and the greatest value of the
 group are known. What is not such a comparison counts as satisfied by any row.
@@ -58,7 +58,7 @@ def may_match(condition: Condition | None, bounds: Mapping[int, Bounds], num_gro
 
 
 def condition_of(expression: Expression) -> Condition | None:
-    """What a condition says of columns alone; None when nothing is known."""
+    """The bounds on columns that a condition implies; None when there are none."""
     if isinstance(expression, Column):
         return Comparison(expression.index, "=", pa.scalar(True))
     return expression.condition if isinstance(expression, Computed) else None

@@ -1,4 +1,4 @@
-"""What is evaluated: a tree of columns, constants and kernels over them; and what one says of columns alone.
+"""The bound expressions of a predicate: a tree of columns, constants and kernels; and the bounds that it implies.
 
 Values are Arrow arrays; constants stay scalars, which Arrow's kernels take beside arrays.
 """
@@ -121,7 +121,7 @@ class Computed:
     is_cast: bool = False
 
     def evaluate(self, columns: Sequence[pa.Array]) -> Values:
-        """Compute."""
+        """Evaluate the expression."""
         return self.kernel(*(operand.evaluate(columns) for operand in self.operands))
 
 

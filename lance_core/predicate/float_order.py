@@ -25,7 +25,7 @@ _INTEGERS: Final = {
 
 
 def order_keys(values: pa.Array | pa.Scalar, *, joins_zeros: bool) -> pa.Array | pa.Scalar:
-    """Integers that compare as the numbers do; nulls stay.
+    """Integers with the same order as the numbers; nulls are kept.
 
     Args:
         values: of type float16, float32 or float64.

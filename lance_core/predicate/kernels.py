@@ -59,7 +59,7 @@ def compare_floats(comparison: Callable[[Values, Values], Values], *, joins_zero
 
 
 def in_single(kernel: Callable[..., Values]) -> Callable[..., Values]:
-    """A kernel that computes with numbers of half precision, which Arrow's do not, in single precision."""
+    """A kernel that computes half-precision numbers in single precision, since Arrow's kernels do not support them."""
 
     def compute(*values: Values) -> Values:
         if not pa.types.is_float16(values[0].type):

@@ -26,7 +26,7 @@ _PIECE: Final = re.compile(r"\\(.)|(.)", re.DOTALL)
 
 
 def like(pattern: str | None, *, ignores_case: bool) -> Callable[[Values], Values]:
-    """A test of text against a pattern; null for a null pattern."""
+    """Match strings against a pattern; null for a null pattern."""
     if pattern is None:
         return _unknown
     expression = _PIECE.sub(_translated, pattern)

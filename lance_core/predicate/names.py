@@ -58,14 +58,14 @@ def _top_level(schema: Schema, name: Name) -> str:
     matches = [] if name.exact else [each for each in schema.names if each.lower() == head.lower()]
     if len(matches) > 1:
         raise InvalidInputError(
-            f"predicate: {head!r} may mean any of {matches}; put the column's name between backquotes", column=head
+            f"predicate: {head!r} is ambiguous: it matches {matches}; quote the column name in backticks", column=head
         )
     if matches:
         return matches[0]
     if head in _SYSTEM_COLUMNS:
         raise NotSupportedError(f"predicate: the column {head!r} cannot be used in predicates", column=head)
     project(schema, [head])
-    raise InvalidInputError(f"predicate: there is no column {head!r}", column=head)
+    raise InvalidInputError(f"predicate: unknown column {head!r}", column=head)
 
 
 def _member_names(dtype: pa.DataType) -> list[str]:

@@ -28,7 +28,7 @@ def converted(operand: Expression, dtype: pa.DataType) -> Expression:
 
 
 def is_text(dtype: pa.DataType) -> bool:
-    """Whether values are text, or nothing but nulls."""
+    """Whether values are strings, or only nulls."""
     return is_string(dtype) or bool(pa.types.is_null(dtype))
 
 
@@ -46,7 +46,7 @@ def mismatch(node: Node, *operands: Expression) -> InvalidInputError:
 def without_casts(
     operand: Expression, others: Sequence[Expression], dtype: pa.DataType | None
 ) -> tuple[Expression, Sequence[Expression], pa.DataType | None]:
-    """What is compared in place of an operand and others as one type.
+    """Convert an operand to the common type of a comparison.
 
     Between timestamps, casts of what is compared with constants, also those to the common type, are left out: the
     constants take the type of what was cast, as they are in the common type, whatever the zones.

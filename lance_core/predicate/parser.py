@@ -19,7 +19,7 @@ sqlglot's own levels are other ones (``a = b IS NULL`` is ``a = (b IS NULL)`` th
 precedences takes their place. Names, values, calls and types are read by sqlglot; its tables are cut down to what
 predicates have, so that no other SQL is read into something that looks alike.
 
-Source: predicates given to pylance 14.0.2. It stops reading where the text makes no sense any more and takes what
+Source: predicates given to pylance 14.0.2. It stops reading where the text is no longer valid and takes what
 stands before; here that is an error.
 """
 
@@ -127,7 +127,7 @@ class _PredicateParser(Parser):
     def _parse_predicate(self) -> exp.Expr:
         this = self._parse_tighter_than(0)
         if self._curr:
-            self._unexpected("the end, or an operator")
+            self._unexpected("an operator or the end of the predicate")
         return this
 
     def _parse_disjunction(self) -> exp.Expr:

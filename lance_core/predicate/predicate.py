@@ -1,4 +1,4 @@
-"""Predicate: which rows of a batch are meant."""
+"""Predicate: selects rows of a batch."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Predicate:
             condition: SQL text, or an Arrow expression.
 
         Raises:
-            InvalidInputError: it cannot be read, names an unknown column, mixes types, or is no condition.
+            InvalidInputError: it cannot be read, names an unknown column, mixes types, or is not a condition.
             InvalidTypeError: neither text nor an Arrow expression.
             NotSupportedError: names the part that is not supported.
         """
@@ -66,16 +66,16 @@ class Predicate:
             text, node = read_arrow_expression(condition)
         else:
             raise InvalidTypeError(
-                f"a filter must be text or a pyarrow.compute.Expression, found {type(condition).__name__}"
+                f"a filter must be a string or a pyarrow.compute.Expression, found {type(condition).__name__}"
             )
         binder = Binder(schema)
         try:
             expression = binder.bind(node, adapts=True)
         except RecursionError as error:
-            raise InvalidInputError(f"the predicate {_shown(text)} is nested too deeply for the stack") from error
+            raise InvalidInputError(f"the predicate {_shown(text)} is nested too deeply") from error
         except pa.ArrowException as error:
             # Constants are computed while they are bound.
-            raise InvalidInputError(f"the predicate {_shown(text)} has no value: {error}") from error
+            raise InvalidInputError(f"the predicate {_shown(text)} cannot be evaluated: {error}") from error
         if not pa.types.is_boolean(expression.dtype):
             raise InvalidInputError(f"the predicate {_shown(text)} is of type {expression.dtype}, expected a condition")
         wanted, paths = project(schema, _outermost(binder.paths)), tuple(binder.paths)
@@ -83,12 +83,12 @@ class Predicate:
 
     @property
     def constant(self) -> bool | None:
-        """What it says of every row, when it looks at none; else None."""
+        """Its constant value, if it does not depend on the row; else None."""
         return bool(self._expression.scalar.as_py()) if isinstance(self._expression, Constant) else None
 
     @property
     def condition(self) -> Condition | None:
-        """What it says of columns alone, by their place in :attr:`field_ids`; None when nothing is known."""
+        """The bounds on columns that it implies, by their index in :attr:`field_ids`; None when there are none."""
         return condition_of(self._expression)
 
     def matches(self, batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
@@ -110,16 +110,18 @@ class Predicate:
             known = result.fill_null(False) if result.null_count else result
             return np.asarray(known.to_numpy(zero_copy_only=False))
         except pa.ArrowException as error:
-            raise InvalidInputError(f"the predicate {_shown(self.text)} has no value for a row: {error}") from error
+            raise InvalidInputError(
+                f"the predicate {_shown(self.text)} cannot be evaluated for a row: {error}"
+            ) from error
 
 
 def _require_text(condition: str) -> None:
-    """Refuse a string that is no text: no column holds one half of a surrogate pair, nor can a version record it."""
+    """Refuse a string that is not valid Unicode: no column holds half a surrogate pair, nor can a version record it."""
     try:
         condition.encode()
     except UnicodeEncodeError as error:
         raise InvalidInputError(
-            f"the predicate {condition!a} has no text at character {error.start + 1}: {error.reason}"
+            f"the predicate {condition!a} has an invalid character at position {error.start + 1}: {error.reason}"
         ) from error
 
 

@@ -59,7 +59,7 @@ _OPERATORS: Final[dict[type[exp.Expr], str]] = {
 
 
 def parse(text: str) -> Node:
-    """What a predicate says.
+    """Parse a predicate.
 
     Raises:
         InvalidInputError: it cannot be read, or is nested too deeply.
@@ -68,7 +68,7 @@ def parse(text: str) -> Node:
     try:
         return _Reader(text).read(parse_tree(text))
     except RecursionError as error:
-        raise InvalidInputError("the predicate is nested too deeply for the stack") from error
+        raise InvalidInputError("the predicate is nested too deeply") from error
 
 
 class _Reader:

@@ -1,4 +1,4 @@
-"""What a predicate says, before it meets a schema: records only.
+"""The syntax tree of a predicate, before it is bound to a schema: records only.
 
 Every record keeps the piece of text it was made from, for error messages, and its height, so that no tree is built
 that is too deep to walk.

@@ -117,7 +117,7 @@ def syntax_error(text: str, position: int, reason: str) -> InvalidInputError:
     """The error for a predicate that cannot be read; shows where."""
     shown = text if len(text) <= 200 else f"{text[max(position - 80, 0) : position + 80]} …"
     return InvalidInputError(
-        f"the predicate {shown!r} cannot be read at character {position + 1}: {reason}", position=position
+        f"the predicate {shown!r} cannot be parsed at character {position + 1}: {reason}", position=position
     )
 
 
@@ -142,7 +142,7 @@ def _check(token: Token, text: str, *, before: int) -> None:
         return
     if kind is TokenType.BYTE_STRING:
         if len(token.text) % 2 or not _HEXADECIMAL.fullmatch(token.text):
-            raise syntax_error(text, token.start, f"{written} is not made of hexadecimal digits in pairs")
+            raise syntax_error(text, token.start, f"{written} must consist of pairs of hexadecimal digits")
         return
     token.text = written
     pattern = _PATTERNS.get(kind)

@@ -19,7 +19,7 @@ def absorbed_tables_to_core(tables: Iterable[tuple[str, int]]) -> tuple[pb_table
     """What was absorbed from the write-ahead log, as messages.
 
     Raises:
-        InvalidInputError: a shard id is no UUID, or a generation no number.
+        InvalidInputError: a shard id is not a UUID, or a generation no number.
     """
     try:
         pairs = [(uuid_module.UUID(shard).bytes, generation) for shard, generation in tables]
@@ -34,12 +34,12 @@ def absorbed_tables_to_core(tables: Iterable[tuple[str, int]]) -> tuple[pb_table
 
 
 def absorbed_tables_from_core(tables: Iterable[pb_table.CompactedSsTable]) -> list[tuple[str, int]]:
-    """What users see of it.
+    """The public form of absorbed tables.
 
     Raises:
-        CorruptDataError: a shard id is no UUID.
+        CorruptDataError: a shard id is not a UUID.
     """
     try:
         return [(str(uuid_module.UUID(bytes=table.shard_id.uuid)), table.generation) for table in tables]
     except ValueError as error:
-        raise CorruptDataError(f"the id of a shard is no UUID: {error}") from error
+        raise CorruptDataError(f"the id of a shard is not a UUID: {error}") from error

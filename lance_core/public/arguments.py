@@ -1,4 +1,4 @@
-"""Checks of arguments: the ones that exist here by name only, numbers, texts and schemas.
+"""Checks of arguments: unsupported ones, numbers, strings and schemas.
 
 Signatures follow pylance so that code moves over unchanged. An argument that would change the result and is not
 supported is refused when it is given; one that only tunes caches or read-ahead is accepted and has no effect.
@@ -34,7 +34,7 @@ def refuse_unsupported(function: str, **arguments: object) -> None:
 
 
 def whole_number(name: str, value: Any) -> int:
-    """An argument as an ``int``; numpy's integers are taken, floats are not, not even 2.0.
+    """An argument as an ``int``; numpy's integers are accepted, floats such as 2.0 are not.
 
     Raises:
         InvalidTypeError: names the argument.
@@ -49,8 +49,8 @@ def checked_number(name: str, value: object, start: int, stop: int) -> int:
     """A whole number in [start, stop).
 
     Raises:
-        InvalidTypeError: it is no whole number.
-        InvalidInputError: it lies outside.
+        InvalidTypeError: it is not a whole number.
+        InvalidInputError: it is out of range.
     """
     number = whole_number(name, value)
     if not start <= number < stop:
@@ -62,11 +62,11 @@ def checked_text(name: str, value: object) -> str:
     """Text that a message can hold.
 
     Raises:
-        InvalidTypeError: it is no text.
-        InvalidInputError: it has half a surrogate pair.
+        InvalidTypeError: it is not a string.
+        InvalidInputError: it is not valid Unicode.
     """
     if not isinstance(value, str):
-        raise InvalidTypeError(f"{name} must be text, found {value!r:.40}", argument=name)
+        raise InvalidTypeError(f"{name} must be a string, found {value!r:.40}", argument=name)
     try:
         value.encode()
     except UnicodeEncodeError as error:
@@ -78,7 +78,7 @@ def schema_with_ids(schema: pa.Schema | Schema) -> Schema:
     """The schema with field ids; an Arrow schema gets them depth first from 0.
 
     Raises:
-        InvalidInputError: it is no schema, or no table may have it.
+        InvalidInputError: it is not a schema, or no table may have it.
     """
     if isinstance(schema, Schema):
         check_names(schema.names)

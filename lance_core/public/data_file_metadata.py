@@ -1,4 +1,4 @@
-"""DataFile: a data file of a fragment as users handle it, and its JSON document.
+"""DataFile: a data file of a fragment in the public API, and its JSON document.
 
 Source: JSON of pylance 14.0.2.
 """
@@ -46,8 +46,8 @@ def read_data_file(document: JsonObject) -> DataFile:
     """The data file of a document.
 
     Raises:
-        InvalidInputError: it is no such document.
-        InvalidTypeError: a value is of a wrong type.
+        InvalidInputError: the document is invalid.
+        InvalidTypeError: a value has the wrong type.
     """
     document.refuse_others(DataFile.__dataclass_fields__)
     return DataFile(

@@ -1,4 +1,4 @@
-"""DatasetBasePath: a place outside a dataset's root that holds some of its files, as users write it.
+"""DatasetBasePath: a location outside a dataset's root that holds some of its files, in the public API.
 
 Source: names, arguments and defaults of pylance 14.0.2.
 """
@@ -20,14 +20,14 @@ _MAX_U32 = 2**32 - 1
 
 
 class DatasetBasePath:
-    """A root or a directory that data files may live in.
+    """A table root or a directory for data files.
 
     Args:
         path: absolute path or URI.
-        name: what writers call it; None for none.
+        name: name for writers; None for no name.
         is_dataset_root: True when ``data/``, ``_deletions/`` and ``_indices/`` lie below it, False for a directory of
             data files.
-        id: what the files refer to; None for "give it one at commit".
+        id: the id to which files refer; None to assign one at commit.
     """
 
     __slots__ = ("_id", "_is_dataset_root", "_name", "_path")
@@ -42,15 +42,15 @@ class DatasetBasePath:
         """Check the arguments.
 
         Raises:
-            InvalidTypeError: a text is none.
+            InvalidTypeError: the path or the name is not a string.
             InvalidInputError: the path is empty, or the id does not fit into 32 bits.
         """
         if not isinstance(path, str) or not isinstance(name, (str, type(None))):  # type: ignore[redundant-expr]  # callers need not be typed
-            raise InvalidTypeError(f"path and name of a base path must be text, found {path!r:.80} and {name!r:.80}")
+            raise InvalidTypeError(f"path and name of a base path must be strings, found {path!r:.80} and {name!r:.80}")
         if not path:
             raise InvalidInputError("the path of a base path is empty")
         if id is not None and not 0 <= id <= _MAX_U32:
-            raise InvalidInputError(f"base path id {id} does not fit into 32 bits")
+            raise InvalidInputError(f"base path id must fit into 32 bits, found {id}")
         self._path = path
         self._name = name
         self._is_dataset_root = bool(is_dataset_root)
@@ -58,12 +58,12 @@ class DatasetBasePath:
 
     @property
     def id(self) -> int:
-        """What files refer to; 0 before it has been given."""
+        """The id to which files refer; 0 before it is assigned."""
         return self._id
 
     @property
     def name(self) -> str | None:
-        """What writers call it."""
+        """Its name for writers."""
         return self._name
 
     @property
@@ -85,7 +85,7 @@ class DatasetBasePath:
         return hash(self._values())
 
     def __repr__(self) -> str:
-        """As it is made."""
+        """The constructor call."""
         path, name, is_root, base_id = self._values()
         return f"DatasetBasePath({path!r}, name={name!r}, is_dataset_root={is_root}, id={base_id})"
 
@@ -101,7 +101,7 @@ def base_path_to_proto(base: DatasetBasePath) -> pb_table.BasePath:
     """The message of a base path.
 
     Raises:
-        InvalidTypeError: it is none.
+        InvalidTypeError: it is not one.
     """
     if not isinstance(base, DatasetBasePath):
         raise InvalidTypeError(f"a base path must be a DatasetBasePath, found {type(base).__name__}")
@@ -109,7 +109,7 @@ def base_path_to_proto(base: DatasetBasePath) -> pb_table.BasePath:
 
 
 def base_path_from_proto(message: pb_table.BasePath) -> DatasetBasePath:
-    """What users see of a base path."""
+    """The public form of a base path."""
     name = message.name if message.HasField("name") else None
     return DatasetBasePath(message.path, name, message.is_dataset_root, message.id)
 
@@ -118,7 +118,7 @@ def new_bases(bases: Sequence[DatasetBasePath]) -> tuple[pb_table.BasePath, ...]
     """The messages of bases, with absolute paths.
 
     Raises:
-        InvalidTypeError: one is no ``DatasetBasePath``, or they are no list of such.
+        InvalidTypeError: not a list of ``DatasetBasePath``.
         InvalidInputError: a path is malformed.
     """
     if not isinstance(bases, (list, tuple)):
@@ -146,5 +146,5 @@ def numbered_bases(bases: Sequence[DatasetBasePath]) -> tuple[pb_table.BasePath,
         ("name", [message.name for message in messages if message.HasField("name")]),
     ):
         if len(set(values)) != len(values):
-            raise InvalidInputError(f"two of the new bases have the same {what}: {values}")
+            raise InvalidInputError(f"two new base paths have the same {what}: {values}")
     return messages

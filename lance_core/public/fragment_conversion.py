@@ -1,4 +1,4 @@
-"""Between the fragments that users handle and the records of manifests and transactions."""
+"""Converts between public fragments and the records of manifests and transactions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _VERSIONS_IN_COLUMN: Final[Mapping[str, Any]] = MappingProxyType({"column": {}})
 
 
 def fragment_from_record(record: Fragment) -> FragmentMetadata:
-    """What users see of a fragment of a manifest or a transaction."""
+    """The public form of a fragment of a manifest or a transaction."""
     message = record.message
     deletion = record.deletion_file
     return FragmentMetadata(
@@ -55,7 +55,7 @@ def fragment_from_record(record: Fragment) -> FragmentMetadata:
 
 
 def data_file_from_record(record: DataFileRecord) -> DataFile:
-    """What users see of a data file."""
+    """The public form of a data file."""
     major, minor = record.file_version.manifest_pair
     return DataFile(
         path=record.path,
@@ -72,8 +72,8 @@ def fragment_to_record(metadata: FragmentMetadata) -> Fragment:
     """The record of a user's fragment.
 
     Raises:
-        InvalidInputError: a value has the wrong type or lies outside its range.
-        NotSupportedError: the fragment has sequences that are kept in an unknown way.
+        InvalidInputError: a value has the wrong type or is out of range.
+        NotSupportedError: the fragment has sequences that are stored in an unknown way.
     """
     try:
         record = Fragment.of(
@@ -112,7 +112,7 @@ def data_file_to_record(file: DataFile) -> DataFileRecord:
 
 
 def overlay_from_record(message: pb_table.DataOverlayFile) -> DataOverlayFile:
-    """What users see of an overlay.
+    """The public form of an overlay.
 
     Raises:
         CorruptDataError: its coverage is damaged.
@@ -130,7 +130,7 @@ def overlay_to_record(file: DataOverlayFile) -> pb_table.DataOverlayFile:
     """The record of a user's overlay.
 
     Raises:
-        InvalidInputError: a row is covered twice, or is none.
+        InvalidInputError: a row is covered twice, or is invalid.
     """
     message = pb_table.DataOverlayFile(
         data_file=data_file_to_record(file.data_file).to_proto(), committed_version=file.committed_version or 0
@@ -170,7 +170,7 @@ def _set_sequences(message: pb_table.DataFragment, metadata: FragmentMetadata) -
 
 def _inline(document: Any, key: str) -> bytes:
     if not isinstance(document, dict) or key not in document:
-        raise NotSupportedError(f"a sequence that is kept neither inline nor in a column: {document!r:.80}")
+        raise NotSupportedError(f"expected a sequence that is inline or in a column, found: {document!r:.80}")
     return byte_string(document[key], key)
 
 
@@ -180,5 +180,5 @@ def fragment_records(fragments: Iterable[FragmentMetadata]) -> tuple[Fragment, .
 
 
 def shown_fragments(fragments: Iterable[Fragment]) -> list[FragmentMetadata]:
-    """What users see of fragments."""
+    """The public form of fragments."""
     return [fragment_from_record(fragment) for fragment in fragments]

@@ -1,10 +1,10 @@
-"""Fragments as users handle them: plain mutable records in the reference's JSON dialect.
+"""Fragments in the public API: plain mutable records in the reference's JSON format.
 
-A distributed writer sends these documents from its workers to the process that commits; documents of the reference
-are read, and the other way round. New fragments have id 0; the commit gives them theirs.
+A distributed writer sends these documents from its workers to the process that commits. The reference can read them,
+and its documents can be read here. New fragments have id 0; the commit assigns their ids.
 
-What a document says ends up in manifests, in names of files that are opened and removed, and in sizes of buffers, so
-that every value is checked when it is read.
+Values of a document are used in manifests, in names of files that are opened and removed, and in sizes of buffers, so
+every value is checked when it is read.
 
 Source: JSON of pylance 14.0.2 (``FragmentMetadata.to_json``).
 """
@@ -81,7 +81,7 @@ class DeletionFile:
         """The inverse of :meth:`json`.
 
         Raises:
-            InvalidInputError: it is no such document.
+            InvalidInputError: the document is invalid.
         """
         return _deletion_file(parse_document("deletion file", json))
 
@@ -114,7 +114,7 @@ class DeletionFile:
 
 @dataclass
 class FragmentMetadata:
-    """What a dataset knows about a fragment.
+    """The metadata of a fragment.
 
     Attributes:
         id: unique in the dataset; 0 for a fragment that is not committed yet.
@@ -161,7 +161,7 @@ class FragmentMetadata:
             json_data: the document as text, or as the dictionary that :meth:`to_json` returns.
 
         Raises:
-            InvalidInputError: it is no such document.
+            InvalidInputError: the document is invalid.
         """
         if isinstance(json_data, str):
             return _fragment(parse_document("fragment", json_data))

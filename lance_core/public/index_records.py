@@ -1,4 +1,4 @@
-"""Indices as users see them: what a transaction says about one, and what a dataset says about all.
+"""Indices in the public API: those of a transaction, and the descriptions of a dataset's indices.
 
 Nothing here reads an index. What is known comes from the index section of the manifest.
 
@@ -86,17 +86,17 @@ class Index:
 
 @dataclass
 class IndexSegmentDescription:
-    """What a dataset knows about one segment of an index.
+    """The metadata of one segment of an index.
 
     Attributes:
         uuid: names the directory of its files.
         dataset_version_at_last_update: the version that was read to build it.
-        fragment_ids: the fragments that it answers for; some may be gone.
+        fragment_ids: the fragments that it covers; some may no longer exist.
         index_version: version of the kind's own format.
         created_at: when it was built; None when it was not recorded.
-        base_id: the base path that it lies in; None for the dataset's own root.
-        size_bytes: of all its files; None when it was not recorded.
-        covering_fields: fields whose values it stores besides.
+        base_id: the base path of its files; None for the dataset's own root.
+        size_bytes: size of all its files; None when it was not recorded.
+        covering_fields: fields whose values it also stores.
     """
 
     uuid: str
@@ -111,7 +111,7 @@ class IndexSegmentDescription:
 
 @dataclass
 class IndexDescription:
-    """What a dataset knows about an index.
+    """The metadata of an index.
 
     Attributes:
         name: of the index.
@@ -139,7 +139,7 @@ def index_to_proto(index: Index) -> pb_table.IndexMetadata:
 
     Raises:
         InvalidInputError: a value is malformed.
-        InvalidTypeError: it is no index.
+        InvalidTypeError: it is not an index.
     """
     # Imported late: few commits change indices.
     from pyroaring import BitMap
@@ -149,7 +149,7 @@ def index_to_proto(index: Index) -> pb_table.IndexMetadata:
     try:
         raw = uuid_module.UUID(index.uuid).bytes
     except (ValueError, AttributeError, TypeError) as error:
-        raise InvalidInputError(f"the id of index {index.name!r} is no UUID: {index.uuid!r}") from error
+        raise InvalidInputError(f"the id of index {index.name!r} is not a UUID: {index.uuid!r}") from error
     fragment_ids = [checked_number("fragment id", each, 0, _U32) for each in index.fragment_ids]
     message = pb_table.IndexMetadata(
         uuid=pb_table.UUID(uuid=raw),
@@ -171,10 +171,10 @@ def index_to_proto(index: Index) -> pb_table.IndexMetadata:
 
 
 def index_from_proto(message: pb_table.IndexMetadata) -> Index:
-    """What users see of an index in a transaction.
+    """The public form of an index in a transaction.
 
     Raises:
-        CorruptDataError: its id is no UUID, or its bitmap cannot be decoded.
+        CorruptDataError: its id is not a UUID, or its bitmap cannot be decoded.
     """
     details = message.index_details
     return Index(
@@ -195,7 +195,7 @@ def index_from_proto(message: pb_table.IndexMetadata) -> Index:
 def describe_indices(
     indices: Iterable[pb_table.IndexMetadata], schema: Schema, rows: Mapping[int, int]
 ) -> list[IndexDescription]:
-    """What is known of the indices of a version, system indices left out.
+    """Describe the indices of a version, except system indices.
 
     Args:
         indices: the entries of the index section.
@@ -280,7 +280,7 @@ def _uuid(message: pb_table.IndexMetadata) -> str:
     try:
         return str(uuid_module.UUID(bytes=message.uuid.uuid))
     except ValueError as error:
-        raise CorruptDataError(f"the id of index {message.name!r} is no UUID: {error}") from error
+        raise CorruptDataError(f"the id of index {message.name!r} is not a UUID: {error}") from error
 
 
 def _created_at(message: pb_table.IndexMetadata) -> datetime | None:

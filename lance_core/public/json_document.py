@@ -1,4 +1,4 @@
-"""JSON documents that came from another process: every value is checked where it is taken.
+"""JSON documents from other processes: every value is checked when it is read.
 
 A document is taken apart with readers, functions of (value, where) that return the value as it is needed. What is
 missing, of another type or out of range ends in one error that says where, what was expected and what was found::
@@ -59,7 +59,7 @@ class JsonObject:
         Args:
             name: its name.
             reader: checks it.
-            default: what a missing entry reads as; without one the entry must be there.
+            default: what a missing entry reads as; without one the entry must exist.
 
         Raises:
             InvalidInputError: the entry is missing or malformed.
@@ -89,20 +89,20 @@ def parse_document(what: str, document: str) -> JsonObject:
         document: the text.
 
     Raises:
-        InvalidTypeError: it is no text.
-        InvalidInputError: it is no JSON object.
+        InvalidTypeError: it is not a string.
+        InvalidInputError: it is not a JSON object.
     """
     if not isinstance(document, str):
         raise InvalidTypeError(f"the JSON document of a {what} must be a str, found {type(document).__name__}")
     try:
         value = json.loads(document)
     except (ValueError, RecursionError) as error:
-        raise InvalidInputError(f"not the JSON document of a {what}: {error}") from error
+        raise InvalidInputError(f"invalid JSON document of a {what}: {error}") from error
     return JsonObject(value, f"{what} at $")
 
 
 def whole(start: int, stop: int) -> Reader[int]:
-    """Reads a whole number in [start, stop); truth values and 1.0 are none."""
+    """Reads an integer in [start, stop); rejects bools and floats."""
 
     def read(value: Any, where: str) -> int:
         try:
@@ -117,7 +117,7 @@ def whole(start: int, stop: int) -> Reader[int]:
 
 
 def text(value: Any, where: str) -> str:
-    """Reads text that has a place in files: without half a surrogate pair."""
+    """Reads a string that is valid Unicode."""
     if not isinstance(value, str) or any("\ud800" <= character <= "\udfff" for character in value):
         malformed(where, "text", value)
     return value
@@ -136,7 +136,7 @@ def entries(build: Callable[[JsonObject], _T]) -> Reader[_T]:
 
 
 def byte_string(value: Any, where: str) -> bytes:
-    """Reads a list of bytes. A number is none: as an argument of ``bytes`` it would be a size."""
+    """Reads a list of bytes; rejects a number, which ``bytes`` would use as a size."""
     if not isinstance(value, (list, tuple)) or not set(map(type, value)) <= {int}:
         malformed(where, "a list of bytes", value)
     try:

@@ -1,4 +1,4 @@
-"""DataOverlayFile: an overlay as users handle it, and its two JSON dialects.
+"""DataOverlayFile: an overlay in the public API, and its two JSON dialects.
 
 Fragments list the covered rows as ``offsets``; plans and results of compactions carry the serialized bitmaps, as
 ``coverage``. Both are read.
@@ -48,7 +48,7 @@ class DataOverlayFile:
 
 
 def plain_offsets(offsets: Iterable[Any]) -> list[Any]:
-    """Rows, or lists of rows, as lists, whatever they are kept in."""
+    """Convert a container of rows, or of lists of rows, to lists."""
     listed_offsets = list(offsets)
     if all(isinstance(each, int) for each in listed_offsets):
         return listed_offsets
@@ -76,7 +76,7 @@ def bitmap_of_offsets(offsets: Collection[int]) -> bytes:
 
     bitmap = BitMap(_OFFSET(each, "offset") for each in offsets)
     if len(bitmap) != len(offsets):
-        raise InvalidInputError("an overlay covers an offset twice")
+        raise InvalidInputError("an overlay lists a row offset twice")
     return bitmap.serialize()
 
 
@@ -84,7 +84,7 @@ def offsets_of_bitmap(data: bytes) -> list[int]:
     """The rows of a serialized Roaring bitmap.
 
     Raises:
-        CorruptDataError: it is none.
+        CorruptDataError: it is not one.
     """
     # Imported late: hardly any table has overlays.
     from pyroaring import BitMap
@@ -92,7 +92,7 @@ def offsets_of_bitmap(data: bytes) -> list[int]:
     try:
         return list(BitMap.deserialize(data))
     except (ValueError, IndexError, MemoryError) as error:
-        raise CorruptDataError(f"the rows of an overlay are no Roaring bitmap: {error}") from error
+        raise CorruptDataError(f"the rows of an overlay are not a Roaring bitmap: {error}") from error
 
 
 def overlay_reader(data_file: Reader[DataFile]) -> Reader[DataOverlayFile]:

@@ -1,6 +1,6 @@
-"""What ``versions()`` tells about a version.
+"""The results of ``versions()``.
 
-Source: keys and texts of pylance 14.0.2.
+Source: keys and values of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Version(TypedDict):
     Attributes:
         version: its number.
         timestamp: commit time, local, without a zone.
-        metadata: counts, as decimal texts.
+        metadata: counts, as decimal strings.
     """
 
     version: int
@@ -33,7 +33,7 @@ class Version(TypedDict):
 
 
 def version_info(manifest: Manifest) -> Version:
-    """Describe a version from its manifest alone; a commit time that no calendar has is shown as 1970."""
+    """Describe a version from its manifest alone; a commit time out of range is shown as 1970."""
     seconds, nanoseconds = divmod(manifest.timestamp_ns, _NANOSECONDS)
     try:
         timestamp = datetime.fromtimestamp(seconds) + timedelta(microseconds=nanoseconds // 1000)

@@ -1,6 +1,6 @@
-"""Removing the root of a branch: its own files, and none of the branches whose names go on from its name.
+"""Removing the root of a branch, but not the roots of branches below it.
 
-``tree/a`` and ``tree/a/b`` may both be roots. Versions go first: what is left of a removal that died is no table. Where
+``tree/a`` and ``tree/a/b`` may both be roots. Versions go first: an interrupted removal leaves no table. Where
 an external manifest store keeps the versions, its rows go last: as long as there is one, no other branch of that name
 can be made, and removing again goes on. The reference leaves the rows, so that the name cannot be used again.
 
@@ -63,7 +63,7 @@ def require_unmarked(main: VersionLog, branch: str) -> None:
 
 
 def require_same_branch(main: VersionLog, record: BranchRecord) -> None:
-    """Find out whether a branch is still the one that a record spoke of, by whoever has published that he needs it.
+    """Check, after publishing a reference to a branch, that the branch is still the one of its record.
 
     That its versions are there has to be asked afterwards.
 
@@ -75,9 +75,11 @@ def require_same_branch(main: VersionLog, record: BranchRecord) -> None:
     try:
         found = read_record(main, record.name)
     except RefNotFoundError as error:
-        raise RefConflictError(f"branch {record.name!r} was deleted meanwhile", branch=record.name) from error
+        raise RefConflictError(f"branch {record.name!r} was deleted in the meantime", branch=record.name) from error
     if (found.forks, found.created_at) != (record.forks, record.created_at):
-        raise RefConflictError(f"branch {record.name!r} was deleted and made again meanwhile", branch=record.name)
+        raise RefConflictError(
+            f"branch {record.name!r} was deleted and created again in the meantime", branch=record.name
+        )
 
 
 def own_files(main: VersionLog, branch: str) -> list[str]:
@@ -104,18 +106,18 @@ def has_rows(main: VersionLog, branch: str) -> bool:
 def remove_branch_root(
     main: VersionLog, branch: str, *, record: bytes | None = None, only: Callable[[str], bool] | None = None
 ) -> None:
-    """Remove the files of a branch without a record, unless somebody needs it.
+    """Remove the files of a branch without a record, unless it is needed.
 
     Args:
-        main: the versions of the main line.
+        main: the versions of the main branch.
         branch: its name.
-        record: what its record said, which the caller has removed; it comes back if the branch must stay.
+        record: what its record said, which the caller has removed; it comes back if the branch must be kept.
         only: told the path of a file below its root, says whether it goes; None for all.
 
     Raises:
-        RefConflictError: somebody needs it, has made it meanwhile, or removes it as well.
+        RefConflictError: it is needed, was created again, or is being removed by another writer.
         CorruptDataError: the manifest of another branch is damaged, so that it is not known who needs it.
-        StorageError: the outside world failed; calling it again goes on.
+        StorageError: a storage operation failed; calling it again goes on.
     """
     removal = _Removal.begin(main, branch, record)
     try:
@@ -147,7 +149,7 @@ class _Removal:
     """One removal of a root, by its mark.
 
     Args:
-        main: the versions of the main line.
+        main: the versions of the main branch.
         branch: its name.
         record: what its record said; None if nobody knows.
     """
@@ -172,7 +174,7 @@ class _Removal:
         records = list_branches(self._main.store, self._main.root)
         if self._branch in records:
             raise RefConflictError(
-                f"branch {self._branch!r} was made again or changed while it was deleted", branch=self._branch
+                f"branch {self._branch!r} was created again or changed while it was being deleted", branch=self._branch
             )
         if self._record is not None:
             records[self._branch] = BranchRecord.parse(self._branch, self._record, self._record_path)
@@ -181,7 +183,7 @@ class _Removal:
     def require_own_mark(self) -> None:
         """Find out whether another removal has begun, and may have ended. Raises ``RefConflictError``."""
         if not self._is_own_mark():
-            raise RefConflictError(f"another writer deletes branch {self._branch!r} as well", branch=self._branch)
+            raise RefConflictError(f"another writer is deleting branch {self._branch!r}", branch=self._branch)
 
     def give_up(self) -> None:
         """Put the record back, and take the mark away."""
@@ -210,7 +212,7 @@ class _Removal:
 
 
 def withdraw_record(main: VersionLog, branch: str, record: bytes) -> None:
-    """Remove a record that must not stay, unless it has been removed or replaced."""
+    """Remove a record, unless it has already been removed or replaced."""
     path = branch_path(main.store, main.root, branch)
     try:
         is_same = bytes(main.store.get(path)) == record

@@ -31,12 +31,12 @@ def refuse_when_used(main: VersionLog, branch: str, records: Mapping[str, Branch
     """Find out whether a branch may be removed.
 
     Args:
-        main: the versions of the main line.
+        main: the versions of the main branch.
         branch: its name.
         records: of all branches.
 
     Raises:
-        RefConflictError: somebody needs it.
+        RefConflictError: it is needed.
         CorruptDataError: the manifest of a branch that is asked is damaged.
     """
     tags = [name for name, tag in list_tags(main.store, main.root).items() if tag.branch == branch]

@@ -73,8 +73,8 @@ class Branch(TypedDict):
     """One branch.
 
     Attributes:
-        parent_branch: the branch that it was made from; None for the main line.
-        branch_identifier: the way from the main line: versions that forks were made from, and identities of the forks.
+        parent_branch: the branch that it was made from; None for the main branch.
+        branch_identifier: the path from the main branch: the version and the identity of each fork.
         parent_version: the version that it was made from.
         create_at: seconds since the epoch.
         manifest_size: bytes of its first manifest.
@@ -107,23 +107,23 @@ class Branches:
         """All branches by name.
 
         Raises:
-            CorruptDataError: a file among the branches is none.
+            CorruptDataError: a file among the branches is not a branch record.
         """
         return {name: _branch(record) for name, record in self._records().items()}
 
     def list_ordered(self, order: str | None = None) -> builtins.list[tuple[str, Branch]]:
-        """All branches ordered by the version that they were made from; those of one version by name.
+        """All branches ordered by their source version, then by name.
 
         Args:
             order: "asc" or "desc"; None for "desc".
 
         Raises:
             InvalidInputError: another order.
-            InvalidTypeError: it is no text.
-            CorruptDataError: a file among the branches is none.
+            InvalidTypeError: it is not a string.
+            CorruptDataError: a file among the branches is not a branch record.
         """
         if order is not None and not isinstance(order, str):
-            raise InvalidTypeError(f"order must be a text, found {order!r}", argument="order")
+            raise InvalidTypeError(f"order must be a string, found {order!r}", argument="order")
         if order not in (None, *_ORDERS):
             raise InvalidInputError(f"invalid sort order {order!r}; valid values are: {', '.join(_ORDERS)}")
         sign = 1 if order == "asc" else -1
@@ -132,7 +132,7 @@ class Branches:
     def create(
         self, branch: str, reference: Reference = None, *, root_uri: str, storage_options: dict[str, str] | None = None
     ) -> tuple[VersionLog, Manifest, Hashable]:
-        """Make a branch; see ``LanceDataset.create_branch``.
+        """Create a branch; see ``LanceDataset.create_branch``.
 
         Args:
             branch: its name.
@@ -173,7 +173,9 @@ class Branches:
         try:
             num_bytes = target.manifest_bytes(manifest.version)
         except VersionNotFoundError as error:
-            raise RefConflictError(f"branch {branch!r} was deleted while it was made", branch=branch) from error
+            raise RefConflictError(
+                f"branch {branch!r} was deleted while it was being created", branch=branch
+            ) from error
         record = BranchRecord(
             name=branch,
             parent=parent or None,
@@ -202,7 +204,7 @@ class Branches:
             InvalidRefError: no branch may have that name.
             RefNotFoundError: there is no such branch, and nothing is left of one.
             RefConflictError: a tag names a version of it, another branch was made from it, or others make, change or
-                delete it meanwhile. If somebody came to need it after its record was removed, the record comes back.
+                delete it meanwhile. If it was needed after its record was removed, the record is restored.
             CorruptDataError: a record is damaged, or the manifest of a branch without one; or the branch itself has
                 none, and the manifest of another is damaged.
         """
@@ -225,7 +227,7 @@ class Branches:
             InvalidRefError: no branch may have that name.
             RefNotFoundError: there is no such branch.
             RefConflictError: it is deleted meanwhile.
-            InvalidTypeError: it is no mapping, or a key or value is no text.
+            InvalidTypeError: it is not a mapping, or a key or value is not a string.
         """
         check_branch_name(branch)
         texts = _texts(metadata)
@@ -234,7 +236,7 @@ class Branches:
         try:
             require_same_branch(self._main, record)
             if self._main.at(branch_root(self._main.store, self._main.root, branch)).latest() is None:
-                raise RefConflictError(f"branch {branch!r} was deleted meanwhile", branch=branch)
+                raise RefConflictError(f"branch {branch!r} was deleted in the meantime", branch=branch)
         except RefConflictError:
             withdraw_record(self._main, branch, record.to_json())
             raise
@@ -260,8 +262,8 @@ class Branches:
                 if made_by is not None and made_by.operation == clone:
                     return manifest
         raise RefAlreadyExistsError(
-            f"there are versions of a branch {clone.branch_name!r} at {target.root} that no record speaks of; "
-            "branches.delete removes them",
+            f"{target.root} has versions of a branch {clone.branch_name!r} without a record; remove them with "
+            "branches.delete",
             branch=clone.branch_name,
         ) from error
 
@@ -274,7 +276,7 @@ class Branches:
             require_same_branch(self._main, record)
             if not _goes_on_from(target, manifest):
                 raise RefAlreadyExistsError(
-                    f"another writer makes or deletes a branch {record.name!r}", branch=record.name
+                    f"another writer is creating or deleting branch {record.name!r}", branch=record.name
                 )
         except (RefConflictError, RefAlreadyExistsError):
             withdraw_record(self._main, record.name, record.to_json())
@@ -312,7 +314,7 @@ def _texts(metadata: Mapping[Any, Any]) -> dict[str, str]:
         raise InvalidTypeError(f"metadata of a branch must be a mapping, found {metadata!r}", argument="metadata")
     for key, value in metadata.items():
         if not isinstance(key, str) or not isinstance(value, str):
-            raise InvalidTypeError(f"metadata of a branch must be texts, found {key!r}: {value!r}")
+            raise InvalidTypeError(f"metadata of a branch must be strings, found {key!r}: {value!r}")
     return dict(metadata)
 
 

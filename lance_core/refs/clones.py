@@ -28,7 +28,7 @@ __all__ = ["deep_clone", "shallow_clone"]
 def shallow_clone(
     target: VersionLog, source: Manifest, source_uri: str, storage_options: Mapping[str, str] | None
 ) -> Manifest:
-    """Make a table that refers to the files of a version.
+    """Create a table that refers to the files of a version.
 
     Args:
         target: the versions of the new table; there must be none.
@@ -50,7 +50,7 @@ def deep_clone(
     storage_options: Mapping[str, str] | None,
     source_options: Mapping[str, str] | None,
 ) -> Manifest:
-    """Make a table that holds copies of all files of a version.
+    """Create a table that holds copies of all files of a version.
 
     Args:
         target: the versions of the new table; there must be none.
@@ -65,7 +65,7 @@ def deep_clone(
         NotSupportedError: two files of different bases have the same name, values refer to files below a base path, or
             the version is detached or needs a feature that this library does not have.
         NotFoundError: a file is missing.
-        StorageError: the outside world failed; trying again replaces what has been copied.
+        StorageError: a storage operation failed; trying again replaces what has been copied.
     """
     check_cloneable(source)
     latest = target.latest()
@@ -75,8 +75,8 @@ def deep_clone(
     field = field_with_references(source, locator) if source.base_paths else None
     if field is not None:
         raise NotSupportedError(
-            f"version {source.version} has base paths, and values of blob column {field.name!r} refer to files below "
-            "them, which a deep clone does not copy",
+            f"version {source.version} has base paths, and values of blob column {field.name!r} refer to files "
+            "there, which a deep clone does not copy",
             field=field.name,
         )
     target.require_commits()

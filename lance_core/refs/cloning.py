@@ -1,7 +1,7 @@
 """Cloning: the first version of a root, made from a version of another.
 
-A shallow clone refers to the files of its source and lives only as long as they do: the source does not know of it, and
-a cleanup there breaks it. A branch is one that the source knows. A deep clone has its own copies.
+A shallow clone refers to the files of its source and lives only as long as they do: the source does not take it into
+account, and a cleanup there breaks it. A branch is one that the source knows. A deep clone has its own copies.
 
 Source: clones and branches of pylance 14.0.2.
 """
@@ -43,9 +43,7 @@ def check_cloneable(source: Manifest) -> None:
         UnsupportedFeatureFlagError: it needs a feature that this library does not have.
     """
     if is_detached_version(source.version):
-        raise NotSupportedError(
-            f"version {source.version} is detached: a clone would have no version of a lineage", version=source.version
-        )
+        raise NotSupportedError(f"version {source.version} is detached and cannot be cloned", version=source.version)
     require_writable(source.message)
 
 
@@ -64,8 +62,8 @@ def clone_version(
         AlreadyExistsError: there is a version, or another writer is making one.
         NotSupportedError: the source is a detached version.
         UnsupportedFeatureFlagError: the source needs a feature that this library does not have.
-        CommitOutcomeUnknownError: it could not be found out whether the version was made, or whether it may stay.
-        StorageError: the outside world failed.
+        CommitOutcomeUnknownError: it could not be determined whether the version was created, or whether it may stay.
+        StorageError: a storage operation failed.
     """
     check_cloneable(source)
     target.require_commits()
@@ -78,7 +76,7 @@ def clone_version(
     if rival is not None:
         withdraw_version(target, ManifestName(manifest.version, manifest.naming), transaction)
         raise AlreadyExistsError(
-            f"another writer makes a dataset at {target.root}, at version {rival.version}", path=target.root
+            f"another writer created a dataset at {target.root}, at version {rival.version}", path=target.root
         )
     return manifest
 

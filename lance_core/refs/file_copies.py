@@ -51,14 +51,13 @@ def copy_files(manifest: Manifest, locator: FileLocator, target: VersionLog) -> 
     Raises:
         NotSupportedError: two files of different bases have the same name.
         NotFoundError: a file is missing.
-        StorageError: the outside world failed.
+        StorageError: a storage operation failed.
     """
     copies: dict[str, Location] = {}
     for copy in _copies(manifest, locator):
         if copies.setdefault(copy.path, copy.source).path != copy.source.path:
             raise NotSupportedError(
-                f"{copy.path} is the name of two files, {copies[copy.path].path} and {copy.source.path}: they cannot "
-                "both be copied into one root",
+                f"two files would be copied to {copy.path}: {copies[copy.path].path} and {copy.source.path}",
                 path=copy.path,
             )
     for path, source in copies.items():

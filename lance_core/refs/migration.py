@@ -1,4 +1,4 @@
-"""migrate_manifest_paths_v2 by URI: also for a dataset that a migration left half done, which cannot be opened."""
+"""migrate_manifest_paths_v2 by URI, also for a dataset that cannot be opened after an interrupted migration."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def migrate_manifest_paths_v2(uri: str | Path, storage_options: dict[str, str] |
         DatasetNotFoundError: there is no dataset.
         NotSupportedError: an external manifest store has the names.
         CorruptDataError: a version has different manifests under both names.
-        StorageError: the outside world failed.
+        StorageError: a storage operation failed.
     """
     log = open_log(uri_text(uri), storage_options)
     try:

@@ -49,7 +49,7 @@ class Tag(TypedDict):
     """One tag.
 
     Attributes:
-        branch: of the version; None for the main line.
+        branch: of the version; None for the main branch.
         version: the version's number.
         created_at: when it was created; None when it is not recorded.
         updated_at: when it was set or moved last.
@@ -84,23 +84,23 @@ class Tags:
         """All tags by name.
 
         Raises:
-            CorruptDataError: a file among the tags is none.
+            CorruptDataError: a file among the tags is not a tag record.
         """
         return {name: _tag(record) for name, record in list_tags(self._log.store, self._log.root).items()}
 
     def list_ordered(self, order: str | None = None) -> builtins.list[tuple[str, Tag]]:
-        """All tags ordered by version; those of one version by name.
+        """All tags ordered by version, then by name.
 
         Args:
             order: "asc" or "desc"; None for "desc".
 
         Raises:
             InvalidInputError: another order.
-            InvalidTypeError: it is no text.
-            CorruptDataError: a file among the tags is none.
+            InvalidTypeError: it is not a string.
+            CorruptDataError: a file among the tags is not a tag record.
         """
         if order is not None and not isinstance(order, str):
-            raise InvalidTypeError(f"order must be a text, found {order!r}", argument="order")
+            raise InvalidTypeError(f"order must be a string, found {order!r}", argument="order")
         if order not in (None, *_ORDERS):
             raise InvalidInputError(f"invalid sort order {order!r}; valid values are: {', '.join(_ORDERS)}")
         sign = 1 if order == "asc" else -1
@@ -116,7 +116,7 @@ class Tags:
         Args:
             tag: the name: ASCII letters, digits, '.', '-' and '_'.
             reference: a number of the line of this handle, another tag, or (branch, number) with None or "main" for
-                the main line and None for the latest; None for the version of this handle.
+                the main branch and None for the latest; None for the version of this handle.
 
         Raises:
             InvalidRefError: no tag may have that name.
@@ -124,8 +124,8 @@ class Tags:
             VersionNotFoundError: there is no such version, or a cleanup has removed it by the time the tag is set; then
                 the tag is taken back.
             RefConflictError: the branch that has it is being deleted; then the tag is taken back.
-            RefNotFoundError: there is no tag or branch that the reference names.
-            CommitOutcomeUnknownError: it could not be found out whether the tag was made, or whether it may stay.
+            RefNotFoundError: there is no such tag or branch.
+            CommitOutcomeUnknownError: it could not be determined whether the tag was created, or whether it may stay.
         """
         check_tag_name(tag)
         now = time.time_ns()
@@ -156,7 +156,7 @@ class Tags:
             self._confirm(tag, moved, source, before=record)
 
     def delete(self, tag: str) -> None:
-        """Remove a tag; the version stays. Raises ``RefNotFoundError`` and ``InvalidRefError``."""
+        """Remove a tag; the version is kept. Raises ``RefNotFoundError`` and ``InvalidRefError``."""
         check_tag_name(tag)
         path = self._path(tag)
         try:
@@ -172,7 +172,7 @@ class Tags:
         Raises:
             InvalidRefError: no tag may have that name.
             RefNotFoundError: there is no such tag.
-            InvalidTypeError: it is no mapping, or a key or value is no text.
+            InvalidTypeError: it is not a mapping, or a key or value is not a string.
         """
         texts = _texts(metadata)
         self._log.store.put(self._path(tag), replace(self._read(tag), metadata=texts).to_json())
@@ -208,11 +208,11 @@ class Tags:
         return tag_path(self._log.store, self._log.root, tag)
 
     def _source(self, branch: str | None) -> BranchRecord | None:
-        """The record of the branch that has a version; None for the main line."""
+        """The record of the branch that has a version; None for the main branch."""
         return None if branch is None else read_record(self._log, branch)
 
     def _target(self, reference: Reference) -> tuple[str | None, int, int]:
-        """Branch and version that are meant and the size of its manifest; whether it exists is asked for."""
+        """Branch, version and manifest size of what the reference means; raises when it does not exist."""
         if reference is None:
             line, version = self._line, self._manifest.version
         else:
@@ -233,7 +233,7 @@ def _texts(metadata: Mapping[Any, Any]) -> dict[str, str]:
         raise InvalidTypeError(f"metadata of a tag must be a mapping, found {metadata!r}", argument="metadata")
     for key, value in metadata.items():
         if not isinstance(key, str) or not isinstance(value, str):
-            raise InvalidTypeError(f"metadata of a tag must be texts, found {key!r}: {value!r}")
+            raise InvalidTypeError(f"metadata of a tag must be strings, found {key!r}: {value!r}")
     return dict(metadata)
 
 

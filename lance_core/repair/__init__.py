@@ -1,18 +1,18 @@
-"""The doctor: finds what killed writers and old releases left in a table, and mends the former on request.
+"""The doctor: finds problems that crashed writers and old releases left in a table, and repairs the former on request.
 
-A table that cannot be opened is looked at, too.
+It also works on a table that cannot be opened.
 
 ========================  ============================================================================================
-``findings``               what can be found, as records
-``diagnosis``              looks at the names, ages and rows of a table; changes nothing
+``problems``              what can be found, as records
+``diagnosis``             finds the problems of a table; changes nothing
 ``unrecorded``            branches that have no record
-``contents``               defects of old releases, and data files that are missing
-``remedies``               one for each kind of finding
+``contents``              defects of old releases, and missing data files
+``repairs``               one repair for each kind of problem
 ========================  ============================================================================================
 """
 
 from lance_core.repair.diagnosis import DEFAULT_MIN_AGE, diagnose
-from lance_core.repair.findings import Ailment, Finding
-from lance_core.repair.remedies import mend
+from lance_core.repair.problems import Problem, ProblemKind
+from lance_core.repair.repairs import repair
 
-__all__ = ["DEFAULT_MIN_AGE", "Ailment", "Finding", "diagnose", "mend"]
+__all__ = ["DEFAULT_MIN_AGE", "Problem", "ProblemKind", "diagnose", "repair"]

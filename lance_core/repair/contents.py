@@ -1,9 +1,9 @@
-"""What is wrong with the newest version of a line: defects that an old release left, and data files that are missing.
+"""Problems of the newest version of a branch: defects that an old release left, and missing data files.
 
-Nothing of this stops anybody from opening the table, but for formats that are mixed. The doctor names it; a commit, an
-index or whoever has the files repairs it.
+Except for mixed formats, they do not prevent opening the table. The doctor only reports them; a commit, a rebuilt
+index or restored files repair them.
 
-Source: :mod:`lance_core.table.old_writers`; behaviour of pylance 14.0.2.
+Source: :mod:`lance_core.table.old_writers`; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from lance_core.errors import LanceError
-from lance_core.repair.findings import Ailment, Finding
+from lance_core.repair.problems import Problem, ProblemKind
 from lance_core.scan.early_fragments import rows_in_files
 from lance_core.table.base_paths import FileLocator
 from lance_core.table.data_file import DataFile
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
     from lance_core.table.paths import ManifestName
     from lance_core.table.version_log import VersionLog
 
-__all__ = ["content_findings"]
+__all__ = ["content_problems"]
 
 
-def content_findings(log: VersionLog, branch: str, name: ManifestName, files: Collection[str]) -> Iterator[Finding]:
-    """What is wrong with a version.
+def content_problems(log: VersionLog, branch: str, name: ManifestName, files: Collection[str]) -> Iterator[Problem]:
+    """Find the problems of a version.
 
     Args:
-        log: the versions of the line.
-        branch: whose line it is; empty for the main line.
-        name: of the version's manifest.
-        files: every path below the root of the line.
+        log: the versions of the branch.
+        branch: the name of the branch; empty for the main branch.
+        name: the name of the version's manifest.
+        files: every path below the root of the branch.
 
     Raises:
-        StorageError: the outside world failed.
+        StorageError: a storage operation failed.
     """
     path = log.path(name)
     try:
@@ -48,11 +48,11 @@ def content_findings(log: VersionLog, branch: str, name: ManifestName, files: Co
     except LanceError:
         # Whoever opens the table learns what is wrong with its manifest.
         return
-    for ailment, place in found:
-        yield Finding(ailment, branch, place, None, is_ripe=False)
+    for kind, place in found:
+        yield Problem(kind, branch, place, None, is_repairable=False)
 
 
-def _defects(log: VersionLog, manifest: Manifest) -> Iterator[tuple[Ailment, str]]:
+def _defects(log: VersionLog, manifest: Manifest) -> Iterator[tuple[ProblemKind, str]]:
     if manifest.as_written is None:
         return
     num_rows: dict[int, int] = {}
@@ -63,17 +63,17 @@ def _defects(log: VersionLog, manifest: Manifest) -> Iterator[tuple[Ailment, str
             with suppress(LanceError):
                 num_rows.update(rows_in_files([fragment], locator))
     for defect in defects_of(manifest.as_written, num_rows):
-        yield Ailment(defect.kind.value), f"in version {manifest.version} ({defect.detail})"
+        yield ProblemKind(defect.kind.value), f"in version {manifest.version} ({defect.detail})"
 
 
-def _mixed_formats(manifest: Manifest) -> Iterator[tuple[Ailment, str]]:
+def _mixed_formats(manifest: Manifest) -> Iterator[tuple[ProblemKind, str]]:
     files = (DataFile.from_proto(file) for fragment in manifest.message.fragments for file in fragment.files)
     formats = sorted({file.file_version.value for file in files})
     if len(formats) > 1 and not manifest.mixes_file_versions:
-        yield Ailment.MIXED_FORMATS, f"in version {manifest.version} ({', '.join(formats)})"
+        yield ProblemKind.MIXED_FORMATS, f"in version {manifest.version} ({', '.join(formats)})"
 
 
-def _missing_files(manifest: Manifest, files: Collection[str]) -> Iterator[tuple[Ailment, str]]:
+def _missing_files(manifest: Manifest, files: Collection[str]) -> Iterator[tuple[ProblemKind, str]]:
     """Data files below the root that are not there; those of base paths are not looked for."""
     missing = sorted(
         path
@@ -83,4 +83,4 @@ def _missing_files(manifest: Manifest, files: Collection[str]) -> Iterator[tuple
     )
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        yield Ailment.MISSING_DATA_FILE, f"{missing[0]}{more} of version {manifest.version}"
+        yield ProblemKind.MISSING_DATA_FILE, f"{missing[0]}{more} of version {manifest.version}"

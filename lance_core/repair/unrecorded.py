@@ -1,7 +1,7 @@
-"""Unrecorded branches: what a killed ``create_branch`` or ``branches.delete`` left below ``tree/``.
+"""Unrecorded branches: leftovers of an interrupted ``create_branch`` or ``branches.delete`` below ``tree/``.
 
 A directory below ``tree/`` is taken for one only if it has the name of a manifest, or if all that it has are files that
-a deletion removes after the manifests. Whatever else lies there is not the table's.
+a deletion removes after the manifests. Other directories there do not belong to the table.
 
 Source: the order in which :mod:`lance_core.refs.branches` makes and removes; places of pylance 14.0.2.
 """

@@ -1,4 +1,4 @@
-"""validate(): is a version what it claims to be?
+"""validate(): checks the consistency of a version.
 
 The manifest is checked against its own rules first, then every data file and deletion file is opened and compared
 with what the manifest records, the sidecars of blob columns with what the data files say of them. Stable row ids are
@@ -37,7 +37,7 @@ def validate_version(manifest: Manifest, locator: FileLocator) -> None:
     """Check a version.
 
     Raises:
-        CorruptDataError: names the first rule that is broken.
+        CorruptDataError: describes the first violation.
         NotFoundError: a file is missing.
     """
     manifest.check_readable()
@@ -45,10 +45,12 @@ def validate_version(manifest: Manifest, locator: FileLocator) -> None:
     ids = [fragment.id for fragment in manifest.fragments]
     for left, right in pairwise(ids):
         if left >= right:
-            raise CorruptDataError(f"version {manifest.version}: fragment {right} stands after fragment {left}")
+            raise CorruptDataError(f"version {manifest.version}: fragment {right} is listed after fragment {left}")
     highest = manifest.message.max_fragment_id if manifest.message.HasField("max_fragment_id") else None
     if ids and highest is not None and highest < ids[-1]:
-        raise CorruptDataError(f"version {manifest.version}: max_fragment_id is {highest}, fragment {ids[-1]} exists")
+        raise CorruptDataError(
+            f"version {manifest.version}: max_fragment_id is {highest}, but fragment {ids[-1]} exists"
+        )
     # Parsing checks that ids are unique and parents precede their children.
     schema = manifest.schema
     for fragment in manifest.fragments:
@@ -99,11 +101,12 @@ def _check_row_ids(manifest: Manifest, locator: FileLocator) -> None:
         if len(ids) != len(live) or not seen.isdisjoint(ids):
             where = f"version {manifest.version}: fragment {fragment.id}"
             repeated = f" {(seen & ids).min()}" if not seen.isdisjoint(ids) else ""
-            raise CorruptDataError(f"{where} has a row of which another one has the row id{repeated} too")
+            raise CorruptDataError(f"{where} has a row with the row id of another row:{repeated} too")
         seen |= ids
     if seen and seen.max() >= manifest.message.next_row_id:
         raise CorruptDataError(
-            f"version {manifest.version}: row id {seen.max()} is in use, the next one is {manifest.message.next_row_id}"
+            f"version {manifest.version}: row id {seen.max()} is in use, but the next row id is "
+            f"{manifest.message.next_row_id}"
         )
 
 

@@ -1,7 +1,7 @@
 """Whether values of a version lie at places that a copy of its files would not have.
 
 A descriptor may name a file below a base path, or a managed one below the root that its data file belongs to. These
-files are nobody's in particular: a deep clone, which has no base paths, could not find them.
+files belong to no data file: a deep clone, which has no base paths, could not find them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def field_with_references(manifest: Manifest, locator: FileLocator) -> Field | N
 
     Raises:
         CorruptDataError: a file is damaged.
-        StorageError: the outside world failed.
+        StorageError: a storage operation failed.
     """
     schema = manifest.schema
     columns = [top for top in schema.fields if is_blob_v2(top)]

@@ -76,8 +76,8 @@ class BlobRows:
         missing = wanted[~places.is_found]
         if len(missing):
             raise RowOutOfRangeError(
-                f"row id {int(missing[0])} has no row, {len(missing)} of the {len(wanted)} asked for have none: they "
-                "were deleted, or never given",
+                f"row id {int(missing[0])} does not exist: {len(missing)} of the {len(wanted)} requested row ids were "
+                "deleted or never assigned",
                 expected=len(wanted),
                 found=len(wanted) - len(missing),
             )

@@ -1,4 +1,4 @@
-"""Where the columns of a fragment come from: its data files, or nowhere.
+"""The sources of a fragment's columns: its data files, or none.
 
 A top-level field may lie in one file as a whole, be split over several files (members of a struct that were added
 later), or be missing, wholly or in part (rows appended without a nullable column, a column added without values).
@@ -104,7 +104,7 @@ def assemble_column(field: Field, parts: Sequence[tuple[Field, pa.Array]], num_r
         return with_items(array, item, arrow_type(field))
     if not field.is_struct or field.is_packed:
         raise NotSupportedError(
-            f"field {field.name!r} of type {field.logical_type!r} is split over several data files or partly missing"
+            f"field {field.name!r} of type {field.logical_type!r} is split across several data files or partly missing"
         )
     children = []
     for child in field.children:
@@ -138,7 +138,7 @@ def _stored_otherwise(file: DataFile, node: Field) -> NotSupportedError:
     # Null columns would hide rows that are there.
     return NotSupportedError(
         f"data file {file.path} has a column for field {node.name!r} (id {node.id}) of type {node.logical_type!r}, "
-        "which the schema does not store as one column",
+        "but the schema does not store the field as one column",
         path=file.path,
         field=node.id,
     )

@@ -1,8 +1,8 @@
-"""Fragments of early releases, whose manifests do not say, or not rightly, how many rows a fragment has.
+"""Fragments of early releases, whose manifests record no or wrong row counts.
 
 The number is in every data file, so that one per fragment is opened. A commit on top of such a version records it.
 
-Source: manifests of pylance 0.4 to 0.8.0 (:mod:`~lance_core.table.old_writers`); behaviour of pylance 14.0.2.
+Source: manifests of pylance 0.4 to 0.8.0 (:mod:`~lance_core.table.old_writers`); behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """FragmentOverlays: newer values of single cells, laid over what the data files of a fragment hold.
 
-A cell is what one column gives for one row: of a struct each member has cells of its own, while a list, a map or a
-packed struct is one cell with all that is in it. Whether a struct is null is no cell; the data files say it.
+A cell is the value of one column in one row: each member of a struct has its own cells, while a list, a map or a packed
+struct is one cell with all its content. Whether a struct is null is not a cell; the data files record it.
 
 For each column the overlays are resolved once, newest last, to "which overlay, which of its rows" for every covered
 position. Batches and takes then look up their rows there.
@@ -87,7 +87,7 @@ class FragmentOverlays:
         return [self._laid_over(top, array, positions) for top, array in zip(wanted.fields, arrays, strict=True)]
 
     def check(self) -> None:
-        """Open every file and compare it with what is covered.
+        """Open every file and compare it with its coverage.
 
         Raises:
             NotFoundError: a file is missing.
@@ -147,8 +147,8 @@ class FragmentOverlays:
         leaves = {leaf.id for leaf in field.leaves()}
         if field.is_blob or not leaves <= columns.keys():
             raise NotSupportedError(
-                f"{self._what}: overlay {file.path} covers "
-                f"{'a blob' if field.is_blob else 'a part'} of field {field.name!r}; that is not supported",
+                f"{self._what}: overlay {file.path} covers {'a blob' if field.is_blob else 'a part'} of field "
+                f"{field.name!r}; that is not supported",
                 path=file.path,
                 field=field.id,
             )
@@ -157,7 +157,7 @@ class FragmentOverlays:
         owners = dict(enumerate(stored_fields(reader.schema.fields, reader.version)))
         if not all(columns[leaf] in owners for leaf in leaves):
             raise CorruptDataError(
-                f"overlay {reader.path} has {len(owners)} columns, {columns} listed", path=reader.path
+                f"overlay {reader.path} has {len(owners)} columns, but the manifest lists {columns}", path=reader.path
             )
         here = project_by_ids(reader.schema, {owners[columns[leaf]].id for leaf in leaves})
         values = _one_array(reader.take(here.fields, rows).column(0))
@@ -166,7 +166,7 @@ class FragmentOverlays:
             values = storage_array(values.flatten()[0])
         if len(here.fields) > 1 or values.type != expected:
             raise CorruptDataError(
-                f"overlay {reader.path} has {values.type} for field {field.name!r}, expected is {expected}",
+                f"overlay {reader.path} has {values.type} for field {field.name!r}, expected {expected}",
                 path=reader.path,
             )
         return values
@@ -204,7 +204,7 @@ class FragmentOverlays:
     def _check_rows(self, reader: FileReader, needed: int) -> None:
         if reader.num_rows < needed:
             raise CorruptDataError(
-                f"{self._what}: overlay {reader.path} has {reader.num_rows} values, it covers at least {needed} rows",
+                f"{self._what}: overlay {reader.path} has {reader.num_rows} values, but covers at least {needed} rows",
                 path=reader.path,
                 expected=needed,
                 found=reader.num_rows,
@@ -213,7 +213,9 @@ class FragmentOverlays:
     def _check_order(self) -> None:
         versions = [overlay.committed_version for overlay in self._overlays]
         if any(left > right for left, right in pairwise(versions)):
-            raise CorruptDataError(f"{self._what}: its overlays are not listed oldest first: versions {versions[:20]}")
+            raise CorruptDataError(
+                f"{self._what}: its overlays are not sorted from oldest to newest: versions {versions[:20]}"
+            )
 
 
 def _one_array(column: pa.ChunkedArray) -> pa.Array:

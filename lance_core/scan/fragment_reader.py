@@ -77,8 +77,8 @@ class FragmentReader:
         num_deleted = deletion.num_deleted_rows or len(self.deleted_rows())
         if num_deleted > self._fragment.physical_rows:
             raise CorruptDataError(
-                f"fragment {self.fragment_id} has {self._fragment.physical_rows} rows, {num_deleted} are said to be "
-                "deleted"
+                f"fragment {self.fragment_id} has {self._fragment.physical_rows} rows, but {num_deleted} are recorded "
+                "as deleted"
             )
         return self._fragment.physical_rows - num_deleted
 
@@ -112,7 +112,7 @@ class FragmentReader:
             wanted: the projection, with the table's field ids. Blobs come as descriptors.
             start: first live row.
             stop: live row after the last.
-            config: how they are read; at most its rows are in a batch.
+            config: how they are read, with the maximum number of rows in a batch.
 
         Yields:
             Batches of :class:`OutputSchema`; none is empty.
@@ -139,7 +139,7 @@ class FragmentReader:
             del parts, arrays, run
 
     def take(self, wanted: Schema, live_rows: npt.NDArray[np.int64], table: Schema) -> pa.RecordBatch:
-        """Single live rows, in the order asked, repetition allowed.
+        """Single live rows, in the requested order, with repetition.
 
         Args:
             wanted: the projection, with the table's field ids.

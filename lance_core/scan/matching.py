@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["RowCut", "find_rows", "gathered", "is_covered", "matching_batches", "read_found"]
 
 _FEW: Final = 16
-"""Rows are read one by one when fewer than one in so many is wanted."""
+"""Rows are read one by one when less than one in this many is requested."""
 
 _MOST_HELD: Final = 2**19
 """Positions gathered before their columns are read."""
@@ -41,12 +41,12 @@ class RowCut:
     """
 
     def __init__(self, offset: int | None, limit: int | None) -> None:
-        """Nothing has come yet."""
+        """No rows yet."""
         self._skip = offset or 0
         self._left = limit
 
     def is_done(self) -> bool:
-        """Whether no further row is kept."""
+        """Whether the limit has been reached."""
         return self._left == 0
 
     def next(self, num_rows: int) -> slice:
@@ -93,7 +93,7 @@ def matching_batches(
 
 
 def is_covered(wanted: Schema, predicate: Predicate) -> bool:
-    """Whether the predicate's columns are all that is wanted."""
+    """Whether only the predicate's columns are requested."""
     return all(top in predicate.wanted.fields for top in wanted.fields)
 
 
@@ -125,7 +125,7 @@ def read_found(
         wanted: the columns.
         table: the whole schema.
         rows: ascending, at least one.
-        config: how they are read; at most its rows are in a batch.
+        config: how they are read, with the maximum number of rows in a batch.
     """
     first, last = int(rows[0]), int(rows[-1])
     if len(rows) * _FEW < last + 1 - first:

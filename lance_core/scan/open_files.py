@@ -69,7 +69,7 @@ class OpenFiles:
         reader = self.any_reader(file)
         if reader.num_rows != self._fragment.physical_rows:
             raise CorruptDataError(
-                f"data file {reader.path} has {reader.num_rows} rows, fragment {self._fragment.id} has "
+                f"data file {reader.path} has {reader.num_rows} rows, but fragment {self._fragment.id} records "
                 f"{self._fragment.physical_rows}",
                 path=reader.path,
                 expected=self._fragment.physical_rows,
@@ -87,7 +87,7 @@ class OpenFiles:
             )
             if reader.version is not file.file_version:
                 raise CorruptDataError(
-                    f"data file {location.path} is of format {reader.version.value}, recorded is "
+                    f"data file {location.path} is of format {reader.version.value}, but the manifest records "
                     f"{file.file_version.value}",
                     path=location.path,
                     expected=file.file_version.value,

@@ -51,7 +51,7 @@ class ReadPlan:
     @staticmethod
     @lru_cache(maxsize=64)
     def of(wanted: Schema, table: Schema | None = None) -> ReadPlan:
-        """The plan for a projection; those of the last ones are kept."""
+        """The plan for a projection; recent plans are cached."""
         return ReadPlan(wanted, table)
 
     @property

@@ -1,4 +1,4 @@
-"""The columns that every row has without their being columns of the table.
+"""System columns: columns that every table provides without storing them as columns.
 
 =================================  ==================================================================================
 column                             what
@@ -10,9 +10,9 @@ column                             what
 ``_row_last_updated_at_version``   the version that last changed it; the one that created it where not recorded
 =================================  ==================================================================================
 
-They are asked for by name, like any column, and come where they were asked for. Neither writer makes a table with
-columns of these names; if one has them all the same, its own columns are meant. What is kept in hidden columns of data
-files is read from there, under their field ids; the others have ids that no field has.
+They are requested by name, like any column, and come where they were requested. Neither writer makes a table with
+columns of these names; if a table has them nevertheless, its own columns are used. What is kept in hidden columns of
+data files is read from there, under their field ids; the others have ids that no field has.
 
 **Source:** system columns of pylance 14.0.2: all of type uint64 and, but for offsets of rows that are taken, nullable.
 """

@@ -59,7 +59,7 @@ class RowIdLookup:
         return any(fragment.has_row_ids for fragment in self._fragments)
 
     def find(self, ids: npt.NDArray[np.uint64], *, ignores_deletions: bool = False) -> RowPlaces:
-        """Where rows stand.
+        """The locations of rows.
 
         Args:
             ids: row ids, in any order, repetition allowed.
@@ -95,7 +95,8 @@ class RowIdLookup:
             fragment = self._fragments[owner]
             if int(positions[here].max()) >= fragment.physical_rows:
                 raise RowOutOfRangeError(
-                    f"fragment {fragment_id} has {fragment.physical_rows} rows, asked for is {positions[here].max()}"
+                    f"fragment {fragment_id} has {fragment.physical_rows} rows, but row {positions[here].max()} was "
+                    "requested"
                 )
             if fragment.deletion_file is not None and not ignores_deletions:
                 here = here[~np.isin(positions[here], self._deleted(fragment))]

@@ -84,7 +84,7 @@ class ScanSource:
 
 
 class LanceScanner:
-    """One scan; every call of a ``to_*`` method reads anew.
+    """One scan; every call of a ``to_*`` method reads again.
 
     Args:
         source: what is scanned.
@@ -92,14 +92,14 @@ class LanceScanner:
         filter: which rows, as SQL text or an Arrow expression; None for all. Its columns need not be among the others.
         limit: rows to return; None for all.
         offset: rows to skip; None for 0.
-        batch_size: at most so many rows in a batch; None for 8192, and fewer where the values of blobs are large.
+        batch_size: at most this many rows in a batch; None for 8192, and fewer where the values of blobs are large.
         with_row_id: append the column ``_rowid``.
         with_row_address: append the column ``_rowaddr``.
         blob_handling: "all_binary" for the values of blob columns; descriptors by default.
         use_stats: leave out rows that the statistics of 0.1 files rule out; the default.
 
     Raises:
-        InvalidInputError: an unknown column, a number out of range, or a filter that is none.
+        InvalidInputError: an unknown column, a number out of range, or an invalid filter.
         InvalidTypeError: a number that is not whole, or columns that are not names.
         NotSupportedError: columns computed by SQL expressions, or a filter with something that is not supported.
     """
@@ -184,7 +184,7 @@ class LanceScanner:
         return shorter.to_table()
 
     def _bounded(self, batches: Iterator[_Rows]) -> Iterator[_Rows]:
-        """Where values of blobs are loaded and no number of rows is asked for, batches end where values become many."""
+        """Where values of blobs are loaded and no number of rows is requested, batches end where values become many."""
         if self._whole_batches or not self._columns.loads_blobs:
             yield from batches
             return

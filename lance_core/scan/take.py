@@ -30,7 +30,7 @@ __all__ = ["find_rows_at", "take_rows", "take_rows_by_id"]
 def take_rows(
     source: ScanSource, indices: Sequence[int] | pa.Array, columns: Sequence[str] | dict[str, str] | None
 ) -> pa.Table:
-    """Single rows, in the order asked, repetition allowed.
+    """Single rows, in the requested order, with repetition.
 
     Args:
         source: what to read.
@@ -40,7 +40,7 @@ def take_rows(
     Raises:
         RowOutOfRangeError: a position outside the rows.
         InvalidInputError: an unknown column.
-        InvalidTypeError: positions that are not whole numbers, or columns that are not names.
+        InvalidTypeError: positions that are a number is not an integer, or columns that are not names.
     """
     taking = _Taking(source, columns)
     return taking.table(find_rows_at(source, row_positions(indices)))
@@ -54,7 +54,7 @@ def take_rows_by_id(
     *,
     ignores_deletions: bool = False,
 ) -> pa.Table:
-    """Single rows, in the order asked, repetition allowed; ids without a row are left out.
+    """Single rows by id, in the requested order, with repetition; ids without a row are skipped.
 
     Args:
         source: what to read: the whole version.
@@ -66,7 +66,7 @@ def take_rows_by_id(
     Raises:
         RowOutOfRangeError: an address that no row has.
         InvalidInputError: an unknown column.
-        InvalidTypeError: ids that are not whole numbers, or columns that are not names.
+        InvalidTypeError: ids that are a number is not an integer, or columns that are not names.
         CorruptDataError: two rows have the same id.
     """
     taking = _Taking(source, columns)
@@ -76,7 +76,7 @@ def take_rows_by_id(
 
 
 def find_rows_at(source: ScanSource, wanted: npt.NDArray[np.int64]) -> RowPlaces:
-    """Where rows stand, by position among the rows that are not deleted.
+    """The addresses of rows, by position among the rows that are not deleted.
 
     Raises:
         RowOutOfRangeError: a position outside the rows.
@@ -86,7 +86,7 @@ def find_rows_at(source: ScanSource, wanted: npt.NDArray[np.int64]) -> RowPlaces
     num_rows = int(stops[-1]) if len(stops) else 0
     outside = wanted[(wanted < 0) | (wanted >= num_rows)]
     if outside.size:
-        raise RowOutOfRangeError(f"row {int(outside[0])} is not one of the {num_rows} rows")
+        raise RowOutOfRangeError(f"row {int(outside[0])} is out of range; there are {num_rows} rows")
     owners = np.searchsorted(stops, wanted, side="right").astype(np.int64)
     positions = np.zeros(len(wanted), np.int64)
     for owner in np.unique(owners).tolist():

@@ -1,4 +1,4 @@
-"""The shapes of a blob column: as a table declares it, as its files store it, as descriptors are given, as values.
+"""The shapes of a blob column: declared in a table, stored in files, prepared descriptors, and values.
 
 ===========  ==========================================  =====================================================
 Generation   Declared in the schema of the table          Stored in data files, and returned by scans
@@ -11,8 +11,8 @@ v2           struct of data, uri, position, size, of      packed struct of kind,
 As values both are large_binary. The stored form of v2 is also that of the file's own schema, where its members have
 neither ids nor parents; files say large_binary for v1.
 
-Who places values of v2 columns himself gives descriptors of them in a fourth shape, the prepared one: a struct of
-kind, data, uri, blob_id, blob_size, position, of the extension type of v2. Tables and files never have it.
+Programs that write sidecars themselves provide descriptors of v2 columns in a fourth shape, the prepared one: a struct
+of kind, data, uri, blob_id, blob_size, position, of the extension type of v2. Tables and files never have it.
 
 **Source:** files and scans of pylance 14.0.2; its ``BlobDescriptorArrayBuilder``.
 """
@@ -73,7 +73,7 @@ _PREPARED_V2: Final = (
 
 
 def has_blobs(schema: Schema) -> bool:
-    """Whether a leaf of the schema is a blob, in whatever shape."""
+    """Whether a leaf of the schema is a blob, in any shape."""
     return any(leaf.is_blob for leaf in schema.leaves())
 
 

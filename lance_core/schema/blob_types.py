@@ -1,4 +1,4 @@
-"""Blobs as Arrow columns: what callers hand over, in the reference's names.
+"""Blobs as Arrow columns, with the reference's names.
 
 **Source:** ``lance.blob`` of pylance 14.0.2.
 """
@@ -34,7 +34,7 @@ class Blob:
 
     Attributes:
         data: the bytes.
-        uri: where the bytes are.
+        uri: URI of the bytes.
         position: start of a range of them; set together with ``size``.
         size: length of the range, above 0.
 
@@ -60,7 +60,7 @@ class Blob:
 
     @staticmethod
     def from_uri(uri: str, position: int | None = None, size: int | None = None) -> Blob:
-        """A value that lies elsewhere, whole or a range of it."""
+        """A reference to a value at a URI, or to a range of it."""
         if (position is not None and position < 0) or (size is not None and size < 0):
             raise InvalidInputError("position and size of an external blob must not be negative")
         return Blob(uri=uri, position=position, size=size)
@@ -97,7 +97,7 @@ class BlobType(pa.ExtensionType):  # type: ignore[misc]  # pyarrow has no types
 
     @classmethod
     def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> BlobType:  # pyarrow's name
-        """The type over a storage that files or other libraries have."""
+        """The type for a storage from files or other libraries."""
         members = list(storage_type) if pa.types.is_struct(storage_type) else []
         found = tuple((member.name, member.type) for member in members)
         if found not in (_NAMES_AND_TYPES, _NAMES_AND_TYPES[:2]):
@@ -164,12 +164,12 @@ def blob_field(
     Args:
         name: of the field.
         nullable: whether nulls are allowed.
-        inline_size_threshold: values of up to so many bytes lie in the data file; 64 KiB by default.
+        inline_size_threshold: values of up to this many bytes lie in the data file; 64 KiB by default.
         dedicated_size_threshold: larger values get a file of their own; 4 MiB by default. Checked first.
         pack_file_size_threshold: a file that several values share does not grow beyond; 1 GiB by default.
 
     Raises:
-        InvalidInputError: a threshold is negative, too large, or 0 where that makes no sense.
+        InvalidInputError: a threshold is negative, too large, or 0 where that is not allowed.
         InvalidTypeError: a threshold is not a whole number.
     """
     thresholds = {
@@ -209,7 +209,7 @@ def _as_blob(value: Any) -> Blob | None:
 
 
 def register() -> None:
-    """Make Arrow know the extension type, unless another library of this process has."""
+    """Register the extension type with Arrow, unless another library of this process has done so."""
     with suppress(pa.ArrowKeyError):
         pa.register_extension_type(BlobType())
 

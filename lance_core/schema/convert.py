@@ -4,7 +4,7 @@ The messages are written as pylance writes them, byte for byte: ``type`` stays 0
 and ``encoding`` repeats what the logical type says. The members of a blob v2 descriptor, which only the schemas of
 data files show, have neither id nor parent: they follow their blob.
 
-**Source:** ``lance.file.Field``, ``lance.file.Schema``; behaviour of pylance 14.0.2.
+**Source:** ``lance.file.Field``, ``lance.file.Schema``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -133,15 +133,15 @@ def fields_from_proto(
     for node in messages:
         if node.id == UNASSIGNED_ID:
             if last is None or node.parent_id != _TOP_LEVEL or not _from_message(last, {}).is_blob:
-                raise NotSupportedError(f"schema: field {node.name!r} has no id and is no member of a blob descriptor")
+                raise NotSupportedError(f"schema: field {node.name!r} has no id and is not part of a blob descriptor")
             children[last.id].append(node)
             continue
         last = node
         if (node.id < 0 and (node.id not in hidden or node.parent_id != _TOP_LEVEL)) or node.id in children:
-            raise CorruptDataError(f"schema: field {node.name!r} has id {node.id}, which is negative or taken")
+            raise CorruptDataError(f"schema: field {node.name!r} has id {node.id}, which is negative or already in use")
         if node.parent_id not in children:
             raise CorruptDataError(
-                f"schema: field {node.name!r} (id {node.id}) names parent {node.parent_id}, which does not precede it"
+                f"schema: field {node.name!r} (id {node.id}) has parent {node.parent_id}, which does not precede it"
             )
         depths[node.id] = depths[node.parent_id] + 1
         if depths[node.id] > MAX_DEPTH:

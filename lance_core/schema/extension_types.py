@@ -39,7 +39,7 @@ def has_extension(field: Field) -> bool:
 
 
 def restore_schema(schema: pa.Schema) -> pa.Schema:
-    """The schema with registered extension types in place; unknown names, and bad parameters, stay as they are."""
+    """The schema with registered extension types in place; unknown names, and bad parameters, stay unchanged."""
     # Ours is registered when it is first needed, unless another library has done so.
     import_module("lance_core.schema.blob_types")
     try:

@@ -6,7 +6,7 @@ given out depth first from 0 when it is created; a data file that was added late
 Children exist for ``struct``, lists, ``map`` and ``fixed_size_list:struct:n``. A fixed-size list of anything else has
 none: its item type is part of its logical type.
 
-**Source:** ``lance.file.Field`` and ``lance.file.Schema``; behaviour of pylance 14.0.2 for ids and column ownership.
+**Source:** ``lance.file.Field`` and ``lance.file.Schema``; behavior of pylance 14.0.2 for ids and column ownership.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ PACKED_KEYS: Final = ("lance-encoding:packed", "packed")
 """Metadata of a struct whose members are stored row by row in one column: either key, the second is the older one."""
 
 BLOB_KEY: Final = "lance-encoding:blob"
-"""Metadata of a large_binary whose values lie outside the pages; whatever the value of the key, even ``false``."""
+"""Metadata of a large_binary whose values are outside the pages; any value counts, even ``false``."""
 
 BLOB_V2: Final = "lance.blob.v2"
 """Extension type of blobs since 2.2. Only files have the key above for it, table schemas have the extension name."""

@@ -1,10 +1,10 @@
-"""What fixed-size lists and dictionaries hold, where their logical type has no word of its own for it.
+"""Item types of fixed-size lists and dictionaries that their logical type cannot express.
 
 A fixed-size list of anything but structs, and a dictionary, have no field below them whose metadata could name an
 extension type: only ``lance.bfloat16`` has a word in the logical type, at any depth. Other extension types would be
 lost without notice, as would the difference between values and views of them in a dictionary.
 
-**Source:** ``lance.file.Field.logical_type``; behaviour of pylance 14.0.2, which refuses the same.
+**Source:** ``lance.file.Field.logical_type``; behavior of pylance 14.0.2, which refuses the same.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ def encode_json(array: pa.Array, where: str) -> pa.Array:
     """Text to binary, as large_binary.
 
     Raises:
-        InvalidInputError: a value is no JSON.
+        InvalidInputError: a value is not valid JSON.
     """
     text = array.storage if isinstance(array, pa.ExtensionArray) else array
     try:
@@ -92,7 +92,7 @@ def decode_json(array: pa.Array, where: str) -> pa.Array:
     """Binary to text, as string.
 
     Raises:
-        CorruptDataError: a value is no binary JSON.
+        CorruptDataError: a value is not binary JSON.
     """
     try:
         return _mapped(array, text_from_jsonb, pa.string())

@@ -55,7 +55,7 @@ def jsonb_from_text(text: bytes) -> bytes:
     except InvalidInputError:
         raise
     except ValueError as error:
-        raise InvalidInputError(f"not JSON: {error}") from error
+        raise InvalidInputError(f"invalid JSON: {error}") from error
     if kind == _CONTAINER:
         return data
     return _word(_SCALAR, 0) + _word(kind, len(data)) + data
@@ -85,7 +85,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_constant(name: str) -> Any:
-    raise InvalidInputError(f"{name} is not JSON")
+    raise InvalidInputError(f"{name} is not valid JSON")
 
 
 def _encoded(value: Any, depth: int) -> tuple[int, bytes]:
@@ -119,7 +119,9 @@ def _container(kind: int, count: int, entries: list[tuple[int, bytes]]) -> bytes
 
 def _word(kind: int, count: int) -> bytes:
     if count > _COUNT_MASK:
-        raise InvalidInputError(f"a document has {count} bytes or members in one place, at most {_COUNT_MASK} fit")
+        raise InvalidInputError(
+            f"a document has {count} bytes or members in one container; at most {_COUNT_MASK} are supported"
+        )
     return (kind << _KIND_SHIFT | count).to_bytes(_WORD_BYTES, "big")
 
 
@@ -143,7 +145,7 @@ def _double(value: float) -> bytes:
 
 def _split(data: bytes, at: int) -> tuple[int, int]:
     if at + _WORD_BYTES > len(data):
-        raise CorruptDataError(f"a document of {len(data)} bytes ends inside an entry")
+        raise CorruptDataError(f"a document of {len(data)} bytes ends in the middle of an entry")
     word = int.from_bytes(data[at : at + _WORD_BYTES], "big")
     return word >> _KIND_SHIFT, word & _COUNT_MASK
 
@@ -160,7 +162,7 @@ def _text(kind: int, data: bytes, start: int, size: int, depth: int) -> str:
     if kind == _NUMBER:
         return _number_text(data[start:stop])
     if kind != _CONTAINER:
-        raise CorruptDataError(f"an entry of kind {kind} is not known")
+        raise CorruptDataError(f"unknown kind of entry: {kind}")
     if depth >= _MAX_DEPTH:
         raise CorruptDataError(f"a document is nested more than {_MAX_DEPTH} deep")
     return _container_text(data, start, stop, depth)
@@ -169,7 +171,7 @@ def _text(kind: int, data: bytes, start: int, size: int, depth: int) -> str:
 def _container_text(data: bytes, start: int, stop: int, depth: int) -> str:
     kind, count = _split(data, start)
     if kind not in (_ARRAY, _OBJECT):
-        raise CorruptDataError(f"a container of kind {kind} is not known")
+        raise CorruptDataError(f"unknown kind of container: {kind}")
     num_entries = count * (1 + (kind == _OBJECT))
     at = start + _WORD_BYTES * (1 + num_entries)
     if at > stop:
@@ -178,7 +180,7 @@ def _container_text(data: bytes, start: int, stop: int, depth: int) -> str:
     for index in range(num_entries):
         entry_kind, size = _split(data, start + _WORD_BYTES * (1 + index))
         if at + size > stop:
-            raise CorruptDataError("an entry leaves its container")
+            raise CorruptDataError("an entry exceeds its container")
         texts.append(_text(entry_kind, data, at, size, depth + 1))
         at += size
     if kind == _ARRAY:
@@ -208,7 +210,7 @@ def _number_text(data: bytes) -> str:
         return str(int.from_bytes(body, "big", signed=tag == _SIGNED))
     if tag == _DOUBLE and len(body) == struct.calcsize(">d"):
         return _double_text(struct.unpack(">d", body)[0])
-    raise CorruptDataError(f"a number of kind {tag:#x} in {len(body)} bytes is not known")
+    raise CorruptDataError(f"unknown kind of number: {tag:#x} with {len(body)} bytes")
 
 
 def _double_text(value: float) -> str:

@@ -1,4 +1,4 @@
-"""Keys that a schema declares and nobody enforces: which columns tell rows apart, which ones rows are to be sorted by.
+"""Keys that a schema declares without enforcing them: the primary key and the clustering key.
 
 Both are declared by entries of field metadata, from which the flags of a field are derived::
 
@@ -6,9 +6,9 @@ Both are declared by entries of field metadata, from which the flags of a field 
     lance-schema:unenforced-primary-key:position      its place, from 1 on; any number makes it part of the key
     lance-schema:unenforced-clustering-key:position   its place in the clustering key, from 1 on
 
-A position that is no number counts as none.
+A position that is not a number counts as none.
 
-Source: ``lance.file.Field``; behaviour of pylance 14.0.2.
+Source: ``lance.file.Field``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def check_primary_keys(fields: Iterable[Field]) -> None:
 def _check(node: Field, *, nullable: bool, in_list: bool) -> None:
     if node.unenforced_primary_key:
         if node.children:
-            raise InvalidSchemaError(f"primary key field {node.name!r} must be a leaf, it is a {node.logical_type}")
+            raise InvalidSchemaError(f"primary key field {node.name!r} must be a leaf, found a {node.logical_type}")
         if nullable:
             raise InvalidSchemaError(f"primary key field {node.name!r} and its ancestors must not be nullable")
         if in_list:

@@ -18,7 +18,7 @@ String                         Arrow
 Fixed-size lists are nested at most 64 deep. View types are stored as their plain counterparts. There is no string for
 interval, decimal32/64, union, run-end encoded and list-view.
 
-**Source:** ``lance.file.Field.logical_type``; behaviour of pylance 14.0.2.
+**Source:** ``lance.file.Field.logical_type``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def arrow_type(field: Field) -> pa.DataType:
         key, value = entries.children
         if key.logical_type == "null":
             raise NotSupportedError(
-                f"map field {field.name!r} has keys of type null, which Arrow has not", field=field.name
+                f"map field {field.name!r} has keys of type null, which Arrow does not support", field=field.name
             )
         return pa.map_(arrow_field(key).with_nullable(False), arrow_field(value))
     if field.is_structural_fixed_size_list:
@@ -194,7 +194,7 @@ def leaf_type(logical_type: str) -> pa.DataType:
             return _dictionary_type(rest)
     except (ValueError, TypeError) as error:
         raise CorruptDataError(f"logical type {shown(logical_type)} is malformed: {error}") from error
-    raise NotSupportedError(f"logical type {shown(logical_type)} is not known", logical_type=logical_type)
+    raise NotSupportedError(f"unknown logical type {shown(logical_type)}", logical_type=logical_type)
 
 
 def _map_name(dtype: pa.MapType, where: str) -> str:
@@ -258,7 +258,7 @@ def _dictionary_type(rest: str) -> pa.DataType:
 def _decimal_type(rest: str) -> pa.DataType:
     width, precision, scale = rest.split(":")
     if width not in ("128", "256"):
-        raise ValueError(f"decimal width {width!r:.200} is neither 128 nor 256")
+        raise ValueError(f"decimal width {width!r:.200} must be 128 or 256")
     make = pa.decimal128 if width == "128" else pa.decimal256
     return make(checked_number(precision, 1, 76), checked_number(scale, -128, 127))
 
@@ -274,7 +274,8 @@ def _fixed_size_list_type(logical_type: str) -> pa.DataType:
 def _only_child(field: Field) -> Field:
     if len(field.children) != 1:
         raise CorruptDataError(
-            f"field {field.name!r} of type {shown(field.logical_type)} needs one child, it has {len(field.children)}",
+            f"field {field.name!r} of type {shown(field.logical_type)} must have one child, found "
+            f"{len(field.children)}",
             expected=1,
             found=len(field.children),
         )

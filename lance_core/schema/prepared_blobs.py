@@ -61,7 +61,7 @@ def prepared_arrow_field(name: str) -> pa.Field:
 
 
 def in_given_shape(declared: Field, given: pa.DataType) -> Field:
-    """The field of a table as rows have it: prepared where descriptors are given for blobs, unchanged elsewhere.
+    """The field of a table in the shape of given rows: prepared for descriptors of blobs, otherwise unchanged.
 
     Args:
         declared: the field, with its ids.

@@ -21,7 +21,7 @@ __all__ = ["check_compatible", "fits_type", "has_same_columns", "project", "proj
 
 
 def project(schema: Schema, columns: Sequence[str], *, orders_members: bool = False) -> Schema:
-    """The chosen columns, in the order asked.
+    """The chosen columns, in the requested order.
 
     Args:
         schema: what to choose from.
@@ -37,7 +37,7 @@ def project(schema: Schema, columns: Sequence[str], *, orders_members: bool = Fa
     seen: set[str] = set()
     for column in columns:
         if column in seen:
-            raise InvalidInputError(f"column {column!r} is asked for twice", column=column)
+            raise InvalidInputError(f"column {column!r} is requested twice", column=column)
         seen.add(column)
         trail = trail_of(schema.fields, column)
         if trail is None:
@@ -90,7 +90,7 @@ def check_compatible(expected: Schema, found: pa.Schema) -> None:
     for top in expected.fields:
         if top.name not in names:
             if not top.nullable:
-                raise SchemaMismatchError(f"column {top.name!r} is not nullable and is missing", column=top.name)
+                raise SchemaMismatchError(f"column {top.name!r} is not nullable but missing", column=top.name)
             continue
         wanted, given = arrow_type(top), found.field(top.name).type
         if not fits_type(wanted, given):

@@ -131,7 +131,7 @@ RULES: Final = (
     ),
     # The reference writes it too, and then looks for the items in the column of the list.
     StorableRule(
-        what="a list that says it is packed",
+        what="a list marked as packed",
         applies=_is_packed_list,
         versions=(_V.V0_1, _V.V2_1, _V.V2_2),
     ),
@@ -213,13 +213,13 @@ def check_storable(schema: Schema, version: LanceFileVersion) -> None:
             if rule.applies(field, below_list) and version not in rule.versions:
                 if not rule.versions:
                     raise NotSupportedError(
-                        f"column {path!r}: {rule.what} cannot be stored, as no reader of the format takes it",
+                        f"column {path!r}: {rule.what} cannot be stored, since no reader of the format accepts it",
                         column=path,
                     )
                 *others, last = [each.value for each in rule.versions]
                 could = f"{', '.join(others)} or {last}" if others else last
                 raise UnsupportedVersionError(
-                    f"column {path!r}: {rule.what} needs data storage version {could}, this is {version.value}",
+                    f"column {path!r}: {rule.what} needs data storage version {could}, found {version.value}",
                     column=path,
                     version=version.value,
                 )
@@ -237,9 +237,9 @@ def _check_blob(field: Field, path: str) -> None:
         if is_declared or is_prepared(field):
             return
         if is_described(field):
-            problem = "holds descriptors of blobs, which lead nowhere in another file: give the values"
+            problem = "holds blob descriptors, which are not valid in another file; provide the values"
         else:
-            problem = f"is no blob: one is large_binary, or a struct of data and uri of extension type {BLOB_V2}"
+            problem = f"is not a blob; expected large_binary, or a struct of data and uri with extension type {BLOB_V2}"
     elif field.logical_type in _BLOBS_V1 and field.extension_name != BLOB_V2:
         return
     else:

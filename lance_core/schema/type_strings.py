@@ -2,7 +2,7 @@
 
 Strings of damaged files may have any length. They are walked once, and messages quote only their start.
 
-**Source:** ``lance.file.Field.logical_type``; behaviour of pylance 14.0.2.
+**Source:** ``lance.file.Field.logical_type``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Both ways of the reference are read. What is given for the path of a base is all that its store gets; entries
 ``base_{id}.{name}`` of the table's own options are put over the others.
 
-Options travel as one dictionary through everything that opens files; those of bases go along in it, and are never part
+Options are passed as one dictionary to everything that opens files; it includes those of bases, which are never part
 of its items, so that the store of the table never sees them.
 
 Source: ``base_store_params`` and ``storage_options`` of pylance 14.0.2.
@@ -47,7 +47,7 @@ def with_base_params(
         base_store_params: path or URI of a base → options of its store; None for those that the former carries.
 
     Raises:
-        InvalidTypeError: they are no dictionary of dictionaries.
+        InvalidTypeError: not a dictionary of dictionaries.
     """
     if base_store_params is None:
         return storage_options

@@ -4,10 +4,9 @@ A file with ``base_id`` b is found through the base path of that id; without one
 A base that is a table root has ``data/``, ``_deletions/`` and ``_indices/`` below it; any other base is the directory
 itself. Branches and shallow clones refer to the files of their source this way. Id 0 is a legal id.
 
-A base path may be anywhere: it is named by whoever may write manifests. The name of a file must not lead out of its
-base, whatever it says.
+A base path may be anywhere: writers of manifests choose it. The name of a file must not lead out of its base.
 
-Source: ``lance.table.BasePath``; behaviour of pylance 14.0.2.
+Source: ``lance.table.BasePath``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ __all__ = ["BasePath", "DataPlace", "FileLocator", "Location", "directory_uri"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BasePath:
-    """A place outside the table's root that holds some of its files.
+    """A location outside the table's root that holds some of its files.
 
     Attributes:
         id: what ``base_id`` of a file refers to.
@@ -52,7 +51,9 @@ class BasePath:
     def from_proto(cls, message: pb_table.BasePath) -> Self:
         """Parse the message. Raises ``CorruptDataError`` when the path has a NUL."""
         if "\0" in message.path:
-            raise CorruptDataError(f"base path {message.id} has a NUL: {message.path!r}", base_id=message.id)
+            raise CorruptDataError(
+                f"base path {message.id} contains a NUL character: {message.path!r}", base_id=message.id
+            )
         return cls(
             id=message.id,
             path=message.path,
@@ -114,11 +115,11 @@ class FileLocator:
         self._storage_options = storage_options
 
     def data_file(self, file: DataFile) -> Location:
-        """Where a data file lies. Raises ``CorruptDataError`` when its base path is not listed, or it leaves that."""
+        """The location of a data file. Raises ``CorruptDataError`` for an unknown base path or a path outside."""
         return self._find(file.base_id, DATA_DIRECTORY, file.path)
 
     def deletion_file(self, fragment_id: int, file: DeletionFile) -> Location:
-        """Where a deletion file lies. Raises ``CorruptDataError`` when its base path is not listed."""
+        """The location of a deletion file. Raises ``CorruptDataError`` when its base path is not listed."""
         return self._find(file.base_id, DELETIONS_DIRECTORY, file.name(fragment_id))
 
     def index_directory(self, name: str, base_id: int | None) -> Location:
@@ -157,7 +158,7 @@ class FileLocator:
         base = None if base_id is None else self._base(base_id, path)
         if not is_plain_path(path):
             place = "the table's root" if base_id is None else f"base path {base_id}"
-            raise CorruptDataError(f"path {path!r:.200} leaves {place}", base_id=base_id)
+            raise CorruptDataError(f"path {path!r:.200} leads outside {place}", base_id=base_id)
         store, root = (self._store, self._root) if base is None else self._store_of(base)
         return Location(store, store.join(root, path))
 
@@ -170,14 +171,14 @@ class FileLocator:
         base = self._bases.get(base_id)
         if base is None:
             raise CorruptDataError(
-                f"file {what} lies in base path {base_id}, the version lists {sorted(self._bases)}", base_id=base_id
+                f"file {what} refers to base path {base_id}, but the version has {sorted(self._bases)}", base_id=base_id
             )
         return base
 
     def _find(self, base_id: int | None, directory: str, name: str) -> Location:
         if not is_plain_path(name):
             raise CorruptDataError(
-                f"{directory}/{name!r:.200}: expected a relative path that does not leave {directory}/", path=name
+                f"{directory}/{name!r:.200}: expected a relative path inside {directory}/", path=name
             )
         if base_id is None:
             return Location(self._store, self._store.join(self._root, directory, name))

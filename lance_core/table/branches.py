@@ -8,7 +8,7 @@
                                                  "metadata": {}}
 
 A branch is made manifest first, record second, and removed the other way round: a record always has versions. All
-records lie in the main root. ``version_mapping`` is the way from the main line to the branch: for each fork on it, the
+records are in the main root. ``version_mapping`` is the path from the main branch to the branch: for each fork, the
 version that the fork was made from and an identity that outlives the name.
 
 Source: files of pylance 14.0.2; what it refuses in them.
@@ -55,7 +55,7 @@ _VERSIONS_BELOW: Final = f"/{VERSIONS_DIRECTORY}/"
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """One step on the way from the main line to a branch.
+    """One step on the way from the main branch to a branch.
 
     Attributes:
         version: that the fork was made from; 0 where it is not known.
@@ -68,13 +68,13 @@ class Fork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BranchRecord:
-    """What a branch's file says.
+    """The record of a branch.
 
     Attributes:
         name: of the branch; its root is ``tree/{name}``.
-        parent: the branch that it was made from; None for the main line.
+        parent: the branch that it was made from; None for the main branch.
         parent_version: the version that it was made from.
-        forks: the way from the main line; empty when the file does not tell.
+        forks: the way from the main branch; empty when the file does not tell.
         created_at: seconds since the epoch.
         manifest_size: bytes of the branch's first manifest.
         metadata: texts of the user.
@@ -93,7 +93,7 @@ class BranchRecord:
         """Parse the file.
 
         Raises:
-            CorruptDataError: it is no branch; names the file and the key.
+            CorruptDataError: it is not a branch; names the file and the key.
         """
         document = RefDocument.parse(data, path)
         return cls(
@@ -108,7 +108,7 @@ class BranchRecord:
 
     @property
     def forked_from(self) -> int | None:
-        """The version of the main line that the way to the branch begins with; None when the file does not tell."""
+        """The version of the main branch that the way to the branch begins with; None when the file does not tell."""
         return self.forked_at(0)
 
     def forked_at(self, depth: int) -> int | None:
@@ -136,10 +136,10 @@ class BranchRecord:
 
 
 def check_new_branch_name(name: str) -> None:
-    """Check the name of a branch that is to be made.
+    """Check the name of a new branch.
 
     Raises:
-        InvalidTypeError: it is no text.
+        InvalidTypeError: it is not a string.
         InvalidRefError: as for :func:`check_branch_name`; or it has a letter that is not ASCII; or its root would lie
             in a directory of the root of another branch: ``tree/a/data`` has the data files of a branch ``a``.
     """
@@ -147,40 +147,43 @@ def check_new_branch_name(name: str) -> None:
     segments = name.split("/")
     reserved = sorted(ROOT_DIRECTORIES.intersection(segments[1:]))
     if not all(map(_NAME.fullmatch, segments)):
-        rule = "may have only the letters a-z and A-Z, digits, '.', '-', '_', and '/' between segments"
+        rule = "may contain only the letters a-z and A-Z, digits, '.', '-', '_', and '/' between segments"
     elif reserved:
-        rule = f"must not have a segment {reserved[0]!r} after the first: it is a directory of every branch"
+        rule = (
+            f"must not have a segment {reserved[0]!r} after the first, which is the name of a directory inside "
+            "every branch"
+        )
     else:
         return
-    raise InvalidRefError(f"the name of a branch {rule}, found {name!r}", branch=name)
+    raise InvalidRefError(f"invalid branch name {name!r}: it {rule}", branch=name)
 
 
 def check_branch_name(name: str) -> None:
-    """Check the name of a branch that is there, whoever made it.
+    """Check the name of an existing branch.
 
     Raises:
-        InvalidTypeError: it is no text.
+        InvalidTypeError: it is not a string.
         InvalidRefError: it is reserved, has a character that no name may have, or has dots or slashes in places where
             they would lead astray.
     """
     if not isinstance(name, str):
-        raise InvalidTypeError(f"the name of a branch must be a text, found {name!r}")
+        raise InvalidTypeError(f"the name of a branch must be a string, found {name!r}")
     segments = name.split("/")
     if not name:
         rule = "must not be empty"
     elif name == MAIN_BRANCH:
-        rule = "must not be that of the main line"
+        rule = "must not be the name of the main branch"
     elif "" in segments:
-        rule = "must not begin or end with a slash or have two in a row"
+        rule = "must not begin or end with a slash or contain two in a row"
     elif ".." in name or "." in segments:
-        rule = "must not have two dots in a row or a segment that is a dot"
+        rule = "must not contain two dots in a row or a segment '.'"
     elif not all(map(_READ_NAME.fullmatch, segments)):
-        rule = "may have only letters, digits, '.', '-', '_', and '/' between segments"
+        rule = "may contain only letters, digits, '.', '-', '_', and '/' between segments"
     elif name.endswith(".lock"):
         rule = "must not end with .lock"
     else:
         return
-    raise InvalidRefError(f"the name of a branch {rule}, found {name!r}", branch=name)
+    raise InvalidRefError(f"invalid branch name {name!r}: it {rule}", branch=name)
 
 
 def branch_path(store: ObjectStore, root: str, name: str) -> str:
@@ -194,13 +197,13 @@ def branch_root(store: ObjectStore, root: str, name: str) -> str:
 
 
 def main_root(root: str, branch: str) -> str:
-    """The main root, from the root of a branch; ``root`` itself for the main line.
+    """The main root, from the root of a branch; ``root`` itself for the main branch.
 
     A copy of a branch that lies elsewhere is a table of its own.
 
     Args:
         root: of the table.
-        branch: what its manifests say; empty for the main line.
+        branch: what its manifests say; empty for the main branch.
     """
     tail = f"/{BRANCH_ROOTS_DIRECTORY}/{branch}"
     return root.removesuffix(tail) if branch else root
@@ -225,7 +228,7 @@ def branch_names(store: ObjectStore, root: str) -> frozenset[str]:
 def branch_of_file(path: str, known: Container[str]) -> str | None:
     """The branch whose root a file belongs to; None when it lies in no directory of a root.
 
-    Below the directories of a root there may be whole roots of other things, which are no branches.
+    Below the directories of a root there may be roots of other tables, which are not branches.
 
     Args:
         path: of the file, below ``tree/``.
@@ -246,7 +249,7 @@ def list_branches(store: ObjectStore, root: str) -> dict[str, BranchRecord]:
     """All branches by name, in the order of the names; directories without such a file are none.
 
     Raises:
-        CorruptDataError: a file is no branch.
+        CorruptDataError: a file is not a branch record.
     """
     return {
         name: BranchRecord.parse(name, data, path) for name, path, data in ref_files(store, root, BRANCHES_DIRECTORY)

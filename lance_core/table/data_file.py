@@ -83,7 +83,7 @@ class DataFile:
     def columns(self) -> Mapping[int, int]:
         """Field id -> column of the file, for the live fields that own a column.
 
-        In 0.1, how far the id is from the first one: its row of the page table, unless ids were given anew since.
+        In 0.1, how far the id is from the first one: its row of the page table, unless ids were given again since.
 
         Raises:
             CorruptDataError: the two lists differ in length, or a field occurs twice.
@@ -128,7 +128,9 @@ class DataFile:
         if not message.path:
             raise CorruptDataError("a data file has an empty path")
         if "\0" in message.path:
-            raise CorruptDataError(f"the path of a data file has a NUL: {message.path!r}", path=message.path)
+            raise CorruptDataError(
+                f"the path of a data file contains a NUL character: {message.path!r}", path=message.path
+            )
         try:
             file_version = LanceFileVersion.from_pair(message.file_major_version, message.file_minor_version)
         except (CorruptDataError, UnsupportedVersionError) as error:

@@ -50,7 +50,7 @@ __all__ = [
 ]
 
 BITMAP_THRESHOLD_ROWS: Final = 5000
-"""From so many deleted rows on a new file is a bitmap."""
+"""Number of deleted rows from which a new file is a bitmap."""
 
 _ARROW_SCHEMA: Final = pa.schema([pa.field("row_id", pa.uint32(), nullable=False)])
 _ID_BITS: Final = 64
@@ -94,7 +94,7 @@ class DeletionFile:
         """
         file_type = _TYPES.get(message.file_type)
         if file_type is None:
-            raise CorruptDataError(f"deletion file type {message.file_type} is neither arrow (0) nor bitmap (1)")
+            raise CorruptDataError(f"deletion file type {message.file_type} must be arrow (0) or bitmap (1)")
         return cls(
             file_type=file_type,
             read_version=message.read_version,
@@ -139,7 +139,7 @@ def write_deletion_file(
         fragment_id: whose rows they are.
         read_version: the version that the rows were found in.
         offsets: every deleted physical row, those deleted before included.
-        as_bitmap: True for a bitmap whatever the number of rows, False for an Arrow file; None to choose by the
+        as_bitmap: True for a bitmap, False for an Arrow file; None to choose by the
             number, which is right for a fragment's first file.
         durable: whether the file survives a power loss from now on.
 
@@ -148,10 +148,10 @@ def write_deletion_file(
 
     Raises:
         InvalidInputError: there are no rows.
-        StorageError: the outside world failed.
+        StorageError: a storage operation failed.
     """
     if not offsets:
-        raise InvalidInputError(f"fragment {fragment_id}: a deletion file needs at least one row")
+        raise InvalidInputError(f"fragment {fragment_id}: a deletion file must list at least one row")
     is_bitmap = len(offsets) >= BITMAP_THRESHOLD_ROWS if as_bitmap is None else as_bitmap
     deletion = DeletionFile(
         file_type=DeletionFileType.BITMAP if is_bitmap else DeletionFileType.ARROW,
@@ -176,7 +176,7 @@ def serialize_deletion_file(offsets: BitMap, file_type: DeletionFileType) -> byt
     if file_type is DeletionFileType.BITMAP:
         from pyroaring import BitMap
 
-        # Built anew: the reference writes no run containers, and the given set may have some.
+        # Rebuilt: the reference writes no run containers, and the given set may have some.
         return bytes(BitMap(rows, optimize=False).serialize())
     sink = pa.BufferOutputStream()
     options = pa.ipc.IpcWriteOptions(compression="zstd")
@@ -207,7 +207,7 @@ def parse_deletion_file(
         offsets = np.unique(offsets)
     if offsets.size and int(offsets[-1]) >= physical_rows:
         raise CorruptDataError(
-            f"deletion file {what}: row {int(offsets[-1])} is deleted, the fragment has {physical_rows} rows",
+            f"deletion file {what}: row {int(offsets[-1])} is listed, but the fragment has {physical_rows} rows",
             path=what,
             expected=physical_rows,
             found=int(offsets[-1]),

@@ -45,7 +45,8 @@ def read_deletion_offsets(fragment: Fragment, locator: FileLocator) -> npt.NDArr
     )
     if deletion.num_deleted_rows and len(offsets) != deletion.num_deleted_rows:
         raise CorruptDataError(
-            f"deletion file {location.path} lists {len(offsets)} rows, recorded are {deletion.num_deleted_rows}",
+            f"deletion file {location.path} lists {len(offsets)} rows, but the manifest records "
+            f"{deletion.num_deleted_rows}",
             path=location.path,
             expected=deletion.num_deleted_rows,
             found=len(offsets),

@@ -1,4 +1,4 @@
-"""DraftContent: what a draft of a version says besides its fragments: schema, indices, settings, places.
+"""DraftContent: the content of a draft besides its fragments: schema, indices, settings, base paths.
 
 Source: ``lance.table.Manifest``; what pylance 14.0.2 keeps at a commit.
 """
@@ -105,7 +105,7 @@ class DraftContent:
             self._message.max_allocated_field_id = max(self._message.max_allocated_field_id, highest)
 
     def update_config(self, values: Mapping[str, str]) -> None:
-        """Set entries of the table config; other entries stay."""
+        """Set entries of the table config; other entries are kept."""
         self._message.config.update(values)
 
     def set_config(self, values: Mapping[str, str]) -> None:

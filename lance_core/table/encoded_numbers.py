@@ -50,7 +50,7 @@ class PackedNumbers:
         """Parse the message; nothing is unpacked.
 
         Raises:
-            CorruptDataError: the bytes are no whole number of offsets, or a number has more than 64 bits.
+            CorruptDataError: the bytes are not a whole number of offsets, or a number has more than 64 bits.
         """
         form = message.WhichOneof("array")
         if form is None:
@@ -62,7 +62,7 @@ class PackedNumbers:
             "u64_array": (0, message.u64_array.values),
         }[form]
         if len(data) % dtype.itemsize:
-            raise CorruptDataError(f"{what}: {len(data)} bytes are no whole number of row ids")
+            raise CorruptDataError(f"{what}: {len(data)} bytes do not hold a whole number of row ids")
         numbers = cls(base, np.frombuffer(data, dtype))
         if len(numbers) and numbers.high > _MAX:
             raise CorruptDataError(f"{what}: row id {numbers.high} has more than 64 bits")

@@ -1,6 +1,6 @@
-"""Feature flags: two words in every manifest that say what a reader and a writer must know.
+"""Feature flags: two words in every manifest with the features that readers and writers must support.
 
-A program that meets a bit it does not know must not touch the version. Both words are computed afresh from the
+A program that finds an unknown bit must not use the version. Both words are recomputed from the
 content at every commit; only the sticky bits outlive it.
 
 =======  ======================================  ======  ======  ==============================================
@@ -164,7 +164,10 @@ def _check_pairs(message: pb_table.Manifest) -> None:
     where = f"version {message.version}"
     half_set = (message.reader_feature_flags ^ message.writer_feature_flags) & int(_IN_BOTH_WORDS)
     if half_set:
-        raise CorruptDataError(f"{where}: feature flag {_names(half_set)} is set in one word only", flags=half_set)
+        raise CorruptDataError(
+            f"{where}: feature flag {_names(half_set)} is set for readers or writers only, expected both",
+            flags=half_set,
+        )
     if message.reader_feature_flags & FeatureFlag.UNIQUE_FIELD_IDS:
         raise CorruptDataError(f"{where}: feature flag {_names(FeatureFlag.UNIQUE_FIELD_IDS)} is set for readers")
     flagged = bool(message.writer_feature_flags & FeatureFlag.UNIQUE_FIELD_IDS)
@@ -178,7 +181,7 @@ def _check_pairs(message: pb_table.Manifest) -> None:
 def _refuse(unknown: int, verb: str, version: int) -> None:
     if unknown:
         raise UnsupportedFeatureFlagError(
-            f"version {version} needs feature flag {_names(unknown)} to {verb}; this library does not have it",
+            f"version {version} needs feature flag {_names(unknown)} to {verb}; this library does not support it",
             flags=unknown,
             version=version,
         )

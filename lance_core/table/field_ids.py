@@ -4,7 +4,7 @@ An id is in use while the schema, a data file or a data overlay names it, so tha
 once its last file has vanished. A table whose manifest counts the ids it has given (``max_allocated_field_id``) never
 gives one twice.
 
-Source: behaviour of pylance 14.0.2.
+Source: behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations

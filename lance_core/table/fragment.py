@@ -1,6 +1,6 @@
 """Fragment: a horizontal slice of a table, one or more data files that hold different columns of the same rows.
 
-The record wraps the ``DataFragment`` message and parses what it is asked for. Parts that this library carries without
+The record wraps the ``DataFragment`` message and parses only what is needed. Parts that this library carries without
 interpreting them (row id and version sequences, overlays, clustering, metadata) therefore survive every commit.
 
 Inside a transaction a new fragment has id 0, which means "give it one at commit"; in a manifest 0 is the id of the

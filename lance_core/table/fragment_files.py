@@ -1,10 +1,10 @@
-"""Which file of a fragment holds which field, and which files are not needed any more.
+"""Which file of a fragment holds which field, and which files are no longer needed.
 
 The newest file that lists a field holds it; the older file lists the field as dead (-2) then. A file without a live
 field is dropped from its fragment by the next commit, but not the last one: a fragment without files could not say
 that the values of its rows are null.
 
-Source: ``lance.table.DataFragment.files``; behaviour of pylance 14.0.2.
+Source: ``lance.table.DataFragment.files``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def new_files(before: pb_table.DataFragment | None, after: pb_table.DataFragment
 def only_new_files(
     before: Mapping[int, pb_table.DataFragment], after: Iterable[pb_table.DataFragment]
 ) -> tuple[Fragment, ...]:
-    """Each fragment with the files only that it did not have before; none where there are no such files.
+    """Each fragment with only its new files; fragments without new files are omitted.
 
     Args:
         before: by fragment id.
@@ -64,7 +64,7 @@ def with_dead_fields(file: pb_table.DataFile, field_ids: Collection[int]) -> pb_
 
 
 def drop_dead_files(fragment: pb_table.DataFragment, field_ids: Collection[int] | None = None) -> bool:
-    """Drop the files that hold no field any more, in place.
+    """Drop the files that no longer hold a field, in place.
 
     Args:
         fragment: changed.

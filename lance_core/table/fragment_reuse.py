@@ -9,9 +9,9 @@ the place of the old ones, compaction by compaction, where the index covers all 
     answers for      {3}
 
 So a fragment id can only be taken out of a bitmap that was brought up to date. Records in a file of their own, or of
-the tagged form, are not read here; what an index on such a table covers is unknown.
+the tagged form, are not supported; what an index on such a table covers is unknown.
 
-Source: ``lance.table.FragmentReuseIndexDetails``; behaviour of pylance 14.0.2.
+Source: ``lance.table.FragmentReuseIndexDetails``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = ["FragmentReuse"]
 
 @dataclass(frozen=True, slots=True)
 class FragmentReuse:
-    """Which fragments took the place of which.
+    """Which fragments replaced which.
 
     Attributes:
         groups: old and new fragments of each rewrite group, oldest first.

@@ -38,7 +38,7 @@ _DEAD_FIELD: Final = b"\xfe" + b"\xff" * 8 + b"\x01"
 
 @dataclass(frozen=True, slots=True)
 class FragmentTotals:
-    """What is true of all fragments of a version together. Everything is computed when it is asked for.
+    """What is true of all fragments of a version together. Everything is computed when it is requested.
 
     Attributes:
         message: the manifest; the totals are those of the moment when they were made.
@@ -85,7 +85,7 @@ class FragmentTotals:
         highest = max(ids, default=0)
         if highest > _MAX_U32:
             raise CorruptDataError(
-                f"version {version}: a fragment has the id {highest}, at most {_MAX_U32} is possible",
+                f"version {version}: a fragment has id {highest}, expected at most {_MAX_U32}",
                 expected=_MAX_U32,
                 found=highest,
             )
@@ -95,7 +95,7 @@ class FragmentTotals:
             repeated = min((fragment_id for fragment_id, times in found.items() if times > 1), default=None)
             if repeated is not None:
                 raise CorruptDataError(
-                    f"version {version}: the manifest lists two fragments of id {repeated}; expected every id once",
+                    f"version {version}: the manifest lists two fragments with id {repeated}",
                     fragment=repeated,
                 )
 
@@ -139,12 +139,12 @@ class FragmentTotals:
 
     @property
     def counts_every_fragment(self) -> bool:
-        """Whether every fragment says how many rows it has."""
+        """Whether every fragment is a count rows it has."""
         return _is_full(self.columns.physical_rows, self.num_fragments)
 
     @property
     def counts_every_deletion(self) -> bool:
-        """Whether every deletion file says how many rows it lists."""
+        """Whether every deletion file is a count rows it lists."""
         return _is_full(self.columns.deletion_files.num_deleted_rows, self.num_deletion_files)
 
     @property

@@ -25,7 +25,7 @@ def index_directories(section: bytes | None) -> dict[str, int | None]:
         section: serialized ``IndexSection``; None when there is no index.
 
     Raises:
-        CorruptDataError: the bytes are no index section, or an index has no proper id.
+        CorruptDataError: the bytes are not an index section, or an index has no valid id.
     """
     if section is None:
         return {}

@@ -4,7 +4,7 @@ Indices are carried, not interpreted: a commit that leaves old rows where they a
 An index answers for the fragments in its bitmap; rows of other fragments are scanned. So a new fragment is simply not
 indexed, and a fragment id in the bitmap that no longer exists does no harm.
 
-Source: ``lance.table.IndexSection``; behaviour of pylance 14.0.2.
+Source: ``lance.table.IndexSection``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations

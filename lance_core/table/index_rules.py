@@ -19,7 +19,7 @@ name. System indices are left alone.
 Every function takes and returns a serialized ``IndexSection``, None for "no index", and returns its argument where
 nothing changes.
 
-Source: ``lance.table.IndexSection``; behaviour of pylance 14.0.2.
+Source: ``lance.table.IndexSection``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def decode_index_section(section: bytes | None) -> list[pb_table.IndexMetadata]:
     """The indices of a section, in their order.
 
     Raises:
-        CorruptDataError: the bytes are no index section.
+        CorruptDataError: the bytes are not an index section.
     """
     if section is None:
         return []
@@ -210,7 +210,7 @@ def _set_bitmap(index: pb_table.IndexMetadata, *, add: Iterable[int] = (), remov
     after = (before | BitMap(add)) - BitMap(remove)
     if after == before:
         return False
-    # Built anew, without run containers.
+    # Rebuilt, without run containers.
     index.fragment_bitmap = BitMap(after.to_array(), optimize=False).serialize()
     return True
 

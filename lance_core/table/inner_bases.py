@@ -1,4 +1,4 @@
-"""Base paths that lie inside the directories of the table itself, where a cleanup looks for files that nobody needs.
+"""Base paths inside the directories of the table itself, where a cleanup searches for orphaned files.
 
 The files there are named as those of a base, not as those of the root, so that they look as if nothing named them.
 Here such a base is refused when it is declared; other implementations take it, and a cleanup keeps all that lies in it.
@@ -61,8 +61,8 @@ def refuse_inner_bases(root: str, paths: Iterable[str]) -> None:
     for path in paths:
         if _inner(root, path) is not None:
             raise InvalidInputError(
-                f"base path {path!r} lies in a directory of the table at {root} itself, where cleanups remove what no "
-                "version names; choose a place of its own",
+                f"base path {path!r} is inside a directory of the table at {root}, where cleanups remove unreferenced "
+                "files; choose a location outside",
                 path=path,
             )
 

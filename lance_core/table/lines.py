@@ -1,4 +1,4 @@
-"""The lines of a dataset: its main line and its branches, each with versions of its own.
+"""The lines of a dataset: its main branch and its branches, each with versions of its own.
 
 A branch that was deleted and made again is another line under the same name; what tells the two is their record.
 """
@@ -31,13 +31,13 @@ _CLOCK_SKEW_SECONDS: Final = 300
 
 
 def main_line(log: VersionLog, branch: str) -> VersionLog:
-    """The versions of the main line of a dataset, from those of any line."""
+    """The versions of the main branch of a dataset, from those of any line."""
     root = main_root(log.root, branch)
     return log if root == log.root else log.at(root)
 
 
 def line_identity(log: VersionLog, branch: str) -> Hashable:
-    """Tells a branch from another of the same name, made after it was deleted; None for the main line.
+    """Tells a branch from another of the same name, made after it was deleted; None for the main branch.
 
     Raises:
         RefNotFoundError: the branch was deleted.
@@ -69,7 +69,7 @@ def planned_line(log: VersionLog, manifest: Manifest) -> Hashable:
     """What the line of a version is told by that was opened some time ago and that a change is to be planned on.
 
     Returns:
-        None on the main line; a mark that is no line's when the branch was made again since.
+        None on the main branch; a mark that is not a line's when the branch was made again since.
 
     Raises:
         RefNotFoundError: the branch was deleted.
@@ -85,8 +85,8 @@ def planned_line(log: VersionLog, manifest: Manifest) -> Hashable:
         # A cleanup has removed it, or it was of another branch, made before this one. Clocks differ.
         if manifest.message.timestamp.seconds <= identity[1] + _CLOCK_SKEW_SECONDS:
             raise RetryableCommitConflictError(
-                f"{log.root}: version {manifest.version} was cleaned up, and whether branch {branch!r} was made again "
-                "since does not show; open the branch again",
+                f"{log.root}: version {manifest.version} was cleaned up, so it is unknown whether branch {branch!r} "
+                "was created again since; open the branch again",
                 path=log.root,
                 version=manifest.version,
                 is_removed=True,
@@ -96,11 +96,11 @@ def planned_line(log: VersionLog, manifest: Manifest) -> Hashable:
 
 
 def line_of(main: VersionLog, branch: str | None) -> VersionLog:
-    """The versions of a branch, from those of the main line; None or "main" for that itself.
+    """The versions of a branch, from those of the main branch; None or "main" for that itself.
 
     Raises:
         RefNotFoundError: no branch may have that name.
-        InvalidTypeError: the name is no text.
+        InvalidTypeError: the name is not a string.
     """
     if branch is None or branch in ("", MAIN_BRANCH):
         return main

@@ -72,20 +72,21 @@ class Manifest:
             name: what its file name says.
 
         Raises:
-            CorruptDataError: the bytes are no manifest, or one of another version.
+            CorruptDataError: the bytes are not a manifest, or that of another version.
             NotSupportedError: the fragments are kept outside the manifest (experimental).
         """
         file = parse_manifest_file(buffer, path)
         if file.message.version != name.version:
             raise CorruptDataError(
-                f"manifest {path}: the name says version {name.version}, the content version {file.message.version}",
+                f"manifest {path}: the file name has version {name.version}, but the content has version "
+                f"{file.message.version}",
                 path=path,
                 expected=name.version,
                 found=file.message.version,
             )
         if file.message.transaction_file and not is_plain_path(file.message.transaction_file):
             raise CorruptDataError(
-                f"manifest {path}: the transaction file {file.message.transaction_file!r:.200} is no relative path",
+                f"manifest {path}: the transaction file {file.message.transaction_file!r:.200} is not a relative path",
                 path=path,
             )
         if file.message.HasField("fragment_tree"):
@@ -140,7 +141,7 @@ class Manifest:
 
     @property
     def file_version(self) -> LanceFileVersion:
-        """The data file version that writes use when none is asked for.
+        """The data file version that writes use when none is requested.
 
         Early manifests do not record it; their data files, all of one version, tell it.
 
@@ -153,7 +154,7 @@ class Manifest:
         data_format = self.message.data_format
         if data_format.file_format != FILE_FORMAT:
             raise UnsupportedVersionError(
-                f"version {self.version}: data files are of format {data_format.file_format!r}, not {FILE_FORMAT!r}"
+                f"version {self.version}: data files have format {data_format.file_format!r}, expected {FILE_FORMAT!r}"
             )
         # The names only: an alias would mean another version with every release.
         found = next((each for each in LanceFileVersion if each.value == data_format.version), None)
@@ -188,7 +189,7 @@ class Manifest:
 
         Raises:
             UnsupportedFeatureFlagError: a flag that this library does not know.
-            UnsupportedVersionError: the table, or a data file, is of a format version that is not read here; the
+            UnsupportedVersionError: the table, or a data file, is of a format version that is not supported; the
                 message names both.
             CorruptDataError: flags that contradict each other, a fragment without row ids where rows have stable ones,
                 or a data file of another version than the table's that must not be there.
@@ -196,7 +197,9 @@ class Manifest:
         require_readable(self.message)
         own = self.file_version.require_readable()
         if self.mixes_file_versions and own.is_legacy:
-            raise CorruptDataError(f"version {self.version}: a table of format {own.value} holds files of one version")
+            raise CorruptDataError(
+                f"version {self.version}: all data files of a table of format {own.value} must have the same version"
+            )
         totals = FragmentTotals.of(self.message) if totals is None else totals
         self._check_numbers(totals)
         if self.has_stable_row_ids:
@@ -214,7 +217,7 @@ class Manifest:
                 )
             if not found.is_readable:
                 raise UnsupportedVersionError(
-                    f"version {self.version}: data file {file.path} is of format {found.value}, which is not read here",
+                    f"version {self.version}: data file {file.path} is of format {found.value}, which is not supported",
                     path=file.path,
                     version=found.value,
                 )
@@ -223,7 +226,8 @@ class Manifest:
         bare = next((each.id for each in self.message.fragments if each.WhichOneof("row_id_sequence") is None), None)
         if bare is not None:
             raise CorruptDataError(
-                f"version {self.version}: rows have stable ids, but fragment {bare} has none", version=self.version
+                f"version {self.version}: the table has stable row ids, but fragment {bare} has no row ids",
+                version=self.version,
             )
 
     def _check_numbers(self, totals: FragmentTotals) -> None:
@@ -232,7 +236,7 @@ class Manifest:
         num_rows = max(totals.columns.physical_rows, default=0)
         if num_rows > _MAX_ROWS:
             raise CorruptDataError(
-                f"version {self.version}: the rows of a fragment are {num_rows}, at most {_MAX_ROWS} is possible",
+                f"version {self.version}: a fragment has {num_rows} rows, expected at most {_MAX_ROWS}",
                 expected=_MAX_ROWS,
                 found=num_rows,
             )
@@ -242,7 +246,7 @@ class Manifest:
             for file in fragment.files:
                 if (file.file_major_version, file.file_minor_version) == pair:
                     return file
-        raise CorruptDataError(f"version {self.version}: a data file gives its format version twice")
+        raise CorruptDataError(f"version {self.version}: a data file records its format version twice")
 
     def _version_by_files(self) -> LanceFileVersion:
         for fragment in self.message.fragments:

@@ -7,9 +7,9 @@ the field says where::
     strings, binaries     bytes | i64 offset[n + 1]     offset of the offsets, n; offsets are positions in the file
     integers              value[n]                      offset of the values, n
 
-Every commit writes them anew, as their positions belong to one manifest file. An empty string or binary reads as null:
-the format knows no other null. Manifests of tables of other formats have the message ``Field.dictionary`` too; it means
-nothing there, and is kept as it is.
+Every commit writes them again, since their positions belong to one manifest file. An empty string or binary reads as
+null: the format knows no other null. Manifests of tables of other formats have the message ``Field.dictionary`` too; it
+means nothing there, and is kept as it is.
 
 Source: ``lance.file.Dictionary``; manifests of pylance 14.0.2, byte for byte.
 """
@@ -81,7 +81,7 @@ def place_dictionaries(message: pb_table.Manifest, dictionaries: Mapping[int, pa
 
     Args:
         message: the manifest; ``dictionary`` of its fields is set. Where there are no values it is cleared in a 0.1
-            table, and empty in others, as the reference has it.
+            table, and empty in others, as the reference does it.
         dictionaries: field id -> values; those without a field of the manifest are left out.
 
     Returns:
@@ -118,7 +118,7 @@ def _read(data: pa.Buffer, value_type: pa.DataType, offset: int, length: int) ->
     if not (is_number or _has_offsets(value_type)):
         raise NotSupportedError(f"dictionaries of {value_type} are not supported in format 0.1")
     if length < 0 or offset < 0:
-        raise CorruptDataError(f"{length} values at position {offset}")
+        raise CorruptDataError(f"{length} values at position {offset} exceed the file")
     if is_number:
         _require(data, offset, length * value_type.byte_width)
         values = data.slice(offset, length * value_type.byte_width)
@@ -126,7 +126,7 @@ def _read(data: pa.Buffer, value_type: pa.DataType, offset: int, length: int) ->
     _require(data, offset, (length + 1) * _OFFSET.itemsize)
     offsets = np.frombuffer(data, _OFFSET, length + 1, offset)
     if np.any(offsets < 0) or np.any(offsets > data.size) or np.any(offsets[1:] < offsets[:-1]):
-        raise CorruptDataError("the offsets do not ascend, or lead out of the file")
+        raise CorruptDataError("the offsets are not in ascending order, or exceed the file")
     binary = pa.LargeBinaryArray.from_buffers(
         pa.large_binary(),
         length,

@@ -1,9 +1,9 @@
 """ManifestDraft: the next version of a table while an operation builds it.
 
 A draft starts as a copy of the version before. The operation changes what it means to change; ``seal`` fills in what
-every commit sets anew (version, time, flags, writer, transaction) and lays out the bytes.
+every commit sets (version, time, flags, writer, transaction) and lays out the bytes.
 
-A fragment that has no live row left goes with the next commit, whatever that does.
+A fragment without live rows is dropped by the next commit of any kind.
 
 Numbers only grow: fragment ids continue after the highest id ever used, row ids after the highest ever given, also
 when every fragment is replaced.
@@ -107,13 +107,13 @@ class ManifestDraft(DraftContent):
             The ids of the fragments.
 
         Raises:
-            InvalidInputError: an id has been in use, or a row id was never given.
+            InvalidInputError: an id is already in use, or a row id was never given.
         """
         ids = []
         for fragment in fragments:
             fragment_id = fragment.id if keeps_ids and fragment.id else self._next_fragment_id
             if fragment_id < self._next_fragment_id:
-                raise InvalidInputError(f"new fragment id {fragment_id} has been in use, or was reserved")
+                raise InvalidInputError(f"new fragment id {fragment_id} is already in use or reserved")
             self._take_fragment_ids(fragment_id + 1 - self._next_fragment_id)
             added = self._message.fragments.add()
             added.CopyFrom(fragment.message)
@@ -134,7 +134,7 @@ class ManifestDraft(DraftContent):
         present = {fragment.id for fragment in self._message.fragments}
         reserved = [fragment.id for fragment in fragments if fragment.id]
         if len(present.union(reserved)) != len(present) + len(reserved):
-            raise InvalidInputError(f"new fragment ids {reserved[:20]} are in use, or occur twice")
+            raise InvalidInputError(f"new fragment ids {reserved[:20]} are already in use, or occur twice")
         if reserved and max(reserved) >= self._next_fragment_id:
             self._take_fragment_ids(max(reserved) + 1 - self._next_fragment_id)
         for fragment in fragments:
@@ -174,7 +174,7 @@ class ManifestDraft(DraftContent):
             if update.physical_rows != fragment.physical_rows:
                 raise InvalidInputError(
                     f"fragment {fragment.id} has {fragment.physical_rows} rows in version {self._previous.version}, "
-                    f"not {update.physical_rows}",
+                    f"expected {update.physical_rows}",
                     expected=fragment.physical_rows,
                     found=update.physical_rows,
                 )
@@ -212,7 +212,7 @@ class ManifestDraft(DraftContent):
         del self._message.base_paths[:]
 
     def seal(self, *, transaction: bytes, transaction_file: str, timestamp_ns: int) -> SealedManifest:
-        """Fill in what every commit sets anew, and lay out the file. The draft must not be used afterwards.
+        """Fill in what every commit sets, and lay out the file. The draft must not be used afterwards.
 
         Args:
             transaction: serialized; kept inline unless it is longer than 20 MiB.

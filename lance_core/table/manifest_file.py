@@ -140,15 +140,14 @@ def _manifest_position(reader: ByteReader, path: str) -> int:
     num_bytes = reader.remaining_bytes
     if num_bytes == 0:
         raise CorruptDataError(
-            f"manifest {path} is empty: a writer died that does not create manifests as a whole, and committed "
-            "nothing; remove this file",
+            f"manifest {path} is empty: it was left by a crashed writer and nothing was committed; remove this file",
             path=path,
             expected=_TRAILER.size,
             found=0,
         )
     if num_bytes < _TRAILER.size:
         raise CorruptDataError(
-            f"manifest {path}: the file has {num_bytes} bytes, at least {_TRAILER.size} are needed",
+            f"manifest {path}: the file has {num_bytes} bytes, expected at least {_TRAILER.size}",
             path=path,
             expected=_TRAILER.size,
             found=num_bytes,

@@ -4,7 +4,7 @@ A writer with a write-ahead log puts rows into shards, each a series of numbered
 table later. The commit that does so records the newest generation of the shard, in the details of the system index.
 Everything else in there is carried.
 
-Source: ``lance.table.MemWalIndexDetails``, field 9; behaviour of pylance 14.0.2.
+Source: ``lance.table.MemWalIndexDetails``, field 9; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def with_absorbed_tables(
         return section
     found = next((index for index in decode_index_section(section) if index.name == MEM_WAL_INDEX), None)
     if found is None:
-        raise InvalidInputError("the table has no write-ahead log of which it could have absorbed something")
+        raise InvalidInputError("the table has no write-ahead log to absorb data from")
     entry = pb_table.IndexMetadata()
     entry.CopyFrom(found)
     entry.uuid.uuid = uuid.uuid4().bytes

@@ -2,7 +2,7 @@
 
 Each manifest is copied to its new name, unless it is there, and then removed under the old one. So a migration that was
 interrupted leaves every version under at least one name, and running it again finishes it. In between the directory has
-names of both kinds, and nobody opens the latest version: no other operation may run meanwhile.
+names of both kinds and cannot be opened: no other operation may run at the same time.
 
 Source: ``migrate_manifest_paths_v2`` of pylance 14.0.2, which renames.
 """
@@ -35,10 +35,12 @@ def migrate_to_v2_names(log: VersionLog) -> int:
         NotFoundError: there is no manifest at all.
         NotSupportedError: an external manifest store has the names.
         CorruptDataError: a version has different manifests under both names; nothing more was changed.
-        StorageError: the outside world failed; running it again goes on.
+        StorageError: a storage operation failed; running it again goes on.
     """
     if isinstance(log.protocol, ExternalCommit):
-        raise NotSupportedError(f"{log.root}: an external manifest store has the names of the manifests")
+        raise NotSupportedError(
+            f"{log.root}: manifest names are managed by the external manifest store and cannot be migrated"
+        )
     directory = log.store.join(log.root, VERSIONS_DIRECTORY)
     names = [name for each in log.store.list_names(directory) if (name := parse_manifest_name(each)) is not None]
     if not names:
@@ -58,6 +60,6 @@ def _migrate(log: VersionLog, old: ManifestName) -> None:
         return
     if log.create_file(target, data) is PutOutcome.EXISTS and not log.store.get(target).equals(data):
         raise CorruptDataError(
-            f"{log.root}: version {old.version} has two manifests that differ, {source} and {target}", path=source
+            f"{log.root}: version {old.version} has two different manifests, {source} and {target}", path=source
         )
     log.store.delete(source)

@@ -10,7 +10,7 @@ The whole becomes one segment. A row is looked for in the fragments that the upd
 there still, deleted by this very update. Rows that changed in place keep their ids, and only theirs is the version of
 the last update renewed.
 
-Source: ``lance.table.Transaction.Update``; behaviour of pylance 14.0.2.
+Source: ``lance.table.Transaction.Update``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def place_moved_rows(
     try:
         given = RowLineage(fragment, hidden).given_row_ids()
     except CorruptDataError as error:
-        raise InvalidInputError(f"a new fragment carries row ids that cannot be: {error}") from error
+        raise InvalidInputError(f"a new fragment carries invalid row ids: {error}") from error
     num_rows = fragment.physical_rows
     if len(given) > num_rows:
         raise InvalidInputError(
@@ -75,7 +75,7 @@ def place_moved_rows(
         raise InvalidInputError("a new fragment carries a row id twice")
     if len(moved) and int(moved.max()) >= first_row_id:
         raise InvalidInputError(
-            f"a new fragment carries row id {int(moved.max())}; the table has given ids below {first_row_id}"
+            f"a new fragment carries row id {int(moved.max())}; the table has only assigned ids below {first_row_id}"
         )
     require_free_row_ids(first_row_id, num_rows - len(moved))
     fresh = np.arange(first_row_id, first_row_id + num_rows - len(moved), dtype=np.uint64)
@@ -116,7 +116,7 @@ def refresh_changed_rows(
         return
     if offsets.size and int(offsets.max()) >= num_rows:
         raise InvalidInputError(
-            f"fragment {fragment.id} has {num_rows} rows, row {int(offsets.max())} is said to have changed"
+            f"fragment {fragment.id} has {num_rows} rows, but row {int(offsets.max())} is listed as changed"
         )
     versions = RowLineage(fragment, hidden).updated_at(np.arange(num_rows, dtype=np.int64))
     versions[offsets] = version

@@ -1,11 +1,11 @@
-"""Defects that old releases of the reference left in manifests: what is wrong, and what the manifest is taken to say.
+"""Defects that old releases of the reference left in manifests, and their corrections.
 
 =========================  ===================  ==================================================================
 defect                     written by           read and written as
 =========================  ===================  ==================================================================
-wrong row counts           0.8.0 and earlier,   not recorded: the data files are asked, and the next commit records
-                           which record no      what they say. 0.8.0 counted live rows where all rows of a file are
-                           writer version       meant, once the rows of an earlier release had been deleted.
+wrong row counts           0.8.0 and earlier,   not recorded: the data files are read, and the next commit records
+                           which record no      their counts. 0.8.0 counted live rows instead of all rows of a file,
+                           writer version       once rows of an earlier release had been deleted.
 shared field ids           up to 0.10.5         the last file of a fragment that lists a field holds it; in the files
                                                 before it the field is dead, as after any rewrite of a column. Adding
                                                 and dropping columns by turns gave ids again that were in use.
@@ -88,7 +88,7 @@ class Defect:
 
 @dataclass(frozen=True, slots=True)
 class AsWritten:
-    """What a manifest file records, where that is not what is right.
+    """The wrong values that a manifest file records.
 
     Attributes:
         message: the message.
@@ -100,7 +100,7 @@ class AsWritten:
 
 
 def corrected(written: AsWritten) -> AsWritten:
-    """What a manifest is taken to say; the argument itself when nothing in it is wrong.
+    """The corrected manifest; the argument itself when nothing is wrong.
 
     Raises:
         CorruptDataError: the index section, or a bitmap in it, cannot be decoded.

@@ -1,4 +1,4 @@
-"""Data overlays of a fragment: which cells they cover, and which of them are not needed any more.
+"""Data overlays of a fragment: which cells they cover, and which of them are no longer needed.
 
 ::
 
@@ -14,7 +14,7 @@ overlay without a living field goes.
 The feature is experimental in the reference, which has it only when the environment variable
 ``LANCE_ENABLE_UNSTABLE_DATA_OVERLAY_FILES`` is set, whatever to; so it is here.
 
-Source: ``lance.table.DataOverlayFile``; behaviour of pylance 14.0.2.
+Source: ``lance.table.DataOverlayFile``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def coverage(overlay: pb_table.DataOverlayFile, field_ids: Collection[int], what
         )
     if len({bitmaps[place] for place in places}) > 1:
         raise CorruptDataError(
-            f"{what}: overlay {overlay.data_file.path} covers fields of one column at different rows",
+            f"{what}: overlay {overlay.data_file.path} covers different rows for fields of the same column",
             path=overlay.data_file.path,
         )
     return _bitmap(bitmaps[places[0]], overlay, what)
@@ -119,7 +119,7 @@ def retire_overlaid_fields(
 
 
 def drop_dead_overlays(fragment: pb_table.DataFragment, field_ids: Collection[int] | None = None) -> None:
-    """Drop the overlays that hold no field any more, in place.
+    """Drop the overlays that no longer hold a field, in place.
 
     Args:
         fragment: changed.

@@ -102,7 +102,7 @@ ROOT_DIRECTORIES: Final = frozenset(
         MEM_WAL_DIRECTORY,
     }
 )
-"""All directories that a root may have; what lies below one of them is no root of a branch."""
+"""All directories that a root may have; what lies below one of them is not a root of a branch."""
 
 VERSION_HINT_NAME: Final = "latest_version_hint.json"
 
@@ -135,14 +135,14 @@ class ManifestNaming(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ManifestName:
-    """What the name of a manifest says."""
+    """A parsed name of a manifest."""
 
     version: int
     naming: ManifestNaming
 
 
 def is_detached_version(version: int) -> bool:
-    """Whether a number is that of a version outside the lineage."""
+    """Whether a number is that of a detached version."""
     return FIRST_DETACHED_VERSION <= version <= _MAX_U64
 
 
@@ -269,7 +269,7 @@ def new_file_token() -> str:
 def data_file_name(token: str | None = None) -> str:
     """A fresh, unique file name below ``data/``: 24 binary digits, 26 hex digits, ``.lance``.
 
-    The binary digits spread neighbours over the partitions of an object store.
+    The binary digits spread neighbors over the partitions of an object store.
 
     Args:
         token: 16 lower-case hex digits to end the stem with; the other 64 bits stay random. All files of one job can

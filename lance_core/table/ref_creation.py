@@ -1,4 +1,4 @@
-"""Creating the file of a tag or branch: one of several writers does, and knows it, whatever answers are lost.
+"""Creating the file of a tag or branch: exactly one of several writers succeeds and knows it, even if answers are lost.
 
 A create that was not answered "created" is settled by reading the file back: no two writers make the same bytes, as
 they hold the moment of a tag and the identity of a branch.
@@ -35,8 +35,8 @@ def create_ref(
 
     Raises:
         UnsafeStoreError: the store cannot create a file for one of several writers.
-        StorageError: the outside world failed, and the file is not there.
-        CommitOutcomeUnknownError: it could not be found out whether the file is there, or may still come.
+        StorageError: a storage operation failed, and the file is not there.
+        CommitOutcomeUnknownError: it could not be determined whether the file is there, or may still come.
     """
     create = store.put_if_absent if create is None else create
     in_flight: StorageError | None = None
@@ -56,10 +56,15 @@ def create_ref(
         if cause is not None and not cause.retryable:
             break
     if in_flight is not None:
-        raise CommitOutcomeUnknownError(f"{path} may still be created: {in_flight}", path=path) from in_flight
+        raise CommitOutcomeUnknownError(
+            f"{path}: an earlier request to create it may still be in progress: {in_flight}", path=path
+        ) from in_flight
     if cause is not None:
         raise cause
-    raise StorageError(f"cannot create {path}: the store refused {_ATTEMPTS} times, and nothing is there", path=path)
+    raise StorageError(
+        f"cannot create {path}: the store rejected the request {_ATTEMPTS} times, but the file does not exist",
+        path=path,
+    )
 
 
 @contextmanager
@@ -68,7 +73,7 @@ def known_to_exist(what: str) -> Iterator[None]:
     try:
         yield
     except StorageError as error:
-        raise CommitOutcomeUnknownError(f"{what} was made; looking at it once more failed: {error}") from error
+        raise CommitOutcomeUnknownError(f"{what} was created, but verifying it failed: {error}") from error
 
 
 def _read_back(store: ObjectStore, path: str, cause: StorageError | None) -> bytes | None:
@@ -79,5 +84,5 @@ def _read_back(store: ObjectStore, path: str, cause: StorageError | None) -> byt
         return None
     except LanceError as error:
         raise CommitOutcomeUnknownError(
-            f"whether {path} was created could not be found out: {cause or error}", path=path
+            f"could not determine whether {path} was created: {cause or error}", path=path
         ) from error

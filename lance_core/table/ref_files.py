@@ -1,4 +1,4 @@
-"""The files of tags and branches: one JSON object each, whose values are checked as they are taken.
+"""The files of tags and branches: one JSON object each, whose values are checked when they are read.
 
 Source: files of pylance 14.0.2; what it refuses in them.
 """
@@ -44,11 +44,13 @@ def ref_json(document: Mapping[str, object], what: str) -> bytes:
     try:
         return json.dumps(document, indent=2, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
-        raise InvalidInputError(f"the metadata of a {what} has a text that is not Unicode: {error}") from error
+        raise InvalidInputError(
+            f"the metadata of a {what} contains a string that is not valid Unicode: {error}"
+        ) from error
 
 
 def is_unfinished_ref(file_name: str) -> bool:
-    """Whether a file among the refs was being written; a name that ends as refs do is a ref, however it begins."""
+    """Whether a file is an unfinished ref; any name with the ending of refs is a finished one."""
     return not file_name.endswith(REF_SUFFIX) and _UNFINISHED.fullmatch(file_name) is not None
 
 
@@ -75,34 +77,34 @@ class RefDocument:
 
     @classmethod
     def parse(cls, data: pa.Buffer | bytes, path: str) -> Self:
-        """Parse a file. Raises ``CorruptDataError`` when it is no JSON object."""
+        """Parse a file. Raises ``CorruptDataError`` when it is not a JSON object."""
         try:
             values = json.loads(bytes(data))
         except (ValueError, RecursionError) as error:
-            raise CorruptDataError(f"{path} is not JSON: {error}", path=path) from error
+            raise CorruptDataError(f"{path} is not valid JSON: {error}", path=path) from error
         if not isinstance(values, dict):
             raise CorruptDataError(f"{path}: expected a JSON object, found {values!r:.40}", path=path)
         return cls(values, path)
 
     def number(self, key: str, default: int | None = None) -> int:
-        """A whole number; it must be there unless there is a default."""
+        """A whole number; it must exist unless there is a default."""
         value = self.values.get(key, default)
         if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MAX_U64:
             raise self._unexpected(key, "a whole number", value)
         return value
 
     def text(self, key: str) -> str | None:
-        """A text; None for null or nothing."""
+        """A string; None when null or absent."""
         value = self.values.get(key)
         if value is not None and not isinstance(value, str):
-            raise self._unexpected(key, "a text or null", value)
+            raise self._unexpected(key, "a string or null", value)
         return value
 
     def texts(self, key: str) -> dict[str, str]:
-        """An object of texts; empty when there is none."""
+        """An object of strings; empty when absent."""
         value = self.values.get(key, {})
         if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
-            raise self._unexpected(key, "an object of texts", value)
+            raise self._unexpected(key, "an object of strings", value)
         return value
 
     def moment(self, key: str) -> int | None:

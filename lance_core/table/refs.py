@@ -31,22 +31,22 @@ if TYPE_CHECKING:
 __all__ = ["MAIN_BRANCH", "TagRecord", "check_tag_name", "list_tags", "tag_path"]
 
 MAIN_BRANCH: Final = "main"
-"""What the main line is called where a branch can be named; in files it is null."""
+"""What the main branch is called where a branch can be named; in files it is null."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TagRecord:
-    """What a tag's file says.
+    """The record of a tag.
 
     Attributes:
-        branch: the branch of the version; None for the main line.
+        branch: the branch of the version; None for the main branch.
         version: the version's number.
         manifest_size: bytes of the version's manifest when the tag was set.
         created_at_ns: nanoseconds since the epoch; None when it is not recorded.
-        updated_at_ns: when it was set or moved last.
-        metadata: texts of the user.
+        updated_at_ns: time of the last change.
+        metadata: strings from the user.
     """
 
     branch: str | None
@@ -61,7 +61,7 @@ class TagRecord:
         """Parse the file.
 
         Raises:
-            CorruptDataError: it is no tag; names the file and the key.
+            CorruptDataError: it is not a tag; names the file and the key.
         """
         document = RefDocument.parse(data, path)
         return cls(
@@ -75,7 +75,7 @@ class TagRecord:
 
     @property
     def is_on_main_line(self) -> bool:
-        """Whether the version is one of the main line."""
+        """Whether the version is one of the main branch."""
         return self.branch in (None, "", MAIN_BRANCH)
 
     def to_json(self) -> bytes:
@@ -99,25 +99,25 @@ def check_tag_name(name: str) -> None:
     """Check the name of a tag.
 
     Raises:
-        InvalidTypeError: it is no text.
+        InvalidTypeError: it is not a string.
         InvalidRefError: it has a letter that is not ASCII or another character that no name may have, or dots in
             places where they would lead astray. (The reference takes any letter, and then cannot list its tags.)
     """
     if not isinstance(name, str):
-        raise InvalidTypeError(f"the name of a tag must be a text, found {name!r}")
+        raise InvalidTypeError(f"the name of a tag must be a string, found {name!r}")
     if not name:
         rule = "must not be empty"
     elif _NAME.fullmatch(name) is None:
-        rule = "may have only the letters a-z and A-Z, digits, '.', '-' and '_'"
+        rule = "may contain only the letters a-z and A-Z, digits, '.', '-' and '_'"
     elif name.startswith(".") or name.endswith("."):
         rule = "must not begin or end with a dot"
     elif ".." in name:
-        rule = "must not have two dots in a row"
+        rule = "must not contain two dots in a row"
     elif name.endswith(".lock"):
         rule = "must not end with .lock"
     else:
         return
-    raise InvalidRefError(f"the name of a tag {rule}, found {name!r}", tag=name)
+    raise InvalidRefError(f"invalid tag name {name!r}: it {rule}", tag=name)
 
 
 def tag_path(store: ObjectStore, root: str, name: str) -> str:
@@ -129,6 +129,6 @@ def list_tags(store: ObjectStore, root: str) -> dict[str, TagRecord]:
     """All tags by name, in the order of the names.
 
     Raises:
-        CorruptDataError: a file is no tag.
+        CorruptDataError: a file is not a tag.
     """
     return {name: TagRecord.parse(data, path) for name, path, data in ref_files(store, root, TAGS_DIRECTORY)}

@@ -4,9 +4,9 @@ Such an index is replaced by one under a new id that answers for the new fragmen
 its entry stays: name, fields, the version it was built on, its kind. Its files are new, in the table's own root.
 
 An index that is not named stays as it is: the old fragments vanish from what it answers for, the new ones are scanned.
-An index that is named and gone was dropped or rewritten by somebody else; it is passed over.
+An index that is named and gone was dropped or rewritten by somebody else; it is skipped.
 
-Source: ``lance.table.Transaction.Rewrite.rewritten_indices``; behaviour of pylance 14.0.2.
+Source: ``lance.table.Transaction.Rewrite.rewritten_indices``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def with_rewritten_indices(
         raise InvalidInputError("a rewrite replaces an index twice")
     for each in rewritten:
         if len(each.old_id.uuid) != _UUID_BYTES or len(each.new_id.uuid) != _UUID_BYTES:
-            raise InvalidInputError("a rewrite replaces an index whose id is no UUID, or by one")
+            raise InvalidInputError("a rewrite replaces an index with a malformed UUID")
     indices = decode_index_section(section)
     kept = {index.uuid.uuid for index in indices} - replacements.keys()
     changed = False
@@ -66,8 +66,8 @@ def with_rewritten_indices(
             continue
         if replacement.new_id.uuid in kept:
             raise InvalidInputError(
-                f"index {index.name!r} would be rewritten as {uuid.UUID(bytes=replacement.new_id.uuid)}, which is "
-                "another index",
+                f"index {index.name!r} would be rewritten as {uuid.UUID(bytes=replacement.new_id.uuid)}, which is the "
+                "id of another index",
                 index=index.name,
             )
         kept.add(replacement.new_id.uuid)
@@ -86,7 +86,7 @@ def _replace(
 
     bitmap = read_fragment_bitmap(index)
     if bitmap is None:
-        raise InvalidInputError(f"index {index.name!r} does not record its fragments; build it anew", index=index.name)
+        raise InvalidInputError(f"index {index.name!r} does not record its fragments; rebuild it", index=index.name)
     for old_ids, new_ids in groups:
         bitmap = _moved(bitmap, index.name, old_ids, new_ids)
     index.uuid.CopyFrom(replacement.new_id)
@@ -105,11 +105,12 @@ def _moved(bitmap: BitMap, name: str, old_ids: Collection[int], new_ids: Collect
     if len(covered) != len(old_ids):
         outside = next(fragment_id for fragment_id in old_ids if fragment_id not in bitmap)
         raise InvalidInputError(
-            f"index {name!r} answers for fragment {covered[0]} and not for {outside}, which are rewritten together",
+            f"index {name!r} covers fragment {covered[0]} but not fragments {outside}, which are rewritten "
+            "together with it",
             index=name,
         )
     if 0 in new_ids:
         raise InvalidInputError(
-            f"index {name!r} was rewritten for a new fragment that has no id yet; reserve ids first", index=name
+            f"index {name!r} was rewritten for a new fragment without an id; reserve fragment ids first", index=name
         )
     return (bitmap - BitMap(old_ids)) | BitMap(new_ids)

@@ -8,7 +8,7 @@ under the same id. At most one of them is alive; that is the one that is found::
 Segments are searched as they are stored (:mod:`~lance_core.table.row_id_sets`), so that an index costs about as much
 memory as the manifest. Deletion files are read only for fragments in which something was found, and not kept.
 
-**Source:** behaviour of ``_take_rows`` of pylance 14.0.2.
+**Source:** behavior of ``_take_rows`` of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _Positions: TypeAlias = "npt.NDArray[np.int64]"
 
 @dataclass(frozen=True, slots=True)
 class RowPlaces:
-    """Where rows stand; one entry per id asked for.
+    """The locations of rows; one entry per requested id.
 
     Attributes:
         owners: which of the fragments; -1 for an id without a row.
@@ -81,7 +81,7 @@ class RowIdIndex:
         self._highs = np.array([each.high for each in self._sets], np.uint64)
 
     def find(self, ids: _Numbers, deleted_of: Callable[[Fragment], npt.NDArray[np.uint32]]) -> RowPlaces:
-        """Where the rows of some ids stand.
+        """Find the rows of some ids.
 
         Args:
             ids: in any order, repetition allowed.
@@ -128,7 +128,6 @@ class RowIdIndex:
             if len(repeated):
                 other = self._fragments[int(owners[repeated[0]])].id
                 raise CorruptDataError(
-                    f"row id {int(wanted[repeated[0]])} belongs to a row of fragment {other} and to one of fragment "
-                    f"{fragment.id}"
+                    f"row id {int(wanted[repeated[0]])} occurs in fragment {other} and in fragment {fragment.id}"
                 )
             owners[places], positions[places] = owner, rows

@@ -110,10 +110,10 @@ def _parse_range_with_holes(segment: pb_rowids.U64Segment, what: str) -> RowIdSe
     if not len(packed):
         return PlainRange(start, stop) if start < stop else None
     if packed.low < start or packed.high >= stop:
-        raise CorruptDataError(f"{what}: row ids {start} to {stop} leave out {packed.low} and {packed.high}")
+        raise CorruptDataError(f"{what}: the holes {packed.low} to {packed.high} exceed the row ids {start} to {stop}")
     holes = np.unique(packed.at(np.arange(len(packed), dtype=np.int64)))
     if len(holes) != len(packed):
-        raise CorruptDataError(f"{what}: row ids {start} to {stop} leave out one of them twice")
+        raise CorruptDataError(f"{what}: a hole in the row ids {start} to {stop} is listed twice")
     return RangeWithHoles(start, stop, holes) if len(holes) < stop - start else None
 
 
@@ -123,14 +123,14 @@ def _parse_range_with_bitmap(segment: pb_rowids.U64Segment, what: str) -> RowIdS
     num_slots, bitmap = stop - start, np.frombuffer(message.bitmap, np.uint8)
     last, num_bits = divmod(num_slots, 8)
     if len(bitmap) < -(-num_slots // 8) or (bitmap[last:] >> np.uint8(num_bits))[:1].any() or bitmap[last + 1 :].any():
-        raise CorruptDataError(f"{what}: a bitmap of {len(bitmap) * 8} bits for {num_slots} row ids")
+        raise CorruptDataError(f"{what}: a bitmap of {len(bitmap) * 8} bits does not fit {num_slots} row ids")
     return MaskedIds(start, bitmap) if bitmap.any() else None
 
 
 def _parse_sorted_array(segment: pb_rowids.U64Segment, what: str) -> RowIdSet | None:
     ids = PackedNumbers.parse(segment.sorted_array, what)
     if not ids.is_ascending:
-        raise CorruptDataError(f"{what}: a sorted list of row ids is not ascending, or has one twice")
+        raise CorruptDataError(f"{what}: a sorted list of row ids is not strictly ascending")
     return SortedIds(ids) if len(ids) else None
 
 
@@ -140,7 +140,7 @@ def _parse_array(segment: pb_rowids.U64Segment, what: str) -> RowIdSet | None:
         return SortedIds(ids) if len(ids) else None
     in_order = np.sort(ids.offsets)
     if bool((in_order[1:] == in_order[:-1]).any()):
-        raise CorruptDataError(f"{what}: a list of row ids has one twice")
+        raise CorruptDataError(f"{what}: a list of row ids contains one twice")
     return ListedIds(ids)
 
 
@@ -157,5 +157,5 @@ _PARSERS: Final[Mapping[str, Callable[[pb_rowids.U64Segment, str], RowIdSet | No
 
 def _bounds(start: int, stop: int, what: str) -> tuple[int, int]:
     if not 0 <= stop - start <= _MAX_SLOTS:
-        raise CorruptDataError(f"{what}: a segment of row ids goes from {start} to {stop}")
+        raise CorruptDataError(f"{what}: a segment of row ids has the invalid range {start} to {stop}")
     return start, stop

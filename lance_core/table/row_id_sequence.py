@@ -3,7 +3,7 @@
 A sequence is parsed without being unpacked, and has as many ids as its fragment has rows, or it is damage. Ids come by
 position, positions by id. After a compaction segments overlap: an id is in one of them, but several may reach over it.
 
-**Source:** ``lance.table.RowIdSequence``; behaviour of pylance 14.0.2.
+**Source:** ``lance.table.RowIdSequence``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class RowIdSequence:
         """Parse the bytes; nothing is unpacked.
 
         Raises:
-            CorruptDataError: they are no sequence, or one that contradicts itself.
+            CorruptDataError: they are not a valid sequence.
         """
         try:
             message = pb_rowids.RowIdSequence.FromString(data)
@@ -82,7 +82,9 @@ class RowIdSequence:
         """
         if len(self) != num_rows:
             raise CorruptDataError(
-                f"{what}: a sequence has {len(self)} rows, the fragment {num_rows}", expected=num_rows, found=len(self)
+                f"{what}: a sequence has {len(self)} rows, but the fragment has {num_rows}",
+                expected=num_rows,
+                found=len(self),
             )
         return self
 

@@ -167,7 +167,7 @@ class MaskedIds:
         return slots.astype(np.uint64) + np.uint64(self._start)
 
     def _run(self, first: int, count: int) -> _Numbers:
-        """The ids at neighbouring positions: the bits between the first and the last of them, unpacked at once."""
+        """The ids at neighboring positions: the bits between the first and the last of them, unpacked at once."""
         low, high = np.searchsorted(self._stops, [first, first + count - 1], side="right").tolist()
         slots = np.flatnonzero(np.unpackbits(self._bitmap[low : high + 1], bitorder="little"))
         skipped = first - int(self._stops[low]) + int(_NUM_ONES[self._bitmap[low]])

@@ -53,7 +53,7 @@ def give_row_ids(message: pb_table.DataFragment, *, first_row_id: int, version: 
         The next free id after the fragment's rows.
 
     Raises:
-        InvalidInputError: the table has no ids left for so many rows.
+        InvalidInputError: the table has no ids left for this many rows.
     """
     num_rows = message.physical_rows
     require_free_row_ids(first_row_id, num_rows)
@@ -69,14 +69,14 @@ def give_row_ids(message: pb_table.DataFragment, *, first_row_id: int, version: 
 
 
 def require_free_row_ids(first_row_id: int, num_rows: int) -> None:
-    """Check that there are so many ids from the next free one on: an id, and the next free one, has 64 bits.
+    """Check that there are enough ids from the next free one on: ids have 64 bits.
 
     Raises:
         InvalidInputError: there are not.
     """
     if first_row_id + num_rows > _MAX_U64:
         raise InvalidInputError(
-            f"{num_rows} rows cannot get ids from {first_row_id} on: row ids have 64 bits",
+            f"{num_rows} rows cannot be assigned row ids from {first_row_id} on: row ids have 64 bits",
             first_row_id=first_row_id,
             num_rows=num_rows,
         )
@@ -132,7 +132,7 @@ def _live_ids(lineage: RowLineage, live: npt.NDArray[np.int64]) -> Iterator[_Num
 
 
 def _chunks(parts: Iterator[_Numbers], counts: Sequence[int]) -> Iterator[list[_Numbers]]:
-    """Cut a stream of parts into groups of so many rows."""
+    """Cut a stream of parts into groups of this many rows."""
     rest = np.empty(0, np.uint64)
     for count in counts:
         chunk: list[_Numbers] = []
@@ -142,8 +142,7 @@ def _chunks(parts: Iterator[_Numbers], counts: Sequence[int]) -> Iterator[list[_
                 found = next(parts, None)
                 if found is None:
                     raise CorruptDataError(
-                        f"{sum(counts)} rows were rewritten; the fragments that they are from have row ids for "
-                        f"{missing} fewer",
+                        f"{sum(counts)} rows were rewritten, but their fragments have {missing} fewer row ids",
                         expected=sum(counts),
                         found=sum(counts) - missing,
                     )

@@ -14,7 +14,7 @@ created at version       -4                ``_row_created_at_version``         1
 last updated at version  -5                ``_row_last_updated_at_version``    13
 =======================  ================  ==================================  ==========
 
-Reading a hidden column needs data files, of which this room knows nothing; whoever asks brings along how to read one.
+Reading a hidden column needs data files, which this package does not know; the caller passes a function that reads one.
 
 **Source:** ``lance.table.DataFragment``; tables with ``lance.row_lineage.spill`` of pylance 14.0.2.
 """

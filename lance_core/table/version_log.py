@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 __all__ = ["VersionLog"]
 
 _LONGEST_HOLD_SECONDS: Final = 3600
-"""Whoever held a version for longer was killed."""
+"""A hold that is older was left by a crashed process."""
 
 _NAMINGS: Final = (ManifestNaming.V2, ManifestNaming.V1)
 
@@ -153,7 +153,7 @@ class VersionLog:
 
         Raises:
             VersionNotFoundError: there is no such manifest.
-            CorruptDataError: the file is no manifest of that version.
+            CorruptDataError: the file is not a manifest of that version.
         """
         path = self.path(name)
         try:
@@ -217,7 +217,7 @@ class VersionLog:
         raise VersionNotFoundError(f"{self._root} has no version {version}", version=version)
 
     def create(self, name: ManifestName, data: bytes, depends_on: Collection[str] = ()) -> PutOutcome:
-        """Make a version: create its manifest unless one of that name exists. This is the commit.
+        """Create a version: create its manifest unless one of that name exists. This is the commit.
 
         Args:
             name: of the manifest.
@@ -226,7 +226,7 @@ class VersionLog:
 
         Raises:
             UnsafeStoreError: the store cannot create a file atomically, so that two writers could both win.
-            StorageError: the outside world failed; whether the version exists now has to be found out.
+            StorageError: a storage operation failed; whether the version exists now has to be found out.
         """
         return self._protocol.create(self, name, data, depends_on)
 
@@ -253,7 +253,7 @@ class VersionLog:
             remove_objects(self._store, [mark])
 
     def held_versions(self, now: float) -> set[int]:
-        """The versions that somebody holds. Raises ``StorageError`` when the store failed.
+        """The versions that are held. Raises ``StorageError`` when the store failed.
 
         Args:
             now: seconds since the epoch.
@@ -272,12 +272,12 @@ class VersionLog:
 
         Raises:
             UnsafeStoreError: two writers could both win.
-            StorageError: it could not be found out.
+            StorageError: it could not be determined.
         """
         self._protocol.require(self)
 
     def create_file(self, path: str, data: pa.Buffer | bytes) -> PutOutcome:
-        """Create a file that is no version, such as a tag, unless it exists; raises as :meth:`create`."""
+        """Create a file that is not a version, such as a tag, unless it exists; raises as :meth:`create`."""
         return self._protocol.create_file(self, path, data)
 
     def _get(self, name: ManifestName) -> pa.Buffer:

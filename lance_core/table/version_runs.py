@@ -47,7 +47,7 @@ class VersionRuns:
             what: where it is from, for error messages.
 
         Raises:
-            CorruptDataError: the bytes are no such sequence, or have another number of rows.
+            CorruptDataError: the bytes are not such a sequence, or have another number of rows.
         """
         try:
             message = pb_rowids.RowDatasetVersionSequence.FromString(data)
@@ -57,7 +57,7 @@ class VersionRuns:
         lengths = [0 if span is None else len(span) for span in spans]
         if sum(lengths) != num_rows:
             raise CorruptDataError(
-                f"{what}: a sequence has {sum(lengths)} rows, the fragment {num_rows}",
+                f"{what}: a sequence has {sum(lengths)} rows, but the fragment has {num_rows}",
                 expected=num_rows,
                 found=sum(lengths),
             )

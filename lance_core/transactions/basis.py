@@ -13,7 +13,7 @@ A delete or update whose rows are known is merged with those in between, once pe
 then on it counts as planned on that version (:mod:`~lance_core.transactions.rebase`). A new index loses the fragments
 whose values have changed since.
 
-An earlier commit of the same transaction is recognised by its uuid, so that committing twice makes one version.
+An earlier commit of the same transaction is recognized by its uuid, so that committing twice makes one version.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class Basis:
         return self._merge()
 
     def unsynced_files(self) -> list[str]:
-        """Files that the change brings along and that have to be made durable with its version."""
+        """Files of the change that have to be made durable with its version."""
         operation = self._transaction.operation
         if self._rebase is None or not operation.hides_rows:
             return []
@@ -155,12 +155,12 @@ class Basis:
     def _start_without_read_version(self) -> list[ManifestName] | Refusal:
         latest = self._log.latest()
         if not self._transaction.operation.is_planned_on_any_version:
-            raise InvalidInputError(
-                f"the operation {self._transaction.operation.arm!r} needs the version that it was planned on"
-            )
+            raise InvalidInputError(f"the operation {self._transaction.operation.arm!r} needs a read version")
         if latest is None:
             if not self._transaction.operation.makes_tables:
-                raise VersionNotFoundError(f"{self._log.root} has no version; only an overwrite makes the first one")
+                raise VersionNotFoundError(
+                    f"{self._log.root} has no version; only an overwrite can create the first one"
+                )
             # The first version of a clone has the number of its source.
             self._judged_version = self._manifest.version
             return []
@@ -175,7 +175,7 @@ class Basis:
             return earlier
         latest_manifest = self._log.read_latest()
         if latest_manifest is None:
-            raise VersionNotFoundError(f"{self._log.root} has no version any more")
+            raise VersionNotFoundError(f"{self._log.root} no longer has any version")
         self._manifest = latest_manifest
         self._judged_version = latest_manifest.version
         return []
@@ -190,15 +190,16 @@ class Basis:
         names = [*self._read_version_names, *newer]
         if not names:
             raise VersionNotFoundError(
-                f"{self._log.root} has no version {read_version}, on which the change was planned", version=read_version
+                f"{self._log.root} has no version {read_version}, which is the read version of the change",
+                version=read_version,
             )
         if self._transaction.operation.holds_values and not self._read_version_names:
             landed = self._find_own(newer)
             if landed is not None:
                 return landed
             raise VersionNotFoundError(
-                f"{self._log.root} has no version {read_version} any more, whose values the index holds; which of them "
-                "have changed since cannot be found out",
+                f"{self._log.root} has no version {read_version} anymore, whose values the index holds; which of them "
+                "have changed since cannot be determined",
                 version=read_version,
             )
         if self._read_version_names:
@@ -208,8 +209,8 @@ class Basis:
     def _newer(self) -> list[ManifestName]:
         """The versions after the one judged last.
 
-        When that one is gone, or the one before it, a cleanup may have removed versions after it as well, and a writer
-        that came too late may have created one of them anew.
+        When that one no longer exists, or the one before it, a cleanup may have removed versions after it as well, and
+        a writer that came too late may have created one of them anew.
         """
         judged = self._judged_version
         listed = self._log.newer_than(max(judged - 2, 0))
@@ -241,14 +242,14 @@ class Basis:
         except VersionNotFoundError:
             # Had this very change been committed there by an earlier try, planning it again would make it twice.
             verdict = Verdict.RETRYABLE if self._settings.is_first_try else Verdict.INCOMPATIBLE
-            reason = f"version {name.version} was removed, so that what it changed is not known"
+            reason = f"version {name.version} was removed, so its changes are unknown"
             return self._find_own(remaining) or Conflicted(verdict, name.version, reason, is_removed=True)
         if is_made_by(manifest, self._transaction):
             return AlreadyCommitted(manifest)
         if not self._is_built_on_last(manifest):
             reason = (
-                f"version {name.version - 1} was removed, and what has its number now was created too late to be part "
-                "of the table; so what it changed is not known"
+                f"version {name.version - 1} was removed, and a version that was created too late has its number now, "
+                "so its changes are unknown"
             )
             verdict = Verdict.RETRYABLE if self._settings.is_first_try else Verdict.INCOMPATIBLE
             return self._find_own(remaining) or Conflicted(verdict, name.version - 1, reason, is_removed=True)
@@ -271,11 +272,11 @@ class Basis:
     def _judge(self, manifest: Manifest) -> Conflicted | None:
         theirs = read_transaction(self._log, manifest)
         if theirs is None:
-            return Conflicted(Verdict.RETRYABLE, manifest.version, "it carries no transaction to compare with")
+            return Conflicted(Verdict.RETRYABLE, manifest.version, "it records no transaction to compare with")
         ours = self._transaction.operation
         field_id = self._reused.find(manifest)
         if field_id is not None:
-            reason = f"field id {field_id}, which the new rows or indices have, belongs to another column since"
+            reason = f"field id {field_id}, used by the new rows or indices, has since been given to another column"
             return Conflicted(Verdict.RETRYABLE, manifest.version, reason)
         verdict = judge(ours, theirs.operation)
         if verdict is Verdict.MERGEABLE and self._rebase is not None:
@@ -326,7 +327,7 @@ class Basis:
         for name in names:
             fragments = self._log.read(name).message.fragments
             if any(file.path in paths for fragment in fragments for file in fragment.files):
-                reason = "it names data files of this transaction, which an earlier version must have committed"
+                reason = "it contains data files of this transaction, so an earlier version must have committed it"
                 return Conflicted(Verdict.INCOMPATIBLE, name.version, reason, is_removed=True)
         return None
 

@@ -1,9 +1,9 @@
-"""The cells of the conflict table that depend on what the two operations say: one function each.
+"""The cells of the conflict table that depend on the content of the two operations: one function each.
 
 Every function is given our operation and the committed one and answers with a verdict. What it cannot tell from the two
 records alone counts as a clash.
 
-Source: behaviour of pylance 14.0.2; ``docs/format-notes/conflicts.md`` says where this differs.
+Source: behavior of pylance 14.0.2; ``docs/format-notes/conflicts.md`` says where this differs.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def one_index_name(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def index_on_replaced_field(ours: Operation, theirs: Operation) -> Verdict:
-    """One stores a field anew, the other makes an index on it."""
+    """One rewrites a field, the other creates an index on it."""
     mine, others = (
         each.field_ids() if isinstance(each, (CreateIndex, DataReplacement)) else frozenset() for each in (ours, theirs)
     )
@@ -89,7 +89,7 @@ def index_on_replaced_field(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def one_replaced_cell(ours: Operation, theirs: Operation) -> Verdict:
-    """Both store one field of one fragment anew."""
+    """Both rewrite the same field of the same fragment."""
     mine, others = (
         {(part.fragment_id, field_id) for part in each.replacements for field_id in part.new_file.live_field_ids}
         if isinstance(each, DataReplacement)
@@ -100,12 +100,12 @@ def one_replaced_cell(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def replaces_in_removed_fragment(ours: Operation, theirs: Operation) -> Verdict:
-    """A fragment that is to get a file is gone."""
+    """A fragment that is to get a file no longer exists."""
     return _refuse_if(not (ours.touched_fragments() or frozenset()).isdisjoint(theirs.removed_fragments()))
 
 
 def replaces_updated_values(ours: Operation, theirs: Operation) -> Verdict:
-    """A fragment that is to get a file is gone, or lost rows to a new one, or has the field stored anew already."""
+    """A fragment that is to get a file no longer exists, lost rows to a new one, or has the field already rewritten."""
     removed = replaces_in_removed_fragment(ours, theirs)
     if removed is not Verdict.COMPATIBLE or not isinstance(theirs, Update) or not isinstance(ours, DataReplacement):
         return removed
@@ -114,7 +114,7 @@ def replaces_updated_values(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def overlays_removed_fragment(ours: Operation, theirs: Operation) -> Verdict:
-    """A fragment that is to be overlaid is gone."""
+    """A fragment that is to be overlaid no longer exists."""
     return _retry_if(not (ours.touched_fragments() or frozenset()).isdisjoint(theirs.removed_fragments()))
 
 
@@ -128,7 +128,7 @@ def overlay_and_moved_rows(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def overlay_on_changed_field(ours: Operation, theirs: Operation) -> Verdict:
-    """Ours stores a field of a fragment anew that was overlaid."""
+    """Our change rewrites a field of a fragment that was overlaid."""
     if not isinstance(ours, Update) or not isinstance(theirs, DataOverlay):
         return Verdict.COMPATIBLE
     overlaid = {field_id for group in theirs.groups for file in group.overlays for field_id in file.data_file.fields}
@@ -136,7 +136,7 @@ def overlay_on_changed_field(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def updates_dropped_field(ours: Operation, theirs: Operation) -> Verdict:
-    """A field that ours stored anew was dropped."""
+    """A field that our change rewrote was dropped."""
     return _retry_if(isinstance(ours, Update) and _drops(theirs, ours.fields_modified))
 
 
@@ -146,7 +146,7 @@ def replaces_dropped_field(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def one_base(ours: Operation, theirs: Operation) -> Verdict:
-    """Both add a base path of one id, name or path."""
+    """Both add a base path with the same id, name or path."""
     mine, others = (each.new_bases if isinstance(each, UpdateBases) else () for each in (ours, theirs))
     return _refuse_if(any(_same_base(one, other) for one in mine for other in others))
 
@@ -164,7 +164,7 @@ def one_shard(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def log_was_set_up(ours: Operation, theirs: Operation) -> Verdict:
-    """The write-ahead log was set up anew."""
+    """The write-ahead log was set up again."""
     del ours
     return _retry_if(isinstance(theirs, CreateIndex) and MEM_WAL_INDEX in theirs.names())
 
@@ -193,7 +193,7 @@ def _same_base(one: pb_table.BasePath, other: pb_table.BasePath) -> bool:
 
 
 def _config_clashes(ours: Operation, theirs: Operation) -> bool:
-    """One sets what the other sets or removes; removing a key twice is no contradiction."""
+    """One sets what the other sets or removes; removing a key twice is not a contradiction."""
     mine, others = _config_of(ours), _config_of(theirs)
     mine_set, others_set = ({key for key, value in m.items() if value is not None} for m in (mine, others))
     return not (mine_set.isdisjoint(others) and others_set.isdisjoint(mine))

@@ -29,7 +29,7 @@
         |     they do not hold it                  -> withdraw our manifest: Overtaken
         |     none, but files that ours restores were cleaned up, or the branch was deleted and made again
         |                                          -> make the version before ours the latest again: Overtaken
-        |     it cannot be found out               -> Unknown (nothing is removed)
+        |     it cannot be determined               -> Unknown (nothing is removed)
         v
       HINT    best effort
 
@@ -260,7 +260,7 @@ class Commit:
             if self._progress.line in (None, line):
                 self._progress.line = line
                 return None
-            reason = "the branch was deleted since, and made again"
+            reason = "the branch was deleted and created again since"
         return Conflicted(Verdict.INCOMPATIBLE, self._basis.manifest.version, reason)
 
     def _is_on_line(self, made: Manifest) -> bool:
@@ -308,7 +308,7 @@ class Commit:
         elif outcome.manifest is not None:
             self._in_flight = None
         elif self._newer_than(ManifestName(self._basis.manifest.version + 1, self._basis.manifest.naming)):
-            # Whose version it was, that existed and was cleaned up before it could be read, does not show any more.
+            # A version that was cleaned up before it could be read no longer shows whose it was.
             version = self._basis.manifest.version + 1
             self._in_flight = Unknown(version, VersionNotFoundError(f"version {version} was removed", version=version))
 
@@ -363,7 +363,7 @@ class Commit:
                 return LostRace(found)
 
     def _newer_than(self, target: ManifestName) -> bool:
-        """Whether there are versions after one that is missing; also when that cannot be found out."""
+        """Whether there are versions after one that is missing; also when that cannot be determined."""
         try:
             return bool(self._log.newer_than(target.version))
         except LanceError:
@@ -386,7 +386,7 @@ class Commit:
             try:
                 newer = self._log.surely_newer_than(made.version)
                 if before is not None and not self._is_on_line(made):
-                    reason = f"{self._log.root} was deleted meanwhile"
+                    reason = f"{self._log.root} was deleted in the meantime"
                     return self._undone(made, newer, VersionNotFoundError(reason, version=made.version))
                 if not newer:
                     return self._with_its_files(made, before)
@@ -415,7 +415,7 @@ class Commit:
                 if wait_seconds is None or not isinstance(error, StorageError):
                     break
                 self._settings.wait(wait_seconds)
-        reason = f"newer versions exist, and whether they were built on version {made.version} does not show any more"
+        reason = f"it is unknown whether the newer versions were built on version {made.version}"
         return Unknown(made.version, cause or VersionNotFoundError(reason, version=made.version))
 
     def _is_beside_another(self, made: Manifest) -> bool:
@@ -442,7 +442,7 @@ class Commit:
             with held(self._log, before, self._settings.wait):
                 undoing = self._restored(made, before)
         except LanceError as error:
-            _logger.warning("%s: version %d cannot be undone: %s", self._log.root, made.version, error)
+            _logger.warning("%s: version %d could not be removed again: %s", self._log.root, made.version, error)
             return Unknown(made.version, cause)
         if undoing is None:
             return Unknown(made.version, cause)
@@ -475,14 +475,14 @@ class Commit:
             return None
         if not has_lost_files(self._log, made, self._settings.storage_options):
             return None
-        reason = f"version {restored}, which it restores, was cleaned up meanwhile with its files"
+        reason = f"version {restored}, which it restores, was cleaned up in the meantime together with its files"
         return VersionNotFoundError(reason, version=restored)
 
     def _withdraw(self, name: ManifestName) -> None:
         """Remove a version of ours that no newer one was built on, unless somebody else has removed it by now."""
         if withdraw_version(self._log, name, self._transaction):
             _logger.warning(
-                "%s: version %d was created after a cleanup had removed what it belongs to; it is withdrawn",
+                "%s: version %d was created after a cleanup had removed the versions around it; it is removed again",
                 self._log.root,
                 name.version,
             )

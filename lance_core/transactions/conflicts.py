@@ -1,7 +1,7 @@
 """When may a change planned on version n be committed on top of later versions?
 
 The matrix: one column per operation that is about to be committed, one row per operation that may have been committed
-meanwhile. What a cell leaves to the content of the two operations is decided in
+in the meantime. What a cell leaves to the content of the two operations is decided in
 :mod:`~lance_core.transactions.clashes`, and merging two deletes in :mod:`~lance_core.transactions.rebase`. Merges and
 projections have two rows each: with ``+`` the change promises that no field became required, without it the promise is
 missing (``-``). Updates have one for each way to store the new values. An update of settings counts once for each of
@@ -10,14 +10,15 @@ the four maps that it changes, and the severest verdict stands.
 =====  ========================================================================================================
 ``.``  compatible
 ``R``  retryable: plan again on the newer version
-``X``  incompatible: the change makes no sense any more
+``X``  incompatible: the change is no longer valid
 other  depends on what the two say; the function of that letter in :mod:`~lance_core.transactions.clashes` decides
 =====  ========================================================================================================
 
 The most frequent of these: ``r``, both touch one fragment; ``m``, both hide rows of one fragment, which can be merged
 where the rows are known (:mod:`~lance_core.transactions.rebase`); ``x``, both set one key.
 
-Source: matrix of pylance 14.0.2, every cell executed; "unknown" is ours: what is not understood counts as a conflict.
+Source: matrix of pylance 14.0.2, every cell executed; "unknown" is an addition: an unknown operation counts as a
+conflict.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ _ALWAYS: Final = MappingProxyType(
 def _parse(table: str) -> Mapping[str, Mapping[str, str]]:
     head, *lines = table.strip().splitlines()
     if head.split()[1:] != [short for short, _ in _COLUMNS]:
-        raise InternalError(f"the head of the conflict table is {head!r}")
+        raise InternalError(f"unexpected head of the conflict table: {head!r}")
     columns = [line for _, line in _COLUMNS]
     return MappingProxyType(
         {

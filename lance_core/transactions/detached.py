@@ -110,7 +110,9 @@ class DetachedCommit:
                 return NotLanded(cause)
         except LanceError as error:
             return Unknown(version, cause or error)
-        return Unknown(version, cause or StorageError(f"{path} exists and is not this commit's", path=path))
+        return Unknown(
+            version, cause or StorageError(f"{path} already exists and belongs to another commit", path=path)
+        )
 
 
 def _check_schema(before: pb_table.Manifest, after: pb_table.Manifest) -> None:

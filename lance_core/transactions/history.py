@@ -1,4 +1,4 @@
-"""Transactions of committed versions: reading them, and recognising one's own.
+"""Transactions of committed versions: reading them, and recognizing the own transaction.
 
 A transaction is looked for inside the manifest first, then as the file that the manifest names. Whether a version is
 one's own is decided by the transaction uuid, which the manifest holds twice: inline, and in the name of the file.
@@ -32,7 +32,7 @@ def record_transaction(log: VersionLog, file_name: str, serialized: bytes) -> No
     It is made durable only if the manifest does not hold the transaction as well: then nothing depends on the file.
 
     Raises:
-        StorageError: the outside world failed.
+        StorageError: a storage operation failed.
     """
     durable = not is_kept_inline(serialized)
     log.store.put(transaction_path(log, file_name), serialized, durable=durable)
@@ -63,7 +63,7 @@ def is_made_by(manifest: Manifest, transaction: Transaction) -> bool:
         CorruptDataError: the version's transaction cannot be decoded.
     """
     if manifest.message.transaction_file:
-        # The same change may have been planned anew on another version.
+        # The same change may have been planned again on another version.
         _, _, name = manifest.message.transaction_file.partition("-")
         return name == f"{transaction.uuid}.txn"
     if manifest.transaction is None:
@@ -72,14 +72,14 @@ def is_made_by(manifest: Manifest, transaction: Transaction) -> bool:
 
 
 def withdraw_version(log: VersionLog, name: ManifestName, transaction: Transaction) -> bool:
-    """Remove a version of one's own that is not part of the table, unless another has its number by now.
+    """Remove the writer's own version that is not part of the table, unless another version has its number by now.
 
     Returns:
         Whether it was removed here.
 
     Raises:
         CorruptDataError: the version's transaction cannot be decoded.
-        StorageError: the outside world failed.
+        StorageError: a storage operation failed.
     """
     try:
         is_own = is_made_by(log.read(name), transaction)

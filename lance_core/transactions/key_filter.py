@@ -4,7 +4,7 @@ A filter is either the set of all key hashes, or a split-block bloom filter: blo
 key sets one bit each in one block. Two bloom filters of one size share a key only if some block has a common bit in
 each of its eight words.
 
-Source: ``lance.table.Transaction.KeyExistenceFilter``; behaviour of pylance 14.0.2.
+Source: ``lance.table.Transaction.KeyExistenceFilter``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations

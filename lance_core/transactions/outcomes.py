@@ -1,4 +1,4 @@
-"""What became of a commit: values, because each is expected and asks for something else.
+"""The outcomes of a commit, as values: each is expected and handled differently.
 
 ``attempt`` outcomes describe one try to create one version; ``commit`` outcomes describe the whole loop.
 """
@@ -74,11 +74,11 @@ class NotLanded:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """The write failed or was refused, and it could not be found out whether the version is this commit's.
+    """The write failed or was refused, and it could not be determined whether the version is this commit's.
 
     Attributes:
         version: the version that was to be made.
-        cause: why it could not be found out.
+        cause: why it could not be determined.
     """
 
     version: int

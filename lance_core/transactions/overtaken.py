@@ -11,13 +11,13 @@ what is found                                                                   
 a data, deletion or index file of the version, whose names are unique, in a newer version    it
 such a file among the fragments that the next version's transaction names                    it
 the next version is what its transaction makes of the version, with all that it changed      it
-the same, with a deletion file in the place of the version's that has its rows, too          it
+the same, with a deletion file instead of the version's that has its rows, too          it
 the same, with one that lacks rows of the version's                                          another
 it lacks something that the version changed and that its transaction leaves alone            another
 anything else; the next version is gone                                                      uncertain
 ==========================================================================================  =============
 
-What merely is not there any more proves nothing: a compaction removes fragments as a delete does, and a delete may drop
+What merely is no longer there proves nothing: a compaction removes fragments as a delete does, and a delete may drop
 a fragment that had the number of ours. Only a transaction that replaces the whole table, and settings, take the place
 of what was there whatever that was. The third and fourth line hold for a version that happens to have the same content
 as the one that the next was built on, too; then the change is in the table as well, unless the next version has come
@@ -25,7 +25,7 @@ too late itself: it is followed up to the latest one, as long as nothing speaks 
 never removed by a cleanup, so that the listing after the create shows whether there is a newer one, and if there is
 none, the version is the latest.
 
-Source: ours; the reference acknowledges such a commit and loses it.
+Source: this library; the reference acknowledges such a commit and loses it.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _FILE, _DELETION, _INDEX = "data file", "deletion file", "index"
 _UNIQUE = frozenset({_FILE, _DELETION, _INDEX})
 _METADATA = frozenset({"schema metadata", "field metadata"})
 _SETTINGS = _METADATA | {"config", "table metadata"}
-"""What a transaction sets whatever it was before."""
+"""Statements that a transaction sets regardless of their previous value."""
 _LASTING = frozenset({"fragment", _FILE, _DELETION, "field", "config", "base path"})
 """What no writer changes but by its transaction."""
 
@@ -78,7 +78,7 @@ class Presence(Enum):
     """The next version was built on another one of the same number; so it has never been the latest version."""
 
     UNCERTAIN = auto()
-    """What would tell is gone."""
+    """The versions that would show it no longer exist."""
 
 
 def find_presence(
@@ -94,7 +94,7 @@ def find_presence(
         log: the table's versions.
         transaction: what made the version.
         made: the version.
-        before: what it was built on; None when that is gone.
+        before: what it was built on; None when that no longer exists.
         newer: the versions after ``made``, ascending; not empty.
 
     Raises:
@@ -175,7 +175,7 @@ def _compare(
         log: the table's versions.
         transaction: what made the version.
         made: the version.
-        before: what it was built on; None when that is gone.
+        before: what it was built on; None when that no longer exists.
         following: the next one.
         is_effect_enough: whether the version counts as present when what it changed is in the next one, whatever else
             that one was built on.
@@ -197,7 +197,7 @@ def _compare(
         # It can be read, and not repeated here.
         return Presence.UNCERTAIN, False
     except LanceError:
-        # A change that does not fit on this version, or a restored version that is gone.
+        # A change that does not fit on this version, or a restored version that no longer exists.
         return Presence.UNCERTAIN, theirs.operation.restored_version is None
     own, expected, found = _facts(made), _facts(sealed.manifest), _facts(following)
     past = _facts(before) if before is not None else None

@@ -1,6 +1,6 @@
-"""Operations and transactions as users write them.
+"""Operations and transactions as in the public API.
 
-Each operation's class stands beside its record in ``lance_core/transactions/operations/``.
+The class of each operation is defined with its record in ``lance_core/transactions/operations/``.
 
 Source: names, arguments and defaults of pylance 14.0.2.
 """
@@ -38,7 +38,7 @@ class Transaction:
     Attributes:
         read_version: the version that the change was planned on.
         operation: what to do.
-        uuid: identifies the change: committing one uuid twice makes one version.
+        uuid: identifies the change: committing the same uuid twice creates one version.
         transaction_properties: free-form; ``__lance_commit_message`` holds the commit message.
     """
 
@@ -49,11 +49,11 @@ class Transaction:
 
 
 def transaction_to_core(transaction: Transaction) -> CoreTransaction:
-    """The core's record of a user's transaction.
+    """Convert a public transaction to its record.
 
     Raises:
         InvalidInputError: a value is malformed.
-        InvalidTypeError: a value is of a wrong type.
+        InvalidTypeError: a value has the wrong type.
         NotSupportedError: the operation cannot be committed.
     """
     read_version = checked_number("read_version", transaction.read_version, 0, 2**64)
@@ -67,12 +67,12 @@ def transaction_to_core(transaction: Transaction) -> CoreTransaction:
     except (TypeError, AttributeError) as error:
         if isinstance(error, LanceError):
             raise
-        raise InvalidTypeError(f"an attribute of {type(operation).__qualname__} is of a wrong type: {error}") from error
+        raise InvalidTypeError(f"an attribute of {type(operation).__qualname__} has the wrong type: {error}") from error
     return CoreTransaction(read_version=read_version, operation=record, uuid=transaction.uuid, properties=properties)
 
 
 def transaction_from_core(transaction: CoreTransaction) -> Transaction:
-    """What users see of a committed transaction."""
+    """The public form of a committed transaction."""
     return Transaction(
         read_version=transaction.read_version,
         operation=transaction.operation.to_public(),
@@ -95,7 +95,7 @@ def read_public_transaction(log: VersionLog, version: int) -> Transaction | None
 def requested_transaction(
     operation: LanceOperation.BaseOperation | Transaction, read_version: int | None, commit_message: str | None
 ) -> Transaction:
-    """The transaction itself, or one made around the operation.
+    """The transaction itself, or a new one for the operation.
 
     Raises:
         InvalidInputError: the operation needs a read version, or the message is given twice.

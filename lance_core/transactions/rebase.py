@@ -1,8 +1,8 @@
-"""Placing a delete, or an update that moves rows, on top of others of the same fragments.
+"""Rebasing a delete, or an update that moves rows, on top of others of the same fragments.
 
-A deletion file lists every deleted row of its fragment, so the file that a delete brings along is out of date as soon
-as somebody else hides a row of the fragment. When it is known which rows *this* delete hides, it need not be planned
-again, as long as no row was hidden by both. An update hides the rows that it moved, and is placed the same way::
+A deletion file lists every deleted row of its fragment, so the file of a delete is outdated as soon as another writer
+hides a row of the fragment. If the rows that *this* delete hides are known, it need not be planned again, as long as no
+row was hidden by both. An update hides the rows that it moved, and is rebased in the same way::
 
     fragment gone, or its data files changed             plan again
     a row of ours is hidden already                      plan again
@@ -77,7 +77,7 @@ class DeleteRebase:
             current: the newer version.
 
         Raises:
-            StorageError: the outside world failed.
+            StorageError: a storage operation failed.
             CorruptDataError: a deletion file is damaged.
         """
         # Early releases did not record the rows of a fragment; the plan has counted them.
@@ -129,11 +129,11 @@ class DeleteRebase:
         if planned is None:
             return NotMergeable(f"it touched fragment {fragment_id}, which this change removes")
         if found is None:
-            return NotMergeable(f"it removed fragment {fragment_id}, of which this change hides rows")
+            return NotMergeable(f"it removed fragment {fragment_id}, which has rows that this change hides")
         if _columns(found) != _columns(planned):
             return NotMergeable(f"the data files of fragment {fragment_id} changed")
         if not ours:
-            return NotMergeable(f"it hid rows of fragment {fragment_id}; which rows this change hides is not known")
+            return NotMergeable(f"it hid rows of fragment {fragment_id}; the rows that this change hides are unknown")
         locator = FileLocator(self._log.store, self._log.root, current.base_paths, self._storage_options)
         theirs = BitMap(read_deletion_offsets(found, locator), optimize=False)
         if not theirs.isdisjoint(ours):

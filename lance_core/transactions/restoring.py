@@ -1,13 +1,13 @@
-"""Restores beside cleanups: whether the files of the version that becomes the latest again are there, and stay.
+"""Restores that run beside cleanups: ensures that the files of the restored version exist and are kept.
 
 A cleanup removes the files of a version before its manifest, and the new version that names them is not there yet when
 it looks. So the version is held (:meth:`~lance_core.table.version_log.VersionLog.hold`) before its files are looked at,
 until the new version is there. Of the files of a version the cleanup removes that of the transaction first; then it
 looks once more who holds it. So it either sees the holder and spares the version, or the holder sees that the
-transaction file is gone. A version that had none before may be one whose turn has come: its holder waits for as long
-as a batch of removals takes, and looks at the files then.
+transaction file no longer exists. A version that had none before may be one whose turn has come: its holder waits for
+as long as a batch of removals takes, and looks at the files then.
 
-The cleanup of another implementation knows nothing of this. So the files are looked at again when the new version is
+The cleanup of another implementation does not know this. So the files are looked at again when the new version is
 there, and before anything else is committed on top: the writer of the restore undoes it when files are gone, which it
 cannot do once others have built on it. Names are listed once for each directory; asking for every file would take
 longer than the restore.
@@ -61,7 +61,7 @@ def held(log: VersionLog, version: int, wait: Callable[[float], None]) -> Iterat
         wait: sleeps that many seconds.
 
     Raises:
-        StorageError: the outside world failed.
+        StorageError: a storage operation failed.
     """
     try:
         name = log.read_version(version).message.transaction_file
@@ -83,7 +83,7 @@ def has_lost_files(log: VersionLog, made: Manifest, storage_options: Mapping[str
         storage_options: handed to the stores of base paths.
 
     Raises:
-        StorageError: it cannot be found out.
+        StorageError: it cannot be determined.
     """
     return _find_missing(log, made, storage_options) is not None
 

@@ -1,6 +1,6 @@
 """Field ids that got another meaning while rows were written, or an index was built, for them.
 
-Ids of columns are given out anew once no data file has them: after a column was dropped, the next one may get its id.
+Ids of columns are reused once no data file has them: after a column was dropped, the next one may get its id.
 Rows that were written before would be read as values of the new column, or not at all. No single transaction tells
 this; the schemas of the versions in between do: the id is missing in one of them, and is there again later.
 

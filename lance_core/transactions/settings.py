@@ -22,7 +22,7 @@ DEFAULT_MAX_RETRIES: Final = 20
 
 @dataclass(slots=True)
 class CommitProgress:
-    """How far a commit got, for whoever removes what it brought along after it has raised something.
+    """The progress of a commit, for the caller that removes its files after an exception.
 
     Attributes:
         may_land: whether a version may name the files of the transaction, now or later. Set before the step that can

@@ -1,10 +1,10 @@
 """Transaction: what was read, and the operation applied to it.
 
 Every version carries its transaction, inside the manifest, as ``_transactions/{read_version}-{uuid}.txn``, or both:
-writers that planned on an older version read it to judge whether their change still stands. The file holds the bare
+writers that planned on an older version read it to check for conflicts. The file holds the bare
 message, without framing.
 
-The uuid identifies a change. A commit that carries the uuid of a version that exists already has landed before.
+The uuid identifies a change. A commit with the uuid of an existing version has already been committed.
 
 Source: ``lance.table.Transaction``; files of pylance 14.0.2.
 """
@@ -75,7 +75,7 @@ class Transaction:
             what: where it was found, for error messages.
 
         Raises:
-            CorruptDataError: the bytes are no transaction.
+            CorruptDataError: the bytes are not a transaction.
         """
         try:
             message = pb_transaction.Transaction.FromString(bytes(data))
@@ -98,7 +98,7 @@ class Transaction:
 
         Raises:
             InvalidInputError: the operation does not fit the table.
-            VersionNotFoundError: the version to restore is gone.
+            VersionNotFoundError: the version to restore no longer exists.
         """
         restored = self.operation.restored_version
         return self.operation.apply(
@@ -115,7 +115,7 @@ class Transaction:
 
         Raises:
             NotSupportedError: the operation cannot be executed by this library.
-            InvalidInputError: the uuid is none.
+            InvalidInputError: the UUID is malformed.
         """
         message = pb_transaction.Transaction(
             read_version=self.read_version, uuid=checked_uuid(self.uuid), transaction_properties=dict(self.properties)
@@ -135,7 +135,7 @@ def checked_uuid(text: str) -> str:
     except (ValueError, AttributeError, TypeError) as error:
         raise InvalidInputError(f"transaction uuid {text!r} is not a UUID") from error
     if canonical != text:
-        raise InvalidInputError(f"transaction uuid {text!r} must be written {canonical!r}")
+        raise InvalidInputError(f"transaction uuid {text!r} must be written as {canonical!r}")
     return canonical
 
 
@@ -143,14 +143,15 @@ def checked_properties(properties: object, commit_message: object = None) -> dic
     """The properties of a transaction, its commit message among them.
 
     Raises:
-        InvalidTypeError: they map something else than text to text, or the message is no text.
-        InvalidInputError: a text has half a surrogate pair.
+        InvalidTypeError: not a mapping of strings to strings, or the message is not a string.
+        InvalidInputError: a text is not valid Unicode.
     """
     if properties is None:
         properties = {}
     if not isinstance(properties, Mapping):
         raise InvalidTypeError(
-            f"transaction_properties must map text to text, found {properties!r:.80}", argument="transaction_properties"
+            f"transaction_properties must map strings to strings, found {properties!r:.80}",
+            argument="transaction_properties",
         )
     name = "transaction_properties"
     checked = {

@@ -65,7 +65,7 @@ def _from_batches(batches: Iterator[object], schema: pa.Schema | None) -> pa.Rec
     if schema is None:
         first = next(batches, None)
         if first is None:
-            raise InvalidInputError("no batches and no schema were given, so that the columns are not known")
+            raise InvalidInputError("no batches and no schema were given, so the columns are unknown")
         schema = _checked(first).schema
         batches = chain([first], batches)
     return pa.RecordBatchReader.from_batches(schema, _cast_batches(batches, schema))

@@ -1,6 +1,6 @@
-"""Blob values that are given by their URI: kept as references, or taken in.
+"""Blob values given by their URI: kept as references, or copied.
 
-A reference below a registered base path (one that is no table root) is kept as the base's id and the path below it, so
+A reference below a registered base path (not a table root) is kept as the base's id and the path below it, so
 that it survives a move of the base. Any other must be allowed for, as the table then depends on a place that it does
 not know.
 
@@ -63,11 +63,11 @@ class ExternalReferences:
         return [base_id for base_id, _ in places], [path for _, path in places]
 
     def fetch(self, uris: list[str], ranges: list[tuple[int, int] | None]) -> list[bytes] | None:
-        """The bytes, if they are taken in; None if references are kept.
+        """The bytes, if they are copied; None if references are kept.
 
         Raises:
-            NotFoundError: nothing is there.
-            CorruptDataError: a range leaves the file.
+            NotFoundError: the file does not exist.
+            CorruptDataError: a range exceeds the file.
         """
         if not self._ingest:
             return None
@@ -78,10 +78,10 @@ class ExternalReferences:
             if uri.startswith(directory) and is_plain_path(uri[len(directory) :]):
                 return base_id, uri[len(directory) :]
         if "://" not in uri:
-            raise InvalidInputError(f"external blob URI {uri!r} is no absolute URI", uri=uri)
+            raise InvalidInputError(f"external blob URI {uri!r} is not an absolute URI", uri=uri)
         if not self._allow_outside:
             raise InvalidInputError(
-                f"external blob URI {uri!r} is outside the registered base paths (the dataset root is none); set "
+                f"external blob URI {uri!r} is outside the registered base paths (the dataset root is not one); set "
                 "allow_external_blob_outside_bases=True to store it as it is",
                 uri=uri,
             )

@@ -30,7 +30,7 @@ __all__ = ["NewDataFile", "check_data_names", "remove_data_files", "remove_place
 
 
 class NewDataFile:
-    """A data file that no version refers to yet. It appears under its name whole.
+    """A data file below ``data/`` that no version refers to yet. It becomes visible when it is complete.
 
     Args:
         place: the directory that it lies in.
@@ -101,7 +101,7 @@ class NewDataFile:
         return Fragment.of([file], physical_rows=written.num_rows)
 
     def abort(self) -> None:
-        """Give up: nothing stays. Safe after any failure, and twice."""
+        """Abort: remove all files. Safe after any failure and when repeated."""
         try:
             self._writer.abort()
         finally:

@@ -1,11 +1,11 @@
 """What new rows are written for: a table that exists, or one that is to be made.
 
-Appended rows take the table's field ids, and its format unless another is asked for; columns are matched by name, and
+Appended rows take the table's field ids, and its format unless another is requested; columns are matched by name, and
 nullable ones may be missing. Files of format 0.1 do not mix with others, and leave no column out. A new table, or one
 whose content is replaced, gets ids depth first from 0; replaced content keeps the table's format unless another is
 asked for.
 
-Source: behaviour of pylance 14.0.2.
+Source: behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Mode(StrEnum):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """From the argument. Raises ``InvalidInputError``, or ``InvalidTypeError`` for what is no string."""
+        """From the argument. Raises ``InvalidInputError``, or ``InvalidTypeError`` for what is not a string."""
         if not isinstance(text, str):
             raise InvalidTypeError(f"mode must be a str, found {text!r}", argument="mode")
         try:
@@ -132,14 +132,14 @@ def _version_for(manifest: Manifest, mode: Mode, asked: LanceFileVersion | None)
         return own
     if mode is Mode.APPEND and not asked.mixes_with(own):
         raise NotSupportedError(
-            f"data files of version {asked.value} cannot be added to a table of version {own.value}: files of 0.1 do "
-            "not mix with those of other versions; overwrite the table to change its version",
+            f"data files of version {asked.value} cannot be added to a table of version {own.value}: files of 0.1 "
+            "cannot be mixed with those of other versions; overwrite the table to change its version",
             expected=own.value,
             found=asked.value,
         )
     if mode is not Mode.APPEND and asked.is_legacy and manifest.mixes_file_versions:
         raise NotSupportedError(
-            f"a table that has held data files of several versions cannot become one of version {asked.value}",
+            f"a table that has had data files of several versions cannot be changed to version {asked.value}",
             found=asked.value,
         )
     return asked
@@ -161,12 +161,12 @@ def _check_complete(table_schema: Schema, data_schema: pa.Schema) -> None:
     for field in expected:
         if field.name not in data_schema.names:
             raise SchemaMismatchError(
-                f"column {field.name!r} is missing; rows that are appended to a table of format 0.1 have every column",
+                f"column {field.name!r} is missing; rows appended to a table of format 0.1 must have every column",
                 column=field.name,
             )
         if _num_fields(field.type) != _num_fields(data_schema.field(field.name).type):
             raise SchemaMismatchError(
-                f"column {field.name!r} lacks members; rows that are appended to a table of format 0.1 have every one",
+                f"column {field.name!r} lacks members; rows appended to a table of format 0.1 must have every member",
                 column=field.name,
             )
 

@@ -175,7 +175,7 @@ def _commit_rows(
         transaction, known = _planned_on_latest(log, transaction, written)
         options = replace(options, create_only=False)
     raise TooMuchWriteContentionError(
-        f"{log.root}: a cleanup removed the versions that the append was planned on {_MAX_PLACEMENTS} times",
+        f"{log.root}: cleanups removed the read version of the append {_MAX_PLACEMENTS} times in a row",
         path=log.root,
         attempts=_MAX_PLACEMENTS,
     )
@@ -199,8 +199,8 @@ def _planned_on_latest(log: VersionLog, planned: Transaction, schema: Schema) ->
     fits = has_same_columns(latest.schema, schema) and not versions - {latest.file_version}
     if not fits or planned.operation.added_bases():
         raise RetryableCommitConflictError(
-            f"{log.root}: other writers gave the dataset, by version {latest.version}, other field ids, stricter "
-            "columns or another data file version than these rows were written for; write them again",
+            f"{log.root}: by version {latest.version}, other writers changed the dataset's field ids, column "
+            "nullability or data file version; write the rows again",
             path=log.root,
             version=latest.version,
         )

@@ -10,7 +10,7 @@ __all__ = ["print_comparison"]
 
 
 def print_comparison(console: Console, before: Snapshot, after: Snapshot) -> None:
-    """Print two looks at a dataset side by side."""
+    """Print two snapshots of a dataset side by side."""
     table = Table(title="events, before and after the sensors acted")
     table.add_column("")
     table.add_column("before", justify="right")

@@ -1,4 +1,4 @@
-"""What a dataset looks like from outside at one moment: the figures of the before/after table."""
+"""A snapshot of a dataset: the numbers of the before/after table."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,10 +11,10 @@ __all__ = ["Snapshot"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """Figures of a dataset on disk.
+    """Statistics of a dataset on disk.
 
     Attributes:
-        versions: numbers of the versions there are, ascending.
+        versions: the version numbers, in ascending order.
         fragments: of the latest version.
         rows: live rows of the latest version.
         deleted_rows: rows that fragments of the latest version still hold but no reader sees.
@@ -37,7 +37,7 @@ class Snapshot:
 
     @classmethod
     def take(cls, uri: Path) -> Self:
-        """Look at a dataset.
+        """Take a snapshot of a dataset.
 
         Raises:
             DatasetNotFoundError: there is none.

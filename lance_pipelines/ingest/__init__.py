@@ -1,1 +1,1 @@
-"""What is declared, staged, verified and committed. No Spark, no Dagster."""
+"""Declaring, staging, verifying and committing datasets. No Spark, no Dagster."""

@@ -1,20 +1,20 @@
-"""Committing a staged write: once, whatever happens.
+"""Committing a staged write exactly once.
 
 Every attempt to commit one staged write - a retried step, a re-executed run, a second process - proposes the same
-transaction, and looks first whether a version since the planned one already carries it::
+transaction, and first checks whether a version since the planned one already has it::
 
-    open latest -> landed already? --yes--> report that version
+    open latest -> committed already? --yes--> report that version
          ^              | no
          |          verify files, counts, schema
          |              |
          |          place it: create | append | overwrite
          |              |
-         |          lance_core's commit loop -- landed --> report
+         |          lance_core's commit loop -- committed --> report
          |              |
-         +-- retryable conflict, or somebody created the dataset first
+         +-- retryable conflict, or another writer created the dataset
 
-Files are deleted only after a *definite* failure, and only when the whole history since the planned version was seen
-and none of it is this write. An unknown outcome deletes nothing.
+Files are deleted only after a *definite* failure, and only when the whole history since the planned version is known
+and does not contain this write. An unknown outcome deletes nothing.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 __all__ = ["Landing", "commit_staged"]
 
 _MAX_PLACEMENTS: Final = 20
-"""How often a write is placed anew on a newer version before giving up; each has the commit loop's own retries."""
+"""How often a write is placed again on a newer version before giving up; each has the commit loop's own retries."""
 
 _DEFINITE_FAILURES: Final = (
     AlreadyExistsError,
@@ -58,19 +58,19 @@ _DEFINITE_FAILURES: Final = (
     NotFoundError,
     NotSupportedError,
 )
-"""Errors that the same files will meet again, whenever they are committed."""
+"""Errors that would recur whenever the same files are committed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Landing:
-    """Where a staged write is in the dataset's history.
+    """The version of the dataset that holds a staged write.
 
     Attributes:
         version: the version that holds it.
-        transaction_uuid: the transaction that made the version; None when it records none.
+        transaction_uuid: the transaction that created the version; None when it records none.
         committed: False when there was nothing to commit: no new rows for a dataset that exists.
         repeated: True when an earlier attempt had committed it.
-        attempts: placements that this call tried.
+        attempts: number of attempts of this call.
     """
 
     version: int
@@ -81,27 +81,27 @@ class Landing:
 
     @property
     def committed_now(self) -> bool:
-        """True when this call made the version."""
+        """True when this call created the version."""
         return self.committed and not self.repeated
 
 
 def commit_staged(staged: StagedWrite, *, discard: Callable[[str, str], object]) -> Landing:
-    """Make a staged write part of the dataset, or find where an earlier attempt put it.
+    """Commit a staged write, or find the version that an earlier attempt committed.
 
     Args:
         staged: the message of the write step.
-        discard: called with the dataset's URI and the file token to delete this write's files, after a failure that
-            rules out that they will ever be part of a version.
+        discard: called with the dataset's URI and the file token to delete the files of this write, after a failure
+            that rules out that they will ever be part of a version.
 
     Raises:
-        StagedWriteError: a file, a size or a row count is not what the message says.
-        SchemaMismatchError: the dataset's schema is not the fragments'.
-        AlreadyExistsError: the mode is ``create`` and somebody else created the dataset.
-        DatasetNotFoundError: the dataset of an append is gone.
-        IncompatibleTransactionError: what others committed rules this write out.
-        TooMuchWriteContentionError: every placement lost its race; the files are kept for another attempt.
-        CommitOutcomeUnknownError: the commit may have landed; nothing was deleted.
-        StorageError: the outside world failed; the files are kept for another attempt when it is ``retryable``.
+        StagedWriteError: a file, a size or a row count differs from the message.
+        SchemaMismatchError: the schema of the fragments does not match that of the dataset.
+        AlreadyExistsError: the mode is ``create`` and another writer created the dataset.
+        DatasetNotFoundError: the dataset of an append no longer exists.
+        IncompatibleTransactionError: a later version invalidates this write.
+        TooMuchWriteContentionError: other writers were faster at every attempt; the files are kept for another one.
+        CommitOutcomeUnknownError: the commit may have succeeded; nothing was deleted.
+        StorageError: a storage operation failed; the files are kept for another attempt when it is ``retryable``.
     """
     try:
         return _land(staged)
@@ -132,7 +132,7 @@ def _land(staged: StagedWrite) -> Landing:
             continue
         return Landing(version=version, transaction_uuid=transaction_uuid(staged.write_id), attempts=attempt)
     raise TooMuchWriteContentionError(
-        f"{staged.uri}: gave up after {_MAX_PLACEMENTS} attempts to place the write on the latest version",
+        f"{staged.uri}: giving up after {_MAX_PLACEMENTS} attempts to commit the write on the latest version",
         uri=staged.uri,
     ) from conflict
 
@@ -159,7 +159,7 @@ def _find_landed(staged: StagedWrite, dataset: lance_core.LanceDataset) -> Landi
         except VersionNotFoundError as error:
             raise CommitOutcomeUnknownError(
                 f"{staged.uri}: the write was planned on version {staged.read_version}, and version {version} was "
-                "cleaned up meanwhile; whether it held this write cannot be told any more",
+                "cleaned up in the meantime; whether it was this write can no longer be determined",
                 uri=staged.uri,
                 version=version,
                 write_id=staged.write_id,

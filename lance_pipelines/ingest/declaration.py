@@ -1,4 +1,4 @@
-"""What a user declares once about a dataset: where it lives, what feeds it, how it is written.
+"""The declaration of a dataset: its location, its source, and how it is written.
 
 A :class:`DatasetDeclaration` is plain data. ``build_definitions`` turns each into a graph-backed asset; the Spark
 layer reads its source; the commit step reads its mode. A run configuration may replace single values for one run.
@@ -35,13 +35,13 @@ _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class WriteMode(StrEnum):
-    """What a run does with the rows that are there already."""
+    """What a run does with existing rows."""
 
     APPEND = "append"
     """Add the new rows; the first run creates the dataset."""
 
     OVERWRITE = "overwrite"
-    """Replace all rows and the schema by the new ones; the first run creates the dataset."""
+    """Replace all rows and the schema with the new ones; the first run creates the dataset."""
 
     CREATE = "create"
     """Create the dataset; fail if there is one."""
@@ -91,16 +91,16 @@ class DatasetDeclaration:
     Attributes:
         name: the asset's name; letters, digits and underscores.
         uri: the dataset's location.
-        source: what feeds it.
-        mode: what a run does with the rows that are there.
+        source: where its rows come from.
+        mode: what a run does with existing rows.
         max_rows_per_file: a task starts a new fragment at this many rows.
-        max_bytes_per_file: a task starts a new fragment at about this many bytes.
+        max_bytes_per_file: a task starts a new fragment at approximately this many bytes.
         data_storage_version: format version of the data files when a run creates the dataset or replaces its content:
-            "2.2" ("stable"), "2.1", "2.0", or "0.1" ("legacy"). None for the dataset's own, or "2.2" when there is
-            none. Rows that are appended take the dataset's version.
+            "2.2" ("stable"), "2.1", "2.0", or "0.1" ("legacy"). None for the dataset's own, or "2.2" for a new
+            dataset. Appended rows use the dataset's version.
         vector_columns: column of float lists -> length that every list must have; stored as fixed-size lists.
-        description: shown beside the asset.
-        maintenance: when its fragments are merged and its old versions go.
+        description: shown with the asset.
+        maintenance: when its fragments are merged and its old versions are removed.
     """
 
     name: str
@@ -117,7 +117,8 @@ class DatasetDeclaration:
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
             raise InvalidInputError(
-                f"dataset name {self.name!r} is not letters, digits and underscores starting with a letter"
+                f"invalid dataset name {self.name!r}: it must start with a letter and contain only letters, digits and "
+                "underscores"
             )
         if not self.uri:
             raise InvalidInputError(f"dataset {self.name}: the URI is empty")

@@ -1,4 +1,4 @@
-"""Placing a staged write on a version: which operation it becomes, and on what.
+"""Committing a staged write on a version: which operation it becomes.
 
 =============  ==============================  ====================================================================
 Mode           No dataset                      A dataset
@@ -39,25 +39,25 @@ if TYPE_CHECKING:
 __all__ = ["place", "transaction_uuid"]
 
 _NAMESPACE: Final = uuid.UUID("6f0a2d52-9c0b-4d8e-8a53-0d9c1f4be7a1")
-"""Namespace of the transaction UUIDs; changing it would let writes that are under way land twice."""
+"""Namespace of the transaction UUIDs; changing it would let pending writes be committed twice."""
 
 
 def transaction_uuid(write_id: str) -> str:
-    """The UUID of the transaction that commits this write, the same for every attempt."""
+    """The UUID of the transaction that commits this write; the same for every attempt."""
     return str(uuid.uuid5(_NAMESPACE, write_id))
 
 
 def place(staged: StagedWrite, dataset: lance_core.LanceDataset | None, *, is_first: bool) -> int:
-    """Commit a verified write and return the version made.
+    """Commit a verified write and return the new version.
 
     Args:
         staged: the message of the write step.
         dataset: the latest version; None when there is no dataset.
-        is_first: False when an earlier placement met a conflict that a newer version may be free of.
+        is_first: False after an attempt that failed with a retryable conflict.
 
     Raises:
-        RetryableCommitConflictError: place it again on the version that is the latest now.
-        LanceError: as :func:`~lance_pipelines.ingest.commit.commit_staged` says.
+        RetryableCommitConflictError: try again on the version that is the latest now.
+        LanceError: see :func:`~lance_pipelines.ingest.commit.commit_staged`.
     """
     if dataset is None:
         return _create(staged)
@@ -70,7 +70,7 @@ def place(staged: StagedWrite, dataset: lance_core.LanceDataset | None, *, is_fi
         transaction = _transaction(staged, _overwrite(staged), dataset.version)
         return commit_transaction(dataset, transaction, data_storage_version=_file_version(staged))
     # From the planned version on, so that everything committed since is judged. 0, where there was no dataset, means
-    # the latest version; the same number in every attempt lets them recognise each other.
+    # the latest version; the same number in every attempt lets them recognize each other.
     read_version = staged.read_version
     if read_version:
         verify_read_version(staged, dataset)
@@ -88,8 +88,8 @@ def _verify_schema(staged: StagedWrite, dataset: lance_core.LanceDataset) -> Non
         if not staged.read_version or dataset.version == staged.read_version:
             raise
         raise IncompatibleTransactionError(
-            f"{staged.uri}: the write was planned on version {staged.read_version}; by version {dataset.version} "
-            f"somebody gave the dataset another schema: {error}",
+            f"{staged.uri}: the write was planned on version {staged.read_version}; but another writer changed the "
+            f"dataset's schema by version {dataset.version}: {error}",
             uri=staged.uri,
             planned=staged.read_version,
             found=dataset.version,
@@ -99,7 +99,8 @@ def _verify_schema(staged: StagedWrite, dataset: lance_core.LanceDataset) -> Non
 def _create(staged: StagedWrite) -> int:
     if staged.mode is WriteMode.APPEND and staged.read_version:
         raise DatasetNotFoundError(
-            f"{staged.uri}: the dataset was at version {staged.read_version} when the write was planned and is gone",
+            f"{staged.uri}: the dataset was at version {staged.read_version} when the write was planned, but no "
+            "longer exists",
             uri=staged.uri,
             planned=staged.read_version,
         )

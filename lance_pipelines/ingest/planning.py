@@ -1,8 +1,7 @@
-"""What is at a dataset's location before a write starts.
+"""Planning a write: examines the dataset's location before the write starts.
 
 A write is planned on one version: its schema decides what the fragments look like, its number is where the commit
-starts to look for what others committed meanwhile. Everything that can be refused is refused here, before any row is
-read.
+starts to look for later commits. Everything that can be rejected is rejected here, before any row is read.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ class WritePlan:
 
     Attributes:
         read_version: the latest version; 0 when there is no dataset.
-        read_transaction: UUID of the transaction that made it; None when there is no dataset, or it records none.
+        read_transaction: UUID of the transaction that created it; None when there is no dataset, or it records none.
         schema: the schema that new fragments must have; None when the write brings its own, because there is no
             dataset or because it replaces everything.
         data_storage_version: format version of the dataset's data files; None when there is no dataset.
@@ -47,7 +46,7 @@ def open_dataset(uri: str) -> lance_core.LanceDataset | None:
 
 
 def plan_write(declaration: DatasetDeclaration) -> WritePlan:
-    """Look at the dataset's location.
+    """Examine the dataset's location.
 
     Raises:
         AlreadyExistsError: the mode is ``create`` and there is a dataset.
@@ -57,7 +56,7 @@ def plan_write(declaration: DatasetDeclaration) -> WritePlan:
         return WritePlan(read_version=0, read_transaction=None, schema=None)
     if declaration.mode is WriteMode.CREATE:
         raise AlreadyExistsError(
-            f"{declaration.uri} holds a dataset (version {dataset.version}); mode create needs an empty place, "
+            f"{declaration.uri} holds a dataset (version {dataset.version}); mode create needs an empty location; "
             "choose append or overwrite, or another URI",
             uri=declaration.uri,
             version=dataset.version,

@@ -1,4 +1,4 @@
-"""What a committed write did, and what the dataset holds at the version that it made."""
+"""The report of a committed write, and of the dataset at the version that it created."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ __all__ = ["CommitReport", "report_commit"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitReport:
-    """Numbers of one commit, all taken from the version that it made.
+    """Numbers of one commit, all taken from the version that it created.
 
     Attributes:
         dataset: the declaration's name.
         uri: the dataset's location.
-        mode: what was done with the rows that were there.
-        version: the version made; the version found, when there was nothing to commit.
+        mode: what was done with existing rows.
+        version: the new version; the latest version when there was nothing to commit.
         read_version: the version the write was planned on; 0 when there was no dataset.
         transaction_uuid: the transaction of ``version``; None when it records none.
         committed: False when there was nothing to commit.
-        repeated: True when an earlier attempt had made the version.
-        attempts: placements tried by this attempt.
+        repeated: True when an earlier attempt had created the version.
+        attempts: number of commit attempts.
         schema: the dataset's schema at ``version``.
         rows_total: live rows at ``version``.
         fragments_total: fragments at ``version``.
@@ -61,12 +61,12 @@ class CommitReport:
         """One line for logs and terminals."""
         line = f"{self.uri} version {self.version}: {_amount(self.rows_total, self.fragments_total)}"
         if not self.committed:
-            return f"{line}; this run had nothing to add"
+            return f"{line}; this run added no rows"
         return f"{line}; this run wrote {_amount(self.rows_written, self.fragments_written)}"
 
 
 def report_commit(staged: StagedWrite, landing: Landing) -> CommitReport:
-    """Read the numbers of the version that a staged write landed in. Reads its manifest, no data."""
+    """Read the numbers of the version that holds a staged write, from its manifest alone."""
     dataset = lance_core.dataset(staged.uri, version=landing.version)
     fragments = [fragment.metadata for fragment in dataset.get_fragments()]
     sizes = [data_file.file_size_bytes for fragment in fragments for data_file in fragment.files]

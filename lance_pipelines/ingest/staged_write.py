@@ -1,8 +1,8 @@
 """StagedWrite: the message from the step that wrote fragments to the step that commits them.
 
-Fragments named here are complete files that no version refers to yet. The message is plain JSON, so it crosses
-processes and survives a retry of the commit step alone: the same message always carries the same ``write_id``, and
-that is what makes a repeated commit land once.
+Its fragments are complete files that no version refers to yet. The message is plain JSON, so it can be passed between
+processes and reused when only the commit step is retried: the same message always has the same ``write_id``, so a
+repeated commit takes effect once.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ class StagedWrite:
         file_token: 16 hex digits that end the stem of every data file of this write.
         dataset: the declaration's name.
         uri: the dataset's location.
-        mode: what the commit does with the rows that are there.
+        mode: what the commit does with existing rows.
         read_version: the version the write was planned on; 0 when there was no dataset.
-        read_transaction: UUID of the transaction that made ``read_version``, so that a dataset that was deleted and
-            created again is told from the planned one; None when there was no dataset, or it records none.
+        read_transaction: UUID of the transaction that created ``read_version``. It reveals a dataset that was deleted
+            and recreated. None when there was no dataset, or it records none.
         schema: the Arrow schema of the fragments.
         fragments: one ``FragmentMetadata.to_json()`` document each.
         rows_counted: rows that Spark counted on their way to the writers.

@@ -1,7 +1,7 @@
 """Checks over a staged write before it may become a version. No check changes anything.
 
-A commit publishes files by name only: it would succeed over a file that is missing or short, and readers would meet
-the damage later. So the commit step first makes sure that
+A commit publishes files by name only: it would succeed even if a file were missing or truncated, and only readers
+would notice. So the commit step first verifies that
 
 * every row that Spark counted is in a fragment (:func:`verify_row_counts`);
 * every data file is there, with the size its writer recorded (:func:`verify_files`);
@@ -33,11 +33,11 @@ __all__ = ["StagedWriteError", "verify_files", "verify_read_version", "verify_ro
 
 
 class StagedWriteError(InvalidInputError):
-    """The files are not what the staged write says. Nothing was committed: run the write step again."""
+    """The files differ from the staged write. Nothing was committed: run the write step again."""
 
 
 def verify_row_counts(staged: StagedWrite) -> None:
-    """Three independent counts agree: Spark's, the writers', and the sum over the fragments.
+    """Check that three independent counts agree: Spark's, the writers', and the sum over the fragments.
 
     Raises:
         StagedWriteError: naming the counts that differ.
@@ -55,7 +55,7 @@ def verify_row_counts(staged: StagedWrite) -> None:
 
 
 def verify_files(staged: StagedWrite) -> None:
-    """Every data file exists with its recorded size and bears this write's token.
+    """Every data file exists with its recorded size and carries this write's token.
 
     Raises:
         StagedWriteError: naming the first file that does not.
@@ -85,11 +85,11 @@ def verify_files(staged: StagedWrite) -> None:
 
 
 def verify_schema(staged: StagedWrite, schema: lance_core.Schema) -> None:
-    """The fragments may be added to a dataset of this schema.
+    """Check that the fragments can be added to a dataset of this schema.
 
-    Names and types must be the dataset's, and so must the field ids: files that were written for another schema hold
-    the same columns under other ids, and would be read without an error, as wrong values. Which ids a file lists, and
-    in which order, follows from its format version.
+    Names, types and field ids must match: files written for another schema hold the same columns under other ids and
+    would be read without an error, as wrong values. Which ids a file lists, and in which order, depends on its format
+    version.
 
     Raises:
         SchemaMismatchError: naming the first column that differs.
@@ -99,7 +99,7 @@ def verify_schema(staged: StagedWrite, schema: lance_core.Schema) -> None:
         stored = schema.field(column.name)
         if column.nullable and not stored.nullable:
             raise SchemaMismatchError(
-                f"{staged.uri}: column {column.name!r} is not nullable in the dataset and nullable in the new rows",
+                f"{staged.uri}: column {column.name!r} is not nullable in the dataset, but nullable in the new rows",
                 uri=staged.uri,
                 column=column.name,
             )
@@ -116,16 +116,16 @@ def verify_schema(staged: StagedWrite, schema: lance_core.Schema) -> None:
 
 
 def verify_read_version(staged: StagedWrite, dataset: lance_core.LanceDataset) -> None:
-    """The dataset is the one that the write was planned on, not one that was created in its place.
+    """Check that the dataset is the one that the write was planned on, not a recreated one.
 
     Raises:
-        IncompatibleTransactionError: the planned version is not there, or another transaction made it.
+        IncompatibleTransactionError: the planned version no longer exists, or another transaction created it.
     """
     planned = staged.read_version
     if planned > dataset.version:
         raise IncompatibleTransactionError(
             f"{staged.uri} is at version {dataset.version}, but the write was planned on version {planned}: the "
-            "dataset was replaced meanwhile",
+            "dataset was replaced in the meantime",
             uri=staged.uri,
             planned=planned,
             found=dataset.version,
@@ -138,8 +138,8 @@ def verify_read_version(staged: StagedWrite, dataset: lance_core.LanceDataset) -
     if staged.read_transaction is None or transaction is None or transaction.uuid == staged.read_transaction:
         return
     raise IncompatibleTransactionError(
-        f"{staged.uri} was replaced meanwhile: version {planned} was made by transaction {staged.read_transaction} "
-        f"when the write was planned, and by {transaction.uuid} now",
+        f"{staged.uri} was replaced in the meantime: version {planned} was created by transaction "
+        f"{staged.read_transaction} when the write was planned, and by {transaction.uuid} now",
         uri=staged.uri,
         version=planned,
         planned=staged.read_transaction,

@@ -1,1 +1,1 @@
-"""Rules of maintenance: policies, health of a table, plans and their reports. No Dagster, no Spark."""
+"""Maintenance: policies, table health, plans, commits and reports. No Dagster, no Spark."""

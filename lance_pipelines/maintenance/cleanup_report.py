@@ -1,4 +1,4 @@
-"""What a cleanup will remove, and what it removed."""
+"""What a cleanup will remove, and what it has removed."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ class FileTotals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanupForecast:
-    """A plan of removal.
+    """A planned cleanup.
 
     Attributes:
         uri: the dataset's location.
-        policy: which versions go.
+        policy: which versions are removed.
         rows: rows of the latest version; a cleanup does not change them.
-        plan: every file below the root, and what becomes of it.
+        plan: every file below the root, and whether it is kept or removed.
     """
 
     uri: str
@@ -69,7 +69,7 @@ class CleanupForecast:
         return len(self.plan.kept_versions) + len(self.plan.removed_versions)
 
     def metadata(self) -> dict[str, int | float | str]:
-        """The figures for an event."""
+        """The metrics for an event."""
         everything, removable = FileTotals.of(self.plan.paths), FileTotals.of(self.plan.removable)
         return {
             "lance/read_version": self.plan.read_version,
@@ -84,21 +84,21 @@ class CleanupForecast:
         }
 
     def headline(self) -> str:
-        """One line: what is going to happen."""
+        """One line that describes the plan."""
         place = f"{self.uri} version {self.plan.read_version}"
         terms = f"the newest {self.policy.retain_versions}"
         if self.policy.retention:
             terms += f" and all of the last {format_duration(self.policy.retention)}"
         if not self.has_work:
-            return f"{place}: nothing to do ({amount(self.versions, 'version')}; {terms} stay)"
+            return f"{place}: nothing to do ({amount(self.versions, 'version')}; {terms} are kept)"
         removable = FileTotals.of(self.plan.removable)
         return (
             f"{place}: {len(self.plan.removed_versions)} of {amount(self.versions, 'version')}, "
-            f"{amount(removable.files, 'file')} ({format_bytes(removable.num_bytes)}) go; {terms} stay"
+            f"{amount(removable.files, 'file')} ({format_bytes(removable.num_bytes)}) will be removed; {terms} are kept"
         )
 
     def table(self) -> str:
-        """What a dry run prints."""
+        """The output of a dry run."""
         plan = self.plan
         lines = [
             Figure("versions", self.versions, len(plan.kept_versions)),
@@ -115,7 +115,7 @@ class CleanupForecast:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanupReport:
-    """Figures of one cleanup.
+    """Statistics of one cleanup.
 
     Attributes:
         uri: the dataset's location.
@@ -149,7 +149,7 @@ class CleanupReport:
         return len(self.plan.kept_versions) + len(self.plan.removed_versions) - self.stats.old_versions
 
     def metadata(self) -> dict[str, int | float | str]:
-        """The figures for an event."""
+        """The metrics for an event."""
         stats = self.stats
         everything = FileTotals.of(self.plan.paths)
         return {
@@ -170,20 +170,22 @@ class CleanupReport:
         }
 
     def warnings(self) -> list[str]:
-        """What did not go as planned, in words; empty when all of it did."""
+        """Messages about what was not removed as planned; empty when everything was."""
         found = []
         if self.stats.failed_deletes:
-            found.append(f"{self._failed()}; left to the next run")
+            found.append(f"{self._failed()}; the next run tries again")
         if self.stats.damaged_versions:
             versions = amount(self.stats.damaged_versions, "version")
-            found.append(f"{versions} got a tag, a branch or a commit too late: files that they name had gone already")
+            found.append(
+                f"{versions} got a tag, a branch or a commit too late: some of their files had already been removed"
+            )
         return found
 
     def require_progress(self) -> None:
-        """Refuse a cleanup that could not do anything.
+        """Fail if the cleanup could not remove anything.
 
         Raises:
-            StorageError: files were to go, and none could be removed.
+            StorageError: none of the files could be removed.
         """
         if self.stats.failed_deletes and not self.has_changed:
             raise StorageError(
@@ -206,11 +208,10 @@ class CleanupReport:
         line = (
             f"{place}: {amount(stats.old_versions, 'old version')} removed, {self.versions} left; "
             f"{amount(stats.data_files_removed, 'data file')}, "
-            f"{amount(stats.deletion_files_removed, 'deletion file')}, "
-            f"{format_bytes(stats.bytes_removed)} reclaimed"
+            f"{amount(stats.deletion_files_removed, 'deletion file')}, {format_bytes(stats.bytes_removed)} reclaimed"
         )
         if stats.failed_deletes:
-            line += f"; {amount(stats.failed_deletes, 'file')} could not be removed, left to the next run"
+            line += f"; {amount(stats.failed_deletes, 'file')} could not be removed; the next run tries again"
         return line
 
 
@@ -221,10 +222,10 @@ def _figure(name: str, plan: CleanupPlan, kind: FileKind | None) -> Figure:
 
 
 def _left_alone(plan: CleanupPlan) -> dict[str, int]:
-    strangers, residue, protected = map(FileTotals.of, (plan.strangers, plan.residue, plan.protected))
+    unrecognized, residue, protected = map(FileTotals.of, (plan.unrecognized, plan.residue, plan.protected))
     return {
-        "lance/stranger_files": strangers.files,
-        "lance/stranger_bytes": strangers.num_bytes,
+        "lance/unrecognized_files": unrecognized.files,
+        "lance/unrecognized_bytes": unrecognized.num_bytes,
         "lance/residue_files": residue.files,
         "lance/residue_bytes": residue.num_bytes,
         "lance/protected_files": protected.files,

@@ -1,8 +1,8 @@
 """A digest of what a version holds: its columns, the data files of its fragments, their deleted rows and overlays.
 
-Two versions with one digest have the same rows in the same places. Commits that change no row and move none keep it
-(configuration, an index, a delete that matches nothing); a rewrite changes it, and can be undone on paper, because it
-names what it replaced.
+Two versions with the same digest have the same rows at the same positions. Commits that neither change nor move rows
+keep it (configuration, an index, a delete that matches nothing). A rewrite changes it, but can be logically reverted,
+because it records what it replaced.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _DIGITS: Final = 32
 
 
 def content_digest(manifest: Manifest) -> str:
-    """The digest of a version; nothing is read."""
+    """The digest of a version, from its manifest alone."""
     return _digest(manifest, manifest.message.fragments)
 
 
@@ -32,7 +32,7 @@ def content_digest_before(manifest: Manifest, rewritten: Sequence[RewriteGroup])
 
     Args:
         manifest: the version that was made.
-        rewritten: what it put in the place of what.
+        rewritten: which fragments it replaced with which.
     """
     written = {_files(fragment.message) for group in rewritten for fragment in group.new_fragments}
     kept = [fragment for fragment in manifest.message.fragments if _files(fragment) not in written]
@@ -40,10 +40,10 @@ def content_digest_before(manifest: Manifest, rewritten: Sequence[RewriteGroup])
 
 
 def holds_what_was_before(log: VersionLog, manifest: Manifest) -> bool:
-    """Whether a version holds what the one before it held; False when that one cannot be read any more.
+    """Whether a version holds what the one before it held; False when that one can no longer be read.
 
     Raises:
-        StorageError: the outside world failed.
+        StorageError: a storage operation failed.
     """
     if manifest.version == 1:
         return False

@@ -1,4 +1,4 @@
-"""What a delete will do, in figures."""
+"""The statistics of a planned delete."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class DeleteForecast:
 
     Attributes:
         uri: the dataset's location.
-        predicate: the rows to delete.
-        before: figures of the version planned on.
-        plan: how many rows match, in how many fragments.
+        predicate: selects the rows to delete.
+        before: statistics of the version planned on.
+        plan: the number of matching rows and of their fragments.
     """
 
     uri: str
@@ -36,7 +36,7 @@ class DeleteForecast:
         return self.plan.rows_deleted > 0
 
     def metadata(self) -> dict[str, int | float | str]:
-        """The figures for an event."""
+        """The metrics for an event."""
         return {
             "lance/read_version": self.plan.read_version,
             "lance/predicate": self.predicate,
@@ -50,7 +50,7 @@ class DeleteForecast:
         }
 
     def headline(self) -> str:
-        """One line: what is going to happen."""
+        """One line that describes the plan."""
         place = f"{self.uri} version {self.plan.read_version}"
         if not self.has_work:
             return f"{place}: nothing to do (none of {amount(self.plan.rows_before, 'row')} matches {self.predicate})"
@@ -61,7 +61,7 @@ class DeleteForecast:
         )
 
     def table(self) -> str:
-        """What a dry run prints."""
+        """The output of a dry run."""
         before, plan = self.before, self.plan
         dropped = [delete.fragment for delete in plan.deletes if delete.is_dropped]
         with_file = [delete.fragment for delete in plan.deletes if delete.fragment.deletion_file is not None]

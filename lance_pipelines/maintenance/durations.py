@@ -16,14 +16,14 @@ __all__ = ["duration_text", "format_duration", "parse_duration"]
 
 
 def parse_duration(text: str) -> timedelta:
-    """The duration that a text names.
+    """Parse a duration.
 
     Args:
         text: a number with a unit (``ms``, ``s``, ``m``, ``h``, ``d``, ``w``, ``y``, or the whole word); without a
             unit it is seconds.
 
     Raises:
-        InvalidInputError: the text names no duration, or one beyond what fits.
+        InvalidInputError: the text is not a duration, or the duration is too long.
     """
     try:
         return timedelta(seconds=parse_timespan(text))
@@ -34,7 +34,7 @@ def parse_duration(text: str) -> timedelta:
 
 
 def duration_text(duration: timedelta) -> str:
-    """The duration as seconds, ``0.25s``: what :func:`parse_duration` reads as the very same."""
+    """The duration as seconds, ``0.25s``; :func:`parse_duration` is the inverse."""
     seconds, microseconds = divmod(duration, timedelta(seconds=1))
     fraction = f".{microseconds.microseconds:06d}".rstrip("0").rstrip(".")
     return f"{seconds}{fraction}s"

@@ -1,11 +1,11 @@
-"""OldVersions: which versions a cleanup policy lets go, found cheaply.
+"""OldVersions: which versions a cleanup policy removes, determined cheaply.
 
-The plan of a cleanup lists everything below the table's root and reads every manifest that stays. Looking every few
-minutes must cost less. So here versions are told by the names of their manifests and aged by the times of those files,
-of which a binary search asks for a few. A manifest is written after its version's time is taken, so a file that is
-old enough stands for a version that is: what is found here the plan will find too.
+The plan of a cleanup lists everything below the table's root and reads every manifest that is kept. A check every few
+minutes must cost less. So versions are identified here by the names of their manifests and dated by the modification
+times of those files, a few of which a binary search requests. A manifest is written after the timestamp of its version
+is taken, so a file that is old enough belongs to a version that is: the plan will find every version found here.
 
-Tags and branches are read only when a version could go.
+Tags and branches are read only when a version could be removed.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ __all__ = ["OldVersions"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OldVersions:
-    """What a cleanup policy says about the versions that there are.
+    """The effect of a cleanup policy on the existing versions.
 
     Attributes:
-        versions: versions that there are.
-        removable: versions that may go, ascending.
-        named: versions that would go if no tag and no branch needed them.
-        too_young: versions beyond the number that stays, and not old enough.
-        next_at: when the oldest of those is old enough, in seconds since the epoch; None when there is none.
+        versions: number of versions.
+        removable: versions that may be removed, ascending.
+        named: number of versions that are kept only because a tag or branch needs them.
+        too_young: number of versions that are kept only because they are not old enough.
+        next_at: when the oldest of those becomes eligible, in seconds since the epoch; None when there is none.
     """
 
     versions: int
@@ -51,12 +51,12 @@ class OldVersions:
         Args:
             log: the table's versions.
             names: all of them, ascending.
-            policy: how many stay, and how long.
+            policy: how many versions are kept, and for how long.
             now: seconds since the epoch.
 
         Raises:
-            CorruptDataError: a file among the tags or branches is none.
-            StorageError: the outside world failed.
+            CorruptDataError: a file among the tags or branches is not a valid record.
+            StorageError: a storage operation failed.
         """
         beyond = names[: -policy.retain_versions]
         age = policy.retention.total_seconds()

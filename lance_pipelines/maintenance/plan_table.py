@@ -1,4 +1,4 @@
-"""The table that a dry run prints: figures of a dataset before the work and, as far as can be told, after it."""
+"""The table that a dry run prints: statistics of a dataset before the work and, as far as known, after it."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Figure:
 
     Attributes:
         name: what is counted.
-        before: the figure now; None when it is not known.
-        after: the figure after the work; None when it is not known.
+        before: the value now; None when unknown.
+        after: the value after the work; None when unknown.
         is_bytes: whether it counts bytes.
-        is_estimate: whether ``after`` is a guess.
+        is_estimate: whether ``after`` is an estimate.
     """
 
     name: str
@@ -56,12 +56,12 @@ class Figure:
 
 
 def amount(number: int, noun: str) -> str:
-    """A number of things, ``1 fragment`` or ``2 fragments``."""
+    """A number with its noun: ``1 fragment`` or ``2 fragments``."""
     return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def format_bytes(number: int) -> str:
-    """A number of bytes for people, ``1.5 GiB``."""
+    """A human-readable number of bytes: ``1.5 GiB``."""
     return str(format_size(number, binary=True))
 
 

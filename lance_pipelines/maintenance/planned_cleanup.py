@@ -1,7 +1,7 @@
-"""The message between the steps of a cleanup: where, and what to keep.
+"""The message between the steps of a cleanup: the location and the policy.
 
-The plan itself does not travel. What may go is decided anew in the step that removes it, with the dataset's pool slot
-in hand: between the steps a version may have been tagged, or committed.
+The plan itself is not passed on. The step that removes files plans again while it holds the dataset's pool slot:
+between the steps a version may have been tagged or committed.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class PlannedCleanup:
 
     Attributes:
         uri: the dataset's location.
-        policy: which versions go.
-        data_version: the data version, read while the history was whole.
+        policy: which versions are removed.
+        data_version: the data version, read before any version was removed.
     """
 
     uri: str
@@ -51,11 +51,11 @@ class PlannedCleanup:
 
 
 def plan_removal(dataset: lance_core.LanceDataset, policy: CleanupPolicy) -> metadata.CleanupPlan:
-    """What may go, as of now; tagged versions stay without a complaint.
+    """Plan the removal as of now; tagged versions are kept without an error.
 
     Args:
         dataset: the latest version.
-        policy: which versions go.
+        policy: which versions are removed.
     """
     return metadata.plan_cleanup(
         dataset,
@@ -69,13 +69,13 @@ def plan_removal(dataset: lance_core.LanceDataset, policy: CleanupPolicy) -> met
 
 
 def files_left_of(plan: metadata.CleanupPlan, max_files: int) -> list[str]:
-    """Paths below the root of files that were to go and are still there, after the plan was executed.
+    """Paths of files that should have been removed but still exist after the plan was executed.
 
-    A manifest stays because a file of its version did; so manifests are named only where there is no such file.
+    A manifest is kept while a file of its version exists; so manifests are listed only where there is no such file.
 
     Args:
         plan: an executed plan.
-        max_files: how many paths are enough.
+        max_files: the maximum number of paths.
     """
     files: list[str] = []
     manifests: list[str] = []

@@ -20,7 +20,7 @@ class PlannedDelete:
         dataset: the declaration's name.
         uri: the dataset's location.
         predicate: the rows to delete.
-        before: figures of the version planned on.
+        before: statistics of the version planned on.
         run_id: the run that planned.
         step_key: the step of that run.
     """

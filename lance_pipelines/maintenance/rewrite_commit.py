@@ -1,4 +1,4 @@
-"""Committing rewritten fragments: what still fits is committed, what lost its race is planned and written again.
+"""Committing rewritten fragments: groups with a conflict are planned and rewritten again.
 
 ::
 
@@ -13,15 +13,14 @@
          v            v
         outcome <-----+
 
-A group is lost when somebody deleted from, updated or replaced one of its fragments since the plan. Its new files are
-removed, for they would bring deleted rows back. The other groups of the same plan are not affected, and a group that an
-earlier attempt of the step had committed is found as committed.
+A group is lost when another writer deleted from, updated or replaced one of its fragments since the plan. Its new files
+are removed, because they would restore deleted rows. The other groups of the same plan are not affected, and a group
+that an earlier attempt of the step committed is recognized.
 
-With a byte target one more round may follow: how many bytes rows need when they are written together is known only
-afterwards, and new files may have become small enough to be joined once more.
+With a byte target another round may follow: how many bytes rows need when they are written together is known only
+afterwards, and new files may be small enough to be merged again.
 
-The rounds are bounded: against a writer that never pauses, groups that are still lost stay as they are, and the next
-run tries again.
+The number of rounds is limited: groups that still conflict are left unchanged, and the next run tries again.
 """
 
 from __future__ import annotations
@@ -52,15 +51,15 @@ if TYPE_CHECKING:
 __all__ = ["DiscardFiles", "RewriteOutcome", "RewriteTasks", "Rewritten", "commit_staged_rewrite"]
 
 _MAX_ROUNDS: Final = 8
-"""How often lost groups are written again before the rest is left to the next run."""
+"""How often lost groups are rewritten before the rest is left to the next run."""
 
 _DEFINITE_FAILURES: Final = (IncompatibleTransactionError, InvalidInputError, NotFoundError, NotSupportedError)
-"""Errors that the same files will meet again, whenever they are committed."""
+"""Errors that would recur whenever the same files are committed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rewritten:
-    """What the tasks of a plan wrote.
+    """The output of the tasks of a plan.
 
     Attributes:
         file_token: every data file written ends in this token.
@@ -82,20 +81,20 @@ class DiscardFiles(Protocol):
     """Deletes the data files of one write."""
 
     def __call__(self, uri: str, file_token: str, /, *, keep: Iterable[str]) -> object:
-        """Delete the files that bear the token, except those to keep."""
+        """Delete the files with the token, except those to keep."""
 
 
 @dataclass(slots=True, kw_only=True)
 class RewriteOutcome:
-    """What a commit step achieved; it grows from round to round.
+    """The result of a commit step; it grows from round to round.
 
     Attributes:
-        version: the latest version that the step knows.
+        version: the latest version known to the step.
         committed: results that are part of the dataset, those of earlier attempts included.
-        conflicts: groups that lost their race, counted anew in each round.
-        attempts: commits that were tried.
+        conflicts: groups that conflicted with other writers, counted in each round.
+        attempts: number of commit attempts.
         rounds: rounds of committing, at least 1.
-        unfinished: groups that still had lost when the rounds were over.
+        unfinished: groups that still conflicted after the last round.
     """
 
     version: int
@@ -107,18 +106,18 @@ class RewriteOutcome:
 
 
 def commit_staged_rewrite(staged: StagedRewrite, *, rewrite: RewriteTasks, discard: DiscardFiles) -> RewriteOutcome:
-    """Make rewritten fragments part of the dataset, or find where an earlier attempt did.
+    """Commit rewritten fragments, or find the version that an earlier attempt committed.
 
     Args:
         staged: the message of the rewrite step.
         rewrite: executes the tasks of a further round.
-        discard: deletes this rewrite's files, after a failure that rules out that they will ever be part of a version.
+        discard: deletes the files of this rewrite, after a failure that rules out that they become part of a version.
 
     Raises:
         TooMuchWriteContentionError: no group at all could be committed.
-        DatasetNotFoundError: the dataset is gone.
-        CommitOutcomeUnknownError: a commit may have landed; nothing was deleted.
-        StorageError: the outside world failed; the files are kept for another attempt.
+        DatasetNotFoundError: the dataset no longer exists.
+        CommitOutcomeUnknownError: a commit may have succeeded; nothing was deleted.
+        StorageError: a storage operation failed; the files are kept for another attempt.
         LanceError: what ``rewrite`` raised.
     """
     plan = staged.plan
@@ -166,7 +165,7 @@ def _next_tasks(plan: PlannedRewrite, lost: list[RewriteResult], outcome: Rewrit
 def _tasks_to_join(plan: PlannedRewrite, outcome: RewriteOutcome) -> list[CompactionTask]:
     """Tasks over what this rewrite made, and over what was there when it was planned.
 
-    What others appended meanwhile is left to the next run: following them could take for ever.
+    What others appended meanwhile is left to the next run: following them could take forever.
     """
     try:
         planned = lance_core.dataset(plan.uri, version=plan.before.version)

@@ -1,4 +1,4 @@
-"""What a plan of rewriting will do, in figures that are known before anything is read."""
+"""The statistics of a planned rewrite, known before any data is read."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _LIMIT: Final = "max_source_bytes"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewriteForecast:
-    """A plan of rewriting on a version.
+    """A rewrite planned on a version.
 
     Attributes:
         uri: the dataset's location.
-        operation: what fragments are rewritten for.
-        before: figures of the version planned on.
-        figures: of the plan.
-        max_source_bytes: bytes that the plan may read at most; None for no limit.
-        unlimited: figures of the plan without that limit, where the limit leaves nothing to do.
+        operation: why fragments are rewritten.
+        before: statistics of the version planned on.
+        figures: statistics of the plan.
+        max_source_bytes: maximum number of bytes that the plan may read; None for no limit.
+        unlimited: statistics of the plan without that limit, if the limit leaves nothing to do.
     """
 
     uri: str
@@ -54,10 +54,10 @@ class RewriteForecast:
 
         Args:
             dataset: the version planned on.
-            operation: what fragments are rewritten for.
-            options: what was planned with.
-            before: figures of the version.
-            figures: of the plan.
+            operation: why fragments are rewritten.
+            options: the options of the plan.
+            before: statistics of the version.
+            figures: statistics of the plan.
         """
         limit = options.get(_LIMIT)
         unlimited = None
@@ -79,7 +79,7 @@ class RewriteForecast:
         return self.figures.tasks > 0
 
     def metadata(self) -> dict[str, int | float | str]:
-        """The figures for an event."""
+        """The metrics for an event."""
         figures = self.figures
         return {
             "lance/read_version": self.before.version,
@@ -99,7 +99,7 @@ class RewriteForecast:
         }
 
     def headline(self) -> str:
-        """One line: what is going to happen."""
+        """One line that describes the plan."""
         figures = self.figures
         place = f"{self.uri} version {self.before.version}"
         if not self.has_work:
@@ -110,7 +110,7 @@ class RewriteForecast:
         )
 
     def table(self) -> str:
-        """What a dry run prints."""
+        """The output of a dry run."""
         figures = self.figures
         lines = [
             Figure("rows", figures.rows, figures.rows),
@@ -128,14 +128,14 @@ class RewriteForecast:
         notes = ["Dry run: nothing was changed."]
         if self.has_work:
             size = format_bytes(figures.new_bytes_estimate)
-            notes.insert(0, f"Until old versions are removed, storage needs about {size} in addition.")
+            notes.insert(0, f"Until old versions are removed, about {size} of additional storage is needed.")
         return render_plan(f"{self.operation} {self.headline()}", lines, notes)
 
     def _state(self) -> str:
         before = self.before
         if self.unlimited is not None and self.unlimited.tasks and self.max_source_bytes is not None:
             waiting = f"{amount(self.unlimited.tasks, 'task')} of {format_bytes(self.unlimited.rewritten_bytes)}"
-            return f"{waiting}, none within max_source_bytes, {self.max_source_bytes}"
+            return f"{waiting}, but none fits max_source_bytes, {self.max_source_bytes}"
         fragments = amount(before.fragments, "fragment")
         if self.operation is RewriteOperation.COMPACT:
             return f"{fragments}, {before.small_fragments} of them small"

@@ -1,9 +1,9 @@
-"""Planning the rewriting of fragments: small ones are merged, or ones with many deleted rows written anew.
+"""Planning a rewrite: which small fragments are merged, and which fragments with many deleted rows are rewritten.
 
 ===========================  ==========================================================================
 Operation                    Fragments
 ===========================  ==========================================================================
-``compact``                  small neighbours, and large ones above the deletion threshold
+``compact``                  small neighbors, and large ones above the deletion threshold
 ``materialize_deletions``    those above the deletion threshold; all others are excluded from the plan
 ===========================  ==========================================================================
 """
@@ -30,7 +30,7 @@ _EXCLUDED: Final = "excluded_fragment_ids"
 
 
 class RewriteOperation(StrEnum):
-    """What fragments are rewritten for."""
+    """Why fragments are rewritten."""
 
     COMPACT = "compact"
     MATERIALIZE_DELETIONS = "materialize_deletions"
@@ -43,7 +43,7 @@ def plan_rewrite(
 
     Args:
         dataset: an open handle.
-        operation: what for.
+        operation: why fragments are rewritten.
         options: options of ``Compaction.plan``, with ``materialize_deletions_threshold``.
     """
     chosen = dict(options)
@@ -53,9 +53,9 @@ def plan_rewrite(
 
 
 def task_documents(tasks: Iterable[CompactionTask]) -> tuple[str, ...]:
-    """Tasks as JSON texts to ship.
+    """Tasks as JSON texts, for the workers.
 
-    Which fragments the plan left out does not matter to a task, and would be repeated in each.
+    They omit the list of excluded fragments, which tasks do not need.
     """
     documents = [json.loads(task.json()) for task in tasks]
     for document in documents:

@@ -1,6 +1,6 @@
-"""A check over rewritten fragments before they may become part of a version.
+"""A check of rewritten fragments before they become part of a version.
 
-That the files are there, with the sizes recorded, is looked at by the commit itself.
+The commit itself checks that the files exist with the recorded sizes.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ __all__ = ["RowsLostError", "verify_row_counts"]
 
 
 class RowsLostError(InvalidInputError):
-    """A rewrite has not as many rows as what it replaces. Nothing was committed."""
+    """A rewrite has a different number of rows than what it replaces. Nothing was committed."""
 
 
 def verify_row_counts(uri: str, results: Sequence[RewriteResult]) -> None:
-    """Each group has as many rows as the fragments that it replaces have live rows.
+    """Check that each group has as many rows as the replaced fragments have live rows.
 
     Raises:
-        RowsLostError: naming the first group that does not.
+        RowsLostError: names the first group that does not.
     """
     for result in results:
         expected = sum(fragment.num_rows for fragment in result.original_fragments)
@@ -33,8 +33,8 @@ def verify_row_counts(uri: str, results: Sequence[RewriteResult]) -> None:
         if found != expected:
             fragment_ids = [fragment.id for fragment in result.original_fragments]
             raise RowsLostError(
-                f"{uri}: fragments {fragment_ids} hold {expected} rows, their rewrite holds {found}: rows were lost or "
-                "written twice",
+                f"{uri}: fragments {fragment_ids} hold {expected} rows, but their rewrite holds {found}: rows were "
+                "lost or written twice",
                 uri=uri,
                 expected=expected,
                 found=found,

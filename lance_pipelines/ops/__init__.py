@@ -1,1 +1,1 @@
-"""The steps of a run: each unpacks its configuration, calls the library, and reports."""
+"""The steps of a run: each reads its configuration, calls the library, and reports."""

@@ -1,4 +1,4 @@
-"""The op that makes a staged write a version of its dataset: verify, commit once, report."""
+"""The op that commits a staged write: verify, commit once, report."""
 
 import sys
 import warnings
@@ -22,7 +22,7 @@ from lance_pipelines.spark.writer import discard_files
 __all__ = ["build_commit_op"]
 
 COMMIT_RETRIES = dg.RetryPolicy(max_retries=3, delay=1, backoff=dg.Backoff.EXPONENTIAL, jitter=dg.Jitter.PLUS_MINUS)
-"""A commit may be repeated: it lands once. Only failures that may pass are, see ``ops/failures.py``."""
+"""A commit can be repeated safely. Only temporary failures are retried, see ``ops/failures.py``."""
 
 
 def build_commit_op(declaration: DatasetDeclaration) -> dg.OpDefinition:

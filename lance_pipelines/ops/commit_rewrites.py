@@ -1,4 +1,4 @@
-"""The op that makes rewritten fragments part of their dataset, and reports it without a materialization."""
+"""The op that commits rewritten fragments, and reports an observation instead of a materialization."""
 
 from functools import partial
 
@@ -27,8 +27,8 @@ def build_rewrite_commit_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
 
     @dg.op(
         name=f"commit_rewrites_of_{declaration.name}",
-        description=f"Commits the rewritten fragments of {declaration.name}. Groups that others changed meanwhile are "
-        "planned and rewritten again, the others are not.",
+        description=f"Commits the rewritten fragments of {declaration.name}. Only groups that other writers changed "
+        "in the meantime are planned and rewritten again.",
         ins={"staged_rewrite": dg.In(str, description="The staged rewrite, as JSON.")},
         out=dg.Out(dg.Nothing),
         pool=commit_pool(declaration.name),

@@ -1,4 +1,4 @@
-"""The ops of a delete: count what matches, then delete it. A change of the data, so it is a materialization."""
+"""The ops of a delete: count the matching rows, then delete them. The data changes, so it is a materialization."""
 
 import uuid
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ __all__ = ["build_delete_op", "build_delete_plan_op"]
 
 
 def build_delete_plan_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
-    """Counts the rows of one dataset that match a predicate."""
+    """The op that counts the rows of one dataset that match a predicate."""
 
     @dg.op(
         name=f"plan_delete_from_{declaration.name}",
@@ -44,7 +44,7 @@ def build_delete_plan_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
 
 
 def build_delete_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
-    """Deletes rows of one dataset."""
+    """The op that deletes rows of one dataset."""
 
     @dg.op(
         name=f"delete_rows_from_{declaration.name}",

@@ -1,7 +1,7 @@
-"""From a typed error to the one message that a failed step shows, and from a wrong run configuration to one line.
+"""Converts typed errors to the message of a failed step, and invalid run configurations to one line.
 
-A typed error says what failed. Its stack is logged once, at the level of debugging; Dagster would show that of its own
-frames with the failure of the step, and again with that of the run.
+A typed error says what failed. Its stack trace is logged once, at debug level; Dagster would show the stack trace of
+its own frames with the failure of the step, and again with that of the run.
 """
 
 import atexit
@@ -25,10 +25,10 @@ __all__ = ["as_failure", "clear_failures", "config_headline", "take_last_words"]
 _MAX_CAUSE_CHARACTERS = 2000
 
 _SAMPLE: Final = re.compile(r"\.? (?:Expected: \"|Sample config for missing )", re.DOTALL)
-"""Where the part of a message begins that shows a configuration."""
+"""Marks the start of the part of a message that shows a configuration."""
 
 _last_words: dict[str, str] = {}
-"""Dataset -> message of its latest step, while that step has failed."""
+"""Dataset -> message of its latest step, if that step failed."""
 
 
 @atexit.register
@@ -39,14 +39,14 @@ def _say_last_words() -> None:
 
 
 def take_last_words() -> list[str]:
-    """The messages that would be said when the process ends, for a caller who says them now."""
+    """Return and clear the messages that would be printed when the process ends; the caller prints them."""
     messages = list(_last_words.values())
     _last_words.clear()
     return messages
 
 
 def config_headline(error: dg.DagsterInvalidConfigError) -> str:
-    """What is wrong with a run configuration, in one line: the path of each field, without Dagster's samples."""
+    """The errors of a run configuration in one line: the path of each field, without Dagster's samples."""
     found = [_SAMPLE.split(str(each.message))[0] for each in error.errors]
     return " ".join(f"run configuration: {'; '.join(found)}".split())
 
@@ -77,7 +77,7 @@ class _FinalError(dg.Failure, _StacklessError):
 
 
 def as_failure(error: LanceError, dataset: str) -> dg.Failure:
-    """The error as Dagster's own failure: its message as headline, its facts as metadata.
+    """Convert an error to Dagster's own failure, with its message as headline and its context as metadata.
 
     Retries are allowed only where the same call may succeed later.
     """
@@ -101,11 +101,11 @@ def as_failure(error: LanceError, dataset: str) -> dg.Failure:
 
 @contextmanager
 def clear_failures(dataset: str, log: logging.Logger | None = None) -> Iterator[None]:
-    """Inside the block, a typed error becomes the step's one message; what it wraps stays out of the headline.
+    """Inside the block, a typed error becomes the step's only message, without the errors that it wraps.
 
     Args:
         dataset: the dataset's name.
-        log: where the stack goes.
+        log: receives the stack trace.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""IngestConfig: what a run may say to an ingesting asset, and how it changes the declaration for that run.
+"""IngestConfig: the run configuration of an ingest, and how it changes the declaration for that run.
 
 The fields lie flat under the asset's name in the launchpad::
 
@@ -30,12 +30,12 @@ ModeChoice = Enum("ModeChoice", {mode.value: mode.value for mode in WriteMode}, 
 
 
 class SourceConfig(dg.Config):
-    """Where the rows come from. Fields left out keep the declared value, unless the format is another one."""
+    """Where the rows come from. Omitted fields keep the declared value, unless the format changes."""
 
     format: FormatChoice | None = Field(
         default=None,
-        description="Reader to use. Another format than the declared one drops the declared paths, options, schema "
-        "and sql.",
+        description="Reader to use. A format other than the declared one discards the declared paths, options, "
+        "schema and sql.",
     )
     paths: list[str] | None = Field(default=None, description="Files, directories or globs to read.")
     options: dict[str, str] | None = Field(
@@ -44,26 +44,31 @@ class SourceConfig(dg.Config):
     schema_ddl: str | None = Field(
         default=None,
         alias="schema",
-        description="Columns as Spark DDL (id BIGINT, name STRING) when the reader should not infer them.",
+        description="Columns as Spark DDL (id BIGINT, name STRING); by default the reader infers them.",
     )
-    sql: str | None = Field(default=None, description="Query over the view named source; without it, all of it.")
+    sql: str | None = Field(
+        default=None, description="SQL query over the view named source; by default all of its rows."
+    )
 
 
 class IngestConfig(dg.Config):
-    """What to ingest in this run. Fields left out keep the declared value."""
+    """What to ingest in this run. Omitted fields keep the declared value."""
 
     source: SourceConfig | None = Field(default=None, description="Where the rows come from.")
     uri: str | None = Field(
-        default=None, description="Location of the Lance dataset; a relative path is below the working directory."
+        default=None,
+        description="Location of the Lance dataset; a relative path is resolved against the working directory.",
     )
     mode: ModeChoice | None = Field(
         default=None,
         description="append adds the rows, overwrite replaces all rows and the schema, create fails if the dataset "
         "exists. The first run of append or overwrite creates the dataset.",
     )
-    max_rows_per_file: int | None = Field(default=None, description="Rows at which a task starts its next data file.")
+    max_rows_per_file: int | None = Field(
+        default=None, description="Number of rows at which a task starts its next data file."
+    )
     max_bytes_per_file: int | None = Field(
-        default=None, description="Bytes at which a task starts its next data file, about."
+        default=None, description="Approximate number of bytes at which a task starts its next data file."
     )
     data_storage_version: str | None = Field(
         default=None,
@@ -77,10 +82,10 @@ class IngestConfig(dg.Config):
 
 
 def apply_config(declaration: DatasetDeclaration, config: IngestConfig) -> DatasetDeclaration:
-    """The declaration as this run wants it.
+    """The declaration with the changes of this run.
 
     Raises:
-        InvalidInputError: the combination makes no sense; the message names the dataset and the field.
+        InvalidInputError: the combination is invalid; the message names the dataset and the field.
     """
     try:
         return dataclasses.replace(

@@ -1,4 +1,4 @@
-"""The ops that plan the rewriting of fragments: what a dry run prints, and what the next steps do."""
+"""The ops that plan a rewrite: what a dry run prints, and what the next steps do."""
 
 import uuid
 from collections.abc import Iterator, Mapping
@@ -30,7 +30,7 @@ __all__ = ["build_compaction_plan_op", "build_materialization_plan_op"]
 
 
 def build_compaction_plan_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
-    """Plans which fragments of one dataset are merged."""
+    """The op that plans which fragments of one dataset are merged."""
 
     @dg.op(
         name=f"plan_compaction_of_{declaration.name}",
@@ -48,11 +48,11 @@ def build_compaction_plan_op(declaration: DatasetDeclaration) -> dg.OpDefinition
 
 
 def build_materialization_plan_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
-    """Plans which fragments of one dataset are written anew for their deleted rows."""
+    """The op that plans which fragments of one dataset are rewritten without their deleted rows."""
 
     @dg.op(
         name=f"plan_materialization_of_{declaration.name}",
-        description=f"Finds fragments of {declaration.name} of whose rows many are deleted.",
+        description=f"Finds fragments of {declaration.name} with many deleted rows.",
         out=dict(PLAN_OUTPUTS),
     )
     def plan_materialization(

@@ -1,4 +1,4 @@
-"""The ops of a cleanup: plan it, then remove what the plan names."""
+"""The ops of a cleanup: plan it, then remove what was planned."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -25,11 +25,11 @@ __all__ = ["build_cleanup_op", "build_cleanup_plan_op"]
 
 
 def build_cleanup_plan_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
-    """Plans which old versions of one dataset go."""
+    """The op that plans which old versions of one dataset are removed."""
 
     @dg.op(
         name=f"plan_cleanup_of_{declaration.name}",
-        description=f"Finds old versions of {declaration.name}, and files that no version needs.",
+        description=f"Finds old versions of {declaration.name}, and files that no version uses.",
         out=dict(PLAN_OUTPUTS),
     )
     def plan_cleanup(context: dg.OpExecutionContext, config: CleanupConfig) -> Iterator[dg.Output[Any]]:
@@ -42,11 +42,11 @@ def build_cleanup_plan_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
 
 
 def build_cleanup_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
-    """Removes old versions of one dataset."""
+    """The op that removes old versions of one dataset."""
 
     @dg.op(
         name=f"remove_old_versions_of_{declaration.name}",
-        description=f"Removes old versions of {declaration.name} and the files that only they need; files first.",
+        description=f"Removes old versions of {declaration.name} and the files that only they use.",
         ins={"plan": dg.In(str, description="The planned cleanup, as JSON.")},
         out=dg.Out(dg.Nothing),
         # Not needed for correctness: a cleanup spares what a commit has come to refer to meanwhile.

@@ -1,4 +1,4 @@
-"""The op that lets Spark rewrite fragments, one task of the plan per Spark task, and hands on what it wrote."""
+"""The op that rewrites fragments with Spark, one task of the plan per Spark task, and returns what it wrote."""
 
 from collections.abc import Sequence
 
@@ -22,8 +22,8 @@ def build_rewrite_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
 
     @dg.op(
         name=f"rewrite_fragments_of_{declaration.name}",
-        description=f"Spark writes fragments of {declaration.name} anew, without their deleted rows. No version refers "
-        "to the new ones yet.",
+        description=f"Rewrites fragments of {declaration.name} with Spark, without their deleted rows. No version "
+        "refers to the new ones yet.",
         ins={"plan": dg.In(str, description="The planned rewrite, as JSON.")},
         out=dg.Out(str, description="The staged rewrite, as JSON."),
     )
@@ -45,6 +45,6 @@ def build_rewrite_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
 
 
 def rewrite_with(spark: SparkResource, uri: str, tasks: Sequence[str]) -> Rewritten:
-    """Execute rewrite tasks in a Spark session that starts now if it has not; interruptible."""
+    """Execute rewrite tasks with Spark, starting the session if needed; interruptible."""
     session = spark.spark_session
     return run_interruptibly(session, lambda: rewrite_tasks(session, uri, tasks))

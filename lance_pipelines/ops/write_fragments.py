@@ -1,4 +1,4 @@
-"""The op that lets Spark write a dataset's new fragments, in parallel, and hands on what it wrote."""
+"""The op that writes a dataset's new fragments with Spark, in parallel, and returns what it wrote."""
 
 from datetime import UTC, datetime
 
@@ -21,8 +21,8 @@ def build_write_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
 
     @dg.op(
         name=f"write_fragments_of_{declaration.name}",
-        description=f"Spark reads the source of {declaration.name} and writes its rows as Lance fragments. "
-        "No version refers to them yet.",
+        description=f"Reads the source of {declaration.name} with Spark and writes its rows as Lance fragments. No "
+        "version refers to them yet.",
         out=dg.Out(str, description="The staged write, as JSON."),
     )
     def write_fragments(context: dg.OpExecutionContext, config: IngestConfig, spark: SparkResource) -> dg.Output[str]:

@@ -1,4 +1,4 @@
-"""SparkResource: the Spark session of a run, started when first asked for and stopped when the run ends.
+"""SparkResource: the Spark session of a run, started on first use and stopped when the run ends.
 
 dagster-pyspark's own resource starts a session as soon as it is set up and never stops it. This one is set up for
 nothing - a step that only commits needs no JVM - and ends the JVM with the run. Under the in-process executor all
@@ -22,7 +22,7 @@ __all__ = ["SparkResource"]
 
 
 class SparkResource(PySparkResource):
-    """A Spark session with the project's defaults under the given settings."""
+    """A Spark session with the project's defaults, overridden by the given settings."""
 
     spark_config: dict[str, Any] = Field(
         default={},
@@ -32,7 +32,7 @@ class SparkResource(PySparkResource):
 
     @contextmanager
     def yield_for_execution(self, context: dg.InitResourceContext) -> Iterator["SparkResource"]:
-        """Hand out the resource; afterwards stop the session that was started through it, if any."""
+        """Yield the resource; afterwards stop the session that was started through it, if any."""
         try:
             yield self
         finally:
@@ -43,7 +43,7 @@ class SparkResource(PySparkResource):
         """The session; the first access starts it.
 
         Raises:
-            NotFoundError: no Java to run Spark on.
+            NotFoundError: no Java was found to run Spark.
             StorageError: Spark did not start.
         """
         if self._spark_session is None:

@@ -1,1 +1,1 @@
-"""Sensors: they look at the datasets and ask for runs."""
+"""Sensors, which examine the datasets and request runs."""

@@ -10,7 +10,7 @@ deletion_sensor     5 minutes    the latest manifest                    asks for
 cleanup_sensor      5 minutes    names and ages of manifests, tags      asks for ``cleanup``
 ==================  ===========  =====================================  =================================
 
-The first two run at once. The others rewrite or delete files, so somebody has to switch them on.
+The first two are running by default. The others rewrite or delete files, so they have to be started explicitly.
 """
 
 from collections.abc import Sequence
@@ -50,9 +50,9 @@ def build_sensors(
     Args:
         declarations: the datasets.
         jobs: their maintenance jobs.
-        interval_seconds: time between two ticks of each sensor; None for the usual ones.
-        maintenance_status: whether the sensors that ask for maintenance run without being switched on.
-        with_automation: False where the project evaluates the conditions of its assets itself.
+        interval_seconds: time between two ticks of each sensor; None for the defaults.
+        maintenance_status: the default status of the sensors that request maintenance.
+        with_automation: False if the project evaluates the automation conditions of its assets itself.
     """
     watch_seconds = WATCH_SECONDS if interval_seconds is None else interval_seconds
     sensors: list[dg.SensorDefinition] = [

@@ -3,23 +3,23 @@
 =============================  =========================================  ========================================
 Commit                         changes rows                               changes none
 =============================  =========================================  ========================================
-by somebody else               materialization                            observation
+by another program             materialization                            observation
 by a run that reported it      none                                       none
-by a run that is still going   wait: go on from here at the next tick     none: the run will report it
+by a run in progress           wait: continue from here at the next tick  none: the run will report it
 by a run that ended silently   materialization                            observation
 by a run silent for too long   materialization                            observation
 reservation of fragment ids    -                                          none: the rewrite that follows is reported
 =============================  =========================================  ========================================
 
-Only a change of rows is waited for: what came after it, reported first, would let the asset's data version go back.
+Only a change of rows is waited for: if a later commit were reported first, the asset's data version would go back.
 
-Versions may be removed before they were seen. If the next one that is left changed rows itself, that says enough.
-Otherwise its content, with a rewrite undone on paper, is compared with what was last seen, and with what the event log
-tells of the versions since then, our own maintenance included. What is found there is its data version, and news only
-if the asset has not been told of that. If nothing is found, the version is reported as a change, because stale is worse
-than busy.
+Versions may be removed before they were seen. If the next remaining version changed rows itself, it is reported.
+Otherwise its content, with a rewrite logically reverted, is compared with the content last seen and with the contents
+in the event log since then, the project's own maintenance included. A match gives its data version, which is reported
+only if the asset does not have it yet. Without a match the version is reported as a change: an unnecessary run
+downstream is better than stale data.
 
-A dataset met for the first time, or one that was created anew, begins at its latest version: its data version is
+A dataset met for the first time, or one that was recreated, begins at its latest version: its data version is
 reported once, unless it is the recorded one.
 """
 
@@ -54,12 +54,12 @@ _Event: TypeAlias = dg.AssetMaterialization | dg.AssetObservation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """How far a dataset was followed.
+    """The position up to which a dataset was followed.
 
     Attributes:
         version: the version last seen.
-        stamp: of its manifest.
-        content: digest of what it holds.
+        stamp: the stamp of its manifest.
+        content: digest of its content.
         data_version: its data version.
     """
 
@@ -71,12 +71,12 @@ class Mark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """What one tick did for a dataset.
+    """The result of one tick for a dataset.
 
     Attributes:
         reason: one line.
-        mark: how far it was followed; None to begin anew.
-        events: what to report, oldest first.
+        mark: the new position; None to start over.
+        events: the events to report, oldest first.
     """
 
     reason: str
@@ -85,15 +85,15 @@ class Progress:
 
 
 def catch_up(instance: dg.DagsterInstance, declaration: DatasetDeclaration, mark: Mark | None) -> Progress:
-    """Follow a dataset from a mark.
+    """Follow a dataset from a position.
 
     Args:
-        instance: knows runs and events.
+        instance: the Dagster instance.
         declaration: the dataset.
         mark: where the last tick ended; None for a dataset not seen before.
 
     Raises:
-        LanceError: the dataset cannot be looked at.
+        LanceError: the dataset cannot be examined.
     """
     latest = Latest.find(declaration.uri)
     if latest is None:
@@ -226,7 +226,7 @@ class _Follower:
     def _waits(self, found: FoundVersion) -> str:
         run = None if found.run_id is None else self.instance.get_run_by_id(found.run_id)
         who = f"run {found.run_id}" if run is None else describe_run(self.instance, run)
-        return f"waits for {who}, which made version {found.version}"
+        return f"waiting for {who}, which created version {found.version}"
 
     def _find(self, version: int) -> FoundVersion | None:
         names = [name for name in self.latest.names if name.version == version]
@@ -247,5 +247,5 @@ class _Follower:
 
 
 def _is_as_good_as_removed(error: LanceError) -> bool:
-    """Removed since it was listed, or damaged: nobody can read that version any more."""
+    """Removed since it was listed, or damaged: nobody can read that version anymore."""
     return isinstance(error, (VersionNotFoundError, CorruptDataError))

@@ -1,4 +1,4 @@
-"""A sensor that asks for runs of several jobs."""
+"""A sensor that requests runs of several jobs."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -12,10 +12,10 @@ __all__ = ["JobSensor"]
 
 
 class JobSensor(dg.SensorDefinition):
-    """As Dagster's, without a warning at every start.
+    """Dagster's sensor, without a warning at every start.
 
-    Giving a sensor's jobs their resources copies the sensor. Dagster 1.13 does so with an argument that it itself
-    calls beta, whether it was used or not.
+    Binding resources to a sensor's jobs copies the sensor. Dagster 1.13 does so with an argument that it marks as beta,
+    whether it was used or not.
     """
 
     def with_attributes(

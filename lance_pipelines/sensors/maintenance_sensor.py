@@ -1,4 +1,4 @@
-"""A sensor that asks for maintenance of one kind, over all datasets."""
+"""A sensor that requests maintenance of one kind, for all datasets."""
 
 from collections.abc import Sequence
 
@@ -21,11 +21,11 @@ def build_maintenance_sensor(
     """One sensor for all datasets.
 
     Args:
-        kind: what it asks for.
+        kind: the kind of maintenance.
         targets: the datasets and their jobs.
         jobs: those jobs.
         interval_seconds: time between two ticks.
-        status: whether it runs without being switched on.
+        status: the default status of the sensor.
     """
 
     def evaluate(context: dg.SensorEvaluationContext) -> dg.SensorResult:

@@ -1,8 +1,8 @@
-"""What the event log knows of a dataset's commits.
+"""The events of a dataset's commits.
 
-A run of ours commits, and then reports the commit as an event. It may end in between. So a commit that names a run of
-this instance is one of three things: reported; not reported yet, by a run that is still going; or lost, by a run that
-ended. Runs can be told to work at another location than the declared one; their events do not count here.
+A run commits, and then reports the commit as an event. It may end in between. So a commit by a run of this instance is
+either reported, not reported yet by a run in progress, or unreported because the run ended. Runs can be configured with
+another location than the declared one; their events do not count here.
 """
 
 from collections.abc import Iterator
@@ -23,19 +23,19 @@ _EVENT_TYPES: Final = {dg.DagsterEventType.ASSET_MATERIALIZATION, dg.DagsterEven
 
 
 class Report(Enum):
-    """What became of a commit's event."""
+    """Whether a commit was reported as an event."""
 
     DONE = auto()
     """The event log has it."""
 
     PENDING = auto()
-    """The run is still going."""
+    """The run is still in progress."""
 
     LOST = auto()
-    """The run ended without it, or has been silent for so long that nobody waits for it."""
+    """The run ended without it, or has been silent for too long."""
 
     FOREIGN = auto()
-    """This instance has no such run: no event will come."""
+    """This instance has no such run, so there will be no event."""
 
 
 def find_report(instance: dg.DagsterInstance, run_id: str, declaration: DatasetDeclaration, version: int) -> Report:

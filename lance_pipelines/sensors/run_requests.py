@@ -1,10 +1,10 @@
-"""The tick that the maintenance sensors share: look at every dataset, ask for a run where one is due.
+"""The tick that the maintenance sensors share: examine every dataset and request a run where one is due.
 
 ::
 
-    versions by name ── as at the last tick, and no run that was asked for has ended? ──yes──▶ the reason of that tick
+    versions by name ── as at the last tick, and no run that was requested has ended? ──yes──▶ the reason of that tick
           │ no
-    examine: the latest manifest, the policy ── not due ──▶ the reason, with figures
+    examine: the latest manifest, the policy ── not due ──▶ the reason, with numbers
           │ due
     asked for before? ── under way, or in the pause after a run that did not do it ──▶ until when
           │ no, or the pause is over
@@ -12,14 +12,14 @@
           │ no
     one run request
 
-Whatever happens, each dataset has one line in the tick, and a dataset that cannot be read does not keep the others
-from being looked at.
+Each dataset always has one line in the tick, and a dataset that cannot be read does not prevent the others from being
+examined.
 
-A run is asked for once per version and policy, and again only if it failed or left the work where it was: after a
-pause that grows with every attempt (``attempts.py``). A new version or another policy is new work, without a pause.
+A run is requested once per version and policy, and again only if it failed or left the work undone: after a pause that
+grows with every attempt (``attempts.py``). A new version or another policy is new work, without a pause.
 
-Of the ingests only the one is waited for that was going when the work was first found due: where one follows the
-other, maintenance would never have its turn. The job itself waits for those that go when it begins (``run_entry.py``).
+Only an ingest that was running when the work was first found due is waited for; otherwise maintenance would never run
+if ingests follow each other. The job itself waits for the ingests that run when it begins (``run_entry.py``).
 """
 
 import hashlib
@@ -41,17 +41,17 @@ from lance_pipelines.sensors.latest import Latest
 __all__ = ["MaintenanceKind", "Target", "request_runs"]
 
 _SUBJECT_DIGITS: Final = 8
-_ASKED: Final = "a run was asked for"
+_ASKED: Final = "a run was requested"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A dataset that a sensor asks runs for.
+    """A dataset for which a sensor requests runs.
 
     Attributes:
         declaration: the dataset.
         job_name: the job that does the work for it.
-        run_config: of that job.
+        run_config: the run configuration of that job.
     """
 
     declaration: DatasetDeclaration
@@ -61,15 +61,15 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaintenanceKind:
-    """What one sensor asks for.
+    """The kind of maintenance that one sensor requests.
 
     Attributes:
         sensor: the sensor's name.
         description: what the sensor does.
-        op: the operation, as run tags name it.
-        excludes: operations of which no run may be in flight; its own is one of them.
+        op: the operation, as in run tags.
+        excludes: operations that must not be in progress; its own is one of them.
         examine: a dataset and its versions -> whether the work is due.
-        may_ripen: True when time alone can make it due, so that an unchanged dataset is examined too.
+        may_ripen: True when work can become due without a commit, so that an unchanged dataset is examined too.
     """
 
     sensor: str
@@ -82,16 +82,16 @@ class MaintenanceKind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What a sensor remembers of a dataset.
+    """The state that a sensor keeps of a dataset.
 
     Attributes:
         version: the latest version when it was examined.
-        stamp: of its manifest.
+        stamp: the stamp of its manifest.
         policy: digest of the policy that it was examined with.
-        reason: what was found.
-        work: what a run was asked for, the same for every attempt; None when none was.
-        run_key: of the latest run that was asked for.
-        ingest: the ingest that was waited for before a run is asked for; None for none.
+        reason: the result.
+        work: identifies the requested work, the same for every attempt; None when no run was requested.
+        run_key: the key of the latest requested run.
+        ingest: the ingest to wait for before a run is requested; None for none.
     """
 
     version: int
@@ -105,12 +105,12 @@ class Seen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What a tick says about one dataset.
+    """The result of a tick for one dataset.
 
     Attributes:
         reason: one line.
-        seen: what to remember; None to look anew next time.
-        request: the run to ask for; None for none.
+        seen: the state to keep; None to examine the dataset again next time.
+        request: the run to request; None for none.
     """
 
     reason: str
@@ -173,9 +173,9 @@ def _examine(
     ingest = None if seen is None else seen.ingest
     awaited = [run for run in others.awaited if not run.is_ingest or ingest in (None, run.run_id)]
     if awaited:
-        # Without a stamp the dataset is examined anew at the next tick.
+        # Without a stamp the dataset is examined again at the next tick.
         waiting = replace(now, stamp="", ingest=ingest or _oldest_ingest(awaited))
-        return Finding(reason=f"waits for {awaited[0].text}, {verdict.reason}", seen=waiting)
+        return Finding(reason=f"waiting for {awaited[0].text}, {verdict.reason}", seen=waiting)
     reason = f"{_ASKED}, {verdict.reason}" + (f"; not waited for: {others.passed_over}" if others.passed_over else "")
     request = _request(kind, target, now, verdict, attempts)
     return Finding(reason=reason, seen=asked, request=request)
@@ -198,7 +198,7 @@ def _known(instance: dg.DagsterInstance, seen: Seen) -> str | None:
 
 
 def _waited_for(instance: dg.DagsterInstance, attempts: Attempts, asked_for: str | None) -> str | None:
-    """Why no run is asked for now, for work that is due; None when one is."""
+    """Why no run is requested now, for work that is due; None when one is."""
     if attempts.run_key == asked_for or attempts.is_under_way(instance):
         return _ASKED
     return attempts.pause(time.time())

@@ -1,1 +1,1 @@
-"""The Spark layer: sessions, sources, and frames written as fragments. Knows no orchestrator."""
+"""The Spark layer: sessions, sources, and frames written as fragments. No Dagster."""

@@ -1,11 +1,11 @@
-"""Batches whose columns can be kept one by one.
+"""Batches whose columns can be kept separately.
 
-A batch that came through a stream is one block of memory, and every column is a view into it. A writer that collects a
-column until a page is worth writing keeps the whole block for it::
+A batch from a stream is one block of memory, and every column is a view into it. A writer that collects a column until
+a page is full keeps the whole block for it::
 
     block   [id 80 KB][score 80 KB][vector 5 MB]       a hundred blocks for 8 MiB of ids: 540 MB
 
-So a column that is a small part of its batch is copied. A large one stays a view: its page is due soon.
+So a column that is a small part of its batch is copied. A large one remains a view: its page is full soon.
 """
 
 from __future__ import annotations

@@ -25,11 +25,11 @@ __all__ = ["conform_batch"]
 
 
 def conform_batch(batch: pa.RecordBatch, target: pa.Schema, *, first_row: int = 0) -> pa.RecordBatch:
-    """A batch in the target's columns, order and types.
+    """Convert a batch to the target's columns, order and types.
 
     Args:
         batch: has every column of the target by name; others are dropped.
-        target: as :func:`~lance_pipelines.spark.schema.plan_target_schema` makes it.
+        target: from :func:`~lance_pipelines.spark.schema.plan_target_schema`.
         first_row: position of the batch's first row among the task's rows, for messages.
 
     Returns:
@@ -56,7 +56,9 @@ def _conform(array: pa.Array, field: pa.Field, path: str, first_row: int) -> pa.
     """One array, or a child of one, as the field asks; ``first_row`` counts only at the top level."""
     if not field.nullable and array.null_count:
         row = first_row + _first_true(array.is_null())
-        raise SchemaMismatchError(f"column {path!r}: row {row} is null, no null is allowed", column=path, row=row)
+        raise SchemaMismatchError(
+            f"column {path!r}: row {row} is null, but the column is not nullable", column=path, row=row
+        )
     expected = field.type
     if array.type.equals(expected):
         return array
@@ -70,7 +72,7 @@ def _conform(array: pa.Array, field: pa.Field, path: str, first_row: int) -> pa.
         return array.cast(expected)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise SchemaMismatchError(
-            f"column {path!r}: {array.type} cannot become {expected}: {error}",
+            f"column {path!r}: {array.type} cannot be converted to {expected}: {error}",
             column=path,
             expected=str(expected),
             found=str(array.type),
@@ -127,7 +129,9 @@ def _structs(array: pa.StructArray, expected: pa.StructType, path: str) -> pa.Ar
         num_nulls = values.null_count - array.null_count
         if num_nulls and not child.nullable:
             raise SchemaMismatchError(
-                f"column {name!r}: {num_nulls} values are null, no null is allowed", column=name, found=num_nulls
+                f"column {name!r}: {num_nulls} values are null, but the column is not nullable",
+                column=name,
+                found=num_nulls,
             )
         children.append(_conform(values, child.with_nullable(True), name, 0))
     return pa.StructArray.from_arrays(children, fields=list(expected), mask=array.is_null())

@@ -1,9 +1,9 @@
 """The files installed in the running Python environment, as a frame: a real source that needs no data.
 
-The driver finds the distributions, Spark reads their RECORDs in parallel as CSV, and workers add the text of small
-Python files. A distribution without a RECORD, as some system packages are, contributes no rows; a file that vanished
-since it was installed keeps its row, without text. The files are read where the workers run: on a cluster the
-environment must be at the same place on every machine.
+The driver finds the distributions, Spark reads their RECORD files in parallel as CSV, and workers add the text of small
+Python files. A distribution without a RECORD, such as some system packages, contributes no rows; a file that was
+deleted since it was installed keeps its row, without text. The files are read where the workers run: on a cluster the
+environment must be at the same path on every machine.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def environment_inventory(
     Args:
         session: a running session.
         captured_at: stamped on every row; timezone-aware.
-        records: the distributions; those of the running environment when None.
+        records: the distributions; None for those of the running environment.
 
     Returns:
         A frame of :data:`INVENTORY_SCHEMA`. A distribution's files are in one partition, by path.

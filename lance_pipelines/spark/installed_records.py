@@ -1,4 +1,4 @@
-"""Where the distributions of a Python environment keep the list of their files.
+"""Finds the RECORD files, which list the files of the distributions in a Python environment.
 
 An installed distribution is a directory ``{name}-{version}.dist-info`` in a directory of ``sys.path``; its ``RECORD``
 lists every file it brought, relative to the directory that holds the ``.dist-info``.
@@ -27,7 +27,7 @@ _VERSION: Final = re.compile(r"^Version:[ \t]*(\S+)", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstalledRecord:
-    """One distribution's RECORD.
+    """The RECORD of one distribution.
 
     Attributes:
         path: the RECORD file.
@@ -66,8 +66,8 @@ def find_records(search_path: Sequence[str] | None = None) -> list[InstalledReco
     """Every RECORD of an environment, by package name.
 
     Args:
-        search_path: directories in order of import; ``sys.path`` when None. Of a distribution that is installed in
-            two of them the first counts, as it does for imports.
+        search_path: directories in order of import; None for ``sys.path``. If a distribution is installed in two of
+            them, the first one counts, as for imports.
     """
     found: dict[str, InstalledRecord] = {}
     for entry in dict.fromkeys(os.path.realpath(entry) for entry in (sys.path if search_path is None else search_path)):

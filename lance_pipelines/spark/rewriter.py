@@ -2,7 +2,7 @@
 
 One Spark job with as many tasks as the plan has: each gets the JSON text of its rewrite task, reads the old fragments
 at the plan's version and writes the new ones, and answers with one row that holds the result as JSON. No data passes
-through the driver or the JVM, and no version refers to the new files until somebody commits the results.
+through the driver or the JVM, and no version refers to the new files until the results are committed.
 
 Every data file of one job ends in that job's *file token*, by which the files of failed and lost attempts are found.
 
@@ -49,7 +49,7 @@ _logger: Final = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _JobSettings:
-    """What every task is told; travels to the workers."""
+    """The parameters of every task; sent to the workers."""
 
     dataset_uri: str
     file_token: str
@@ -66,7 +66,7 @@ def execute_tasks(
 ) -> tuple[str, ...]:
     """Execute rewrite tasks, one per Spark task. Nothing is committed.
 
-    When this raises, no task of the job is running any more, and
+    When this raises, no task of the job is still running, and
     :func:`~lance_pipelines.spark.writer.discard_files` removes what it wrote.
 
     Args:
@@ -80,10 +80,10 @@ def execute_tasks(
         One ``RewriteResult.json()`` text for each task, in the order of the tasks.
 
     Raises:
-        NotFoundError: a file of the plan's version is gone.
+        NotFoundError: a file of the plan's version is missing.
         CorruptDataError: a file cannot be decoded.
-        StorageError: the outside world failed, in a worker or in Spark.
-        InternalError: anything unforeseen.
+        StorageError: a storage operation failed, in a worker or in Spark.
+        InternalError: an unexpected failure.
     """
     if not tasks:
         return ()
@@ -131,7 +131,7 @@ def _one_result_each(reports: Sequence[Row], num_tasks: int, dataset_uri: str) -
         if known is None or known.attempt_number < report.attempt_number:
             latest[report.task_index] = report
     if len(latest) != num_tasks:
-        raise InternalError(f"{dataset_uri}: {num_tasks} rewrite tasks were started and {len(latest)} answered")
+        raise InternalError(f"{dataset_uri}: {num_tasks} rewrite tasks were started, but {len(latest)} answered")
     return tuple(latest[index].result for index in range(num_tasks))
 
 
@@ -146,4 +146,4 @@ def _discard_lost_attempts(settings: _JobSettings, results: Sequence[str]) -> No
     try:
         discard_files(settings.dataset_uri, settings.file_token, keep=keep, storage_options=settings.storage_options)
     except LanceError as error:
-        _logger.warning("files of failed attempts are left behind (*%s.lance): %s", settings.file_token, error)
+        _logger.warning("files of failed attempts could not be removed (*%s.lance): %s", settings.file_token, error)

@@ -1,4 +1,4 @@
-"""From Spark's types to the Arrow schema that is written.
+"""Converts Spark types to the Arrow schema that is written.
 
 Spark hands a column to Python as one Arrow type; that type is what is written, with two exceptions: a declared
 *vector column* (an array of numbers) becomes a fixed-size list, and an append takes the dataset's own types.
@@ -83,9 +83,9 @@ def plan_target_schema(
         The frame's own columns in its order, or the dataset's schema unchanged when the frame fits it.
 
     Raises:
-        InvalidInputError: the frame has no columns, one name twice, or a name that a dataset cannot have; or a vector
-            column is none.
-        NotSupportedError: a column's type cannot be kept.
+        InvalidInputError: the frame has no columns, a repeated name, or an invalid name; or a vector column is not an
+            array of numbers.
+        NotSupportedError: a column's type is not supported.
         SchemaMismatchError: the frame does not fit the dataset.
     """
     found = _with_vectors(arrow_schema(struct_type), vector_columns)
@@ -110,8 +110,8 @@ def arrow_schema(struct_type: spark_types.StructType) -> pa.Schema:
     """The schema of the Arrow batches that Spark makes of a frame; column comments become field metadata.
 
     Raises:
-        InvalidInputError: no columns, one name twice, or a name that Spark cannot address.
-        NotSupportedError: a column's type cannot be kept.
+        InvalidInputError: no columns, a repeated name, or a name that Spark cannot address.
+        NotSupportedError: a column's type is not supported.
     """
     repeated = [name for name, times in Counter(struct_type.names).items() if times > 1]
     if repeated:
@@ -121,7 +121,7 @@ def arrow_schema(struct_type: spark_types.StructType) -> pa.Schema:
     quoted = [name for name in struct_type.names if "`" in name]
     if quoted:
         raise InvalidInputError(
-            f"column {quoted[0]!r}: Spark cannot address a name with a backtick; rename the column at its origin",
+            f"column {quoted[0]!r}: Spark cannot address a name with a backtick; rename the column in the source",
             column=quoted[0],
         )
     return pa.schema([_arrow_field(field, field.name) for field in struct_type.fields])
@@ -235,7 +235,7 @@ def _arrow_type(data_type: spark_types.DataType, path: str) -> pa.DataType:
     arrow = _SIMPLE_TYPES.get(type(data_type))
     if arrow is None:
         raise NotSupportedError(
-            f"column {path!r}: Spark type {data_type.simpleString()} cannot be kept; convert it to another type in "
+            f"column {path!r}: Spark type {data_type.simpleString()} is not supported; convert it to another type in "
             "the source's query",
             column=path,
             found=data_type.simpleString(),

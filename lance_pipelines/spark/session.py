@@ -1,8 +1,8 @@
-"""Starting and stopping a Spark session: settings, Java, and really ending the JVM.
+"""Starting and stopping a Spark session: settings, Java, and ending the JVM.
 
 Settings come in two layers under the caller's own, which always win: :data:`SESSION_DEFAULTS` for any master, and
 :data:`LOCAL_DEFAULTS` for ``local[…]`` masters, where the driver is the whole cluster. A local session keeps what
-it has to write in one temporary directory and leaves the working directory alone.
+its files in one temporary directory and does not use the working directory.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ _scratch_directories: Final[list[Path]] = []
 
 
 def merge_settings(settings: Mapping[str, str], *, scratch: Path) -> dict[str, str]:
-    """The caller's settings over the defaults. Changes nothing.
+    """Merge the caller's settings with the defaults. Changes nothing.
 
     Args:
         settings: Spark properties; each replaces the default of its name, except ``spark.driver.extraJavaOptions``,
@@ -110,15 +110,15 @@ def merge_settings(settings: Mapping[str, str], *, scratch: Path) -> dict[str, s
 
 
 def start_session(settings: Mapping[str, str] | None = None) -> SparkSession:
-    """Start a session; where one runs in this process already, return it (its static settings stay).
+    """Start a session, or return the one that is already running in this process (its static settings are kept).
 
     Args:
         settings: Spark properties over the defaults.
 
     Raises:
-        NotFoundError: no Java to run Spark on.
+        NotFoundError: no Java was found to run Spark.
         StorageError: the JVM ended before Spark was up.
-        LanceError: a setting that Spark refuses.
+        LanceError: Spark rejects a setting.
     """
     scratch = Path(tempfile.mkdtemp(prefix="lance-pipelines-spark-"))
     _scratch_directories.append(scratch)
@@ -135,7 +135,7 @@ def start_session(settings: Mapping[str, str] | None = None) -> SparkSession:
         _remove_scratch()
         restore_environment()
         if isinstance(error, PySparkRuntimeError):
-            raise StorageError("Spark did not start: its JVM ended; the console has its last words") from error
+            raise StorageError("Spark did not start: its JVM ended; see the console output for the cause") from error
         raise translate_failure(error, "Spark did not start") from error
 
 

@@ -2,10 +2,10 @@
 
 One Spark job: every task streams its Arrow batches into ``lance_core.write_fragments`` and answers with one row that
 describes what it wrote; the driver collects these rows. No data passes through the driver, and no version of the
-dataset refers to the files until somebody commits the fragments.
+dataset refers to the files until the fragments are committed.
 
-Every data file of one write ends in that write's *file token*. Attempts that failed, or lost against another attempt
-at the same partition, can leave files behind; by the token they are found again.
+Every data file of one write ends in that write's *file token*. Attempts that failed, or that lost against another
+attempt at the same partition, can leave files, which are found by the token.
 
 Source: ``DataFrame.mapInArrow`` and ``DataFrame.observe`` of PySpark 4.3.
 """
@@ -67,9 +67,9 @@ class FrameWrite:
     Attributes:
         fragments: one ``FragmentMetadata.to_json()`` document each, in the order of the frame's partitions.
         rows_counted: rows that Spark's JVM counted on their way to the workers.
-        rows_written: rows that the tasks handed to the writer.
+        rows_written: rows that the tasks passed to the writer.
         bytes_written: bytes of their data files.
-        num_tasks: tasks that wrote something; empty partitions write nothing.
+        num_tasks: tasks that wrote rows; empty partitions write nothing.
     """
 
     fragments: tuple[dict[str, Any], ...]
@@ -81,7 +81,7 @@ class FrameWrite:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _TaskSettings:
-    """What every task is told; travels to the workers."""
+    """The parameters of every task; sent to the workers."""
 
     dataset_uri: str
     mode: str
@@ -107,12 +107,12 @@ def write_frame(
 ) -> FrameWrite:
     """Write every row of a frame as fragments of a dataset. Nothing is committed.
 
-    When this raises, no task of the job is running any more, and :func:`discard_files` removes what it wrote.
+    When this raises, no task of the job is still running, and :func:`discard_files` removes what it wrote.
 
     Args:
         frame: the rows.
-        dataset_uri: where the data files go.
-        mode: ``append``, ``overwrite`` or ``create``, as ``lance_core.write_fragments`` takes it.
+        dataset_uri: the dataset whose data directory receives the files.
+        mode: ``append``, ``overwrite`` or ``create``, as for ``lance_core.write_fragments``.
         target: the fragments' schema, from :func:`~lance_pipelines.spark.schema.plan_target_schema`.
         max_rows_per_file: a task starts its next file at this many rows.
         max_bytes_per_file: a task starts its next file at about this many bytes.
@@ -121,11 +121,11 @@ def write_frame(
         storage_options: credentials and settings of the dataset's store.
 
     Raises:
-        InvalidInputError: the token is malformed, or the source's query fails on a row.
+        InvalidInputError: the token is malformed, or the source's query fails for a row.
         SchemaMismatchError: a row does not fit the target.
         CorruptDataError: a source file cannot be read.
-        StorageError: the outside world failed, in a worker or in Spark.
-        InternalError: anything unforeseen.
+        StorageError: a storage operation failed, in a worker or in Spark.
+        InternalError: an unexpected failure.
     """
     _check_token(file_token)
     settings = _TaskSettings(
@@ -166,7 +166,7 @@ def discard_files(
     Args:
         dataset_uri: the dataset.
         file_token: the write's token; files of other writes are never touched.
-        keep: names of data files to leave: those that will be committed.
+        keep: names of data files to keep: those that will be committed.
         storage_options: credentials and settings of the dataset's store.
 
     Returns:
@@ -196,7 +196,7 @@ def _discard_lost_attempts(settings: _TaskSettings, written: FrameWrite) -> None
     try:
         discard_files(settings.dataset_uri, settings.file_token, keep=keep, storage_options=settings.storage_options)
     except LanceError as error:
-        _logger.warning("files of failed attempts are left behind (*%s.lance): %s", settings.file_token, error)
+        _logger.warning("files of failed attempts could not be removed (*%s.lance): %s", settings.file_token, error)
 
 
 def _write_partition(settings: _TaskSettings, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

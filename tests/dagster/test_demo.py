@@ -48,7 +48,7 @@ def test_the_story_holds(tmp_path, ingests) -> None:
     log = place / "dagster-dev.log"
     assert process.returncode == 0, f"{stdout[-5000:]}\n{stderr[-3000:]}\n{log.read_text()[-5000:]}"
     assert "before and after the sensors acted" in stdout
-    assert "The story held" in stdout
+    assert "Demonstration passed" in stdout
 
     uri = place / "warehouse" / "events.lance"
     reference = lance.dataset(str(uri))
@@ -88,9 +88,9 @@ _SHAPE = Snapshot(
 @pytest.mark.parametrize(
     ("ending", "exit_code", "last_line"),
     [
-        (StoryOutcome(before=_SHAPE, after=_SHAPE, checks=("one", "two")), 0, "The story held: 2 checks"),
-        (StoryBroken("not so: 7 rows, as expected"), 1, "The story broke: not so: 7 rows, as expected"),
-        (StorageError("dagster dev ended"), 1, "The story broke: dagster dev ended"),
+        (StoryOutcome(before=_SHAPE, after=_SHAPE, checks=("one", "two")), 0, "Demonstration passed: 2 checks"),
+        (StoryBroken("not so: 7 rows, as expected"), 1, "Demonstration failed: check failed: 7 rows, as expected"),
+        (StorageError("dagster dev exited"), 1, "Demonstration failed: dagster dev exited"),
     ],
     ids=["held", "broken", "no server"],
 )

@@ -52,7 +52,7 @@ def test_other_exceptions_pass_unchanged() -> None:
 
 
 def test_a_typed_error_loses_its_chain() -> None:
-    error = StorageError("Spark's JVM is gone")
+    error = StorageError("Spark's JVM has ended")
     error.__cause__ = RuntimeError("300 lines of Java")
     with pytest.raises(dg.Failure) as caught, clear_failures("events"):
         raise error

@@ -169,11 +169,11 @@ def test_an_unknown_outcome_is_not_retried(project, instance, monkeypatch) -> No
 
     def fail(staged, discard):
         calls.append(staged)
-        raise CommitOutcomeUnknownError("whether version 1 is this commit's could not be found out")
+        raise CommitOutcomeUnknownError("could not determine whether this commit created version 1")
 
     monkeypatch.setattr(commit_module, "commit_staged", fail)
     data = failure(project.run(instance))
-    assert "could not be found out" in data.user_failure_data.description
+    assert "could not determine" in data.user_failure_data.description
     assert len(calls) == 1
     assert list(Path(project.uri, "data").iterdir())
 

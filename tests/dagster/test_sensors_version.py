@@ -191,7 +191,7 @@ def test_a_commit_of_a_run_is_left_to_that_run(followed) -> None:
     followed.append(1, run_id=run_id)
     followed.append(2)
     followed.skip()
-    waits = rf"waits for run {run_id} \(work, last heard of [-\d]+ [:\d]+ UTC\), which made version 2"
+    waits = rf"waiting for run {run_id} \(work, last event at [-\d]+ [:\d]+ UTC\), which created version 2"
     assert re.fullmatch(f"events: version 1: 0 events, 2 more to come; {waits}", followed.reason)
     followed.instance.report_dagster_event(
         dg.DagsterEvent(
@@ -284,7 +284,7 @@ def test_the_first_tick_waits_for_a_run_too(followed) -> None:
     run_id = start_run(followed.instance)
     followed.append(1, run_id=run_id)
     followed.skip()
-    assert followed.reason.startswith(f"events: waits for run {run_id} (work, last heard of ")
+    assert followed.reason.startswith(f"events: waiting for run {run_id} (work, last event at ")
     end_run(followed.instance, run_id)
     assert [event.metadata["lance/version"].value for event in followed.tick()] == [2]
 

@@ -144,7 +144,7 @@ def test_a_version_left_by_a_late_writer_is_judged_by_nobody(
 
 
 @pytest.mark.parametrize("times", [1, 2])
-@pytest.mark.parametrize("recreated", [False, True], ids=["deleted", "made again"])
+@pytest.mark.parametrize("recreated", [False, True], ids=["deleted", "created again"])
 @pytest.mark.parametrize("verb", ["append", "delete", "config", "overwrite"])
 def test_a_late_commit_to_a_branch_that_was_deleted_is_in_no_other_one(
     verb: str, recreated: bool, times: int, tmp_path: Path
@@ -175,7 +175,7 @@ def test_a_late_commit_to_a_branch_that_was_deleted_is_in_no_other_one(
         except (*REFUSALS, StorageError):
             pass
         else:
-            assert (verb, recreated) == ("delete", True), "only what is planned anew has the new branch"
+            assert (verb, recreated) == ("delete", True), "only what is planned again has the new branch"
             expected.remove(1)
     if recreated:
         again = lance_core.dataset(uri).checkout_version(("b", None))

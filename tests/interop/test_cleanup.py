@@ -432,7 +432,7 @@ def test_files_in_other_roots_stay(tmp_path: Path) -> None:
 
 
 def test_a_copied_table_is_cleaned_by_reachability(tmp_path: Path) -> None:
-    """All files are younger than all versions; the reference would not look at them and lose sight of them for good."""
+    """All files are newer than all versions; the reference would not look at them and lose sight of them for good."""
     table = _build(tmp_path / "table", Story(LIFE))
     for path in table.files():
         (table.root / path).touch()

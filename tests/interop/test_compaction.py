@@ -364,9 +364,9 @@ def test_results_that_make_no_sense_are_refused(uri: str, tmp_path, commit: Call
         return replace(first, new_fragments=[replace(new, files=[replace(file, **changes)])])
 
     refused = {
-        "is 4: it is of another dataset": [replace(first, read_version=5)],
-        "belongs to version 4 already": [replace(first, new_fragments=second.original_fragments)],
-        "is named twice": [first, replace(second, new_fragments=first.new_fragments)],
+        "is 4: it belongs to another dataset": [replace(first, read_version=5)],
+        "is already part of version 4": [replace(first, new_fragments=second.original_fragments)],
+        "occurs twice": [first, replace(second, new_fragments=first.new_fragments)],
         "found '../../victim'|'../../victim'": [with_file(path="../../victim")],
         "'/victim'": [with_file(path="/victim")],
         "in base path 1": [with_file(base_id=1)],
@@ -646,7 +646,7 @@ def test_tasks_of_another_state_of_the_table_are_refused(uri: str) -> None:
     dataset = lance_core.dataset(uri)
     [task] = Compaction.plan(dataset, {}).tasks
     lance.dataset(uri).delete("a = 1")
-    with pytest.raises(InvalidInputError, match="fragment 0 of the task is not that of version 3"):
+    with pytest.raises(InvalidInputError, match="fragment 0 of the task does not match version 3"):
         replace(task, read_version=3).execute(dataset)
     with pytest.raises(VersionNotFoundError):
         replace(task, read_version=9).execute(dataset)

@@ -184,7 +184,7 @@ def test_two_manifests_of_one_version_stop_a_migration(tmp_path: Path) -> None:
     uri = _old(tmp_path)
     directory = Path(uri) / "_versions"
     (directory / V2[1]).write_bytes(b"other")
-    with pytest.raises(CorruptDataError, match="two manifests"):
+    with pytest.raises(CorruptDataError, match="two different manifests"):
         lance_core.migrate_manifest_paths_v2(uri)
     assert (directory / "2.manifest").exists()
     assert (directory / V2[1]).read_bytes() == b"other"

@@ -229,7 +229,7 @@ def test_t32_an_etag_is_neither_read_nor_written(dynamo: Table) -> None:
     assert dynamo.append(3) == 3
 
 
-@pytest.mark.parametrize("step", [1, 2, 3, 4], ids=["staged", "reserved", "materialised", "final"])
+@pytest.mark.parametrize("step", [1, 2, 3, 4], ids=["staged", "reserved", "materialized", "final"])
 @pytest.mark.parametrize("first", ["read", "append", pytest.param("read version", marks=pytest.mark.slow)])
 @pytest.mark.sampled(5)
 def test_a_commit_that_stopped_is_gone_on_with(table: Table, step: int, first: str) -> None:
@@ -248,7 +248,7 @@ def test_a_commit_that_stopped_is_gone_on_with(table: Table, step: int, first: s
     assert (staged in table.manifests()) is (step in (1, 4))
 
 
-@pytest.mark.parametrize("step", [1, 2, 3, 4], ids=["staged", "reserved", "materialised", "final"])
+@pytest.mark.parametrize("step", [1, 2, 3, 4], ids=["staged", "reserved", "materialized", "final"])
 def test_the_reference_goes_on_with_our_commit(dynamo: Table, step: int) -> None:
     dynamo.die_after(step)
     expected = [1, 2] if step >= 2 else [1]

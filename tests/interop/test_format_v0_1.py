@@ -392,7 +392,7 @@ def test_dictionaries_of_every_other_type(tmp_path: Path, values: pa.Array) -> N
 def test_more_values_than_keys_can_name_are_refused() -> None:
     batches = [pa.array([f"{number} {row}" for row in range(100)]) for number in range(2)]
     chunks = [pa.DictionaryArray.from_arrays(pa.array(range(100), pa.int8()), batch) for batch in batches]
-    with pytest.raises(LanceError, match=r"200 values, keys of type int8 can number 128"):
+    with pytest.raises(LanceError, match=r"200 values, but keys of type int8 can address only 128"):
         ours(pa.table({"d": pa.chunked_array(chunks)}))
 
 

@@ -250,7 +250,7 @@ def test_a_rewrite_that_would_lose_or_bring_back_rows_is_refused(uri: str) -> No
     lance.dataset(uri).delete("a = 3")
     hidden = lance_core.dataset(uri).get_fragments()[0].metadata
     new = _written_by_theirs(uri)
-    for old, match in ((hidden, "old fragments have 9 rows, the new ones 39"), (whole, "other rows in version 2")):
+    for old, match in ((hidden, "old fragments have 9 rows, the new ones 39"), (whole, "different rows in version 2")):
         operation = Ours.Rewrite([Ours.RewriteGroup([old], [new])], [])
         with pytest.raises(InvalidInputError, match=match):
             lance_core.LanceDataset.commit(uri, operation, read_version=2)
@@ -268,7 +268,7 @@ def test_a_deletion_file_is_looked_at_before_it_counts(uri: str) -> None:
         spoil(metadata)
         lance_core.LanceDataset.commit(uri, Ours.Delete([metadata], [], "x"), read_version=2)
 
-    with pytest.raises(InvalidInputError, match="row 4 is deleted in version 2 and would come back"):
+    with pytest.raises(InvalidInputError, match="row 4 is deleted in version 2 and would reappear"):
         attempt({0: BitMap([3, 5])})
     with pytest.raises(NotFoundError):
         attempt({0: BitMap([3, 4, 5])}, lambda metadata: setattr(metadata.deletion_file, "id", 1))

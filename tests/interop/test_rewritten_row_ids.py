@@ -91,7 +91,10 @@ def _update(uri: str, row_ids: list[int], *, deletes: str) -> None:
 
 @pytest.mark.parametrize(
     ("row_id", "detail"),
-    [(0, "row id 0, whose row stays in fragment 0"), (3, "row id 3, which no row of an updated or removed fragment")],
+    [
+        (0, "row id 0, which is still in use in fragment 0"),
+        (3, "row id 3, which no row of an updated or removed fragment"),
+    ],
 )
 def test_an_update_moves_rows_from_where_they_were(uri: str, row_id: int, detail: str) -> None:
     with pytest.raises(InvalidInputError, match=detail):

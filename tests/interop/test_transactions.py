@@ -158,7 +158,7 @@ def test_only_appends_are_committed_as_a_batch(tmp_path: Path) -> None:
     lance_core.write_dataset(rows(0, 4), uri)
     with pytest.raises(NotSupportedError, match="Restore"):
         lance_core.LanceDataset.commit_batch(uri, [_append(uri, 10, 1), Transaction(1, LanceOperation.Restore(1))])
-    with pytest.raises(InvalidInputError, match="no transactions"):
+    with pytest.raises(InvalidInputError, match="transactions is empty"):
         lance_core.LanceDataset.commit_batch(uri, [])
     with pytest.raises(InvalidInputError, match="Transactions"):
         lance_core.LanceDataset.commit_batch(uri, [LanceOperation.Restore(1)])

@@ -86,7 +86,7 @@ FULL = (
                 "File file:/data/a.parquet does not exist",
             ],
             NotFoundError,
-            "cannot do it: /data/a.parquet does not exist any more",
+            "cannot do it: /data/a.parquet no longer exists",
         ),
         (
             [
@@ -128,13 +128,12 @@ FULL = (
         (
             ["Job aborted due to stage failure: Task 0", "error while calling spill()", "No space left on device"],
             StorageError,
-            "cannot do it: Spark's working directory (spark.local.dir) cannot take more: No space left on device",
+            "cannot do it: Spark's working directory (spark.local.dir) is full: No space left on device",
         ),
         (
             ["Job aborted", "Python worker exited unexpectedly (crashed). Consider setting 'x'"],
             StorageError,
-            "cannot do it: a worker process ended unexpectedly, again and again; most often the system ended it for "
-            "lack of memory",
+            "cannot do it: a worker process repeatedly ended unexpectedly; the most common cause is lack of memory",
         ),
         (
             ["Job aborted", "java.lang.OutOfMemoryError: Java heap space"],

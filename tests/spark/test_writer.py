@@ -266,7 +266,7 @@ def test_a_source_file_that_vanished_is_named(spark: SparkSession, uri: str, tok
     pq.write_table(pa.table({"id": range(10)}), tmp_path / "a.parquet")
     frame = spark.read.parquet(str(tmp_path / "a.parquet"))
     (tmp_path / "a.parquet").unlink()
-    with pytest.raises(NotFoundError, match=f"{tmp_path}/a.parquet does not exist any more"):
+    with pytest.raises(NotFoundError, match=f"{tmp_path}/a.parquet no longer exists"):
         write(frame, uri, token)
 
 
@@ -285,7 +285,7 @@ def test_a_worker_that_is_killed_again_and_again(spark: SparkSession, uri: str, 
         os._exit(137)
 
     frame = spark.range(0, 10, 1, 1).mapInArrow(die, "id BIGINT")
-    with pytest.raises(StorageError, match="a worker process ended unexpectedly") as raised:
+    with pytest.raises(StorageError, match="a worker process repeatedly ended unexpectedly") as raised:
         write(frame, uri, token)
     assert raised.value.retryable
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["ENCODING"]
 
 _MAX_BLOCK_BYTES: Final = 64 << 20
-"""A few bytes could otherwise stand for any number of them."""
+"""Maximum size of a block: otherwise a few stored bytes could expand to any number of bytes."""
 
 
 def _describe(message: pb21.Constant, _child: object) -> str:
@@ -63,7 +63,8 @@ def _decode_block(message: pb21.Constant, blocks: Chunks, _decoder: Decoder) -> 
     value, num_values = np.frombuffer(message.value, np.uint8), blocks.total_values
     if len(value) * num_values > _MAX_BLOCK_BYTES:
         raise UnsupportedEncodingError(
-            f"constant: {num_values} times {len(value)} bytes in one block, at most {_MAX_BLOCK_BYTES} are supported",
+            f"constant: a block of {num_values} values of {len(value)} bytes; at most {_MAX_BLOCK_BYTES} bytes are "
+            "supported",
             arm="constant",
         )
     return FixedWidthBlock(num_values, 8 * len(value), np.tile(value, num_values))

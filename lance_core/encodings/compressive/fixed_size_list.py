@@ -168,7 +168,7 @@ def _checked_dimension(message: pb21.FixedSizeList, chunks: Chunks | None = None
     if not 1 <= dimension <= _MAX_DIMENSION:
         raise CorruptDataError(f"fixed_size_list: {dimension} items per list, expected 1 to {_MAX_DIMENSION}")
     if chunks is not None and int(chunks.num_values.max(initial=0)) * dimension >= _MAX_CHUNK_ITEMS:
-        raise CorruptDataError(f"fixed_size_list: chunks of too many items, lists hold {dimension} each")
+        raise CorruptDataError(f"fixed_size_list: chunks have too many items; each list has {dimension}")
     return dimension
 
 

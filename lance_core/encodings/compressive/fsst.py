@@ -47,7 +47,7 @@ _SAMPLE_RUNS: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class CompressedStrings:
-    """Strings as codes, and what they stand for.
+    """Strings encoded with a symbol table.
 
     Attributes:
         symbol_table: as it is stored.
@@ -128,11 +128,11 @@ def _expand(message: pb21.Fsst, block: DataBlock) -> VariableWidthBlock:
         return block
     first, last = int(block.offsets[0]), int(block.offsets[-1])
     if last - first > MAX_CODES:
-        raise NotSupportedError(f"fsst: {last - first} compressed bytes at once, at most {MAX_CODES} are supported")
+        raise NotSupportedError(f"fsst: {last - first} compressed bytes in one read; at most {MAX_CODES} are supported")
     offsets_from_0 = block.offsets - block.offsets[0] if first else block.offsets
     expanded = expand_codes(table, block.data[first:last], offsets_from_0)
     if expanded is None:
-        raise CorruptDataError("fsst: the compressed bytes end inside an escape")
+        raise CorruptDataError("fsst: the compressed bytes end in the middle of an escape sequence")
     data, offsets = expanded
     return VariableWidthBlock(offsets, data)
 

@@ -175,7 +175,7 @@ def _codec(message: pb21.General) -> tuple[Callable[..., bytes | None], Callable
     found = _CODECS.get(message.compression.scheme)
     if found is None:
         raise UnsupportedEncodingError(
-            f"general: compression scheme {message.compression.scheme} is not known", arm="general"
+            f"general: unknown compression scheme {message.compression.scheme}", arm="general"
         )
     return found
 

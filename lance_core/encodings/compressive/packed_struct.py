@@ -61,7 +61,7 @@ def _split(message: pb21.PackedStruct, block: DataBlock) -> StructBlock:
     if not bits or any(width % 8 or width == 0 for width in bits):
         raise UnsupportedEncodingError(f"packed_struct: members of {bits} bits are not supported", arm="packed_struct")
     if not isinstance(block, FixedWidthBlock) or block.bits_per_value != sum(bits):
-        raise CorruptDataError(f"packed_struct: rows are not of {sum(bits)} bits, the sum of their members")
+        raise CorruptDataError(f"packed_struct: rows do not have {sum(bits)} bits, the sum of their members")
     rows = block.data.reshape(block.num_values, sum(bits) // 8)
     members = []
     at = 0
@@ -93,7 +93,7 @@ def _joined(block: Any) -> tuple[list[int], FixedWidthBlock]:
     columns, bits = [], []
     for member in block.members:
         if not isinstance(member, FixedWidthBlock) or member.bits_per_value % 8 or not member.bits_per_value:
-            raise InternalError("packed_struct: members are of fixed width, in whole bytes")
+            raise InternalError("packed_struct: members must have a fixed width in whole bytes")
         bits.append(member.bits_per_value)
         columns.append(member.data.reshape(block.num_values, member.bits_per_value // 8))
     return bits, FixedWidthBlock(block.num_values, sum(bits), np.hstack(columns).reshape(-1))

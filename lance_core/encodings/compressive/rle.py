@@ -50,10 +50,10 @@ def _decode_chunks(message: pb21.Rle, chunks: Chunks, _decoder: Decoder) -> Fixe
         raise CorruptDataError(f"rle: a chunk has {len(chunks.buffers)} buffers, expected 2")
     values, run_lengths = chunks.buffers
     if bool((values.sizes != run_lengths.sizes * dtype.itemsize).any()):
-        raise CorruptDataError("rle: a chunk has not as many values as run lengths")
+        raise CorruptDataError("rle: a chunk has different numbers of values and run lengths")
     expanded = expand_runs(values.gather().view(dtype), run_lengths.gather(), run_lengths.sizes, chunks.num_values)
     if expanded is None:
-        raise CorruptDataError("rle: the runs of a chunk do not reach its number of values")
+        raise CorruptDataError("rle: the runs of a chunk do not add up to its number of values")
     return FixedWidthBlock(chunks.total_values, dtype.itemsize * 8, expanded.view(np.uint8))
 
 
@@ -109,7 +109,7 @@ def _encode_block(block: Any) -> tuple[pb21.CompressiveEncoding, NDArray[np.uint
 
 def _words_of(block: Any) -> NDArray[Any]:
     if not isinstance(block, FixedWidthBlock) or block.bits_per_value not in UNSIGNED_DTYPES:
-        raise InternalError("rle: only words of 8, 16, 32 or 64 bits have runs")
+        raise InternalError("rle: only words of 8, 16, 32 or 64 bits can be stored as runs")
     words: NDArray[Any] = block.data.view(UNSIGNED_DTYPES[block.bits_per_value])
     return words
 

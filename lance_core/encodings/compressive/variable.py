@@ -59,7 +59,7 @@ def _decode_chunks(message: pb21.Variable, chunks: Chunks, _decoder: Decoder) ->
         raise CorruptDataError("variable: a chunk is shorter than the offsets of its values")
     joined = join_chunks(buffer, chunks.num_values, dtype.itemsize)
     if joined is None:
-        raise CorruptDataError("variable: the offsets of a chunk fall or leave the chunk")
+        raise CorruptDataError("variable: the offsets of a chunk decrease or exceed the chunk")
     return VariableWidthBlock(*joined)
 
 
@@ -76,10 +76,10 @@ def _pick(message: pb21.Variable, chunks: Chunks, picks: Picks, _decoder: Decode
     if bool(
         (last < first).any() or (first < offsets_bytes[picks.chunks]).any() or (last > buffer.sizes[picks.chunks]).any()
     ):
-        raise CorruptDataError("variable: the offsets of a chunk fall or leave the chunk")
+        raise CorruptDataError("variable: the offsets of a chunk decrease or exceed the chunk")
     starts, sizes = chunk_starts + first.astype(np.int64), (last - first).astype(np.int64)
     if bool((starts[1:] < (starts + sizes)[:-1]).any()):
-        raise CorruptDataError("variable: the offsets of a chunk fall or leave the chunk")
+        raise CorruptDataError("variable: the offsets of a chunk decrease or exceed the chunk")
     out = np.zeros(len(starts) + 1, np.int64)
     np.cumsum(sizes, out=out[1:])
     return VariableWidthBlock(out, Segments(buffer.data, starts, sizes).gather())
@@ -100,11 +100,12 @@ def _decode_block(message: pb21.Variable, blocks: Chunks, _decoder: Decoder) -> 
     offsets_stop = header_bytes + (num_values + 1) * dtype.itemsize
     if not offsets_stop <= bytes_start <= len(data):
         raise CorruptDataError(
-            f"variable: block of {len(data)} bytes with {num_values} values says its bytes start at {bytes_start}"
+            f"variable: block of {len(data)} bytes with {num_values} values records that its bytes start at "
+            f"{bytes_start}"
         )
     offsets = data[header_bytes:offsets_stop].view(dtype)
     if bool((offsets[1:] < offsets[:-1]).any()) or int(offsets[-1]) > len(data) - bytes_start:
-        raise CorruptDataError("variable: the offsets of a block fall or leave the block")
+        raise CorruptDataError("variable: the offsets of a block decrease or exceed the block")
     return VariableWidthBlock(offsets.astype(np.int64), data[bytes_start:])
 
 

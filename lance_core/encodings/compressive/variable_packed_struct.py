@@ -124,7 +124,7 @@ class _RowCursor:
         length_words = self._advance(np.full(len(self._at), length_bytes, np.int64)).rows(length_bytes)
         lengths = np.ascontiguousarray(length_words).view(f"<u{length_bytes}").reshape(-1)
         if int(lengths.max(initial=0)) > len(self._data):
-            raise CorruptDataError(f"variable_packed_struct: a member of {int(lengths.max())} bytes leaves its row")
+            raise CorruptDataError(f"variable_packed_struct: a member of {int(lengths.max())} bytes exceeds its row")
         sizes = np.zeros(self._num_rows, np.int64)
         sizes[self._is_filled] = lengths
         data = self._advance(lengths.astype(np.int64)).gather()
@@ -139,7 +139,7 @@ class _RowCursor:
         taken = Segments(self._data, self._at, sizes)
         self._at = self._at + sizes
         if bool((self._at > self._stops).any()):
-            raise CorruptDataError("variable_packed_struct: a member leaves its row")
+            raise CorruptDataError("variable_packed_struct: a member exceeds its row")
         return taken
 
 

@@ -1,4 +1,4 @@
-"""Buffers behind general-purpose compression.
+"""Buffers with general-purpose compression.
 
 ::
 

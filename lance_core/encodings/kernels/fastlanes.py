@@ -41,14 +41,14 @@ _ORDER: Final = (0, 4, 2, 6, 1, 5, 3, 7)
 _ROW_GROUPS: Final = {
     bits: np.argsort([position * bits // 64 for position in _ORDER[: bits // 8]]) for bits in (8, 16, 32, 64)
 }
-"""Of each width of words: which eight rows hold the values of each of the ``bits / 8`` parts of 128 neighbours."""
+"""Of each width of words: which eight rows hold the values of each of the ``bits / 8`` parts of 128 neighbors."""
 
 _BATCH_BYTES: Final = 1 << 21
 """Unpacked bytes worked on at a time: few enough for the caches, enough to hide what a call to numpy costs."""
 
 
 def block_bytes(packed_bits: int) -> int:
-    """Bytes of one block packed to ``packed_bits`` bits, whatever the type's width."""
+    """Bytes of one block packed to ``packed_bits`` bits, for any type width."""
     return BLOCK_VALUES // 8 * packed_bits
 
 
@@ -68,7 +68,7 @@ def unpack_pieces(
         data: holds the blocks.
         starts: (num_pieces,) ascending, where each block starts, in bytes.
         widths: (num_pieces,) 0 to ``value_bits``, or :data:`RAW`: the values follow each other as they are.
-        num_values: (num_pieces,) 0 to 1024: so many values of the block are wanted.
+        num_values: (num_pieces,) 0 to 1024: this many values of the block are wanted.
         value_bits: 8, 16, 32 or 64.
 
     Returns:

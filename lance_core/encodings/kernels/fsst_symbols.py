@@ -14,7 +14,7 @@ Expanding is one Arrow ``take`` from a list of all words that a code can stand f
 one byte (behind an escape). No formulation in numpy alone was faster. Large inputs go to the compiled kernel; finding
 symbols and compressing exist only there.
 
-Symbols are found on a sample, in rounds: compress it with the symbols so far, count codes and pairs of neighbours, and
+Symbols are found on a sample, in rounds: compress it with the symbols so far, count codes and pairs of neighbors, and
 keep those symbols and pairs that cover the most bytes.
 
 Source: Boncz, Neumann and Leis, "FSST: Fast Random Access String Compression", VLDB 2020; checked against pylance
@@ -115,7 +115,7 @@ def expand_codes(
 
 
 def serialize_symbols(table: SymbolTable) -> bytes:
-    """The bytes of a table, 2312 whatever the number of symbols."""
+    """The bytes of a table: always 2312."""
     header = _MAGIC << 32 | int(table.is_compressed) << 24 | len(table.symbols)
     symbols = b"".join(symbol.ljust(_SYMBOL_BYTES, b"\0") for symbol in table.symbols)
     packed = header.to_bytes(_SYMBOL_BYTES, "little") + symbols + bytes(len(symbol) for symbol in table.symbols)

@@ -9,7 +9,7 @@
 
 What is left for the layers outside are the levels of the entries, with repetition one lower.
 
-Source: ``lance.encodings21.RepDefLayer``; behaviour of pylance 14.0.2.
+Source: ``lance.encodings21.RepDefLayer``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """When compiled kernels replace numpy: not before enough bytes have passed.
 
 Importing numba takes some 0.4 s, and compiling a kernel for the first time on a machine about as long again. A short
-job never gets that back. So every kernel has a numpy implementation, and says how many bytes it is about to move; once
+job never gets that back. So every kernel has a numpy implementation, and is a count bytes it is about to move; once
 the process has moved ``LOAD_BYTES`` of them, and for inputs of at least ``MIN_BYTES``, the compiled one serves. Where
 numba does not work numpy goes on serving.
 
@@ -28,7 +28,7 @@ MIN_BYTES: Final = 1 << 16
 """An input below this size is faster, or not slower, in numpy."""
 
 LOAD_BYTES: Final = 1 << 27
-"""So many bytes take numpy about as long as loading numba does."""
+"""Number of bytes that take numpy about as long as loading numba."""
 
 _SWITCH: Final = "LANCE_CORE_COMPILED"
 
@@ -49,7 +49,7 @@ _METER: Final = _Meter()
 
 
 def compiled_kernels(name: str, num_bytes: int) -> Any | None:
-    """The module ``compiled/<name>.py`` if it should serve an input of so many bytes, else None: use numpy."""
+    """The module ``compiled/<name>.py`` if it should serve an input of this many bytes, else None: use numpy."""
     switch = os.environ.get(_SWITCH)
     if switch == "0":
         return None

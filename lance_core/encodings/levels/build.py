@@ -10,7 +10,7 @@ one entry of its own for good (it is *closed*), and every other list is replaced
     after the leaf layer
       definition            0       0       2       3       0       1       layers (leaf first): 3, 6
 
-Source: ``lance.encodings21.RepDefLayer``; behaviour of pylance 14.0.2.
+Source: ``lance.encodings21.RepDefLayer``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ both from the outside.)
 Levels above those of the layers inside the innermost list belong to null and empty lists: they are *invisible* and own
 no value slot.
 
-Source: ``lance.encodings21.RepDefLayer``; behaviour of pylance 14.0.2.
+Source: ``lance.encodings21.RepDefLayer``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ With ``keep_nullable``, layers whose nulls may come and go from page to page are
 structs that contain a list, the lists below them, and nullable fixed-size lists of structs. pylance 14.0.2 cannot read
 such a column when its pages differ.
 
-Source: Arrow columnar format; behaviour of pylance 14.0.2.
+Source: Arrow columnar format; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 ``validity()`` for the leaf, a struct or a fixed-size list, ``offsets()`` for a list. Peeling a list keeps only the
 levels that start one of its entries.
 
-Source: ``lance.encodings21.RepDefLayer``; behaviour of pylance 14.0.2.
+Source: ``lance.encodings21.RepDefLayer``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class Unraveler:
         """
         inside_list = any(code in LIST_LAYERS for code in self._codes[self._next_layer :])
         if inside_list or self.num_slots() % dimension:
-            raise CorruptDataError(f"{self._what}: levels do not form fixed-size lists of {dimension}")
+            raise CorruptDataError(f"{self._what}: levels do not form fixed-size lists of {dimension} items")
         self._num_slots //= dimension
         if self._repetition is not None:
             self._repetition = self._repetition[::dimension]

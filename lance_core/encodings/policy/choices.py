@@ -93,7 +93,7 @@ def with_room_for_levels(choice: MiniBlockChoice, block: DataBlock, levels: Leve
 
 
 def asked_compression(options: FieldOptions) -> Compression | None:
-    """The compression that metadata ask for, at the reference's level unless they name one."""
+    """The compression that the metadata require, by default at the reference's level."""
     if options.general is None:
         return None
     level = options.compression_level or _ASKED_LEVEL

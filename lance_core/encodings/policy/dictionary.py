@@ -1,4 +1,4 @@
-"""Whether a page becomes indices into its distinct values.
+"""Decides whether a page is stored as a dictionary and indices.
 
 The number of distinct values is estimated from a sample, by how often values recur in it. Only where the estimate
 promises a smaller page are the values counted; the page is then compared with what it would be otherwise.

@@ -7,7 +7,7 @@ Key (behind ``lance-encoding:``)                Value
 ``compression-level``                           of zstd, 1 to 22
 ``rle-threshold``                               most runs per value at which runs are considered
 ``bss``                                         ``auto``, ``on``, ``off``: split the bytes of floats before compression
-``dict-divisor``                                a dictionary has at most one item per so many values
+``dict-divisor``                                a dictionary has at most one item per this many values
 ``dict-size-ratio``                             a dictionary page is at most so large, relative to the plain one
 ``dict-values-compression``                     ``none``, ``zstd``, ``lz4``: of the items of a dictionary
 ``dict-values-compression-level``               of zstd, 1 to 22
@@ -59,7 +59,7 @@ _MIN_MINICHUNK_BYTES: Final = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldOptions:
-    """The wishes of one leaf; None = nothing asked for.
+    """The encoding options of one leaf; None = not set.
 
     Attributes:
         compression: ``none``, ``zstd``, ``lz4`` or ``fsst``.
@@ -87,7 +87,7 @@ class FieldOptions:
 
     @property
     def general(self) -> str | None:
-        """``zstd`` or ``lz4`` if that is asked for."""
+        """``zstd`` or ``lz4`` if that is requested."""
         return self.compression if self.compression in ("zstd", "lz4") else None
 
 
@@ -95,14 +95,14 @@ _NOTHING: Final = FieldOptions()
 
 
 def options_of(leaf: Field, top: Field) -> FieldOptions:
-    """The wishes of a leaf.
+    """The encoding options of a leaf.
 
     Args:
         leaf: the field that owns the column.
         top: the top-level field around it, or the leaf itself.
 
     Raises:
-        InvalidInputError: a compression that is none of the four.
+        InvalidInputError: an unknown compression.
     """
     asked = _Asked(leaf, {**_own(top), **_own(leaf)})
     if not asked.values:

@@ -56,7 +56,7 @@ _MIN_BITMAP_VALUES: Final = 8
 
 
 def choose_words(block: FixedWidthBlock, options: FieldOptions) -> MiniBlockChoice | None:
-    """The choice for one page; None for full zip, as values are too wide or that is asked for."""
+    """The choice for one page; None for full zip, as values are too wide or that is requested."""
     if not fits_mini_block(block.bits_per_value // 8, options):
         return None
     bits = block.bits_per_value

@@ -1,6 +1,6 @@
 """What each structural version allows a writer.
 
-Source: behaviour of pylance 14.0.2, which refuses files that break these rules.
+Source: behavior of pylance 14.0.2, which refuses files that break these rules.
 """
 
 from __future__ import annotations

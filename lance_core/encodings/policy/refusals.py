@@ -1,7 +1,7 @@
 """Fields that cannot be written in a way that readers read back; refused before a byte is written.
 
-* A fixed-size list of structs lies in no list and holds none. In a struct it has nothing beside it but lists of its
-  size. pylance 14.0.2 fails to write the former; the latter it writes and cannot read, as it takes the slots of a
+* A fixed-size list of structs must not be in a list or contain one. In a struct it must be beside lists of its size
+  only. pylance 14.0.2 fails to write the former; the latter it writes and cannot read, as it takes the slots of a
   member for rows. Below a fixed-size list of structs, members differ freely.
 * A struct without members stands at top level.
 * The members of a packed struct are of fixed width in whole bytes, strings, binaries or fixed-size lists; with the
@@ -9,7 +9,7 @@
 
 What a version cannot hold at all is another matter, see :mod:`lance_core.schema.storable`.
 
-Source: behaviour of pylance 14.0.2.
+Source: behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 FASTEST_LEVEL: Final = 1
-"""Effort of zstd where nothing else is asked for."""
+"""Effort of zstd where nothing else is requested."""
 
 SMALL_PAGE_LEVEL: Final = 9
 """Effort of zstd in text pages that are too small to look for symbols."""
@@ -83,7 +83,7 @@ def is_small(block: VariableWidthBlock, ratio: float) -> bool:
 
 
 def may_want_symbols(block: VariableWidthBlock, ratio: float, options: FieldOptions) -> bool:
-    """Whether to look for FSST symbols: where they are asked for, or might beat zstd, and there is enough to look at.
+    """Whether to look for FSST symbols: where they are requested, or might beat zstd, and there is enough to look at.
 
     Args:
         block: the strings.
@@ -142,7 +142,7 @@ def choose_compression(ratio: float, options: FieldOptions, *, is_small: bool = 
 
 
 def zips_smaller(value: VariableWidthBlock, num_values: int, options: FieldOptions) -> bool:
-    """Whether so many compressed copies of a long value take less than the value itself, as a constant page has it."""
+    """Whether the compressed copies of a long value are smaller than a constant page with the value."""
     num_bytes = string_bytes(value)
     if num_bytes < _MAX_PLAIN_MEAN_BYTES or num_values * _ZIPPED_VALUE_BYTES >= num_bytes:
         return False

@@ -94,7 +94,7 @@ def encode(
 
 
 def open_page(layout: pb21.BlobLayout, sizes: Sequence[int], num_rows: int, decoder: Decoder) -> PageSteps[BlobState]:
-    """Read what is known of a page before its rows.
+    """Read the metadata of a page before its rows.
 
     Args:
         layout: description of the page.
@@ -149,10 +149,10 @@ def _with_levels(layers: Layers, block: DataBlock) -> tuple[Levels, StructBlock]
     special = (size == 0) & (position != 0)
     definition = np.where(special, position >> np.uint64(_LEVEL_SHIFT), np.uint64(0))
     if bool((position[special] & np.uint64(_REPETITION_MASK)).any()):
-        raise CorruptDataError("a descriptor of a blob page names a repetition level, and there is no list")
+        raise CorruptDataError("a descriptor of a blob page has a repetition level, but the column has no list")
     if int(definition.max(initial=0)) > layers.max_definition:
         raise CorruptDataError(
-            f"a descriptor of a blob page names definition level {int(definition.max())}, the highest is "
+            f"a descriptor of a blob page has definition level {int(definition.max())}, but the highest is "
             f"{layers.max_definition}"
         )
     shown = np.where(special, np.uint64(0), position)

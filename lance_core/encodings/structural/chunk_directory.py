@@ -193,13 +193,15 @@ def _parse_words(
     chunk_bytes = ((numbers >> _LOG2_BITS) + 1) * CHUNK_ALIGNMENT
     if int(chunk_bytes.sum()) != data_bytes:
         raise CorruptDataError(
-            f"the mini-block chunks take {int(chunk_bytes.sum())} bytes, their buffer has {data_bytes}"
+            f"the mini-block chunks take {int(chunk_bytes.sum())} bytes, but their buffer has {data_bytes}"
         )
     num_values = np.left_shift(1, numbers & ((1 << _LOG2_BITS) - 1))
     num_values[-1] = 0
     num_last = num_items - int(num_values.sum())
     if not 0 <= num_last <= _MAX_CHUNK_VALUES:
-        raise CorruptDataError(f"the page declares {num_items} items, its last mini-block chunk would hold {num_last}")
+        raise CorruptDataError(
+            f"the page declares {num_items} items, so its last mini-block chunk would hold {num_last}"
+        )
     num_values[-1] = num_last
     return np.cumsum(chunk_bytes) - chunk_bytes, chunk_bytes, num_values
 

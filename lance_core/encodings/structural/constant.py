@@ -233,7 +233,7 @@ def _parse_scalar(data: NDArray[np.uint8]) -> FixedWidthBlock | VariableWidthBlo
         raise CorruptDataError(f"the value of a constant page takes {len(data)} bytes, fewer than its header")
     sizes = [int(size) for size in data[_U32_BYTES:header_bytes].view("<u4")]
     if header_bytes + sum(sizes) != len(data):
-        raise CorruptDataError(f"the value of a constant page takes {len(data)} bytes, its parts say {sizes}")
+        raise CorruptDataError(f"the value of a constant page takes {len(data)} bytes, but its parts have {sizes}")
     body = data[header_bytes:]
     if num_parts == 1:
         return FixedWidthBlock(1, sizes[0] * 8, body)

@@ -54,7 +54,9 @@ def encode(
         num_rows: value of ``Page.length``.
     """
     if levels.num_levels > _MAX_ITEMS:
-        raise NotSupportedError(f"a full-zip page of {levels.num_levels} levels: write fewer rows at once")
+        raise NotSupportedError(
+            f"{levels.num_levels} levels are too many for one full-zip page; write fewer rows at once"
+        )
     layout = pb21.FullZipLayout(
         bits_rep=levels.layers.max_repetition.bit_length(),
         bits_def=levels.layers.max_definition.bit_length(),

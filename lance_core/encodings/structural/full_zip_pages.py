@@ -1,4 +1,4 @@
-"""Reading full-zip pages: where the wanted rows are, and their levels and values.
+"""Reading full-zip pages: finding the requested rows, and their levels and values.
 
 Rows of fixed width without lists lie at even distances. All others are found through the repetition index, of which
 only the entries of the wanted rows are read.
@@ -38,7 +38,7 @@ _INDEX_BYTES: Final = (1, 2, 4, 8)
 def open_page(
     layout: pb21.FullZipLayout, sizes: Sequence[int], num_rows: int, decoder: Decoder
 ) -> PageSteps[FullZipState]:
-    """What is known of a page before its rows: nothing has to be read for it.
+    """The metadata of a page before its rows; nothing has to be read for it.
 
     Args:
         layout: description of the page.
@@ -93,7 +93,7 @@ class FullZipState:
         return 256
 
     def read(self, rows: Rows) -> PageSteps[tuple[Levels, DataBlock]]:
-        """Decode rows; bytes of other rows are not asked for."""
+        """Decode rows; the bytes of other rows are not requested."""
         num_rows = rows[1] - rows[0] if isinstance(rows, tuple) else len(rows)
         if self.index_width == 0:
             return (yield from self._read_even(rows, num_rows))
@@ -171,7 +171,7 @@ class FullZipState:
         starts = find_levels(form, data, row_starts, row_stops) if has_lists else row_starts
         stops = _level_stops(starts, row_starts, row_stops) if has_lists else row_stops
         if bool((starts + form.word_bytes > stops).any()):
-            raise CorruptDataError("a control word of a full-zip page leaves its row")
+            raise CorruptDataError("a control word of a full-zip page exceeds its row")
         words = Segments(data, starts, np.full(len(starts), form.word_bytes, np.int64)).rows(form.word_bytes)
         levels = form.levels_of(words)
         value_starts = starts + form.word_bytes
@@ -179,16 +179,16 @@ class FullZipState:
         if not form.is_variable:
             owners, ends = (value_starts, stops) if visible is None else (value_starts[visible], stops[visible])
             if bool((owners + form.value_bytes > ends).any()):
-                raise CorruptDataError("a value of a full-zip page leaves its row")
+                raise CorruptDataError("a value of a full-zip page exceeds its row")
             values = Segments(data, owners, np.full(len(owners), form.value_bytes, np.int64))
             return levels, self.decoder.per_value(encoding, FixedRows(values.rows(form.value_bytes)))
         valid = form.is_valid(levels)
         if bool((value_starts[valid] + form.length_bytes > stops[valid]).any()):
-            raise CorruptDataError("a length of a full-zip page leaves its row")
+            raise CorruptDataError("a length of a full-zip page exceeds its row")
         lengths = form.value_lengths(data, value_starts, levels)
         value_starts = value_starts + np.where(valid, form.length_bytes, 0)
         if bool((value_starts + lengths != stops).any()):
-            raise CorruptDataError("a value of a full-zip page does not end where the next one starts")
+            raise CorruptDataError("a value of a full-zip page does not end where the next value starts")
         strings = Segments(data, value_starts, lengths).gather()
         offsets = np.zeros((levels.num_levels if visible is None else int(visible.sum())) + 1, np.int64)
         np.cumsum(lengths if visible is None else lengths[visible], out=offsets[1:])
@@ -196,7 +196,7 @@ class FullZipState:
 
 
 def _pairs(found: Fetched, width: int) -> NDArray[np.unsignedinteger]:
-    """Two neighbouring entries of the repetition index for every wanted row, (num_rows, 2)."""
+    """Two neighboring entries of the repetition index for every wanted row, (num_rows, 2)."""
     picked = found.data[found.starts[:, None] + np.arange(2 * width)]
     pairs: NDArray[np.unsignedinteger] = picked.view(UNSIGNED_DTYPES[width * 8])
     return pairs
@@ -218,6 +218,6 @@ def _check_rows(levels: Levels, block: DataBlock, num_rows: int) -> None:
     if levels.repetition is not None:
         starts = levels.repetition == levels.layers.max_repetition
         if int(starts.sum()) != num_rows or not bool(starts[:1].all()):
-            raise CorruptDataError(f"a full-zip page starts {int(starts.sum())} rows where {num_rows} are expected")
+            raise CorruptDataError(f"a full-zip page starts {int(starts.sum())} rows, expected {num_rows}")
     if num_visible != block.num_values:
         raise CorruptDataError(f"{block.num_values} values do not match {num_visible} visible levels")

@@ -63,7 +63,7 @@ def encode_levels(
 
 
 def _estimated_run_bytes(levels: NDArray[np.uint16]) -> int:
-    """At least so many bytes, chunk borders left out."""
+    """At least this many bytes, chunk borders left out."""
     return _BLOCK_HEADER_BYTES + _RUN_BYTES * int(np.count_nonzero(levels[1:] != levels[:-1]))
 
 

@@ -1,4 +1,4 @@
-"""Reading mini-block pages: which chunks hold the wanted rows, and their levels and values.
+"""Reading mini-block pages: finding the chunks of the requested rows, and their levels and values.
 
 For a range of rows all of its chunks are decoded and the range is cut out. For scattered rows the repetition levels of
 the chunks are decoded, and of everything else only the wanted places.
@@ -42,7 +42,7 @@ __all__ = ["MiniBlockState", "merge_key", "merged", "open_page"]
 def open_page(
     layout: pb21.MiniBlockLayout, sizes: Sequence[int], num_rows: int, decoder: Decoder
 ) -> PageSteps[MiniBlockState]:
-    """Read what is known of a page before its rows.
+    """Read the metadata of a page before its rows.
 
     Args:
         layout: description of the page.
@@ -115,7 +115,7 @@ def merged(states: Sequence[MiniBlockState], data_starts: Sequence[int]) -> Mini
 def _dictionary_items(layout: pb21.MiniBlockLayout, data: NDArray[np.uint8], decoder: Decoder) -> DataBlock:
     num_items = layout.num_dictionary_items
     if num_items > len(data) * 256:
-        raise CorruptDataError(f"a dictionary of {num_items} items in {len(data)} bytes")
+        raise CorruptDataError(f"a dictionary of {num_items} items does not fit its {len(data)} bytes")
     return decoder.block(layout.dictionary, Chunks.single(data, num_items))
 
 
@@ -190,7 +190,7 @@ class MiniBlockState:
         has_levels = repetition is not None or definition is not None
         num_levels = int(chunks.num_levels.sum()) if has_levels else num_values
         if block.num_values != num_values:
-            raise CorruptDataError(f"chunks of {num_values} values decode to {block.num_values}")
+            raise CorruptDataError(f"chunks of {num_values} values decode to {block.num_values} values")
         return Levels(self.layers, repetition, definition, num_levels), self._resolved(block)
 
     def _resolved(self, block: DataBlock) -> DataBlock:
@@ -202,7 +202,9 @@ class MiniBlockState:
         indices = block.data.view(UNSIGNED_DTYPES[block.bits_per_value])
         num_items = self.layout.num_dictionary_items
         if len(indices) and int(indices.max()) >= num_items:
-            raise CorruptDataError(f"dictionary index {int(indices.max())}, the dictionary has {num_items} items")
+            raise CorruptDataError(
+                f"dictionary index {int(indices.max())} is out of range: the dictionary has {num_items} items"
+            )
         return DictionaryBlock(block, self.items)
 
     def _chunks(self, chosen: NDArray[np.int64]) -> PageSteps[ChunkDirectory]:
@@ -227,7 +229,7 @@ class MiniBlockState:
         definition = None
         if directory.definition is not None:
             if not np.array_equal(directory.num_levels, directory.num_values):
-                raise CorruptDataError("a mini-block chunk without lists has not as many levels as values")
+                raise CorruptDataError("a mini-block chunk without lists has different numbers of levels and values")
             definition = pick_levels(
                 self.layout.def_compression, directory.definition, directory.num_levels, picks, self.decoder
             )
@@ -239,7 +241,7 @@ class MiniBlockState:
         chunks = Chunks(directory.num_values, directory.values)
         block = self.decoder.pick(self.layout.value_compression, chunks, picks)
         if block.num_values != len(picks.slots):
-            raise CorruptDataError(f"chunks hold {block.num_values} of {len(picks.slots)} wanted values")
+            raise CorruptDataError(f"chunks hold {block.num_values} of {len(picks.slots)} requested values")
         return self._resolved(block)
 
     def _pick_without_index(self, rows: NDArray[np.int64]) -> PageSteps[tuple[Levels, DataBlock]]:
@@ -310,7 +312,7 @@ class MiniBlockState:
             )
         else:
             if not np.array_equal(directory.num_levels, directory.num_values):
-                raise CorruptDataError("a mini-block chunk has not as many values as visible levels")
+                raise CorruptDataError("a mini-block chunk has different numbers of values and visible levels")
             picks = Picks(level_chunks, level_slots)
             if directory.definition is not None:
                 definition = pick_levels(
@@ -339,7 +341,7 @@ def _visible_picks(
     """
     value_stops = np.cumsum(num_values)
     if not np.array_equal(level_stops - np.searchsorted(invisible, level_stops), value_stops):
-        raise CorruptDataError("a mini-block chunk has not as many values as visible levels")
+        raise CorruptDataError("a mini-block chunk has different numbers of values and visible levels")
     shown = wanted[is_visible]
     values = shown - np.searchsorted(invisible, shown)
     chunks = np.searchsorted(value_stops, values, side="right")

@@ -1,4 +1,4 @@
-"""Reading a page in steps: what is needed of it next is asked for, never more.
+"""Reading a page in steps: what is needed of it next is requested, never more.
 
 A page is read by a generator. It yields the parts of the page's buffers that it needs next and is sent their bytes, so
 that pure decoding code decides what is fetched and someone else fetches it, for many pages at once::

@@ -55,12 +55,12 @@ class ZippedForm:
         """Check the layout message.
 
         Raises:
-            CorruptDataError: widths that no page has, or levels that do not match the layers.
+            CorruptDataError: invalid widths, or levels that do not match the layers.
         """
         layers = Layers.parse(layout.layers, "full-zip page")
         details = layout.WhichOneof("details")
         if max(layout.bits_rep, layout.bits_def) > _MAX_LEVEL_BITS:
-            raise CorruptDataError(f"levels of {layout.bits_rep} and {layout.bits_def} bits, at most 16 are possible")
+            raise CorruptDataError(f"levels of {layout.bits_rep} and {layout.bits_def} bits, expected at most 16")
         if (layout.bits_rep > 0) != (layers.max_repetition > 0):
             raise CorruptDataError(f"{layout.bits_rep} bits of repetition do not match layers {list(layers.codes)}")
         if details == "bits_per_value" and layout.bits_per_value % 8 == 0:
@@ -128,11 +128,11 @@ def read_words(data: NDArray[np.uint8], starts: NDArray[np.int64], width: int) -
         CorruptDataError: a number lies outside the data, or is larger than the data is long.
     """
     if len(starts) and int(starts[-1]) + width > len(data):
-        raise CorruptDataError(f"a length at byte {int(starts[-1])} leaves the {len(data)} bytes of its page")
+        raise CorruptDataError(f"a length at byte {int(starts[-1])} exceeds its page of {len(data)} bytes")
     words = Segments(data, starts, np.full(len(starts), width, np.int64)).rows(width)
     numbers: NDArray[Any] = np.ascontiguousarray(words).view(f"<u{width}").reshape(-1)
     if int(numbers.max(initial=0)) > len(data):
-        raise CorruptDataError(f"a value of {int(numbers.max())} bytes in a page of {len(data)}")
+        raise CorruptDataError(f"a value of {int(numbers.max())} bytes exceeds its page of {len(data)} bytes")
     return numbers.astype(np.int64)
 
 
@@ -157,7 +157,7 @@ def find_levels(
         found.append(at)
         at = at + _entry_sizes(form, data, at)
         if bool((at > stops).any()):
-            raise CorruptDataError("an entry of a full-zip page leaves its row")
+            raise CorruptDataError("an entry of a full-zip page exceeds its row")
         unfinished = at < stops
         at, stops = at[unfinished], stops[unfinished]
     found += [_walk_row(form, data, start, stop) for start, stop in zip(at.tolist(), stops.tolist(), strict=True)]
@@ -177,7 +177,7 @@ def _entry_sizes(form: ZippedForm, data: NDArray[np.uint8], starts: NDArray[np.i
 def read_control_words(data: NDArray[np.uint8], starts: NDArray[np.int64], width: int) -> NDArray[np.int64]:
     """Control words at many places; bounds as for :func:`read_words`, any value."""
     if len(starts) and int(starts.max()) + width > len(data):
-        raise CorruptDataError("a control word leaves its page")
+        raise CorruptDataError("a control word exceeds its page")
     words = Segments(data, starts, np.full(len(starts), width, np.int64)).rows(width)
     numbers: NDArray[Any] = np.ascontiguousarray(words).view(f"<u{width}").reshape(-1)
     return numbers.astype(np.int64)
@@ -199,5 +199,5 @@ def _walk_row(form: ZippedForm, data: NDArray[np.uint8], start: int, stop: int) 
         elif definition == 0:
             at += length_bytes + int.from_bytes(row[at : at + length_bytes], "little")
     if at != len(row):
-        raise CorruptDataError("an entry of a full-zip page leaves its row")
+        raise CorruptDataError("an entry of a full-zip page exceeds its row")
     return np.array(found, np.int64) + start

@@ -7,7 +7,7 @@
 
 Nothing says which values are null: in a nullable field every empty value is one.
 
-**Source:** behaviour of pylance 14.0.2; files of releases since 0.4.
+**Source:** behavior of pylance 14.0.2; files of releases since 0.4.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def split_offsets(
     if len(num_rows) > 1:
         lengths = np.delete(lengths, ends[:-1] - 1)
     if len(lengths) and int(lengths.min()) < 0:
-        raise CorruptDataError("the offsets of a binary page descend")
+        raise CorruptDataError("the offsets of a binary page are not in ascending order")
     if int((lasts - firsts).sum()) > file_bytes:
         raise CorruptDataError(f"the values of a binary column overlap: they are larger than the file ({file_bytes})")
     return lengths, firsts, lasts
@@ -94,6 +94,6 @@ def encode_binary(
     """
     block = block_from_array(array, validity)
     if not isinstance(block, VariableWidthBlock):
-        raise InternalError(f"an array of type {array.type} has no binary page")
+        raise InternalError(f"an array of type {array.type} cannot be stored as a binary page")
     first, last = int(block.offsets[0]), int(block.offsets[-1])
     return block.data[first:last], block.offsets.astype(np.int64) + (position - first)

@@ -3,7 +3,7 @@
 The values of several batches are joined: those that are new go to the end, so that keys written before keep their
 meaning. A key cannot be null, hence neither can a row.
 
-**Source:** behaviour of pylance 14.0.2, which writes the dictionary of the first batch only.
+**Source:** behavior of pylance 14.0.2, which writes the dictionary of the first batch only.
 """
 
 from __future__ import annotations
@@ -29,16 +29,17 @@ def can_be_dictionary_value(dtype: pa.DataType) -> bool:
 
 
 def decode_dictionary(dtype: pa.DictionaryType, keys: pa.Array, values: pa.Array) -> pa.DictionaryArray:
-    """The rows that keys stand for.
+    """Decode keys to their values.
 
     Raises:
-        CorruptDataError: a key names no value.
+        CorruptDataError: a key is out of range.
     """
     if len(keys):
         bounds = pc.min_max(keys)
         if bounds["min"].as_py() < 0 or bounds["max"].as_py() >= len(values):
             raise CorruptDataError(
-                f"dictionary keys from {bounds['min']} to {bounds['max']}, the dictionary has {len(values)} values"
+                f"dictionary keys range from {bounds['min']} to {bounds['max']}, but the dictionary has "
+                f"{len(values)} values"
             )
     return pa.DictionaryArray.from_arrays(keys, values, ordered=dtype.ordered, safe=False)
 
@@ -78,8 +79,8 @@ class DictionaryUnion:
         validity = validity_of(array)
         if any(mask is not None and not mask.all() for mask in (validity, visible)):
             raise SchemaMismatchError(
-                f"column {self._where!r}: format 0.1 cannot hold nulls in a dictionary column, they would become its "
-                "first value; format 2.0 can, or cast the column to its value type",
+                f"column {self._where!r}: format 0.1 cannot store nulls in a dictionary column; use format 2.0 or "
+                "later, or cast the column to its value type",
                 column=self._where,
             )
         indices = array.indices
@@ -108,7 +109,7 @@ class DictionaryUnion:
         if self._is_fixed:
             raise InvalidInputError(
                 f"column {self._where!r}: {new[0]} is not in the table's dictionary; tables of format 0.1 keep one "
-                "dictionary per column, which does not grow; format 2.0 has no such limit",
+                "fixed dictionary per column; format 2.0 and later have no such limit",
                 column=self._where,
             )
         index_type = self._dtype.index_type
@@ -116,7 +117,7 @@ class DictionaryUnion:
         if len(self.values) + len(new) > most:
             raise InvalidInputError(
                 f"column {self._where!r}: the dictionaries of all batches together have "
-                f"{len(self.values) + len(new)} values, keys of type {index_type} can number {most}",
+                f"{len(self.values) + len(new)} values, but keys of type {index_type} can address only {most}",
                 column=self._where,
             )
         self.values = pa.concat_arrays([self.values, new])

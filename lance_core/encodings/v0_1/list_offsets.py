@@ -3,7 +3,7 @@
 ``list``: (num_rows + 1) x i32, ``large_list``: i64; counted from the first item of the same batch, starting at 0.
 Nothing says which lists are null: a null is written as an empty list.
 
-**Source:** behaviour of pylance 14.0.2; files of releases since 0.4.
+**Source:** behavior of pylance 14.0.2; files of releases since 0.4.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def split_list_offsets(
     if len(num_rows) > 1:
         lengths = np.delete(lengths, ends[:-1] - 1)
     if len(lengths) and int(lengths.min()) < 0:
-        raise CorruptDataError("the offsets of a list page descend")
+        raise CorruptDataError("the offsets of a list page are not in ascending order")
     return lengths, firsts, lasts
 
 
@@ -73,7 +73,9 @@ def decode_lists(dtype: pa.DataType, lengths: NDArray[np.int64], items: pa.Array
     np.cumsum(lengths, out=offsets[1:])
     if not pa.types.is_large_list(dtype):
         if len(items) > _MAX_INT32:
-            raise NotSupportedError(f"{len(items)} items in one array of type {dtype}: read fewer rows at once")
+            raise NotSupportedError(
+                f"{len(items)} items are too many for one array of type {dtype}; read fewer rows at once"
+            )
         offsets = offsets.astype(np.int32)
     return pa.Array.from_buffers(dtype, len(lengths), [None, pa.py_buffer(offsets)], children=[items])
 

@@ -8,7 +8,7 @@
 
 Nothing says which values are null. What lies under a null is written as zeros.
 
-**Source:** behaviour of pylance 14.0.2; files of releases since 0.4.
+**Source:** behavior of pylance 14.0.2; files of releases since 0.4.
 """
 
 from __future__ import annotations
@@ -85,7 +85,9 @@ def plain_layout(dtype: pa.DataType) -> PlainLayout:
     try:
         bits = 8 * item_type.byte_width if pa.types.is_fixed_size_binary(item_type) else item_type.bit_width
     except ValueError as error:
-        raise NotSupportedError(f"type {dtype} has no plain page", arrow_type=str(dtype)) from error
+        raise NotSupportedError(
+            f"values of type {dtype} cannot be stored as a plain page", arrow_type=str(dtype)
+        ) from error
     return PlainLayout(dtype=dtype, item_type=item_type, items_per_row=items_per_row, bits_per_item=bits)
 
 
@@ -101,7 +103,7 @@ def decode_plain(
         stops: end of each run.
 
     Raises:
-        CorruptDataError: the bytes are no values of the type.
+        CorruptDataError: the bytes are not valid for the type.
     """
     num_rows = int((stops - starts).sum())
     if layout.bits_per_item == 1:
@@ -129,7 +131,9 @@ def encode_plain(array: pa.Array, validity: NDArray[np.bool_] | None) -> NDArray
         return pack_mask(bits if validity is None else bits & validity)
     block = block_from_array(array, validity)
     if not isinstance(block, FixedWidthBlock):
-        raise NotSupportedError(f"type {array.type} has no plain page", arrow_type=str(array.type))
+        raise NotSupportedError(
+            f"values of type {array.type} cannot be stored as a plain page", arrow_type=str(array.type)
+        )
     return block.data
 
 

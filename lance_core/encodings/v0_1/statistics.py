@@ -14,7 +14,7 @@ strings, binaries      byte order; values of more than 64 bytes are cut first, s
 
 Other types have no statistics.
 
-**Source:** behaviour of pylance 14.0.2, bit for bit.
+**Source:** behavior of pylance 14.0.2, bit for bit.
 """
 
 from __future__ import annotations
@@ -207,7 +207,7 @@ def _cut(values: pa.LargeBinaryArray, is_text: bool) -> pa.Array:
 
 
 def next_text(value: bytes) -> bytes | None:
-    """The next text that is greater than all which start with ``value``: one byte raised, from the last backwards."""
+    """The smallest string that is greater than all strings with the prefix ``value``."""
     for index in range(len(value) - 1, -1, -1):
         for byte in range(value[index] + 1, 256):
             raised = value[:index] + bytes([byte]) + value[index + 1 :]

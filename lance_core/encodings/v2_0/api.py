@@ -10,7 +10,7 @@ Most arms need one round; strings whose offsets must be seen first need two. :fu
 speak at once, so that a page takes as many rounds as its slowest part, not as many as it has parts. What is known
 without reading anything is the first round.
 
-Source: ``lance.encodings.ArrayEncoding``; behaviour of pylance 14.0.2.
+Source: ``lance.encodings.ArrayEncoding``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _TYPE_BYTES_LIMIT: Final = 1 << 40
 
 
 class Decode(Protocol):
-    """Decodes any arm; handed to the arms for their children."""
+    """Decodes any arm; passed to the arms for their children."""
 
     def __call__(
         self, encoding: pb20.ArrayEncoding, dtype: pa.DataType, rows: Spans, page: PageBuffers
@@ -113,7 +113,8 @@ class PageBuffers:
         offset, size = self._place(buffer)
         if wanted.stop > size:
             raise CorruptDataError(
-                f"bytes [{wanted.start}, {wanted.stop}) are wanted of buffer {buffer.buffer_index}, it has {size}",
+                f"bytes [{wanted.start}, {wanted.stop}) of buffer {buffer.buffer_index} were requested, but it has "
+                f"{size} bytes",
                 expected=wanted.stop,
                 found=size,
             )
@@ -124,7 +125,7 @@ class PageBuffers:
         if table is None:
             raise UnsupportedEncodingError("buffers of the whole file are not read as part of a page")
         if buffer.buffer_index >= len(table):
-            raise CorruptDataError(f"buffer {buffer.buffer_index} of {len(table)} does not exist")
+            raise CorruptDataError(f"buffer {buffer.buffer_index} does not exist; there are {len(table)}")
         return table[buffer.buffer_index]
 
 
@@ -192,7 +193,7 @@ def may_be_invalid(dtype: pa.DataType) -> bool:
 
 
 def checked_values(array: pa.Array) -> pa.Array:
-    """The array, unless bytes of it, other than those under nulls, are no values of its type.
+    """The array, after checking that its bytes are valid for its type.
 
     Raises:
         CorruptDataError: not text, a decimal with too many digits, a time beyond the day.
@@ -200,7 +201,7 @@ def checked_values(array: pa.Array) -> pa.Array:
     try:
         array.validate(full=True)
     except pa.ArrowInvalid as error:
-        raise CorruptDataError(f"a column of type {array.type} holds other bytes: {error}") from error
+        raise CorruptDataError(f"a column of type {array.type} holds invalid bytes: {error}") from error
     return array
 
 
@@ -227,7 +228,7 @@ def blank_array(dtype: pa.DataType, num_rows: int) -> pa.Array:
         NotSupportedError: so many that no page can mean them.
     """
     if num_rows * (bits_per_row(dtype) + 1) > 8 * _MAX_BLANK_BYTES:
-        raise NotSupportedError(f"{num_rows} nulls of type {dtype} in one array: read fewer rows at once")
+        raise NotSupportedError(f"{num_rows} nulls are too many for one array of type {dtype}; read fewer rows at once")
     return pa.nulls(num_rows, dtype)
 
 

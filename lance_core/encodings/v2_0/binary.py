@@ -9,7 +9,7 @@
 What is at least the adjustment is null, and may own bytes. A row starts where the one before it ends, so that reading
 a row takes two offsets. Offsets have 64 bits for every type.
 
-Source: ``lance.encodings.Binary``; behaviour of pylance 14.0.2. Releases 0.14 to 0.16 wrapped ``bytes`` into
+Source: ``lance.encodings.Binary``; behavior of pylance 14.0.2. Releases 0.14 to 0.16 wrapped ``bytes`` into
 ``nullable{no_nulls}``.
 """
 
@@ -80,11 +80,11 @@ def read_strings(message: pb20.Binary, rows: Spans, page: PageBuffers) -> Steps[
 
     Raises:
         CorruptDataError: offsets that are none, or lie behind the bytes.
-        UnsupportedEncodingError: a compression that is not read here.
+        UnsupportedEncodingError: a compression that is not supported.
     """
     bytes_flat = unwrapped(message.bytes, "the bytes of strings")
     if bytes_flat.bits_per_value != _BYTE:
-        raise CorruptDataError(f"the bytes of strings are {bytes_flat.bits_per_value} bits wide")
+        raise CorruptDataError(f"the bytes of strings have {bytes_flat.bits_per_value} bits, expected 8")
     num_bytes = page.size(bytes_flat.buffer)
     offsets = read_ends(message.indices, message.null_adjustment, rows, page)
     offsets_flat = unwrapped(message.indices, "offsets")
@@ -93,7 +93,7 @@ def read_strings(message: pb20.Binary, rows: Spans, page: PageBuffers) -> Steps[
         whole = Spans.single(0, num_bytes)
         ends, data = yield from together([offsets, read_flat(bytes_flat, whole, page)])
         if ends.wanted.stop > data.size:
-            raise CorruptDataError(f"strings end at byte {ends.wanted.stop}, there are {data.size}")
+            raise CorruptDataError(f"strings end at byte {ends.wanted.stop}, but there are {data.size} bytes")
         return Strings(ends.offsets, data, ends.validity)
     ends = yield from offsets
     if not ends.wanted.total:

@@ -7,7 +7,7 @@
 
 No 2.0 writer of today produces it.
 
-Source: ``lance.encodings.Bitpacked``; behaviour of pylance 14.0.2.
+Source: ``lance.encodings.Bitpacked``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations

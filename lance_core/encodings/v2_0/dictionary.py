@@ -8,7 +8,7 @@
 Only the column's type tells which it is. An Arrow dictionary keeps its order and its unused items. Its null rows get
 an item of their own: the first null among the items, or one more.
 
-Source: ``lance.encodings.Dictionary``; behaviour of pylance 14.0.2.
+Source: ``lance.encodings.Dictionary``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -105,8 +105,8 @@ def _without_nulls(array: pa.DictionaryArray) -> tuple[pa.Array, pa.Array]:
     largest = (1 << (width - pa.types.is_signed_integer(indices.type))) - 1
     if null_index > largest:
         raise NotSupportedError(
-            f"a dictionary of {null_index} items has no room for one that stands for null: indices of type "
-            f"{indices.type} end at {largest}; use a wider index type, or format 2.1 or later",
+            f"a dictionary of {null_index} items has no index left for null: indices of type {indices.type} end at "
+            f"{largest}; use a wider index type, or format 2.1 or later",
             arrow_type=str(array.type),
         )
     return pc.if_else(valid, indices, pa.scalar(null_index, indices.type)), items
@@ -146,7 +146,7 @@ def _read_items(
         return page.items
     num_items = message.num_dictionary_items
     if num_items > _MAX_BLANK_ITEMS and message.items.nullable.HasField("all_nulls"):
-        raise CorruptDataError(f"a dictionary of {num_items} nulls")
+        raise CorruptDataError(f"a dictionary of {num_items} items holds only nulls")
     items = yield from decode(message.items, value_type, Spans.single(0, num_items), page)
     page.items = items
     return items
@@ -177,7 +177,9 @@ def _expanded(items: pa.Array, indices: NDArray[Any]) -> pa.Array:
     if items.type in (pa.string(), pa.binary()):
         lengths = np.concatenate(([0], np.asarray(pc.binary_length(items).fill_null(0), dtype=np.int64)))
         if int(lengths.max()) * len(indices) > MAX_INT32 and int(lengths[indices].sum()) > MAX_INT32:
-            raise NotSupportedError(f"more than 2 GiB in one array of type {items.type}: read fewer rows at once")
+            raise NotSupportedError(
+                f"more than 2 GiB are too much for one array of type {items.type}; read fewer rows at once"
+            )
     moved = indices - indices.dtype.type(1)
     return items.take(pa.array(moved, mask=is_null) if bool(is_null.any()) else pa.array(moved))
 
@@ -185,7 +187,9 @@ def _expanded(items: pa.Array, indices: NDArray[Any]) -> pa.Array:
 def _check_indices(indices: NDArray[Any], largest: int, is_null: NDArray[np.bool_]) -> None:
     found = int(indices.max(initial=0))
     if found > largest and not bool(is_null.all()) and len(indices):
-        raise CorruptDataError(f"index {found} in a dictionary whose last is {largest}", expected=largest, found=found)
+        raise CorruptDataError(
+            f"dictionary index {found} is out of range; the last is {largest}", expected=largest, found=found
+        )
 
 
 ARM: Final = Arm(name="dictionary", decode=_decode)

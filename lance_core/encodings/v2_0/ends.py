@@ -1,4 +1,4 @@
-"""End offsets with nulls in them: how strings and lists say where their rows are.
+"""End offsets that encode nulls, as used by strings and lists.
 
 ::
 
@@ -7,7 +7,7 @@
     valid       1    0    1    1        stored < adjustment
     row         0-2  2-2  2-2  2-5      from the end before it, or 0
 
-Source: ``lance.encodings.Binary``, ``lance.encodings.List``; behaviour of pylance 14.0.2.
+Source: ``lance.encodings.Binary``, ``lance.encodings.List``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def read_ends(encoding: pb20.ArrayEncoding, adjustment: int, rows: Spans, page: 
         stored = np.where(is_valid, stored, stored - np.uint64(adjustment))
         largest = int(stored.max())
     if largest >= MAX_POSITION:
-        raise CorruptDataError(f"offset {largest} lies beyond any file")
+        raise CorruptDataError(f"offset {largest} exceeds the size of any file")
     num_runs = len(rows.starts)
     ends = np.empty(rows.total + num_runs, np.int32 if largest <= MAX_INT32 else np.int64)
     ends[: 1 - (rows.start > 0)] = 0
@@ -88,7 +88,7 @@ def read_ends(encoding: pb20.ArrayEncoding, adjustment: int, rows: Spans, page: 
 def _one_run(ends: NDArray[Any], is_valid: NDArray[np.bool_] | None, rows: Spans) -> Ends:
     first, last = int(ends[0]), int(ends[-1])
     if first > last:
-        raise CorruptDataError(f"offsets do not ascend: {first} is followed by {last}")
+        raise CorruptDataError(f"offsets are not in ascending order: {first} is followed by {last}")
     if is_valid is not None and rows.start:
         is_valid = is_valid[1:]
     return Ends(ends - ends.dtype.type(first) if first else ends, _mask(is_valid), Spans.single(first, last))
@@ -97,7 +97,7 @@ def _one_run(ends: NDArray[Any], is_valid: NDArray[np.bool_] | None, rows: Spans
 def _several_runs(ends: NDArray[Any], is_valid: NDArray[np.bool_] | None, rows: Spans) -> Ends:
     sizes = np.diff(ends)
     if bool((sizes < 0).any()):
-        raise CorruptDataError("offsets do not ascend")
+        raise CorruptDataError("offsets are not in ascending order")
     # Every run has an entry in front of its first row.
     lengths = rows.lengths
     fronts = np.cumsum(lengths + 1) - (lengths + 1)

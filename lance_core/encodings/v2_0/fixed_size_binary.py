@@ -6,7 +6,7 @@
 
 No 2.0 writer is known to produce it.
 
-Source: ``lance.encodings.FixedSizeBinary``; behaviour of pylance 14.0.2.
+Source: ``lance.encodings.FixedSizeBinary``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations

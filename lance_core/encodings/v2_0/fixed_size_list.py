@@ -2,7 +2,7 @@
 
 Nulls of the lists are a ``nullable`` around this; a null list has items like any other.
 
-Source: ``lance.encodings.FixedSizeList``; behaviour of pylance 14.0.2.
+Source: ``lance.encodings.FixedSizeList``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@
 Without compression a row is read by its position. What is compressed is read as a whole, and unpacked as far as the
 last row that is wanted.
 
-Source: ``lance.encodings.Flat``; behaviour of pylance 14.0.2.
+Source: ``lance.encodings.Flat``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def read_flat(message: pb20.Flat, rows: Spans, page: PageBuffers) -> Steps[pa.Bu
     """
     bits = message.bits_per_value
     if bits != 1 and (bits % 8 or not bits):
-        raise UnsupportedEncodingError(f"flat values of {bits} bits are not read here")
+        raise UnsupportedEncodingError(f"reading flat values of {bits} bits is not supported")
     if is_compressed(message):
         whole = Spans.single(0, page.size(message.buffer))
         [packed] = yield [page.bytes(message.buffer, whole)]
@@ -178,7 +178,7 @@ def _unpacked(scheme: str, packed: pa.Buffer, num_bytes: int) -> NDArray[np.uint
     elif scheme == "lz4":
         raw = lz4_head(packed.to_pybytes(), num_bytes)
     else:
-        raise UnsupportedEncodingError(f"buffer compression {scheme!r} is not read here", scheme=scheme)
+        raise UnsupportedEncodingError(f"buffer compression {scheme!r} is not supported", scheme=scheme)
     if raw is None:
         raise CorruptDataError(f"a buffer of {packed.size} bytes is not {scheme} data")
     return np.frombuffer(raw, np.uint8)
@@ -187,7 +187,7 @@ def _unpacked(scheme: str, packed: pa.Buffer, num_bytes: int) -> NDArray[np.uint
 def _rows_of(data: NDArray[Any], bits: int, rows: Spans) -> pa.Buffer:
     """Rows of values that are in memory."""
     if len(data) < bitmap_bytes(rows.stop * bits):
-        raise CorruptDataError(f"row {rows.stop} of {bits} bits lies behind the {len(data)} bytes that were unpacked")
+        raise CorruptDataError(f"row {rows.stop} of {bits} bits is beyond the {len(data)} unpacked bytes")
     if bits == 1:
         mask = unpack_bitmap(data, 0, rows.stop)
         return pa.py_buffer(pack_mask(mask[rows.positions()]))

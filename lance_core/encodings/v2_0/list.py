@@ -8,7 +8,7 @@
 
 The items of a page start where those of the pages before it end.
 
-Source: ``lance.encodings.List``; behaviour of pylance 14.0.2.
+Source: ``lance.encodings.List``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def read_lists(message: pb20.List, rows: Spans, page: PageBuffers) -> Steps[Ends
     """
     ends = yield from read_ends(message.offsets, message.null_offset_adjustment, rows, page)
     if ends.wanted.stop > message.num_items:
-        raise CorruptDataError(f"a list ends at item {ends.wanted.stop}, its page has {message.num_items}")
+        raise CorruptDataError(f"a list ends at item {ends.wanted.stop}, but its page has {message.num_items} items")
     if bool((ends.offsets[1:] < ends.offsets[:-1]).any()):
-        raise CorruptDataError("the offsets of lists do not ascend")
+        raise CorruptDataError("the offsets of lists are not in ascending order")
     return ends

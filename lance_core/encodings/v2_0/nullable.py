@@ -6,7 +6,7 @@
     some_nulls   validity (flat, 1 bit, 1 = valid) | values of every row, with arbitrary content under nulls
     all_nulls    nothing
 
-Source: ``lance.encodings.Nullable``; behaviour of pylance 14.0.2.
+Source: ``lance.encodings.Nullable``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _decode(
 ) -> Steps[pa.Array]:
     kind = message.WhichOneof("nullability")
     if kind is None:
-        raise CorruptDataError("a nullable encoding that says nothing about nulls")
+        raise CorruptDataError("a nullable encoding does not describe its nulls")
     if kind == "all_nulls" or pa.types.is_null(dtype):
         return blank_array(dtype, rows.total)
     if kind == "no_nulls":

@@ -7,7 +7,7 @@
 
 There are no nulls, neither of the struct nor of its members.
 
-Source: ``lance.encodings.PackedStruct``; behaviour of pylance 14.0.2.
+Source: ``lance.encodings.PackedStruct``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@
     dictionary             dictionary
     packed struct          packed_struct
 
-Source: behaviour of pylance 14.0.2, byte for byte but for what zstd makes of the same bytes.
+Source: behavior of pylance 14.0.2, byte for byte but for what zstd makes of the same bytes.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _LEVELS: Final = range(-(1 << 31), 1 << 31)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValueOptions:
-    """What a field's metadata asks for.
+    """The encoding options in a field's metadata.
 
     Attributes:
         compression: of the bytes of strings; None = as they are.
@@ -66,7 +66,7 @@ class ValueOptions:
 
     @classmethod
     def of(cls, metadata: Mapping[str, bytes]) -> ValueOptions:
-        """Read the metadata; schemes that are not known count as none, and levels that are no number as not given.
+        """Read the metadata; unknown schemes and invalid levels are ignored.
 
         The reference does the same, and records a level that the scheme does not have as it is.
         """

@@ -90,8 +90,8 @@ def selected_arm(encoding: pb20.ArrayEncoding) -> str:
     arm = encoding.WhichOneof("array_encoding")
     if arm is None:
         if len(UnknownFieldSet(encoding)):
-            raise UnsupportedEncodingError("an array encoding of a kind that this library does not know")
-        raise CorruptDataError("an array encoding without a kind")
+            raise UnsupportedEncodingError("an array encoding is of a kind unknown to this library")
+        raise CorruptDataError("an array encoding has no kind")
     if arm in REFUSED:
         raise UnsupportedEncodingError(f"encoding {arm!r} is not supported: it {REFUSED[arm]}", arm=arm)
     return str(arm)
@@ -123,7 +123,7 @@ def decode_array(encoding: pb20.ArrayEncoding, dtype: pa.DataType, rows: Spans, 
 
     Raises:
         CorruptDataError: page and type contradict each other, or the page itself.
-        UnsupportedEncodingError: an arm that is not read here.
+        UnsupportedEncodingError: an arm that is not supported.
     """
     arm = selected_arm(encoding)
     known = ARMS.get(arm)

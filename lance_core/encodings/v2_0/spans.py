@@ -1,4 +1,4 @@
-"""Spans: which rows, items, bits or bytes are wanted.
+"""Spans: the requested rows, items, bits or bytes.
 
 A scan wants one run of rows, a take wants many short ones; both are the same thing to a decoder. From level to level
 spans change their unit (rows to items, items to bytes) but never their order.
@@ -85,7 +85,7 @@ class Spans:
             CorruptDataError: positions beyond any file.
         """
         if self.stop * factor >= MAX_POSITION:
-            raise CorruptDataError(f"position {self.stop} of units of {factor} lies beyond any file")
+            raise CorruptDataError(f"position {self.stop} in units of {factor} exceeds the size of any file")
         return Spans(self.starts * factor, self.stops * factor, self.total * factor)
 
     def shifted(self, offset: int) -> Spans:
@@ -95,7 +95,7 @@ class Spans:
             CorruptDataError: positions beyond any file.
         """
         if self.stop + offset >= MAX_POSITION:
-            raise CorruptDataError(f"position {self.stop} + {offset} lies beyond any file")
+            raise CorruptDataError(f"position {self.stop} + {offset} exceeds the size of any file")
         return Spans(self.starts + offset, self.stops + offset, self.total)
 
     def positions(self) -> NDArray[np.int64]:
@@ -122,7 +122,7 @@ class Spans:
         """The coarser positions, ``unit`` fine ones each, that the runs touch."""
         starts, stops = self.starts // unit, -(-self.stops // unit)
         if len(starts) > 1:
-            # Neighbours may share a coarse position.
+            # Neighbors may share a coarse position.
             new = np.concatenate(([True], starts[1:] > stops[:-1]))
             starts = starts[new]
             stops = stops[np.concatenate((new[1:], [True]))]

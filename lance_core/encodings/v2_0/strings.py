@@ -65,7 +65,9 @@ def array_from_strings(strings: Strings, dtype: pa.DataType, arm: str) -> pa.Arr
         offsets = offsets.astype(np.int64, copy=False)
     else:
         if int(offsets[-1]) > MAX_INT32:
-            raise NotSupportedError(f"{int(offsets[-1])} bytes in one array of type {dtype}: read fewer rows at once")
+            raise NotSupportedError(
+                f"{int(offsets[-1])} bytes are too many for one array of type {dtype}; read fewer rows at once"
+            )
         offsets = offsets.astype(np.int32, copy=False)
     bitmap = None if strings.validity is None else pa.py_buffer(pack_mask(strings.validity))
     array = pa.Array.from_buffers(dtype, len(offsets) - 1, [bitmap, pa.py_buffer(offsets), strings.data])

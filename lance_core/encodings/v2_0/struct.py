@@ -2,7 +2,7 @@
 
 The column has exactly one page, which stands for all rows of the file. Format 2.0 has no place for null structs.
 
-Source: ``lance.encodings.SimpleStruct``; behaviour of pylance 14.0.2.
+Source: ``lance.encodings.SimpleStruct``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Reading the top-level fields of files of version 2.1 and later.
 
-**Source:** ``lance.file.v2.ColumnMetadata``: one column per leaf, depth first; behaviour of pylance 14.0.2.
+**Source:** ``lance.file.v2.ColumnMetadata``: one column per leaf, depth first; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _MAX_SEGMENT_BYTES: Final = 8 * 1024 * 1024
 """Larger pages are decoded piece by piece."""
 
 _MERGED_BYTES: Final = 2 * 1024 * 1024
-"""Smaller neighbours are decoded together."""
+"""Smaller neighbors are decoded together."""
 
 
 def structural_sources(
@@ -57,7 +57,7 @@ def structural_sources(
     Raises:
         InvalidInputError: a leaf without a column.
         CorruptDataError: the metadata of a column is damaged.
-        UnsupportedEncodingError: a page is described in a way that is not read here.
+        UnsupportedEncodingError: a page is described in a way that is not supported.
     """
     if column_indices is None:
         column_indices = {leaf.id: index for index, leaf in enumerate(metadata.schema.leaves())}

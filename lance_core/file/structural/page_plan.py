@@ -3,7 +3,7 @@
 The leaves of one field have pages of their own that need not line up. A row range is therefore cut into *segments* at
 every page boundary of every leaf: inside a segment each leaf needs one page only.
 
-**Source:** ``lance.file.v2.ColumnMetadata.Page.length``; behaviour of pylance 14.0.2.
+**Source:** ``lance.file.v2.ColumnMetadata.Page.length``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -147,8 +147,8 @@ def leaf_columns(
         is_even = slots == 1 or not any(length % slots for length in lengths)
         if not is_even or sum(lengths) != num_rows * slots:
             raise CorruptDataError(
-                f"{path}: column {index} ({leaf.name!r}) has pages of {sum(lengths)} slots, "
-                f"the file has {num_rows} rows of {slots}",
+                f"{path}: column {index} ({leaf.name!r}) has pages of {sum(lengths)} slots, but the file has "
+                f"{num_rows} rows of {slots}",
                 path=path,
                 column=index,
                 expected=num_rows * slots,
@@ -160,7 +160,7 @@ def leaf_columns(
 
 
 _PIECES_PER_PAGE: Final = 1024
-"""Into so many pieces a page is cut at most for the sake of a batch: each looks at the page's index anew."""
+"""Maximum number of pieces into which a page is cut for small batches: each piece reads the page's index again."""
 
 
 def plan_segments(
@@ -179,7 +179,7 @@ def plan_segments(
         columns: the leaves of one field.
         start: first row.
         stop: end of the rows.
-        max_rows: a segment has at most so many rows; pages can claim any number of rows with no bytes at all.
+        max_rows: a segment has at most this many rows; pages can claim any number of rows with no bytes at all.
         max_bytes: a segment stands for about so many encoded bytes, if it has more than one row.
         batch_rows: rows that are needed at a time. Pages of which a few bytes may become very many, and of which single
             rows can be decoded, are cut into such pieces; pages whose values are handed out as they lie in the file are

@@ -1,4 +1,4 @@
-"""Reading pages of a file: what decoding asks for becomes ranges of the file, and their bytes the answer.
+"""Reading pages of a file: converts the requests of decoders to ranges of the file.
 
 Parts that lie near each other are fetched as one extent. Where the store maps files an extent costs nothing until its
 bytes are looked at, so that one is enough for all parts of a buffer; elsewhere gaps are left out and extents joined.
@@ -39,7 +39,7 @@ __all__ = ["merge_key", "read_page", "read_pages_as_one"]
 T = TypeVar("T")
 
 _MAX_SPREAD: Final = 2
-"""Buffers of several pages are mapped as one extent if that is at most so many times as long as they are."""
+"""Buffers of several pages are mapped as one extent if that is at most this many times as long as they are."""
 
 _MAX_GAP_BYTES: Final = 16 * 1024
 """Parts of a buffer that are at most this far apart are fetched together; a request costs more than such a gap."""
@@ -59,7 +59,7 @@ def read_page(
 
     Raises:
         CorruptDataError: the page contradicts itself.
-        UnsupportedEncodingError: the page uses an encoding that is not read here.
+        UnsupportedEncodingError: the page uses an encoding that is not supported.
     """
     page = column.pages[page_index]
     with _Located(column, page_index):

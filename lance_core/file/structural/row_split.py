@@ -1,7 +1,7 @@
 """Scattered rows of a field → rows of the pages of its leaves. Pure arithmetic.
 
 The leaves of a field have pages of their own that need not line up. The rows are split at every page boundary of every
-leaf, and neighbouring parts are joined again where each leaf can read the pages of both as one.
+leaf, and neighboring parts are joined again where each leaf can read the pages of both as one.
 
 **Source:** ``lance.file.v2.ColumnMetadata.Page.length``.
 """

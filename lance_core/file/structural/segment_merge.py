@@ -20,12 +20,12 @@ __all__ = ["merge_segments"]
 def merge_segments(
     segments: Sequence[PageSegment], merge_keys: Callable[[LeafColumn], Sequence[bytes | None]], max_bytes: int
 ) -> list[PageSegment]:
-    """Join neighbours.
+    """Join neighbors.
 
     Args:
         segments: of one field, in row order and without gaps.
         merge_keys: of each page of a leaf; pages with equal ones can be read as one.
-        max_bytes: a joined segment stands for at most so many encoded bytes.
+        max_bytes: a joined segment stands for at most this many encoded bytes.
     """
     if len(segments) < 2 or all(segment.num_bytes * 2 > max_bytes for segment in segments):
         return list(segments)

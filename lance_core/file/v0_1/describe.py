@@ -22,7 +22,7 @@ __all__ = ["legacy_lines"]
 
 
 def legacy_lines(metadata: LegacyMetadataReader) -> Iterator[str]:
-    """What is behind the schema.
+    """The description of a 0.1 file, without its schema.
 
     Raises:
         CorruptDataError: dictionaries or statistics are damaged.

@@ -1,6 +1,6 @@
 """Dictionary columns on their way into a file: rows become keys into the one dictionary of their field.
 
-**Source:** behaviour of pylance 14.0.2.
+**Source:** behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class DictionaryKeys:
         return {field_id: self._unions[field_id].values for field_id in sorted(self._unions)}
 
     def replaced(self, field: Field, array: pa.Array) -> pa.Array:
-        """The array with keys in the place of every dictionary inside; the array itself when there is none.
+        """The array with every nested dictionary replaced by its keys; the array itself when there is none.
 
         Raises:
             SchemaMismatchError: a dictionary row is null.

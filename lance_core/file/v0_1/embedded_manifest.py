@@ -2,7 +2,7 @@
 
 Dictionary fields say where in the file their values are.
 
-**Source:** ``lance.table.Manifest`` and ``lance.file.Dictionary``; behaviour of pylance 14.0.2.
+**Source:** ``lance.table.Manifest`` and ``lance.file.Dictionary``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class DictionaryPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddedManifest:
-    """What a file says of its fields.
+    """The fields of a file.
 
     Attributes:
         schema: the fields, with their table-wide ids.

@@ -26,7 +26,7 @@ _MAX_GAP_BYTES: Final = 8 * 1024
 
 
 class Extents:
-    """Parts of one file in memory; grows as spans are asked for. For one thread.
+    """Parts of one file in memory; grows as spans are requested. For one thread.
 
     Args:
         read: reads ranges of the file.

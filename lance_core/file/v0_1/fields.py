@@ -3,7 +3,7 @@
 Batches have a thousand rows as a rule, so a segment joins hundreds of them: one round of reads and one decoding for
 all. A segment may also be a part of a batch, as batches may be of any size.
 
-**Source:** byte map in :mod:`lance_core.file.v0_1.layout`; behaviour of pylance 14.0.2.
+**Source:** byte map in :mod:`lance_core.file.v0_1.layout`; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class LegacyFieldSource:
         return self._metadata.pages.decode(self._field, runs, extents)
 
     def take(self, rows: NDArray[np.int64], read: Read) -> list[pa.Array]:
-        """Single rows; neighbours share a run, near ones a read."""
+        """Single rows; adjacent rows form one run, and nearby rows share a read."""
         if not len(rows):
             return []
         average = max(1, int(self._bytes_before[-1]) // max(1, self._metadata.num_rows))

@@ -24,7 +24,7 @@ list                         offsets, before the items     rows + 1
 null                         anything                      rows
 ===========================  ============================  =====================
 
-**Source:** ``lance.file.Metadata``; behaviour of pylance 14.0.2; files of releases since 0.4.
+**Source:** ``lance.file.Metadata``; behavior of pylance 14.0.2; files of releases since 0.4.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ file to the largest one, and from 0 in files of early releases; the sections tha
 these it is. Fields that got other ids when the table was corrected (:mod:`lance_core.table.old_writers`) are found by
 their place among the fields of the file.
 
-**Source:** byte map in :mod:`lance_core.file.v0_1.layout`; behaviour of pylance 14.0.2; files of releases since 0.4.
+**Source:** byte map in :mod:`lance_core.file.v0_1.layout`; behavior of pylance 14.0.2; files of releases since 0.4.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 __all__ = ["LegacyMetadataReader"]
 
 _MOST_AHEAD: Final = 16 * 1024 * 1024
-"""What lies behind the values is read at once up to so many bytes."""
+"""The part after the values is read at once if it has at most this many bytes."""
 
 _SECTION: Final = "metadata of format 0.1"
 
@@ -154,7 +154,7 @@ class LegacyMetadataReader:
         [data] = self.read([self._range(self.num_bytes - FOOTER.size, self.num_bytes, "the footer")])
         position, _, _, magic = FOOTER.unpack(data)
         if magic != MAGIC:
-            raise self._corrupt(f"the last 4 bytes are {magic!r}, a data file ends with {MAGIC!r}")
+            raise self._corrupt(f"the last 4 bytes are {magic!r}, expected {MAGIC!r}")
         return int(position)
 
     def _parsed_metadata(self) -> pb_file.Metadata:
@@ -168,7 +168,7 @@ class LegacyMetadataReader:
         if not len(offsets):
             offsets = np.zeros(1, np.int64)
         if offsets[0] != 0 or bool((np.diff(offsets) < 0).any()) or int(offsets[-1]) > MAX_ROWS:
-            raise self._corrupt("the first rows of the batches do not ascend from 0")
+            raise self._corrupt("the first rows of the batches are not in ascending order from 0")
         return offsets
 
     def _embedded_manifest(self) -> EmbeddedManifest:

@@ -3,7 +3,7 @@
 A *run* is a stretch of rows inside one batch. A scan has one run per batch, a take one per stretch of wanted rows. The
 runs of a list's items follow from its offsets, so every depth of nesting is one more round of reading.
 
-**Source:** byte map in :mod:`lance_core.file.v0_1.layout`; behaviour of pylance 14.0.2.
+**Source:** byte map in :mod:`lance_core.file.v0_1.layout`; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class PageReader:
             if not field.is_dictionary:
                 return values
             if self._dictionary is None:
-                raise CorruptDataError("there is no dictionary")
+                raise CorruptDataError("the dictionary is missing")
             return decode_dictionary(dtype, values, self._dictionary(field))
         except (CorruptDataError, NotSupportedError) as error:
             raise type(error)(f"{self._path}: field {field.name!r}: {error.message}", **error.context) from error
@@ -121,7 +121,8 @@ class PageReader:
         one = Runs(np.zeros(1, np.int64), np.zeros(1, np.int64), np.array([num_values], np.int64)).filled()
         if not 0 <= position <= self._file_bytes or not 0 <= num_values <= self._file_bytes:
             raise CorruptDataError(
-                f"{self._path}: a dictionary of {num_values} values at {position} is not in the file", path=self._path
+                f"{self._path}: a dictionary of {num_values} values at position {position} exceeds the file",
+                path=self._path,
             )
         positions = np.full(len(one.batches), position, np.int64)
         if is_variable_width(dtype):
@@ -172,14 +173,14 @@ class PageReader:
         return (data.copy() if data.ctypes.data % dtype.itemsize else data).view(dtype)
 
     def _check_size(self, num_values: Positions, bits: int) -> None:
-        """Whether the file can hold so many values of a width; everything after may multiply without overflow."""
+        """Whether the file can hold this many values of a width; everything after may multiply without overflow."""
         if len(num_values) and int(num_values.max()) * bits > 8 * self._file_bytes:
             raise CorruptDataError(f"a page of {int(num_values.max())} values of {bits} bits is larger than the file")
 
     def _inside(self, starts: Positions, stops: Positions) -> tuple[Positions, Positions]:
         """The spans, which lie in the file and together are not larger than it."""
         if len(stops) and int(stops.max()) > self._file_bytes:
-            raise CorruptDataError(f"a page ends at {int(stops.max())}, the file has {self._file_bytes} bytes")
+            raise CorruptDataError(f"a page ends at byte {int(stops.max())}, but the file has {self._file_bytes} bytes")
         if int((stops - starts).sum()) > self._file_bytes + len(stops):
             raise CorruptDataError("pages of one field overlap: together they are larger than the file")
         return starts, stops

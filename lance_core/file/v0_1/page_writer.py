@@ -3,7 +3,7 @@
 Nulls have no place in a page. What lies under one is left out or zeroed, so that it reads back as zero, as empty, or,
 where empty means null, as null again.
 
-**Source:** byte map in :mod:`lance_core.file.v0_1.layout`; behaviour of pylance 14.0.2.
+**Source:** byte map in :mod:`lance_core.file.v0_1.layout`; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class _Pages:
 
 
 class PageWriter:
-    """Collects bytes and where they are; whoever owns it moves the bytes on.
+    """Collects bytes and their positions; its owner writes the bytes.
 
     Args:
         position: where in the file the next byte will be.
@@ -106,7 +106,7 @@ class PageWriter:
 
         Args:
             fields: the top-level fields.
-            arrays: their rows, with keys in the place of dictionaries.
+            arrays: their rows, with keys instead of dictionaries.
             bounds: (num_groups + 1,) ascending rows from 0 to the number of rows; no group is empty.
             with_statistics: whether statistics of their pages, and of those of struct members, are wanted.
         """

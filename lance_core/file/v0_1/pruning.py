@@ -1,9 +1,9 @@
-"""Which batches of a 0.1 file a filter can leave out: what the statistics say for certain.
+"""Which batches of a 0.1 file a filter can skip, according to the statistics.
 
 Statistics describe the rows as they were written. A null of a type without a null in the file reads back as a value,
 and a string that lies under a null may; so the bounds of a batch count only when it had no nulls.
 
-**Source:** behaviour of pylance 14.0.2.
+**Source:** behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations

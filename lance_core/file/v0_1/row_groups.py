@@ -1,6 +1,6 @@
 """RowGroups: batches of any size → batches of equal size.
 
-**Source:** behaviour of pylance 14.0.2, which cuts rows across the batches that it is given.
+**Source:** behavior of pylance 14.0.2, which cuts rows across the batches that it is given.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["RowGroups"]
 
 _RUN_BYTES: Final = 4 << 20
-"""Groups are handed out together up to this size: enough to hide what a call costs, few enough for the caches."""
+"""Groups are handed out together up to this size: enough to hide the cost of a call, few enough for the CPU caches."""
 
 
 class RowGroups:

@@ -3,7 +3,7 @@
 Every field with statistics is a struct named by its id, with the members ``null_count``, ``min_value`` and
 ``max_value``; both bounds are nullable, whatever the field is. Their ids count anew from 0.
 
-**Source:** ``lance.file.Metadata.StatisticsMetadata``; behaviour of pylance 14.0.2.
+**Source:** ``lance.file.Metadata.StatisticsMetadata``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _RAW_DECIMAL: Final = "fixed_size_binary:16"
 def read_statistics(
     metadata: LegacyMetadataReader, field_ids: Sequence[int] | None = None
 ) -> dict[int, pa.StructArray]:
-    """What a file says of its batches.
+    """Read the statistics of the batches of a file.
 
     Args:
         metadata: the open file.
@@ -59,7 +59,7 @@ def read_statistics(
     extents = Extents(metadata.read)
     one_batch = Runs(np.zeros(1, np.int64), np.zeros(1, np.int64), np.array([metadata.num_batches], np.int64))
     for top in metadata.statistics_schema.fields:
-        # A name that is no id belongs to something that this reader does not know.
+        # A name that is not an id belongs to something that this reader does not know.
         field_id = int(top.name) if top.name.isdecimal() and len(top.name) < 10 else -1
         members = {child.name for child in top.children}
         if not {NULL_COUNT, LEAST, GREATEST} <= members or (field_ids is not None and field_id not in field_ids):

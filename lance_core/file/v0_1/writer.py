@@ -4,7 +4,7 @@ Groups are written as soon as they have their rows. What stays in memory is one 
 statistics, and the dictionaries. The file equals the one that pylance 14.0.2 writes of the same rows, byte for byte,
 as long as no value lies under a null.
 
-**Source:** byte map in :mod:`lance_core.file.v0_1.layout`; ``lance.file.Metadata``; behaviour of pylance 14.0.2.
+**Source:** byte map in :mod:`lance_core.file.v0_1.layout`; ``lance.file.Metadata``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["LegacyFileWriter"]
 
 _FLUSH_BYTES: Final = 1024 * 1024
-"""Pages are handed to the stream together when they have so many bytes."""
+"""Pages are handed to the stream together when they have this many bytes."""
 
 
 class LegacyFileWriter(DataFileWriter):
@@ -72,7 +72,7 @@ class LegacyFileWriter(DataFileWriter):
     ) -> None:
         """See the class."""
         if max_rows_per_group < 1:
-            raise InvalidInputError(f"max_rows_per_group must be positive, it is {max_rows_per_group}")
+            raise InvalidInputError(f"max_rows_per_group must be positive, found {max_rows_per_group}")
         check_storable(schema, LanceFileVersion.V0_1)
         self._stream = stream
         self._schema = schema
@@ -107,7 +107,7 @@ class LegacyFileWriter(DataFileWriter):
             SchemaMismatchError: the batch does not fit the schema, or has a null in a dictionary column, where it would
                 turn into a value.
             InvalidInputError: more rows than a file can have, or a dictionary gets too many values.
-            StorageError: the stream failed; the file cannot be finished any more.
+            StorageError: the stream failed; the file can no longer be finished.
         """
         self._require_open()
         arrays = self._alignment.align(batch)
@@ -128,7 +128,7 @@ class LegacyFileWriter(DataFileWriter):
         Raises:
             NotSupportedError: always.
         """
-        raise NotSupportedError("files of format 0.1 have no global buffers; format 2.0 and later have")
+        raise NotSupportedError("files of format 0.1 have no global buffers; use format 2.0 or later")
 
     def add_schema_metadata(self, key: str, value: bytes) -> None:
         """Add or replace an entry of the schema metadata in the file's manifest."""
@@ -158,7 +158,7 @@ class LegacyFileWriter(DataFileWriter):
         )
 
     def abort(self) -> None:
-        """Give up: remove what was written. Safe after any failure, and twice."""
+        """Abort: remove what was written. Safe after any failure and when repeated."""
         self._is_open = False
         self._groups = RowGroups(1)
         self._pages.parts = []

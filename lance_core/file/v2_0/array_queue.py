@@ -1,4 +1,4 @@
-"""ArrayQueue: what a column collects until a page of it is due.
+"""ArrayQueue: collects arrays of a column until a page is full.
 
 A page is due when the collected arrays hold more than a limit. A page of a single array is cut into parts of equal
 numbers of rows, each of about ``max_page_bytes``. An array that is larger than the limit is not copied together with

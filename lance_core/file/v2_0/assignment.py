@@ -6,7 +6,7 @@ offsets included. Members of a packed struct have none. A string of releases 0.1
 A manifest tells the column of every field id that has one. A file that is opened alone is walked; what its schema
 leaves open is looked up in the pages.
 
-Source: ``lance.table.DataFile.column_indices``; behaviour of pylance 14.0.2.
+Source: ``lance.table.DataFile.column_indices``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -52,14 +52,16 @@ def assigned_columns(metadata: MetadataReader, column_indices: Mapping[int, int]
         known = {field_id: index for field_id, index in column_indices.items() if index != _NO_COLUMN}
         for field_id, index in known.items():
             if not 0 <= index < num_columns:
-                raise CorruptDataError(f"{metadata.path}: column {index} of field {field_id}, there are {num_columns}")
+                raise CorruptDataError(
+                    f"{metadata.path}: field {field_id} is in column {index}, but the file has {num_columns} columns"
+                )
         return known
     walk = _Walk(metadata)
     for top in metadata.schema.fields:
         walk.visit(top)
     if walk.position != num_columns:
         raise CorruptDataError(
-            f"{metadata.path}: the schema needs {walk.position} columns, the file has {num_columns}",
+            f"{metadata.path}: the schema needs {walk.position} columns, but the file has {num_columns}",
             expected=walk.position,
             found=num_columns,
         )
@@ -118,8 +120,8 @@ class _Walk:
     def _arm(self, index: int) -> str | None:
         if index >= self._metadata.footer.num_columns:
             raise CorruptDataError(
-                f"{self._metadata.path}: the schema needs column {index}, "
-                f"the file has {self._metadata.footer.num_columns}"
+                f"{self._metadata.path}: the schema needs column {index}, but the file has "
+                f"{self._metadata.footer.num_columns}"
             )
         return first_arm(self._metadata.columns([index])[0])
 

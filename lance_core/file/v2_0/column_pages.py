@@ -2,7 +2,7 @@
 
 Pages of length 0 are skipped wherever they stand.
 
-Source: ``lance.file.v2.ColumnMetadata``; behaviour of pylance 14.0.2.
+Source: ``lance.file.v2.ColumnMetadata``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ class ColumnPages:
         self.where = where
         self.pages = tuple(page for page in metadata.pages if page.length)
         if sum(page.length for page in self.pages) >= MAX_POSITION:
-            raise CorruptDataError(f"{where}: pages of {sum(page.length for page in self.pages)} rows")
+            raise CorruptDataError(
+                f"{where}: the pages have {sum(page.length for page in self.pages)} rows, too many for a file"
+            )
         self.edges: NDArray[np.int64] = np.zeros(len(self.pages) + 1, np.int64)
         np.cumsum([page.length for page in self.pages], out=self.edges[1:])
         column = [(buffer.start, buffer.num_bytes) for buffer in metadata.buffers]
@@ -84,7 +86,9 @@ class ColumnPages:
     def split(self, rows: Spans) -> list[tuple[int, Spans]]:
         """The pages that hold the rows, each with the rows counted from its start."""
         if rows.stop > self.num_rows:
-            raise CorruptDataError(f"{self.where}: row {rows.stop} of {self.num_rows} is wanted")
+            raise CorruptDataError(
+                f"{self.where}: row {rows.stop} was requested, but the column has {self.num_rows} rows"
+            )
         first, last = 0, len(self.pages)
         if last > 1:
             first = int(np.searchsorted(self.edges, rows.start, side="right")) - 1

@@ -7,7 +7,7 @@
     StructWriter    header column, member columns       the header gets its one page at the end
     ListWriter      offsets column, item columns        list_writer.py
 
-Source: ``lance.file.v2.ColumnMetadata``; behaviour of pylance 14.0.2.
+Source: ``lance.file.v2.ColumnMetadata``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -238,5 +238,5 @@ def finished_column(field: Field, pages: list[Page], *, is_blob: bool = False) -
 def needs_later(path: str, what: str) -> UnsupportedVersionError:
     """The error for what only later formats hold."""
     return UnsupportedVersionError(
-        f"column {path!r}: {what} needs data storage version 2.1 or 2.2, this is 2.0", column=path, version="2.0"
+        f"column {path!r}: {what} needs data storage version 2.1 or 2.2, found 2.0", column=path, version="2.0"
     )

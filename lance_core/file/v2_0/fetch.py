@@ -1,4 +1,4 @@
-"""From the spans that decoders ask for to the ranges that a store reads, and back.
+"""Converts the spans that decoders request to the ranges that a store reads, and back.
 
 Decoding goes in rounds (see :mod:`lance_core.encodings.v2_0.api`); every round is one call of ``read``. Runs that lie
 near each other share a range: looking for a few bytes costs a store about as much as reading the gap.

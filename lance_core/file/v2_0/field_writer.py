@@ -3,7 +3,7 @@
 The field becomes a tree of column writers, see :mod:`lance_core.file.v2_0.column_writers`. A batch is checked before
 anything of it is written.
 
-Source: ``lance.file.v2.ColumnMetadata``; behaviour of pylance 14.0.2, byte for byte for a single batch.
+Source: ``lance.file.v2.ColumnMetadata``; behavior of pylance 14.0.2, byte for byte for a single batch.
 """
 
 from __future__ import annotations
@@ -91,9 +91,9 @@ def _column_writer(field: Field, cache_bytes: int, max_page_bytes: int, path: st
         [item] = field.children
         return ListWriter(field, _column_writer(item, cache_bytes, max_page_bytes, f"{path}.{item.name}"), cache_bytes)
     if field.is_map:
-        raise UnsupportedVersionError(f"column {path!r}: maps need data storage version 2.2, this is 2.0", column=path)
+        raise UnsupportedVersionError(f"column {path!r}: maps need data storage version 2.2, found 2.0", column=path)
     if field.is_structural_fixed_size_list:
         raise UnsupportedVersionError(
-            f"column {path!r}: fixed-size lists of structs need data storage version 2.2, this is 2.0", column=path
+            f"column {path!r}: fixed-size lists of structs need data storage version 2.2, found 2.0", column=path
         )
     return ValueWriter(field, cache_bytes, max_page_bytes, path)

@@ -4,7 +4,7 @@ A field is cut into segments at the edges of its pages, so that a segment decode
 rows are the field's own, mostly without a copy; what is too large is cut further. Single rows are decoded from exactly
 the bytes that they need.
 
-Source: ``lance.file.v2.ColumnMetadata``; behaviour of pylance 14.0.2.
+Source: ``lance.file.v2.ColumnMetadata``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _SEGMENT_ROWS: Final = 1024 * 1024
 """Pages can claim any number of rows with hardly a byte."""
 
 _ROWS_UNIT: Final = 1024
-"""Segments inside a page start at multiples of so many rows, so that bitmaps start at whole bytes."""
+"""Segments inside a page start at multiples of this many rows, so that bitmaps start at whole bytes."""
 
 _DESCRIPTOR_TYPE: Final = pa.struct([pa.field("position", pa.uint64()), pa.field("size", pa.uint64())])
 
@@ -68,7 +68,7 @@ def v2_0_sources(
 
     Raises:
         CorruptDataError: the columns do not fit the schema or each other.
-        UnsupportedEncodingError: a page is described in a way that is not read here.
+        UnsupportedEncodingError: a page is described in a way that is not supported.
     """
     columns = assigned_columns(metadata, column_indices)
     wanted = {columns[node.id] for top in fields for node in top.walk() if node.id in columns}

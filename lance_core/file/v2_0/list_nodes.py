@@ -3,7 +3,7 @@
 Pages of items need not end where pages of offsets end. Where the items of an offsets page start is the sum of what the
 pages before it announce.
 
-Source: ``lance.encodings.List``; behaviour of pylance 14.0.2, and of 0.12 and 0.13 for strings.
+Source: ``lance.encodings.List``; behavior of pylance 14.0.2, and of 0.12 and 0.13 for strings.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class ListNode:
                 raise CorruptDataError(f"{pages.where}, page {index} of a list is encoded as {arm}")
             counts.append(page.array_encoding.list.num_items)
         if sum(counts) >= MAX_POSITION:
-            raise CorruptDataError(f"{pages.where}: lists of {sum(counts)} items")
+            raise CorruptDataError(f"{pages.where}: lists have {sum(counts)} items, too many for a file")
         item_starts = np.zeros(len(counts) + 1, np.int64)
         np.cumsum(counts, out=item_starts[1:])
         item.check_rows(int(item_starts[-1]))
@@ -164,7 +164,9 @@ def _list_array(dtype: pa.DataType, ends: Ends, items: pa.Array) -> pa.Array:
         offsets = offsets.astype(np.int64, copy=False)
     else:
         if int(offsets[-1]) > MAX_INT32:
-            raise NotSupportedError(f"{int(offsets[-1])} items in one array of type {dtype}: read fewer rows at once")
+            raise NotSupportedError(
+                f"{int(offsets[-1])} items are too many for one array of type {dtype}; read fewer rows at once"
+            )
         offsets = offsets.astype(np.int32, copy=False)
     bitmap = None if ends.validity is None else pa.py_buffer(pack_mask(ends.validity))
     return pa.Array.from_buffers(dtype, len(offsets) - 1, [bitmap, pa.py_buffer(offsets)], children=[items])

@@ -3,7 +3,7 @@
 Offsets are collected with the validity of the lists. When they are written, so are the items, so that a page of offsets
 and its items end at the same row.
 
-Source: ``lance.encodings.List``; behaviour of pylance 14.0.2.
+Source: ``lance.encodings.List``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@
     BytesNode     old strings: a list column over one of single bytes            list_nodes.py
     BlobNode      (position, size) pairs; the values lie outside the pages       blob_node.py
 
-Source: ``lance.file.v2.ColumnMetadata``; behaviour of pylance 14.0.2.
+Source: ``lance.file.v2.ColumnMetadata``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations

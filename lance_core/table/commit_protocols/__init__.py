@@ -1,4 +1,4 @@
-"""How a version comes to be: one way per module, behind one protocol.
+"""Protocols that create versions: one per module, behind one interface.
 
 =================  ====================================================================================================
 ``conditional``    the store creates the manifest only if it is absent; the default

@@ -1,4 +1,4 @@
-"""The CommitProtocol: what the version log asks of whoever decides between two writers."""
+"""The CommitProtocol: decides between concurrent writers for the version log."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class CommitProtocol(Protocol):
         ...
 
     def has_abandoned(self, places: VersionPlaces, name: ManifestName, path: str) -> bool:
-        """Whether nobody will publish what was staged for a version, by its path below the root; False in doubt."""
+        """Whether a staged manifest will never be published, by its path below the root; False if unknown."""
         ...
 
     def adopt(self, places: VersionPlaces, name: ManifestName, newest: Callable[[], ManifestName | None]) -> None:
@@ -63,16 +63,16 @@ class CommitProtocol(Protocol):
 
         Raises:
             UnsafeStoreError: the store cannot create a file atomically, so that two writers could both win.
-            StorageError: it could not be found out.
+            StorageError: it could not be determined.
         """
         ...
 
     def create_file(self, places: VersionPlaces, path: str, data: pa.Buffer | bytes) -> PutOutcome:
-        """Create a file that is no version unless it exists; raises as :meth:`create`."""
+        """Create a file that is not a version unless it exists; raises as :meth:`create`."""
         ...
 
     def create(self, places: VersionPlaces, name: ManifestName, data: bytes, depends_on: Collection[str]) -> PutOutcome:
-        """Make a version unless it exists. One of several concurrent callers gets ``CREATED``.
+        """Create a version unless it exists. One of several concurrent callers gets ``CREATED``.
 
         Args:
             places: where the table lies.
@@ -82,6 +82,6 @@ class CommitProtocol(Protocol):
 
         Raises:
             NotSupportedError: two writers could both win.
-            StorageError: the outside world failed; whether the version exists now has to be found out.
+            StorageError: a storage operation failed; whether the version exists now has to be found out.
         """
         ...

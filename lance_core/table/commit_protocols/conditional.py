@@ -23,7 +23,7 @@ class ConditionalCreate:
     """One ``put_if_absent`` for each attempt: a link on local disks, a conditional PUT on object stores."""
 
     def latest(self, places: VersionPlaces) -> ManifestName | None:
-        """Only the listing tells."""
+        """Unknown without a listing."""
         return None
 
     def recover(self, places: VersionPlaces, name: ManifestName) -> bool:

@@ -2,16 +2,16 @@
 
 ::
 
-    writer   S1  put   {final}-{uuid}                      nobody sees it
+    writer   S1  put   {final}-{uuid}                      not visible
              S2  row   version -> {final}-{uuid}, if absent  the version is decided: RESERVED
-             S3  put   {final}                              everybody can read it: MATERIALISED
+             S3  put   {final}                              readable by all: MATERIALIZED
              S4  row   version -> {final}                   FINAL
              S5  delete {final}-{uuid}
 
     reader   asks the store for the row; one that is not final is finished by S3 to S5 on behalf of its writer
 
 S2 has one winner. A writer that loses it removes what it staged, which no row refers to, and finishes the winner's
-commit, so that it can be read and compared. S3 to S5 may be done by anybody, any number of times: they put the same
+commit, so that it can be read and compared. S3 to S5 can be done by any process, any number of times: they put the same
 bytes. The staged object is removed only when the row no longer refers to it. Where S2 did not answer, nothing is
 removed: reading the version back finds the row, finishes it, and tells whose it is.
 
@@ -57,7 +57,7 @@ class ExternalCommit:
     """
 
     def __init__(self, manifests: ManifestStore) -> None:
-        """Nothing is asked yet."""
+        """Nothing is requested yet."""
         self._manifests = manifests
 
     def latest(self, places: VersionPlaces) -> ManifestName | None:
@@ -94,7 +94,7 @@ class ExternalCommit:
                 self._manifests.reserve(places.root, ManifestRow(each.version, _relative(places, each), num_bytes))
 
     def require(self, places: VersionPlaces) -> None:
-        """The manifest store decides; nothing is asked of the objects' store."""
+        """The manifest store decides; the object store needs no condition."""
 
     def create_file(self, places: VersionPlaces, path: str, data: pa.Buffer | bytes) -> PutOutcome:
         """Create the file unless it exists, as safely as the objects' store can."""
@@ -133,7 +133,7 @@ class ExternalCommit:
         return self._manifests.latest(places.root) is not None
 
     def forget(self, places: VersionPlaces) -> None:
-        """Remove the rows of a table whose files are gone."""
+        """Remove the rows of a table whose files have been removed."""
         self._manifests.forget(places.root)
 
     def _concede(self, places: VersionPlaces, staged: ManifestRow, winner: ManifestRow | None) -> None:
@@ -156,18 +156,18 @@ class ExternalCommit:
             return self._finished_by_another(places, row, error)
         if row.num_bytes and len(data) != row.num_bytes:
             raise CorruptDataError(
-                f"{places.root}: the staged manifest of version {row.version} has {len(data)} bytes, its row says "
-                f"{row.num_bytes}",
+                f"{places.root}: the staged manifest of version {row.version} has {len(data)} bytes, but its row "
+                f"records {row.num_bytes}",
                 path=_path_of(places, row),
                 expected=row.num_bytes,
                 found=len(data),
             )
-        _logger.debug("%s: finishing the commit of version %d", places.root, row.version)
+        _logger.debug("%s: completing the interrupted commit of version %d", places.root, row.version)
         self._publish(places, name, row, data)
         return name
 
     def _finished_by_another(self, places: VersionPlaces, row: ManifestRow, error: NotFoundError) -> ManifestName:
-        """The staged object is gone: somebody has finished the commit since the row was read, or removed it."""
+        """The staged object no longer exists: the commit was completed since the row was read, or it was removed."""
         again = self._manifests.find(places.root, row.version)
         if again is not None and again.path.endswith(_ENDING):
             return _name_of(again)
@@ -179,8 +179,8 @@ class ExternalCommit:
                 self._manifests.finish(places.root, ManifestRow(name.version, _relative(places, name), num_bytes))
             return name
         raise CorruptDataError(
-            f"{places.root}: version {row.version} is reserved in the manifest store, but what its writer staged, "
-            f"{row.path}, is gone; delete the row to go on with the version before it",
+            f"{places.root}: version {row.version} is reserved in the manifest store, but its staged manifest "
+            f"{row.path} is missing; delete the row to return to the version before it",
             path=_path_of(places, row),
             version=row.version,
         ) from error
@@ -217,6 +217,7 @@ def _name_of(row: ManifestRow) -> ManifestName:
     name = parse_manifest_name(final + ending)
     if directory != VERSIONS_DIRECTORY or "/" in file_name or name is None or name.version != row.version:
         raise CorruptDataError(
-            f"the manifest store's row of version {row.version} names {row.path!r:.200}", version=row.version
+            f"the manifest store's row of version {row.version} has the invalid path {row.path!r:.200}",
+            version=row.version,
         )
     return name

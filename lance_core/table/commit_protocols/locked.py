@@ -2,9 +2,9 @@
 
 For stores that cannot create an object under a condition. The lock is a callable that takes the version and returns a
 context manager; it may raise ``CommitConflictError`` when somebody else holds or has made that version. The manager's
-``__exit__`` is told of a lost race by an exception, and of a commit by none.
+``__exit__`` receives an exception after a lost race, and none after a commit.
 
-Every writer of the table has to use a lock that knows the others: what a lock does not keep out is not noticed.
+Every writer of the table must use the same lock: writers without it are not detected.
 
 Source: ``commit_lock`` of pylance 14.0.2.
 """
@@ -46,7 +46,7 @@ class LockedCreate:
         self._lock = lock
 
     def latest(self, places: VersionPlaces) -> ManifestName | None:
-        """Only the listing tells."""
+        """Unknown without a listing."""
         return None
 
     def recover(self, places: VersionPlaces, name: ManifestName) -> bool:
@@ -61,7 +61,7 @@ class LockedCreate:
         """A version that is listed is known."""
 
     def require(self, places: VersionPlaces) -> None:
-        """The lock decides; nothing is asked of the objects' store."""
+        """The lock decides; the object store needs no condition."""
 
     def create_file(self, places: VersionPlaces, path: str, data: pa.Buffer | bytes) -> PutOutcome:
         """Create the file unless it exists, as safely as the objects' store can."""
@@ -75,7 +75,9 @@ class LockedCreate:
             with self._lock(name.version):
                 if _exists(places, path):
                     # So that the lock hears of it; caught below, unless the lock swallows it.
-                    raise CommitConflictError(f"version {name.version} of {places.root} exists", version=name.version)
+                    raise CommitConflictError(
+                        f"version {name.version} of {places.root} already exists", version=name.version
+                    )
                 places.store.put(path, data, depends_on=depends_on)
                 outcome = PutOutcome.CREATED
         except CommitConflictError:

@@ -1,4 +1,4 @@
-"""Creating a file that is no version, such as a tag, where versions are decided elsewhere than in the store.
+"""Creating a file that is not a version, such as a tag, where versions are decided elsewhere than in the store.
 
 The store is still asked to create it for one of several writers. One that cannot is looked at, written to and read
 back: of two writers at the same moment both may be told that the file is theirs, and one file stays, as with the
@@ -24,7 +24,7 @@ def create_other_file(store: ObjectStore, path: str, data: pa.Buffer | bytes) ->
     """Create a file unless it is there.
 
     Raises:
-        StorageError: the outside world failed.
+        StorageError: a storage operation failed.
     """
     try:
         return store.put_if_absent(path, data)

@@ -50,5 +50,5 @@ class ManifestStore(Protocol):
         ...
 
     def forget(self, root: str) -> None:
-        """Remove every row of a table that is gone. Doing it again is harmless."""
+        """Remove every row of a table that no longer exists. Doing it again is harmless."""
         ...

@@ -8,7 +8,7 @@
 ``size``      N             of the manifest; may be missing in rows of others
 ===========  ===========  =============================================================================================
 
-``e_tag``, which older writers left, is not read. The bucket is no part of a row: datasets of one key in two buckets
+``e_tag``, which older writers left, is not read. The bucket is not part of a row: datasets of one key in two buckets
 need two tables.
 
 Source: items written by pylance 14.0.2 for ``s3+ddb://``.
@@ -52,7 +52,7 @@ class DynamoDbManifests:
     """
 
     def __init__(self, table: str, storage_options: Mapping[str, str] | None) -> None:
-        """Nothing is asked yet."""
+        """Nothing is requested yet."""
         self._table = table
         self._settings = S3Settings.of(storage_options)
         given = lowered_options(storage_options).get("dynamodb_endpoint")
@@ -216,5 +216,7 @@ def _row(base: str, item: dict[str, dict[str, str]]) -> ManifestRow:
     except (KeyError, ValueError) as error:
         raise CorruptDataError(f"a row of {base} in the manifest store is incomplete: {error!r}") from error
     if not path.startswith(f"{base}/"):
-        raise CorruptDataError(f"the manifest store's row of version {version} of {base} names {path!r:.200}")
+        raise CorruptDataError(
+            f"the manifest store's row of version {version} of {base} has the invalid path {path!r:.200}"
+        )
     return ManifestRow(version, path[len(base) + 1 :], num_bytes)

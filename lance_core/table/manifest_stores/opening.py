@@ -6,7 +6,7 @@
                                                      ``sql_url``, or in the environment's ``LANCE_SQL_URL``
 ===================================================  ==================================================================
 
-The URL of the database is no part of the URI: it may hold a password, and URIs are logged and stored.
+The URL of the database is not part of the URI: it may hold a password, and URIs are logged and stored.
 
 Source: URIs of pylance 14.0.2 for DynamoDB; those for SQL are ours.
 """
@@ -45,7 +45,7 @@ def open_manifest_store(uri: str, storage_options: Mapping[str, str] | None) -> 
     scheme, suffix, query = split_external_scheme(uri)
     if suffix == "ddb":
         if scheme != "s3":
-            raise UnsupportedSchemeError(f"{scheme}+ddb://: DynamoDB serves s3+ddb:// only", scheme=scheme)
+            raise UnsupportedSchemeError(f"{scheme}+ddb://: DynamoDB can only be used with s3+ddb://", scheme=scheme)
         return DynamoDbManifests(_parameter(query, "ddbTableName", None), storage_options)
     if suffix == "sql":
         url = lowered_options(storage_options).get(_URL_OPTION) or os.environ.get(_URL_VARIABLE)

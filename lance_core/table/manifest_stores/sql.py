@@ -55,14 +55,14 @@ class SqlManifests:
         scheme: of the datasets' URIs, without another name of the same.
 
     Raises:
-        InvalidInputError: the name is none, or the URL cannot be understood.
+        InvalidInputError: the table name or the URL is invalid.
         NotSupportedError: SQLAlchemy or the database's driver is not installed.
     """
 
     def __init__(self, url: str, table: str, scheme: str) -> None:
         """Nothing is connected yet."""
         if not _TABLE_NAME.fullmatch(table):
-            raise InvalidInputError(f"sqlTableName {table!r:.100} is not the name of a table", table=table)
+            raise InvalidInputError(f"sqlTableName {table!r:.100} is not a valid table name", table=table)
         self._url = url
         self._name = table
         self._scheme = scheme
@@ -132,7 +132,7 @@ class SqlManifests:
         try:
             return None if found is None else ManifestRow(int(found[0]), str(found[1]), int(found[2] or 0))
         except ValueError as error:
-            raise CorruptDataError(f"a row of {self._place} has no number where one belongs: {error}") from error
+            raise CorruptDataError(f"a row of {self._place} has a column that is not a number: {error}") from error
 
     def _define(self) -> Any:
         sql = self._sql
@@ -157,7 +157,7 @@ class SqlManifests:
         except LanceError:
             raise
         except self._sql.exc.IntegrityError as error:
-            raise _LostError(f"cannot {verb} {self._place}: the version has a row") from error
+            raise _LostError(f"cannot {verb} {self._place}: the version already exists") from error
         except Exception as error:  # noqa: BLE001  # drivers raise what they like
             # Not chained: the error's own text may show statement, parameters and URL.
             raise self._failure(error, verb, begun=begun) from None
@@ -215,14 +215,14 @@ def _connect(sql: Any, text: str) -> Any:
         url = sql.make_url(text)
         sqlite = url.get_backend_name() == "sqlite"
         if sqlite and _in_memory(url):
-            raise InvalidInputError("sql_url names a database in memory, which other processes cannot see")
+            raise InvalidInputError("sql_url is an in-memory database, which other processes cannot see")
         options = {"connect_args": {"timeout": _SQLITE_WAIT_SECONDS}} if sqlite else {"pool_pre_ping": True}
         return sql.create_engine(url, hide_parameters=True, **options)
     except sql.exc.NoSuchModuleError as error:
-        raise NotSupportedError(f"SQLAlchemy knows no such database: {error}") from error
+        raise NotSupportedError(f"SQLAlchemy does not support the database: {error}") from error
     except sql.exc.ArgumentError:
         # Its message would show the URL, password and all.
-        raise InvalidInputError("sql_url is not a URL that SQLAlchemy understands") from None
+        raise InvalidInputError("sql_url is not a valid SQLAlchemy URL") from None
     except ImportError as error:
         raise NotSupportedError(f"the database's driver is not installed: {error}") from error
 

@@ -1,4 +1,4 @@
-"""Append: add rows. Old fragments, schema and indices stay as they are.
+"""Append: add rows. Existing fragments, schema and indices do not change.
 
 Source: ``lance.table.Transaction.Append``.
 """

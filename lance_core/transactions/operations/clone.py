@@ -115,7 +115,7 @@ class Clone(Operation):
         source = new_table.source
         if source is None:
             raise InternalError(
-                f"version {self.ref_version} was not read before it is cloned", version=self.ref_version
+                f"version {self.ref_version} must be read before it is cloned", version=self.ref_version
             )
         message = pb_table.Manifest()
         message.CopyFrom(source.message)
@@ -143,7 +143,7 @@ class Clone(Operation):
         if not self.is_shallow and self.is_copied:
             return self._own_copy(current)
         if not self.is_shallow:
-            raise NotSupportedError("a deep clone cannot be committed by itself: its files have to be copied first")
+            raise NotSupportedError("a deep clone cannot be committed directly: its files must be copied first")
         base_id = max((base.id for base in current.message.base_paths), default=-1) + 1
         draft = ManifestDraft(current)
         base = pb_table.BasePath(id=base_id, is_dataset_root=True, path=self.ref_path)

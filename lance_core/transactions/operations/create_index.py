@@ -1,4 +1,4 @@
-"""CreateIndex: add, replace or drop indices. Rows, fragments and schema stay.
+"""CreateIndex: add, replace or drop indices. Rows, fragments and schema do not change.
 
 An index is a set of files that a query engine wrote, and an entry here that says what they cover. Dropping one is this
 operation with nothing to add; replacing one names both. Entries are matched by uuid.
@@ -6,7 +6,7 @@ operation with nothing to add; replacing one names both. Entries are matched by 
 While an index was being built, others may have changed values of its fields in place. Such fragments are taken out of
 its bitmap when it is committed, so that their rows are scanned.
 
-Source: ``lance.table.Transaction.CreateIndex``; behaviour of pylance 14.0.2, which also commits an index on a field
+Source: ``lance.table.Transaction.CreateIndex``; behavior of pylance 14.0.2, which also commits an index on a field
 that was dropped meanwhile and then fails every query.
 """
 
@@ -62,7 +62,7 @@ class CreateIndex(Operation):
 
     Attributes:
         new_indices: what to add.
-        removed_indices: what to drop; one that is gone already is passed over.
+        removed_indices: what to drop; one that no longer exists is skipped.
     """
 
     arm: ClassVar[str] = "create_index"
@@ -131,7 +131,7 @@ class CreateIndex(Operation):
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
             SchemaMismatchError: an index is on a field that the table does not have.
-            InvalidInputError: an index has no proper id or name, or says nothing about where its files are.
+            InvalidInputError: an index has no valid id or name, or does not record the location of its files.
         """
         current = context.current
         require_writable(current.message)
@@ -162,10 +162,11 @@ def _check_new(index: pb_table.IndexMetadata, field_ids: set[int], base_ids: set
     missing = [] if is_system_index(index.name) else [each for each in index.fields if each not in field_ids]
     if missing:
         raise SchemaMismatchError(
-            f"index {index.name!r} is on field {missing[0]}, which version {version} does not have", field=missing[0]
+            f"index {index.name!r} covers field {missing[0]}, which does not exist in version {version}",
+            field=missing[0],
         )
     if index.HasField("base_id") and index.base_id not in base_ids:
         raise InvalidInputError(
-            f"index {index.name!r} lies in base path {index.base_id}, the table has {sorted(base_ids)}"
+            f"index {index.name!r} refers to base path {index.base_id}, but the table has {sorted(base_ids)}"
         )
     read_fragment_bitmap(index)

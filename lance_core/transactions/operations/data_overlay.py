@@ -9,7 +9,7 @@ overlay, as it could not read the table afterwards; the reference commits the fi
 Overlays are appended to those that a fragment has by then. Where row ids are stable, the covered rows count as updated.
 Indices stay: an index is older than the overlays that it does not know, and the reference looks at these by itself.
 
-Source: ``lance.table.Transaction.DataOverlay``; behaviour of pylance 14.0.2, which also takes overlays that cannot be
+Source: ``lance.table.Transaction.DataOverlay``; behavior of pylance 14.0.2, which also takes overlays that cannot be
 read: of fields that are not there, or with fewer values than they cover.
 """
 
@@ -146,8 +146,8 @@ class DataOverlay(Operation):
         if any(group.overlays for group in self.groups) and not overlays_enabled():
             raise UnsupportedFeatureFlagError(
                 f"a data overlay would set feature flag {int(FeatureFlag.DATA_OVERLAYS)} "
-                f"({FeatureFlag.DATA_OVERLAYS.name}) in version {current.version + 1}; this library has it only when "
-                f"the environment variable {OVERLAYS_VARIABLE} is set, and so has the reference",
+                f"({FeatureFlag.DATA_OVERLAYS.name}) in version {current.version + 1}; like pylance, this library "
+                f"supports it only when the environment variable {OVERLAYS_VARIABLE} is set",
                 flags=int(FeatureFlag.DATA_OVERLAYS),
                 version=current.version + 1,
             )
@@ -197,7 +197,8 @@ def _checked_rows(
         raise InvalidInputError(str(error), **error.context) from error
     if covered and covered.max() >= fragment.physical_rows:
         raise InvalidInputError(
-            f"{what} has {fragment.physical_rows} rows, overlay {overlay.data_file.path} covers row {covered.max()}",
+            f"{what} has {fragment.physical_rows} rows, but overlay {overlay.data_file.path} covers row "
+            f"{covered.max()}",
             expected=fragment.physical_rows,
             found=covered.max(),
         )

@@ -7,7 +7,7 @@ goes; where it stores none of them, they read as null before. A file may hold dr
 The fragments leave the indices on these fields, and older overlays on them are dead. Schema, deletions and row ids
 stay; where ids are stable, all rows of the fragment count as updated.
 
-Source: ``lance.table.Transaction.DataReplacement``; behaviour of pylance 14.0.2.
+Source: ``lance.table.Transaction.DataReplacement``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class DataReplacement(Operation):
         return frozenset(each.fragment_id for each in self.replacements)
 
     def field_ids(self) -> frozenset[int]:
-        """The fields that are stored anew."""
+        """The fields that are rewritten."""
         return frozenset(field_id for each in self.replacements for field_id in each.new_file.live_field_ids)
 
     def added_files(self, current: Manifest) -> tuple[Fragment, ...]:
@@ -175,7 +175,8 @@ class DataReplacement(Operation):
         for each in self.replacements:
             if each.fragment_id not in present:
                 raise InvalidInputError(
-                    f"fragment {each.fragment_id}, which is to get a new file, is not in version {current.version}"
+                    f"fragment {each.fragment_id}, whose data file is to be replaced, is not in version "
+                    f"{current.version}"
                 )
             changed[each.fragment_id] = _replaced(present[each.fragment_id], each.new_file, current, read_version)
         draft = ManifestDraft(current)
@@ -190,7 +191,7 @@ class DataReplacement(Operation):
 
     def _check(self, current: Manifest) -> None:
         if len(self.touched_fragments()) != len(self.replacements):
-            raise InvalidInputError("a data replacement names a fragment twice")
+            raise InvalidInputError("a data replacement lists a fragment twice")
         if len({each.new_file.field_ids for each in self.replacements}) > 1:
             raise InvalidInputError("all files of a data replacement must hold the same fields")
         known = {field.id for field in current.message.fields}

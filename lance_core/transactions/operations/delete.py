@@ -6,7 +6,7 @@ that lost its last row leaves the table. Schema, indices and row ids stay.
 The operation carries complete fragments. Only their deletion files count: what else another commit changed about the
 fragment meanwhile, such as a data file whose last column was dropped, stays changed.
 
-Source: ``lance.table.Transaction.Delete``; behaviour of pylance 14.0.2.
+Source: ``lance.table.Transaction.Delete``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -135,15 +135,15 @@ class Delete(Operation):
 
     def _check(self) -> None:
         if len(self.touched_fragments()) != len(self.updated_fragments) + len(self.deleted_fragment_ids):
-            raise InvalidInputError("a delete names a fragment twice")
+            raise InvalidInputError("a delete lists a fragment twice")
         for fragment in self.updated_fragments:
             deletion = fragment.deletion_file
             if deletion is None:
                 raise InvalidInputError(f"updated fragment {fragment.id} of a delete has no deletion file")
             if deletion.num_deleted_rows > fragment.physical_rows:
                 raise InvalidInputError(
-                    f"updated fragment {fragment.id} of a delete has {fragment.physical_rows} rows, of which "
-                    f"{deletion.num_deleted_rows} are said to be deleted",
+                    f"updated fragment {fragment.id} of a delete has {fragment.physical_rows} rows, but records "
+                    f"{deletion.num_deleted_rows} as deleted",
                     expected=fragment.physical_rows,
                     found=deletion.num_deleted_rows,
                 )

@@ -2,7 +2,7 @@
 
 The reference accepts much of this and fails, or returns wrong rows, when the table is read; here it is refused.
 
-Source: behaviour of pylance 14.0.2 on tables that break one rule each.
+Source: behavior of pylance 14.0.2 on tables that break one rule each.
 """
 
 from __future__ import annotations
@@ -53,7 +53,9 @@ def check_new_fragments(
         where = f"new fragment {index}"
         here = {(file.base_id, file.path) for file in fragment.files}
         if not places.isdisjoint(here):
-            raise InvalidInputError(f"{where} has a data file of another new fragment; its rows would be there twice")
+            raise InvalidInputError(
+                f"{where} shares a data file with another new fragment; its rows would be duplicated"
+            )
         places |= here
         _check_is_new(fragment, where, carries_row_ids=carries_row_ids)
         seen: set[int] = set()
@@ -77,15 +79,13 @@ def _check_is_new(fragment: Fragment, where: str, *, carries_row_ids: bool | Non
     if fragment.physical_rows < 1:
         raise InvalidInputError(f"{where} has {fragment.physical_rows} rows, expected at least 1")
     if fragment.deletion_file is not None:
-        raise InvalidInputError(
-            f"{where} carries a deletion file; its name would not follow the id that the fragment gets"
-        )
+        raise InvalidInputError(f"{where} has a deletion file, which is not possible before the fragment has an id")
     if fragment.has_row_ids and carries_row_ids is False:
-        raise InvalidInputError(f"{where} carries row ids; they are given at commit")
+        raise InvalidInputError(f"{where} has row ids; they are assigned at commit")
     if carries_row_ids and not fragment.has_row_ids:
-        raise InvalidInputError(f"{where} carries no row ids; its rows have some")
+        raise InvalidInputError(f"{where} has no row ids, but its rows were assigned some")
     if fragment.has_overlays:
-        raise InvalidInputError(f"{where} carries data overlays")
+        raise InvalidInputError(f"{where} has data overlays")
 
 
 def check_stored_fields(
@@ -140,20 +140,21 @@ def check_file(
         raise InvalidInputError(f"{what} lists a field twice: {list(live)}", path=file.path)
     if len(file.column_indices) != (0 if file.file_version.is_legacy else len(file.field_ids)):
         raise InvalidInputError(
-            f"{what} lists {len(file.field_ids)} fields and {len(file.column_indices)} column indices", path=file.path
+            f"{what} has mismatched lists: {len(file.field_ids)} fields and {len(file.column_indices)} column indices",
+            path=file.path,
         )
     if not file.file_version.mixes_with(file_version):
         raise InvalidInputError(
-            f"{what} is of format {file.file_version.value}, the table of {file_version.value}; "
-            "files of 0.1 do not mix with those of other versions",
+            f"{what} is of format {file.file_version.value}, the table of {file_version.value}; files of 0.1 "
+            "cannot be mixed with those of other versions",
             path=file.path,
             expected=file_version.value,
             found=file.file_version.value,
         )
     if not is_plain_path(file.path):
-        raise InvalidInputError(f"{where}: data file {file.path!r:.200} would not lie in its base", path=file.path)
+        raise InvalidInputError(f"{where}: data file {file.path!r:.200} leads outside its base path", path=file.path)
     if file.base_id is not None and file.base_id not in base_ids:
-        raise InvalidInputError(f"{what} lies in base path {file.base_id}, the table has {sorted(base_ids)}")
+        raise InvalidInputError(f"{what} refers to base path {file.base_id}, but the table has {sorted(base_ids)}")
     if field_ids.isdisjoint(file.field_ids):
         raise SchemaMismatchError(
             f"{what} holds no field of the table: its field ids are {list(file.field_ids)}", path=file.path

@@ -1,9 +1,9 @@
 """How keys are declared on columns that are there.
 
 Each kind of key is declared once, by one change of settings, on as many columns as it has; from then on its entries in
-the metadata of fields stay as they are. Other entries of the same fields are free.
+the metadata of fields stay unchanged. Other entries of the same fields are free.
 
-Source: behaviour of pylance 14.0.2, which refuses even the same value again.
+Source: behavior of pylance 14.0.2, which refuses even the same value again.
 """
 
 from __future__ import annotations
@@ -78,8 +78,6 @@ def _touches(current: Manifest, field_id: int, update: MapUpdate, keys: frozense
 
 def _check(kind: str, is_declared: bool, is_valid: bool) -> None:
     if is_declared:
-        raise InvalidSchemaError(f"the {kind} key is declared already and cannot be changed")
+        raise InvalidSchemaError(f"the {kind} key is already declared and cannot be changed")
     if not is_valid:
-        raise InvalidSchemaError(
-            f"no column would be part of the {kind} key: its entry of field metadata has no valid value"
-        )
+        raise InvalidSchemaError(f"the {kind} key would have no column: its entry in the field metadata is invalid")

@@ -1,6 +1,6 @@
 """MapUpdate: a change of one map of settings or metadata, a part of UpdateConfig.
 
-Source: ``lance.table.Transaction.UpdateMap``; behaviour of pylance 14.0.2.
+Source: ``lance.table.Transaction.UpdateMap``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -80,11 +80,11 @@ def map_update(what: str, values: Mapping[Any, Any], *, replace: bool) -> MapUpd
         replace: drop every other entry.
 
     Raises:
-        InvalidTypeError: a key is no text, or a value neither text nor None.
-        InvalidInputError: a text has half a surrogate pair.
+        InvalidTypeError: a key is not a string, or a value neither text nor None.
+        InvalidInputError: a text is not valid Unicode.
     """
     if not isinstance(values, Mapping):
-        raise InvalidTypeError(f"{what} must map text to text or None, found {values!r:.80}", argument=what)
+        raise InvalidTypeError(f"{what} must map strings to strings or None, found {values!r:.80}", argument=what)
     return MapUpdate(
         entries={
             checked_text(f"a key of {what}", key): None

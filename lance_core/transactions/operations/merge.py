@@ -1,4 +1,4 @@
-"""Merge: add columns, or store some anew. Fragments and schema become exactly what the operation says.
+"""Merge: add or rewrite columns. Fragments and schema become exactly those of the operation.
 
 Every fragment stays, with all its rows: a new column is a further data file of each fragment, which holds a value for
 every physical row, deleted ones included; a column that may be null need not be stored at all. A column of another
@@ -6,7 +6,7 @@ type is a new field with a new id.
 
 Rows keep their ids. Where they are stable, the fragments that got or lost a data file count as updated.
 
-Source: ``lance.table.Transaction.Merge``; behaviour of pylance 14.0.2.
+Source: ``lance.table.Transaction.Merge``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ __all__ = ["Merge", "PublicMerge"]
 @named("Merge")
 @dataclass
 class PublicMerge(BaseOperation):
-    """Add columns, or store some anew.
+    """Add or rewrite columns.
 
     Attributes:
         fragments: every fragment of the dataset, as it is to be.
@@ -94,7 +94,7 @@ class Merge(Operation):
 
     Attributes:
         fragments: every fragment of the table as it is then. Fragments with other ids are added and stand after them;
-            id 0 stands for "give it one at commit" where fragment 0 is listed already, or is gone.
+            id 0 stands for "give it one at commit" where fragment 0 is listed already, or no longer exists.
         schema: with field ids.
         preserves_nullability: promises that no field became required, so that rows written meanwhile without the new
             columns stay right.
@@ -113,7 +113,7 @@ class Merge(Operation):
         """Parse the message.
 
         Raises:
-            CorruptDataError: the field list is no tree.
+            CorruptDataError: the field list is not a tree.
         """
         return cls(
             fragments=tuple(map(Fragment, message.fragments)),
@@ -202,7 +202,7 @@ class Merge(Operation):
                     )
                 kept[fragment.id] = fragment
             elif fragment.id and fragment.id in kept:
-                raise InvalidInputError(f"a merge names fragment {fragment.id} twice")
+                raise InvalidInputError(f"a merge lists fragment {fragment.id} twice")
             elif fragment.id in before and _share_a_file(before[fragment.id], fragment.message):
                 raise InvalidInputError(f"a merge lists fragment {fragment.id} twice, or after a new fragment (id 0)")
             else:
@@ -210,7 +210,8 @@ class Merge(Operation):
         missing = sorted(before.keys() - kept.keys())
         if missing:
             raise InvalidInputError(
-                f"a merge leaves out fragment {missing[0]}; it lists {len(kept)} of {len(before)} fragments",
+                f"a merge must list all fragments, but fragment {missing[0]} is missing; it lists {len(kept)} of "
+                f"{len(before)}",
                 expected=len(before),
                 found=len(kept),
             )
@@ -232,12 +233,14 @@ def _check_kept(old: pb_table.DataFragment, new: pb_table.DataFragment, schema: 
     """A fragment keeps its rows, its deletions and the columns that the schema keeps."""
     if old.physical_rows not in (0, new.physical_rows):
         raise InvalidInputError(
-            f"fragment {old.id} has {old.physical_rows} rows in version {version}, not {new.physical_rows}",
+            f"fragment {old.id} has {old.physical_rows} rows in version {version}, expected {new.physical_rows}",
             expected=old.physical_rows,
             found=new.physical_rows,
         )
     if old.deletion_file != new.deletion_file:
-        raise InvalidInputError(f"fragment {old.id} has other deleted rows in version {version} than were read")
+        raise InvalidInputError(
+            f"fragment {old.id} has different deleted rows in version {version} than when it was read"
+        )
     lost = (field_files(old).keys() - field_files(new).keys()).intersection(schema.field_ids())
     if lost:
         raise SchemaMismatchError(

@@ -6,7 +6,7 @@ Data files refer to fields by id, so that an id stands for one column as long as
 a field of the merge …     must fulfil
 =========================  ==========================================================================================
 has an id of the table     it stays part of the same field; a new name is not that of another field of the table; its
-                           type and nullability stay, unless every fragment stores it anew
+                           type and nullability stay, unless every fragment rewrites it
 has a new id               the id is above those of the schema and of all data files and overlays, dropped columns
                            included, and above those that a table counts as given
 has a new id and the       every fragment stores it: the values would be lost otherwise
@@ -50,7 +50,7 @@ def check_merged_schema(
 
     Raises:
         SchemaMismatchError: a field takes the place of another, changes, or would lose its values.
-        InvalidInputError: a new field has an id that has been in use.
+        InvalidInputError: a new field has an id that is already in use.
     """
     known = {field.id: (path, parent, field) for path, parent, field in _places(current.schema.fields)}
     id_of = {path: field_id for field_id, (path, _, _) in known.items()}
@@ -70,7 +70,7 @@ def check_merged_schema(
                 _check_unchanged(was, field)
         elif field.id < first_new:
             raise InvalidInputError(
-                f"new field {'.'.join(path)!r} has id {field.id}, which was given before; the table continues with "
+                f"new field {'.'.join(path)!r} has id {field.id}, which is already in use; new field ids start at "
                 f"{first_new}",
                 field=field.id,
                 expected=first_new,
@@ -103,7 +103,7 @@ def _places(
 def _check_unchanged(was: Field, field: Field) -> None:
     if field.logical_type != was.logical_type:
         raise SchemaMismatchError(
-            f"field {field.id} is {was.name!r} of type {was.logical_type!r}; without storing its values anew in every "
+            f"field {field.id} is {was.name!r} of type {was.logical_type!r}; without rewriting its values in every "
             f"fragment it cannot become {field.name!r} of type {field.logical_type!r}",
             field=field.id,
             expected=was.logical_type,
@@ -112,7 +112,7 @@ def _check_unchanged(was: Field, field: Field) -> None:
     if field.nullable != was.nullable:
         old, new = ("nullable" if each.nullable else "not nullable" for each in (was, field))
         raise SchemaMismatchError(
-            f"field {field.id} ({was.name!r}) is {old}; without storing its values anew in every fragment a merge does "
+            f"field {field.id} ({was.name!r}) is {old}; without rewriting its values in every fragment a merge does "
             f"not make it {new}",
             field=field.id,
             expected=old,

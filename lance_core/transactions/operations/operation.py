@@ -1,4 +1,4 @@
-"""Operation: what every operation can be asked, and the answers that hold unless its own file gives another.
+"""Operation: the interface of all operations, with defaults that the file of an operation can override.
 
 Everything that is true of one operation alone stands in its file: the record, the protobuf message both ways, what it
 touches and brings along, and the version that it makes. Who commits, judges or checks operations asks these questions
@@ -41,7 +41,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplyContext:
-    """What an operation is applied to, and what it has to know besides.
+    """The version to which an operation is applied, and everything else that it needs.
 
     Attributes:
         current: the version to build on.
@@ -118,7 +118,7 @@ class Operation(Protocol):
     """Whether readers may see other rows or columns after it."""
 
     leaves_no_trace: ClassVar[bool] = False
-    """Whether no later version shows that it was built on the one that it made."""
+    """Whether no later version shows that it was built on the one that it created."""
 
     @classmethod
     def from_proto(cls, message: Any) -> Self:  # each operation has a message of its own
@@ -130,7 +130,7 @@ class Operation(Protocol):
         ...
 
     def to_public(self) -> BaseOperation:
-        """What users see of it; the inverse of :meth:`BaseOperation.to_record`."""
+        """The public form of it; the inverse of :meth:`BaseOperation.to_record`."""
         ...
 
     def apply(self, context: ApplyContext) -> ManifestDraft:
@@ -162,10 +162,10 @@ class Operation(Protocol):
         )
 
     def touched_fragments(self) -> frozenset[int] | None:
-        """Ids of the existing fragments that it changes, or that an index was built over; None when it cannot be told.
+        """Ids of the existing fragments that it changes, or that an index was built over; None when unknown.
 
         Raises:
-            CorruptDataError: the fragment bitmap of a new index is no bitmap.
+            CorruptDataError: the fragment bitmap of a new index is not a bitmap.
         """
         return None
 
@@ -174,7 +174,7 @@ class Operation(Protocol):
         return ()
 
     def changed_fragments(self) -> tuple[Fragment, ...]:
-        """Fragments of the table as they are to be, where rows are hidden or columns stored anew."""
+        """Fragments of the table as they are to be, where rows are hidden or columns are rewritten."""
         return ()
 
     def removed_fragments(self) -> frozenset[int]:
@@ -192,7 +192,7 @@ class Operation(Protocol):
             changed: takes the place of :meth:`changed_fragments`.
             emptied: fragments that lose every row now, too.
         """
-        raise InternalError(f"the operation {self.arm!r} hides no rows", arm=self.arm)
+        raise InternalError(f"the operation {self.arm!r} does not hide rows", arm=self.arm)
 
     def added_files(self, current: Manifest) -> tuple[Fragment, ...]:
         """The data files that it adds to fragments of a version: each fragment with those files only."""
@@ -207,7 +207,7 @@ class Operation(Protocol):
         return ()
 
     def held_field_ids(self) -> frozenset[int]:
-        """The fields whose values it brings along and that may be dropped meanwhile: of new rows, of new indices."""
+        """The fields of its new rows or indices, which may be dropped in the meantime."""
         return frozenset()
 
     def on_top_of(self, before: Manifest, after: Manifest) -> Self:
@@ -236,8 +236,8 @@ class Operation(Protocol):
         return ()
 
     def with_rebuilt_indices(self, indices: tuple[pb_transaction.Transaction.Rewrite.RewrittenIndex, ...]) -> Self:
-        """The operation, with others in the place of :meth:`rebuilt_indices`."""
-        raise InternalError(f"the operation {self.arm!r} rebuilds no index", arm=self.arm)
+        """The operation, with others instead of :meth:`rebuilt_indices`."""
+        raise InternalError(f"the operation {self.arm!r} does not rebuild indices", arm=self.arm)
 
 
 class BaseOperation(ABC):  # noqa: B024  # a marker for users, as in the reference
@@ -251,7 +251,7 @@ class BaseOperation(ABC):  # noqa: B024  # a marker for users, as in the referen
 
         Raises:
             InvalidInputError: a value is malformed.
-            InvalidTypeError: a value is of a wrong type.
+            InvalidTypeError: a value has the wrong type.
             NotSupportedError: the operation cannot be committed.
         """
         name = getattr(self, "name", type(self).__name__)
@@ -262,7 +262,7 @@ class BaseOperation(ABC):  # noqa: B024  # a marker for users, as in the referen
         return None
 
     def with_schema(self, schema: Schema) -> Self:
-        """The operation with field ids in the place of :meth:`unnumbered_schema`."""
+        """The operation with field ids instead of :meth:`unnumbered_schema`."""
         return self
 
     def appended_fragments(self) -> list[FragmentMetadata] | None:
@@ -271,7 +271,7 @@ class BaseOperation(ABC):  # noqa: B024  # a marker for users, as in the referen
 
 
 def named(name: str) -> Callable[[type[_T]], type[_T]]:
-    """Let a class be known as a member of ``LanceOperation``, where users and ``pickle`` find it.
+    """Name a class as a member of ``LanceOperation``, where users and ``pickle`` find it.
 
     Args:
         name: of the member.

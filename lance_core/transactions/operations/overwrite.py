@@ -1,11 +1,11 @@
 """Overwrite: create a table, or replace its rows and schema.
 
-Replaced are the fragments, the schema with its metadata, and (by nothing) the indices. Config, table metadata, base
-paths, and the counters of fragment and row ids stay. The data format becomes that of the new files.
+It replaces the fragments and the schema with its metadata, and removes the indices. Config, table metadata, base paths,
+and the counters of fragment and row ids are kept. The data format becomes that of the new files.
 
 A table that never uses a field id again gives the new fields ids of its own, also in the records of the new files.
 
-Source: ``lance.table.Transaction.Overwrite``; behaviour of pylance 14.0.2, whose ``commit`` keeps the data format and
+Source: ``lance.table.Transaction.Overwrite``; behavior of pylance 14.0.2, whose ``commit`` keeps the data format and
 marks the table as mixed instead.
 """
 
@@ -99,7 +99,7 @@ class Overwrite(Operation):
         """Parse the message.
 
         Raises:
-            CorruptDataError: the field list is no tree.
+            CorruptDataError: the field list is not a tree.
         """
         return cls(
             schema=fields_from_proto(message.schema, dict(message.schema_metadata)),
@@ -160,8 +160,8 @@ class Overwrite(Operation):
             draft.set_file_version(max(file_versions))
         if draft.file_version.is_legacy and current.mixes_file_versions:
             raise NotSupportedError(
-                "a table that has held data files of several versions stays marked so, and cannot be of format "
-                f"{draft.file_version.value} any more"
+                "a table that has had data files of several versions cannot be changed to format "
+                f"{draft.file_version.value}"
             )
         check_new_fragments(
             self.fragments,
@@ -178,7 +178,7 @@ class Overwrite(Operation):
         _check_row_ids([fragment for fragment in self.fragments if fragment.has_row_ids])
         for fragment in self.fragments:
             if fragment.has_row_ids:
-                # Rows that were in the table keep their ids; as everything is replaced, they count as created anew.
+                # Rows that were in the table keep their ids; as everything is replaced, they count as newly created.
                 draft.append_moved_fragments([fragment], ())
             else:
                 draft.append_fragments([fragment])
@@ -192,7 +192,7 @@ class Overwrite(Operation):
         if min(self.schema.field_ids(), default=highest + 1) > highest:
             return None
         if any(file.file_version.is_legacy for fragment in self.fragments for file in fragment.files):
-            raise NotSupportedError("data files of format 0.1 cannot get other field ids, which this table asks for")
+            raise NotSupportedError("data files of format 0.1 cannot be given new field ids, which this table requires")
         schema = self.schema.with_ids(highest + 1)
         new_ids = dict(zip(self.schema.field_ids(), schema.field_ids(), strict=True))
         return replace(self, schema=schema, fragments=tuple(_renumbered(each, new_ids) for each in self.fragments))
@@ -202,7 +202,7 @@ def _check_row_ids(carrying: Sequence[Fragment]) -> None:
     """Check that fragments which bring row ids along do not share one; within each, it is checked when it is added."""
     ids = [RowLineage(fragment.message).given_row_ids().numbers() for fragment in carrying]
     if len(ids) > 1 and len(np.unique(np.concatenate(ids))) != sum(map(len, ids)):
-        raise InvalidInputError("two new fragments carry one row id")
+        raise InvalidInputError("two new fragments have the same row id")
 
 
 def _renumbered(fragment: Fragment, new_ids: Mapping[int, int]) -> Fragment:

@@ -1,4 +1,4 @@
-"""Parts of operations that others ask for: groups of fragments.
+"""Parts of operations that other modules use: groups of fragments.
 
 Source: ``lance.table.Transaction``.
 """

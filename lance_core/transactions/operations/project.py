@@ -4,7 +4,7 @@ Data files keep the columns that were dropped. A file that holds no column of th
 except the last one, and an index on a dropped column goes. The metadata of the schema becomes that of the new schema;
 a stored transaction does not hold it.
 
-Source: ``lance.table.Transaction.Project``; behaviour of pylance 14.0.2.
+Source: ``lance.table.Transaction.Project``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Project(Operation):
         """Parse the message.
 
         Raises:
-            CorruptDataError: the field list is no tree.
+            CorruptDataError: the field list is not a tree.
         """
         return cls(schema=fields_from_proto(message.schema), preserves_nullability=message.preserves_nullability)
 
@@ -100,7 +100,8 @@ class Project(Operation):
         unknown = next((field for field in self.schema.walk() if field.id not in known), None)
         if unknown is not None:
             raise SchemaMismatchError(
-                f"version {current.version} has no field {unknown.id} ({unknown.name!r}); a projection adds none",
+                f"version {current.version} has no field {unknown.id} ({unknown.name!r}); a projection cannot "
+                "add fields",
                 field=unknown.id,
             )
         check_field_types(current.schema, self.schema)

@@ -3,7 +3,7 @@
 A version of its own that changes only the counter: the ids below the new ``max_fragment_id`` are nobody else's. A
 compaction names its new fragments that way before it commits, so that an index can refer to them.
 
-Source: ``lance.table.Transaction.ReserveFragments``; behaviour of pylance 14.0.2.
+Source: ``lance.table.Transaction.ReserveFragments``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class PublicReserveFragments(BaseOperation):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReserveFragments(Operation):
-    """Take ids.
+    """Reserve fragment ids.
 
     Attributes:
-        num_fragments: how many; after the commit they are the highest ids up to ``max_fragment_id``.
+        num_fragments: the number of ids; after the commit they are the highest ids up to ``max_fragment_id``.
     """
 
     arm: ClassVar[str] = "reserve_fragments"
@@ -70,12 +70,12 @@ class ReserveFragments(Operation):
 
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
-            InvalidInputError: no id is asked for, or there are not so many left.
+            InvalidInputError: no id is requested, or not enough ids are left.
         """
         current = context.current
         require_writable(current.message)
         if self.num_fragments < 1:
-            raise InvalidInputError(f"{self.num_fragments} fragment ids are to be reserved, expected at least 1")
+            raise InvalidInputError(f"num_fragments must be at least 1, found {self.num_fragments}")
         draft = ManifestDraft(current)
         draft.reserve_fragment_ids(self.num_fragments)
         return draft

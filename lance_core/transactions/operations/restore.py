@@ -3,7 +3,7 @@
 Fragments, schema, indices, config, metadata and base paths become those of the older version. Versions in between
 stay listed. Counters do not go back: a fragment or row id that was ever given is not given again.
 
-Source: ``lance.table.Transaction.Restore``; behaviour of pylance 14.0.2.
+Source: ``lance.table.Transaction.Restore``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -76,18 +76,17 @@ class Restore(Operation):
 
         Raises:
             UnsupportedFeatureFlagError: either version needs a feature that this library cannot write.
-            InvalidInputError: the table counts the field ids that it gives, and has begun to after that version.
+            InvalidInputError: the table has not reused field ids since a version later than the one to restore.
         """
         current, source = context.current, context.restored
         if source is None:
-            raise InternalError(f"version {self.version} was not read before it is restored", version=self.version)
+            raise InternalError(f"version {self.version} must be read before it is restored", version=self.version)
         require_writable(current.message)
         require_writable(source.message)
         counter = "max_allocated_field_id"
         if current.message.HasField(counter) and not source.message.HasField(counter):
             raise InvalidInputError(
-                f"version {self.version} cannot be restored: the table never uses a field id again, which was switched "
-                "on after that version",
+                f"version {self.version} cannot be restored: the table has not reused field ids since a later version",
                 version=self.version,
             )
         return ManifestDraft(current, content=source)

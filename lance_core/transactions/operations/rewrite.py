@@ -11,7 +11,7 @@ be. Who does rebuild indices says so in the operation (:mod:`~lance_core.table.r
 A table that defers the remapping of its indices keeps a list of rewrites that this library does not write; rewriting
 there is refused.
 
-Source: ``lance.table.Transaction.Rewrite``; behaviour of pylance 14.0.2.
+Source: ``lance.table.Transaction.Rewrite``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -242,7 +242,8 @@ class Rewrite(Operation):
                 fragment.message.physical_rows,
             ):
                 raise InvalidInputError(
-                    f"rewritten fragment {fragment.id} has other rows in version {current.version} than were read"
+                    f"rewritten fragment {fragment.id} has different rows in version {current.version} than when "
+                    "it was read"
                 )
 
 
@@ -265,7 +266,7 @@ def _index_to_core(index: PublicRewrittenIndex) -> pb_transaction.Transaction.Re
         old_id, new_id = (uuid_module.UUID(text).bytes for text in (index.old_id, index.new_id))
     except (ValueError, AttributeError, TypeError) as error:
         raise InvalidInputError(
-            f"the ids of a rewritten index are no UUIDs: {index.old_id!r}, {index.new_id!r}"
+            f"the ids of a rewritten index are not UUIDs: {index.old_id!r}, {index.new_id!r}"
         ) from error
     message = pb_transaction.Transaction.Rewrite.RewrittenIndex(
         old_id=pb_table.UUID(uuid=old_id),
@@ -281,7 +282,7 @@ def _index_from_core(message: pb_transaction.Transaction.Rewrite.RewrittenIndex)
     try:
         old_id, new_id = (str(uuid_module.UUID(bytes=id.uuid)) for id in (message.old_id, message.new_id))
     except ValueError as error:
-        raise CorruptDataError(f"the ids of a rewritten index are no UUIDs: {error}") from error
+        raise CorruptDataError(f"the ids of a rewritten index are not UUIDs: {error}") from error
     return PublicRewrittenIndex(
         old_id=old_id,
         new_id=new_id,

@@ -3,7 +3,7 @@
 Data files refer to fields by id. A field that keeps its id therefore keeps its type: the stored values would be read
 as something else otherwise. Renaming it, moving it, or changing its metadata is free.
 
-Source: behaviour of pylance 14.0.2, which accepts some of what is refused here and fails when the table is read.
+Source: behavior of pylance 14.0.2, which accepts some of what is refused here and fails when the table is read.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def check_field_types(before: Schema, after: Schema) -> None:
             continue
         if field.logical_type != was.logical_type or old_parents[field.id] != new_parents[field.id]:
             raise SchemaMismatchError(
-                f"field {field.id} is {was.name!r} of type {was.logical_type!r}; without storing its values anew it "
+                f"field {field.id} is {was.name!r} of type {was.logical_type!r}; without rewriting its values it "
                 f"cannot become {field.name!r} of type {field.logical_type!r}",
                 field=field.id,
                 expected=was.logical_type,

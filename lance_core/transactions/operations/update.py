@@ -2,16 +2,16 @@
 
 ========  ==========================================================================================
 rows      changed rows are hidden where they were and stand, complete, in new fragments
-columns   changed columns are stored anew for whole fragments, whose rows stay where they are
+columns   changed columns are rewritten for whole fragments, whose rows stay where they are
 ========  ==========================================================================================
 
 Where row ids are stable, a new fragment lists the ids of the rows that were moved into it; further rows are new. In
 both cases a row keeps the version that created it and gets the committing one as that of its last update. Indices on a
-column that was stored anew lose the fragment; those that find rows by id may gain one that holds moved rows only.
+column that was rewritten lose the fragment; those that find rows by id may gain one that holds moved rows only.
 
 An update by primary key carries a filter of the keys that it inserted, so that two of them cannot insert one key.
 
-Source: ``lance.table.Transaction.Update``; behaviour of pylance 14.0.2.
+Source: ``lance.table.Transaction.Update``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -71,10 +71,10 @@ class PublicUpdate(BaseOperation):
 
     Attributes:
         removed_fragment_ids: fragments that lost every row.
-        updated_fragments: fragments with new deletion files, or with columns stored anew.
+        updated_fragments: fragments with new deletion files, or with rewritten columns.
         new_fragments: what holds moved and added rows. Where row ids are stable, ``row_id_meta`` gives those of the
             moved rows, which come first.
-        fields_modified: ids of the fields that were stored anew in the updated fragments.
+        fields_modified: ids of the fields that were rewritten in the updated fragments.
         fields_for_preserving_frag_bitmap: ids of the fields that changed in moved rows; an index on none of them
             may go on answering for those rows.
         update_mode: "rewrite_rows" or "rewrite_columns"; empty for the former.
@@ -134,9 +134,9 @@ class Update(Operation):
 
     Attributes:
         removed_fragment_ids: fragments that lost every row.
-        updated_fragments: fragments with a new deletion file, or with columns stored anew.
+        updated_fragments: fragments with a new deletion file, or with rewritten columns.
         new_fragments: what holds moved and added rows; they get their ids, in this order, at each commit attempt.
-        fields_modified: fields that were stored anew in the updated fragments.
+        fields_modified: fields that were rewritten in the updated fragments.
         fields_for_preserving: fields whose values changed in moved rows.
         mode: how the new values are stored.
         inserted_rows: the primary keys that were added; None when not known.
@@ -167,7 +167,7 @@ class Update(Operation):
         """
         mode = _MODES.get(message.update_mode)
         if mode is None:
-            raise CorruptDataError(f"update mode {message.update_mode} is neither rows (0) nor columns (1)")
+            raise CorruptDataError(f"update mode {message.update_mode} must be rows (0) or columns (1)")
         return cls(
             removed_fragment_ids=tuple(message.removed_fragment_ids),
             updated_fragments=tuple(map(Fragment, message.updated_fragments)),
@@ -208,7 +208,7 @@ class Update(Operation):
         return self.new_fragments
 
     def changed_fragments(self) -> tuple[Fragment, ...]:
-        """Those that lost some rows, or have columns stored anew."""
+        """Those that lost some rows, or have columns rewritten."""
         return self.updated_fragments
 
     def removed_fragments(self) -> frozenset[int]:
@@ -221,7 +221,7 @@ class Update(Operation):
         return replace(self, updated_fragments=changed, removed_fragment_ids=gone)
 
     def added_files(self, current: Manifest) -> tuple[Fragment, ...]:
-        """The files with columns that are stored anew."""
+        """The files with columns that are rewritten."""
         present = {fragment.id: fragment for fragment in current.message.fragments}
         return only_new_files(present, (fragment.message for fragment in self.updated_fragments))
 
@@ -283,14 +283,14 @@ class Update(Operation):
 
     def _check(self, current: Manifest) -> None:
         if len(self.touched_fragments()) != len(self.removed_fragment_ids) + len(self.updated_fragments):
-            raise InvalidInputError("an update names a fragment twice")
+            raise InvalidInputError("an update lists a fragment twice")
         missing = self.touched_fragments() - {fragment.id for fragment in current.message.fragments}
         if missing:
             raise InvalidInputError(f"fragment {min(missing)} is not in version {current.version}")
         unknown = set(self.fields_modified) - {each.id for each in current.message.fields}
         if unknown:
             raise SchemaMismatchError(
-                f"version {current.version} has no field {min(unknown)}, which is said to be modified",
+                f"version {current.version} has no field {min(unknown)}, which is listed as modified",
                 field=min(unknown),
             )
         if not self.fields_modified and any(
@@ -301,7 +301,7 @@ class Update(Operation):
             )
 
     def _stored_anew(self) -> tuple[Fragment, ...]:
-        """The updated fragments, where columns of theirs were stored anew."""
+        """The updated fragments, some columns of which were rewritten."""
         return self.updated_fragments if self.fields_modified else ()
 
     def _changed(
@@ -348,12 +348,12 @@ def _check_stored_anew(old: pb_table.DataFragment, new: Fragment, version: int) 
     """An updated fragment keeps its rows and every column."""
     if old.physical_rows not in (0, new.physical_rows):
         raise InvalidInputError(
-            f"fragment {old.id} has {old.physical_rows} rows in version {version}, not {new.physical_rows}",
+            f"fragment {old.id} has {old.physical_rows} rows in version {version}, expected {new.physical_rows}",
             expected=old.physical_rows,
             found=new.physical_rows,
         )
     if old.HasField("deletion_file") and not new.message.HasField("deletion_file"):
-        raise InvalidInputError(f"rows of fragment {old.id} are deleted in version {version} and would come back")
+        raise InvalidInputError(f"rows of fragment {old.id} are deleted in version {version} and would reappear")
     lost = field_files(old).keys() - field_files(new.message).keys()
     if lost:
         raise SchemaMismatchError(f"fragment {old.id} would lose the values of field {min(lost)}", field=min(lost))
@@ -367,7 +367,7 @@ def _offsets(data: bytes, fragment_id: int) -> np.ndarray[tuple[int], np.dtype[n
         return np.frombuffer(BitMap.deserialize(data).to_array(), np.uint32)
     except (ValueError, IndexError, MemoryError) as error:
         raise InvalidInputError(
-            f"fragment {fragment_id}: its updated offsets are no Roaring bitmap: {error}"
+            f"fragment {fragment_id}: its updated offsets are not a Roaring bitmap: {error}"
         ) from error
 
 
@@ -399,4 +399,4 @@ def _filter_to_core(value: bytes | None) -> pb_transaction.Transaction.KeyExiste
     try:
         return pb_transaction.Transaction.KeyExistenceFilter.FromString(_bytes("inserted_rows", value))
     except DecodeError as error:
-        raise InvalidInputError(f"inserted_rows is no serialized KeyExistenceFilter: {error}") from error
+        raise InvalidInputError(f"inserted_rows is not a serialized KeyExistenceFilter: {error}") from error

@@ -3,7 +3,7 @@
 A base without an id gets the next one, the first is 1. Ids, names and paths are unique; so only one base may go without
 a name.
 
-Source: ``lance.table.Transaction.UpdateBases``; behaviour of pylance 14.0.2, which lets a base with the id of another
+Source: ``lance.table.Transaction.UpdateBases``; behavior of pylance 14.0.2, which lets a base with the id of another
 take its place.
 """
 
@@ -91,7 +91,7 @@ class UpdateBases(Operation):
             base.CopyFrom(new)
             base.id = new.id or max(bases, default=0) + 1
             if new.id in bases and new.id:
-                raise InvalidInputError(f"base path id {new.id} is in use", base_id=new.id)
+                raise InvalidInputError(f"base path id {new.id} is already in use", base_id=new.id)
             _check(base, bases.values())
             bases[base.id] = base
             added.append(base)
@@ -107,7 +107,7 @@ def _check(base: pb_table.BasePath, others: Iterable[pb_table.BasePath]) -> None
     for other in others:
         if other.path == base.path or _name(other) == name:
             raise InvalidInputError(
-                f"base path {base.path!r} (name {name!r}): its path or name is that of base {other.id}, "
+                f"base path {base.path!r} (name {name!r}): its path or name is already used by base {other.id}, "
                 f"{other.path!r} (name {_name(other)!r})",
                 base_id=other.id,
             )

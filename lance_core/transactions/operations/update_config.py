@@ -1,10 +1,10 @@
-"""UpdateConfig: change settings and metadata; rows and fragments stay.
+"""UpdateConfig: change settings and metadata; rows and fragments do not change.
 
 Four maps can change, each by its own :class:`MapUpdate`: the table config, the table metadata, the metadata of the
 schema and that of single fields. Releases before 0.20 wrote plain maps instead, whose schema and field metadata
 replaced what was there; they are read as such updates.
 
-Source: ``lance.table.Transaction.UpdateConfig``; behaviour of pylance 14.0.2.
+Source: ``lance.table.Transaction.UpdateConfig``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -127,8 +127,8 @@ class UpdateConfig(Operation):
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
             SchemaMismatchError: a field is not in the schema.
-            InvalidSchemaError: a key would change that is declared already, or be declared by no valid value or on a
-                column that cannot be one.
+            InvalidSchemaError: a primary or clustering key is already declared, has an invalid value, or an unsuitable
+                column.
         """
         current = context.current
         require_writable(current.message)

@@ -1,6 +1,6 @@
-"""UpdateMemWalState: record how much of the write-ahead log the table has absorbed. Rows and fragments stay.
+"""UpdateMemWalState: record how much of the write-ahead log the table has absorbed. Rows and fragments do not change.
 
-Source: ``lance.table.Transaction.UpdateMemWalState``; behaviour of pylance 14.0.2.
+Source: ``lance.table.Transaction.UpdateMemWalState``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations

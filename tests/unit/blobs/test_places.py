@@ -80,7 +80,7 @@ def test_values_outside_their_files(store: MemoryStore, row: tuple) -> None:
 
 
 def test_many_descriptors_of_the_same_bytes_are_not_expanded(store: MemoryStore) -> None:
-    with pytest.raises(CorruptDataError, match="leave the file"):
+    with pytest.raises(CorruptDataError, match="extend beyond the file"):
         _of(store, *[(INLINE, 0, 10, 0, "")] * 2).load()
 
 
@@ -98,7 +98,7 @@ def test_missing_sidecars(store: MemoryStore) -> None:
 @pytest.mark.parametrize("uri", ["../a.bin", "/etc/passwd", "sub/../../a.bin", "", "a\0b"])
 def test_references_do_not_leave_their_base(store: MemoryStore, tmp_path, uri: str) -> None:
     for act in (BlobDescriptors.load, BlobDescriptors.places, BlobDescriptors.declared):
-        with pytest.raises(CorruptDataError, match="leaves base path"):
+        with pytest.raises(CorruptDataError, match="leads outside base path"):
             act(_of(store, (EXTERNAL, 0, 1, 1, uri), tmp_path=tmp_path))
 
 
@@ -126,7 +126,7 @@ def test_managed_values_may_be_shared(store: MemoryStore, tmp_path) -> None:
 @pytest.mark.parametrize("uri", ["../secret", "/etc/passwd", "data/../../a", "", "a\0b"])
 def test_managed_values_do_not_leave_the_table(store: MemoryStore, uri: str) -> None:
     for act in (BlobDescriptors.load, BlobDescriptors.places, BlobDescriptors.declared, BlobDescriptors.check):
-        with pytest.raises(CorruptDataError, match="leaves the table's root"):
+        with pytest.raises(CorruptDataError, match="leads outside the table's root"):
             act(_of(store, (MANAGED, 0, 1, 0, uri)))
 
 
@@ -183,7 +183,7 @@ def test_references_without_a_base_are_absolute(store: MemoryStore, uri: str) ->
 
 @pytest.mark.parametrize("uri", ["file:///etc/passwd", "s3://bucket/a", "memory://m/a", "%2e%2e/../a"])
 def test_references_with_a_base_are_relative(store: MemoryStore, tmp_path, uri: str) -> None:
-    with pytest.raises(CorruptDataError, match="leaves base path"):
+    with pytest.raises(CorruptDataError, match="leads outside base path"):
         _of(store, (EXTERNAL, 0, 1, 1, uri), tmp_path=tmp_path).load()
 
 

@@ -14,7 +14,7 @@ NOW = 1000 * DAY
 UUID = "5079f071-d30d-40dc-b5f8-547aac9cf466"
 
 KEPT, REMOVABLE, PROTECTED = PathState.KEPT, PathState.REMOVABLE, PathState.PROTECTED
-RESIDUE, STRANGER = PathState.RESIDUE, PathState.STRANGER
+RESIDUE, UNRECOGNIZED = PathState.RESIDUE, PathState.UNRECOGNIZED
 
 
 def _branch(name: str, *, is_recorded: bool) -> BranchRoot:
@@ -115,32 +115,32 @@ SETTLED = {
     "_versions/latest_version_hint.json": KEPT,
     "_versions/d9223372036854775809.manifest": KEPT,
     f"_versions/{manifest_name(9)}-0b9aa9c3-1f2b-4a2f-9c53-6b7a6c9a2d11": RESIDUE,
-    "_versions/foo.manifest": STRANGER,
-    f"_versions/sub/{manifest_name(2)}": STRANGER,
+    "_versions/foo.manifest": UNRECOGNIZED,
+    f"_versions/sub/{manifest_name(2)}": UNRECOGNIZED,
     "_transactions/sub/.tmpx": RESIDUE,
-    "_transactions/x.bin": STRANGER,
-    "_transactions/.txn": STRANGER,
+    "_transactions/x.bin": UNRECOGNIZED,
+    "_transactions/.txn": UNRECOGNIZED,
     "_deletions/sub/.tmpx": RESIDUE,
-    "_deletions/x.lance": STRANGER,
+    "_deletions/x.lance": UNRECOGNIZED,
     "_blobs/.tmpx": RESIDUE,
-    "_blobs/x": STRANGER,
-    "data/x.parquet": STRANGER,
-    "data/x.LANCE": STRANGER,
-    "data/.lance": STRANGER,
-    "data/x.blob": STRANGER,
-    "data/a/b/x.blob": STRANGER,
+    "_blobs/x": UNRECOGNIZED,
+    "data/x.parquet": UNRECOGNIZED,
+    "data/x.LANCE": UNRECOGNIZED,
+    "data/.lance": UNRECOGNIZED,
+    "data/x.blob": UNRECOGNIZED,
+    "data/a/b/x.blob": UNRECOGNIZED,
     "_refs/tags/x.json": KEPT,
     "_refs/branches/x%2Fy.json": KEPT,
-    "_refs/tags/sub/x.json": STRANGER,
-    "_refs/x": STRANGER,
+    "_refs/tags/sub/x.json": UNRECOGNIZED,
+    "_refs/x": UNRECOGNIZED,
     f"tree/x/y/_versions/{manifest_name(2)}": KEPT,
     "tree/x/y/data/z.lance": KEPT,
     "tree/lost/data/z.lance": RESIDUE,
-    "tree/x/z": STRANGER,
-    "tree": STRANGER,
-    "data": STRANGER,
-    "x.lance": STRANGER,
-    "datax/x.lance": STRANGER,
+    "tree/x/z": UNRECOGNIZED,
+    "tree": UNRECOGNIZED,
+    "data": UNRECOGNIZED,
+    "x.lance": UNRECOGNIZED,
+    "datax/x.lance": UNRECOGNIZED,
 }
 
 

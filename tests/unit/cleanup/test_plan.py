@@ -86,16 +86,14 @@ def test_every_file_is_in_the_plan(dataset: lance_core.LanceDataset, store: Coun
     dataset.tags.create("two", 2)
     plan = plan_cleanup(dataset, LENIENT)
     assert {file.path for file in plan.paths} == _paths(store)
-    parts = [plan.kept, plan.removable, plan.protected, plan.residue, plan.strangers]
+    parts = [plan.kept, plan.removable, plan.protected, plan.residue, plan.unrecognized]
     assert sum(map(len, parts)) == len(plan.paths)
     assert plan.kept_versions == {2: KeepReason.TAGGED, 4: KeepReason.CURRENT}
     assert [name.version for name in plan.removed_versions] == [1, 3]
-    assert [file.path for file in plan.strangers] == ["_versions/x#1", "notes.txt"]
+    assert [file.path for file in plan.unrecognized] == ["_versions/x#1", "notes.txt"]
     assert [file.path for file in plan.protected] == [f"_versions/{manifest_name(9)}#1"]
     [warning] = plan.explanation().warnings
-    assert warning == (
-        "2 file(s), 4 bytes, up to 0 day(s) old, are no part of a table and stay: _versions/x#1, notes.txt"
-    )
+    assert warning == ("2 unrecognized file(s) are kept (4 bytes, up to 0 day(s) old): _versions/x#1, notes.txt")
     later = plan_cleanup(dataset, LENIENT, now_ns=time.time_ns() + 9 * 86_400 * 10**9)
     assert "up to 9 day(s) old" in later.warnings()[0]
 
@@ -258,7 +256,7 @@ def test_a_damaged_version_is_an_error_in_the_log(
     _when_deleted(store, "data", 2, lambda: dataset.tags.create("late", 2))
     assert plan.execute().damaged_versions == 1
     [record] = [each for each in caplog.records if each.levelname == "ERROR"]
-    assert "version 2 is not whole: tag 'late' came" in record.getMessage()
+    assert "version 2 is incomplete: tag 'late' appeared" in record.getMessage()
 
 
 def test_a_tag_on_the_last_file_is_told(

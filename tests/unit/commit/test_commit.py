@@ -153,7 +153,7 @@ def test_committing_again_works_after_its_files_are_gone(table: str, store: Coun
 def test_conflicts_become_exceptions(table: str) -> None:
     fragment = _fragment(table)
     lance_core.write_dataset(ROWS, table, mode="overwrite")
-    with pytest.raises(IncompatibleTransactionError, match=r"version 2 .* 'overwrite'"):
+    with pytest.raises(IncompatibleTransactionError, match=r"version 2: .* 'overwrite'"):
         _append(table, fragment)
     operation = LanceOperation.Overwrite(ROWS.schema, [_fragment(table, mode="overwrite")])
     with pytest.raises(RetryableCommitConflictError, match="plan the change again on it"):
@@ -167,8 +167,8 @@ def test_conflicts_become_exceptions(table: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"file_size_bytes": 7}, "bytes, recorded are 7"),
-        ({"physical_rows": 4}, "3 rows, recorded are 4"),
+        ({"file_size_bytes": 7}, "bytes, but the fragment records 7"),
+        ({"physical_rows": 4}, "3 rows, but the fragment records 4"),
         ({"physical_rows": 0}, "0 rows"),
         ({"file_minor_version": 1}, r" 2\.1"),
         ({"fields": []}, "0 fields and 2 column indices"),
@@ -236,9 +236,9 @@ def test_ids_must_mean_the_columns_of_the_new_schema(table: str) -> None:
 def test_rows_are_not_added_twice(table: str) -> None:
     fragment = _fragment(table)
     _append(table, fragment)
-    with pytest.raises(InvalidInputError, match="belongs to version 2 already"):
+    with pytest.raises(InvalidInputError, match="is already part of version 2"):
         _append(table, fragment, read_version=2)
-    with pytest.raises(InvalidInputError, match="belongs to version 2 already"):
+    with pytest.raises(InvalidInputError, match="is already part of version 2"):
         _append(table, fragment, read_version=1)
 
 

@@ -55,7 +55,7 @@ def test_files_may_be_rewritten_in_another_version(dataset: lance_core.LanceData
 
 
 def test_files_of_0_1_do_not_come_into_a_table_of_another_version(dataset: lance_core.LanceDataset) -> None:
-    with pytest.raises(NotSupportedError, match=r"is 0\.1, the table's 2\.2"):
+    with pytest.raises(NotSupportedError, match=r"is 0\.1, but the table has version 2\.2"):
         output_version(dataset.manifest, CompactionSettings(data_storage_version="0.1"))
 
 
@@ -97,7 +97,7 @@ def test_indices_whose_fragments_cannot_be_told(dataset: lance_core.LanceDataset
 
 def test_more_or_fewer_rows_than_announced(dataset: lance_core.LanceDataset) -> None:
     batch = dataset.to_table().to_batches()[0]
-    for announced, message in ((5, "5 rows more"), (15, "5 rows fewer")):
+    for announced, message in ((5, "5 more rows"), (15, "5 fewer rows")):
         files = OutputFiles(
             dataset.locator.data_place(None),
             dataset.lance_schema,

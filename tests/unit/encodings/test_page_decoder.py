@@ -61,8 +61,8 @@ def test_errors_name_the_field():
     ("layout", "error", "message"),
     [
         (pb21.PageLayout(blob=pb21.BlobLayout(layers=[1])), UnsupportedEncodingError, "layout None is not supported"),
-        (pb21.PageLayout(), CorruptDataError, "without a kind"),
-        (pb21.PageLayout.FromString(b"\x2a\x00"), UnsupportedEncodingError, "does not know"),
+        (pb21.PageLayout(), CorruptDataError, "has no kind"),
+        (pb21.PageLayout.FromString(b"\x2a\x00"), UnsupportedEncodingError, "unknown to this library"),
     ],
 )
 def test_layouts_that_are_not_decoded(layout, error, message):
@@ -93,7 +93,7 @@ def test_values_of_another_type_are_corrupt(dtype):
 def test_text_must_be_text():
     (page,) = pages_of(pa.array([b"\xff\xfe", b"ok"]))
     leaf = decode_leaf(field_of(pa.string()), page.layout, page.buffers, 2)
-    with pytest.raises(CorruptDataError, match="holds other bytes"):
+    with pytest.raises(CorruptDataError, match="holds invalid bytes"):
         assemble(field_of(pa.string()), [leaf])
 
 
@@ -103,7 +103,7 @@ def test_leaves_of_a_struct_must_agree():
         LeafPage(leaf, Levels(Layers((1, 1)), None, None, rows), NullBlock(rows), rows)
         for leaf, rows in zip(field.leaves(), (2, 3), strict=True)
     ]
-    with pytest.raises(CorruptDataError, match="members of"):
+    with pytest.raises(CorruptDataError, match="members have"):
         assemble(field, leaves)
     with pytest.raises(InternalError, match="fewer decoded leaves"):
         assemble(field, leaves[:1])

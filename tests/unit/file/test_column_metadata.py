@@ -87,7 +87,7 @@ def test_other_encodings_are_not_supported() -> None:
             if tail != b"/"
             else BYTES.replace(b"/lance.encodings21", b".lance.encodings21")
         )
-        with pytest.raises(NotSupportedError, match="is not read here"):
+        with pytest.raises(NotSupportedError, match="is not supported"):
             ColumnMetadata.parse(changed, DATA_BYTES, "f")
     message = _message()
     message.buffer_offsets.append(0)

@@ -60,7 +60,7 @@ def test_misplaced_buffers_are_corrupt_data(pair: tuple[int, int], message: str)
 
 
 def test_a_table_of_another_size_is_corrupt_data() -> None:
-    with pytest.raises(CorruptDataError, match="2 entries were announced"):
+    with pytest.raises(CorruptDataError, match="2 entries are declared"):
         parse_global_buffer_table(_table((128, 31)), replace(FOOTER, num_global_buffers=2), "f", 159)
 
 
@@ -87,7 +87,7 @@ def test_many_fields_and_few_columns_are_refused_before_they_are_built(
 ) -> None:
     monkeypatch.setattr(global_buffers, "schema_from_proto", lambda _: pytest.fail("was built"))
     message = _fields((0, -1, "struct"), *((number, parent, "int64") for number in range(1, 1001)))
-    with pytest.raises(CorruptDataError, match=r"100[01] leaves, the file has 1 columns"):
+    with pytest.raises(CorruptDataError, match=r"100[01] leaves, but the file has 1 columns"):
         FileDescriptor.parse(message.SerializeToString(), "f.lance", 1)
 
 

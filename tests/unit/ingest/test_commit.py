@@ -204,7 +204,7 @@ def test_an_append_to_a_dataset_created_anew_says_so(warehouse, numbers) -> None
     for manifest in Path(warehouse.uri, "_versions").iterdir():
         manifest.unlink()
     warehouse.commit(warehouse.stage(numbers(3)))
-    with pytest.raises(IncompatibleTransactionError, match="was replaced meanwhile"):
+    with pytest.raises(IncompatibleTransactionError, match="was replaced in the meantime"):
         warehouse.commit(mine)
     assert ids(warehouse.rows()) == [3]
 

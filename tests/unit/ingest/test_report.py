@@ -34,4 +34,4 @@ def test_a_run_without_rows_reports_what_is_there(warehouse, numbers) -> None:
     empty = warehouse.stage(numbers())
     report = report_commit(empty, warehouse.commit(empty))
     assert (report.version, report.committed, report.rows_written) == (1, False, 0)
-    assert report.summary().endswith("1 row in 1 fragment; this run had nothing to add")
+    assert report.summary().endswith("1 row in 1 fragment; this run added no rows")

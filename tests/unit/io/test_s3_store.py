@@ -74,7 +74,7 @@ def test_ranges_arrive_in_the_order_asked(store: S3Store, root: str) -> None:
 def test_a_range_past_the_end_is_corrupt(store: S3Store, root: str, wanted: ByteRange) -> None:
     path = store.join(root, "data")
     store.put(path, b"0123456789")
-    with pytest.raises(CorruptDataError, match="ends before"):
+    with pytest.raises(CorruptDataError, match="the object is shorter"):
         store.get_ranges(path, [wanted])
 
 
@@ -149,7 +149,7 @@ def test_an_endpoint_that_names_the_bucket(server: S3Server) -> None:
     [
         ("s3://no-such-bucket-anywhere/t", {}, StorageError, "bucket does not exist"),
         ("s3://{bucket}/none", {}, lance_core.DatasetNotFoundError, "no dataset"),
-        ("s3://{bucket}/none", {"aws_endpoint": "http://127.0.0.1:1"}, StorageError, "no connection"),
+        ("s3://{bucket}/none", {"aws_endpoint": "http://127.0.0.1:1"}, StorageError, "connection failed"),
         ("s3://", {}, lance_core.InvalidInputError, "bucket"),
     ],
 )

@@ -86,7 +86,7 @@ def test_rows_that_somebody_else_deleted_meanwhile_make_no_version(uri) -> None:
     lance.dataset(uri).delete("id < 15")
     report = commit_delete(planned, POLICY)
     assert not report.has_changed
-    assert report.summary() == f"{uri} version 4: nothing to do (none of 15 rows matches id < 12 any more)"
+    assert report.summary() == f"{uri} version 4: nothing to do (none of 15 rows matches id < 12 any longer)"
     assert lance_core.dataset(uri).version == 4
 
 
@@ -115,7 +115,7 @@ def test_a_history_with_a_gap_leaves_the_question_open(uri) -> None:
     for number in range(3):
         lance_core.write_dataset(pa.table({"id": pa.array([number], pa.int64())}), uri, mode="append")
     lance_core.dataset(uri).cleanup_old_versions(retain_versions=1)
-    with pytest.raises(CommitOutcomeUnknownError, match="version 5 was cleaned up meanwhile"):
+    with pytest.raises(CommitOutcomeUnknownError, match="version 5 was cleaned up in the meantime"):
         commit_delete(planned, POLICY)
     assert 5 in ids(uri)
 

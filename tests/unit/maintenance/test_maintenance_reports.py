@@ -77,7 +77,7 @@ def test_a_cleanup_is_forecast_and_then_does_just_that(uri) -> None:
     metadata = forecast.metadata()
     assert (metadata["lance/versions"], metadata["lance/versions_after"]) == (6, 3)
     assert (metadata["lance/files"], metadata["lance/storage_bytes"]) == (files, num_bytes)
-    assert (metadata["lance/stranger_files"], metadata["lance/stranger_bytes"]) == (1, 4)
+    assert (metadata["lance/unrecognized_files"], metadata["lance/unrecognized_bytes"]) == (1, 4)
     assert "notes.txt" in forecast.table()
     assert table_of(forecast.table())["versions"] == ["6", "3"]
 
@@ -99,9 +99,9 @@ def test_a_cleanup_is_forecast_and_then_does_just_that(uri) -> None:
 
 def test_nothing_to_clean_up_says_why(uri) -> None:
     write_fragments(uri, 2)
-    assert cleanup_forecast(uri).headline() == f"{uri} version 2: nothing to do (2 versions; the newest 2 stay)"
+    assert cleanup_forecast(uri).headline() == f"{uri} version 2: nothing to do (2 versions; the newest 2 are kept)"
     young = cleanup_forecast(uri, CleanupPolicy(retain_versions=1))
-    assert young.headline().endswith("(2 versions; the newest 1 and all of the last 2 weeks stay)")
+    assert young.headline().endswith("(2 versions; the newest 1 and all of the last 2 weeks are kept)")
     plan = plan_removal(lance_core.dataset(uri), EVERYTHING_OLD)
     report = CleanupReport(uri=uri, plan=plan, stats=plan.execute())
     assert not report.has_changed

@@ -153,7 +153,7 @@ def test_number_literal_has_the_type_of_its_size(text: str, dtype: pa.DataType, 
     ],
 )
 def test_text_that_cannot_be_read_is_refused_with_its_place(text: str, place: int) -> None:
-    with pytest.raises(InvalidInputError, match=f"cannot be read at character {place}: expected"):
+    with pytest.raises(InvalidInputError, match=f"cannot be parsed at character {place}: expected"):
         parse(text)
 
 

@@ -82,7 +82,7 @@ def test_comments_are_space(text: str) -> None:
     ],
 )
 def test_what_is_no_word_is_refused_with_its_place(text: str) -> None:
-    with pytest.raises(InvalidInputError, match=r"cannot be read at character \d+"):
+    with pytest.raises(InvalidInputError, match=r"cannot be parsed at character \d+"):
         tokenize(text)
 
 

@@ -79,6 +79,6 @@ def test_a_tag_stays_when_it_cannot_be_told(dataset: lance_core.LanceDataset, st
         return When.BEFORE if call.method == "head" and len(heads) == 2 else None
 
     store.fault = fault
-    with pytest.raises(CommitOutcomeUnknownError, match=r"tag 'x' was made.*injected"):
+    with pytest.raises(CommitOutcomeUnknownError, match=r"tag 'x' was created.*injected"):
         dataset.tags.create("x", 2)
     assert dataset.tags.get_version("x") == 2

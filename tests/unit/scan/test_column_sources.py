@@ -92,7 +92,7 @@ def test_members_in_no_file_are_null(uri: str, store: CountingStore) -> None:
 def test_lists_split_over_files_are_refused() -> None:
     part = project_by_ids(SCHEMA, {IDS["l.item.p"]}).fields[0]
     other = project_by_ids(SCHEMA, {IDS["l.item.q"]}).fields[0]
-    with pytest.raises(NotSupportedError, match=r"'l' .* split over several data files or partly missing"):
+    with pytest.raises(NotSupportedError, match=r"'l' .* split across several data files or partly missing"):
         assemble_column(SCHEMA.field("l"), [(part, pa.array([[{"p": 1}]])), (other, pa.array([[{"q": 1}]]))], 1)
 
 

@@ -60,12 +60,12 @@ def test_an_order_that_is_not_that_of_the_versions(tmp_path: Path) -> None:
         _lay(fragment, _column(file, 0, 0), 0, version=5)
         _lay(fragment, _column(file, 0, 0), 0, version=3)
 
-    with pytest.raises(CorruptDataError, match="oldest first"):
+    with pytest.raises(CorruptDataError, match="from oldest to newest"):
         _read(tmp_path, change)
 
 
 def test_values_of_another_type(tmp_path: Path) -> None:
-    with pytest.raises(CorruptDataError, match="string for field 'a', expected is int64"):
+    with pytest.raises(CorruptDataError, match="string for field 'a', expected int64"):
         _read(tmp_path / "1", lambda fragment, file: _lay(fragment, _column(file, 0, 1), 0))
     with pytest.raises(CorruptDataError, match="columns"):
         _read(tmp_path / "2", lambda fragment, file: _lay(fragment, _column(file, 0, 9), 0))

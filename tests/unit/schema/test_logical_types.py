@@ -121,7 +121,7 @@ def test_malformed_parameters_are_corrupt_data(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "int128", "list", "fixed_size_list:blob:2"])
 def test_unknown_strings_are_not_supported(text: str) -> None:
-    with pytest.raises(NotSupportedError, match="is not known"):
+    with pytest.raises(NotSupportedError, match="unknown logical type"):
         leaf_type(text)
 
 

@@ -31,7 +31,7 @@ FIELDS = {
     "a blob (lance.blob.v2)": (V2, ["2.2"]),
     "a list of values outside": (pa.field("x", pa.list_(BLOB)), ["2.0"]),
     "values outside the pages": (BLOB, ["2.0", "2.1", "2.2"]),
-    "a list that says it is packed": (
+    "a list marked as packed": (
         pa.field("x", pa.large_list(pa.int8()), metadata={"packed": "yes"}),
         ["0.1", "2.1", "2.2"],
     ),
@@ -80,7 +80,7 @@ def test_field_is_stored_by_the_versions_that_know_it(what: str, version: LanceF
         return
     assert f"'{'top.' if nested else ''}{field.name}" in message
     assert versions[-1] in message
-    assert f"this is {version.value}" in message
+    assert f"found {version.value}" in message
 
 
 def blob(data_type, value="true"):

@@ -50,12 +50,12 @@ def test_branches_of_tags() -> None:
 
 
 def test_metadata_that_is_not_unicode() -> None:
-    with pytest.raises(InvalidInputError, match="not Unicode"):
+    with pytest.raises(InvalidInputError, match="not valid Unicode"):
         TagRecord(branch=None, version=1, manifest_size=2, metadata={"a": "\ud800"}).to_json()
 
 
 def test_deep_nesting_is_refused() -> None:
-    with pytest.raises(CorruptDataError, match="not JSON"):
+    with pytest.raises(CorruptDataError, match="not valid JSON"):
         _tag("[" * 100_000)
 
 

@@ -44,7 +44,7 @@ def _with(**values: object) -> Fragment:
         (Fragment.of([data_file(), data_file()], physical_rows=1), "field 0 is stored in two data files"),
         (fragment(file_version=LanceFileVersion.V0_1, column_indices=()), r"of format 0\.1, the table of 2\.2"),
         (fragment(file_version=LanceFileVersion.V0_1), "2 fields and 2 column indices"),
-        (fragment(base_id=3), r"base path 3, the table has \[0\]"),
+        (fragment(base_id=3), r"base path 3, but the table has \[0\]"),
     ],
 )
 def test_bad_fragments_are_refused(bad: Fragment, words: str) -> None:

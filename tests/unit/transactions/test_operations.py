@@ -130,23 +130,23 @@ def test_a_delete_changes_deletion_files_only() -> None:
         (Delete(updated_fragments=(_part(9, deleted=1),), deleted_fragment_ids=()), "fragment 9 is not in version 3"),
         (Delete(updated_fragments=(), deleted_fragment_ids=(9,)), "fragment 9 is not in version 3"),
         (Delete(updated_fragments=(_part(0),), deleted_fragment_ids=()), "has no deletion file"),
-        (Delete(updated_fragments=(_part(0, deleted=11),), deleted_fragment_ids=()), "11 are said to be deleted"),
+        (Delete(updated_fragments=(_part(0, deleted=11),), deleted_fragment_ids=()), "records 11 as deleted"),
         (
             Delete(updated_fragments=(_part(0, 9, deleted=1),), deleted_fragment_ids=()),
-            "10 rows in version 3, not 9",
+            "10 rows in version 3, expected 9",
         ),
-        (Delete(updated_fragments=(_part(0, deleted=1),), deleted_fragment_ids=(0,)), "names a fragment twice"),
-        (Delete(updated_fragments=(), deleted_fragment_ids=(0, 0)), "names a fragment twice"),
+        (Delete(updated_fragments=(_part(0, deleted=1),), deleted_fragment_ids=(0,)), "lists a fragment twice"),
+        (Delete(updated_fragments=(), deleted_fragment_ids=(0, 0)), "lists a fragment twice"),
         (ReserveFragments(num_fragments=0), "at least 1"),
         (ReserveFragments(num_fragments=2**32), "32 bits"),
         (_group((_part(9),), ()), "rewritten fragment 9 is not in version 3"),
         (_group((_part(0), _part(0)), ()), "fragment 0 is rewritten twice"),
-        (_group((_part(0, deleted=1),), (_part(0, 9),)), "other rows in version 3 than were read"),
-        (_group((_part(1),), (_part(0),)), "other rows in version 3 than were read"),
+        (_group((_part(0, deleted=1),), (_part(0, 9),)), "different rows in version 3 than when it was read"),
+        (_group((_part(1),), (_part(0),)), "different rows in version 3 than when it was read"),
         (_group((_part(0),), (_part(0, 9),)), "the old fragments have 10 rows, the new ones 9"),
         (_group((_part(0),), ()), "the old fragments have 10 rows, the new ones 0"),
         (_group((_part(0),), (_part(1),)), "in use"),
-        (_group((_part(0),), (_part(0, 12, deleted=2),)), "carries a deletion file"),
+        (_group((_part(0),), (_part(0, 12, deleted=2),)), "has a deletion file"),
     ],
 )
 def test_operations_that_do_not_fit_are_refused(operation: Operation, match: str) -> None:
@@ -190,13 +190,13 @@ def test_rewrites_whose_indices_are_remapped_later_are_refused() -> None:
 
 def test_rewritten_rows_with_stable_ids_bring_them_along() -> None:
     current = _table(_part(0), reader_feature_flags=2, writer_feature_flags=2, next_row_id=10)
-    with pytest.raises(InvalidInputError, match="carries no row ids"):
+    with pytest.raises(InvalidInputError, match="has no row ids"):
         _group((_part(0),), (_part(0),)).apply(on(current))
     new = _part(0)
     new.message.inline_row_ids = b"ids"
     made = _made(_group((_part(0),), (new,)).apply(on(current)))
     assert (made.message.fragments[0].inline_row_ids, made.message.next_row_id) == (b"ids", 10)
-    with pytest.raises(InvalidInputError, match="carries row ids"):
+    with pytest.raises(InvalidInputError, match="has row ids"):
         _group((_part(0),), (new,)).apply(on(_table(_part(0))))
 
 
@@ -244,7 +244,7 @@ def test_metadata_of_no_field_and_keys_are_refused() -> None:
         (0, MapUpdate(entries={"lance-schema:unenforced-primary-key": None})),
         (1, MapUpdate(entries={"lance-schema:unenforced-primary-key:position": "1"})),
     ):
-        with pytest.raises(InvalidSchemaError, match="primary key is declared already"):
+        with pytest.raises(InvalidSchemaError, match="primary key is already declared"):
             UpdateConfig(field_metadata={field_id: update}).apply(on(current))
     UpdateConfig(field_metadata={0: MapUpdate(entries={"other": "1"})}).apply(on(current))
 

@@ -217,7 +217,7 @@ def test_writer_does_not_judge_a_version_that_came_too_late(change: str, is_tagg
     table.act_at_create(overtake_and_die)
     assert isinstance(table.commit(late), Unknown)
     table.store.fault = lambda call: None
-    assert table.versions()[-3:] == [2, 3, 4], "the late version is left where a killed writer left it"
+    assert table.versions()[-3:] == [2, 3, 4], "the late version is left where a crashed writer left it"
     assert isinstance(table.commit(behind), Conflicted)
 
 

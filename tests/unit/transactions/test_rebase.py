@@ -141,8 +141,8 @@ def test_rows_that_are_not_known_are_a_conflict(table: Table) -> None:
     stale = planned_delete(table.log, 1, {0: BitMap([3])})
     table.delete({0: BitMap([5])})
     _conflict(table.commit(stale), "'delete'")
-    _conflict(table.commit(stale, {}), "is not known")
-    _conflict(table.commit(stale, {0: BitMap()}), "is not known")
+    _conflict(table.commit(stale, {}), "are unknown")
+    _conflict(table.commit(stale, {0: BitMap()}), "are unknown")
 
 
 def test_together_all_rows_remove_the_fragment(table: Table) -> None:
@@ -315,5 +315,5 @@ def test_deletes_and_rewrites_need_the_version_they_were_planned_on(table: Table
     group = RewriteGroup(old_fragments=(old,), new_fragments=(fragment(),))
     delete = planned_delete(table.log, 1, {0: BitMap([9])})
     for operation in (Rewrite(groups=(group,)), delete.operation):
-        with pytest.raises(InvalidInputError, match="needs the version that it was planned on"):
+        with pytest.raises(InvalidInputError, match="needs a read version"):
             table.commit(Transaction(read_version=0, operation=operation))

@@ -1,7 +1,7 @@
 """FastLanes, compiled: blocks of any width in one pass, each straight into its place. See ``kernels/fastlanes.py``.
 
 A row of a block is 128 bytes whatever the type, so all types are worked on as 64-bit words, several values at a time:
-shifting a word moves bits between neighbouring values, and a mask repeated in the word takes them out again.
+shifting a word moves bits between neighboring values, and a mask repeated in the word takes them out again.
 
 Source: Afroozeh and Boncz, "The FastLanes Compression Layout", VLDB 2023.
 """
@@ -36,7 +36,7 @@ def unpack(
     value_bits: int,
     out: NDArray[np.uint8],
 ) -> None:
-    """Unpack many blocks, one behind the other.
+    """Unpack many consecutive blocks.
 
     The caller has checked that every block lies within the data: ``128 * width`` bytes, or for width :data:`RAW` the
     bytes of its values.
@@ -45,7 +45,7 @@ def unpack(
         data: holds the blocks.
         starts: (num_blocks,) where each starts, in bytes; all the same distance from a multiple of eight.
         widths: (num_blocks,) 0 to ``value_bits``, or :data:`RAW`.
-        num_values: (num_blocks,) 1 to 1024: so many values of the block are wanted.
+        num_values: (num_blocks,) 1 to 1024: this many values of the block are wanted.
         value_bits: 8, 16, 32 or 64.
         out: the bytes of all values, filled; starts at a multiple of eight.
     """

@@ -105,10 +105,10 @@ def build(words: Any, lengths: Any, is_table: Any, out_words: Any, out_lengths: 
 
 @kernel
 def count_codes(codes: Any, offsets: Any, symbols: Any, lengths: Any, singles: Any, doubles: Any) -> None:
-    """Count codes and pairs of neighbouring codes in a compressed sample.
+    """Count codes and pairs of neighboring codes in a compressed sample.
 
     ``singles`` is (512,) and ``doubles`` (512, 512), both int32 and added to. The first byte of a symbol is counted as
-    well, alone and behind its neighbour, so that short symbols can grow again.
+    well, alone and behind its neighbor, so that short symbols can grow again.
     """
     for index in range(len(offsets) - 1):
         at = offsets[index]

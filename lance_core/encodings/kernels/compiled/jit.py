@@ -46,7 +46,7 @@ def check() -> None:
         Exception: of any class: numba does not work here.
     """
     if _sum_of(np.arange(5)) != 10:
-        raise RuntimeError("a compiled kernel counts wrong")
+        raise RuntimeError("a compiled kernel returned a wrong count")
 
 
 @kernel
