@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from lance_core.file.blob_values import with_blob_bytes
 from lance_core.file.field_source import RowStatistics
 from lance_core.file.file_format import FileFormat
 from lance_core.versions import LanceFileVersion
@@ -31,7 +32,6 @@ def _open(tail: FileTail, field_ids: Sequence[int] | None, _: PageCache[Any] | N
 
 
 def _sources(metadata: LegacyMetadataReader, fields: Sequence[Field], _: Mapping[int, int] | None) -> list[FieldSource]:
-    from lance_core.file.blob_values import with_blob_bytes
     from lance_core.file.v0_1.fields import v0_1_sources
 
     return with_blob_bytes(metadata, fields, lambda stored: v0_1_sources(metadata, stored))

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from lance_core.file.blob_values import with_blob_bytes
 from lance_core.file.file_format import FileFormat
+from lance_core.file.metadata_reader import MetadataReader
 from lance_core.versions import LanceFileVersion
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from lance_core.file.field_source import FieldSource
-    from lance_core.file.metadata_reader import MetadataReader
     from lance_core.file.page_cache import PageCache
     from lance_core.file.table_context import TableContext
     from lance_core.file.tail import FileTail
@@ -24,15 +25,12 @@ __all__ = ["FORMAT"]
 
 
 def _open(tail: FileTail, _: Sequence[int] | None, page_states: PageCache[Any] | None) -> MetadataReader:
-    from lance_core.file.metadata_reader import MetadataReader
-
     return MetadataReader(tail, page_states)
 
 
 def _sources(
     metadata: MetadataReader, fields: Sequence[Field], column_indices: Mapping[int, int] | None
 ) -> list[FieldSource]:
-    from lance_core.file.blob_values import with_blob_bytes
     from lance_core.file.v2_0.assignment import describes_blobs
     from lance_core.file.v2_0.fields import v2_0_sources
 
