@@ -1,7 +1,7 @@
 """DatasetHandle: one version of a dataset, as the functions of the other packages use it.
 
-A handle shows one version: place, manifest, and how its files are found. It knows no verb, so that what a verb does
-depends on the handle and never on the class that has all verbs.
+A handle shows one version: its location, its manifest, and the locations of its files. It has no verbs, so that the
+functions behind the verbs depend only on the handle, and never on the class with all verbs.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class DatasetHandle:
 
     @property
     def uri(self) -> str:
-        """Where the dataset is."""
+        """The location of the dataset."""
         return self._uri
 
     @property
@@ -108,7 +108,7 @@ class DatasetHandle:
 
     @property
     def line(self) -> Hashable:
-        """Tells the branch of this version from one that was made again under its name; None on the main branch."""
+        """Identifies the branch of this version, to detect a recreated branch; None on the main branch."""
         if self._line is _NOT_ASKED:
             self._line = planned_line(self._log, self._manifest)
         return self._line
