@@ -89,8 +89,8 @@ _SHAPE = Snapshot(
     ("ending", "exit_code", "last_line"),
     [
         (StoryOutcome(before=_SHAPE, after=_SHAPE, checks=("one", "two")), 0, "Demonstration passed: 2 checks"),
-        (StoryBroken("check failed: 7 rows, as expected"), 1, "Demonstration failed: check failed: 7 rows, as
-        expected"), expected"), (StorageError("dagster dev exited"), 1, "Demonstration failed: dagster dev exited"),
+        (StoryBroken("check failed: 7 rows"), 1, "Demonstration failed: check failed: 7 rows"),
+        (StorageError("dagster dev exited"), 1, "Demonstration failed: dagster dev exited"),
     ],
     ids=["held", "broken", "no server"],
 )
