@@ -131,7 +131,7 @@ def test_demo_that_is_told_to_stay_waits_for_an_interrupt(monkeypatch, tmp_path)
     monkeypatch.setattr(command.time, "sleep", wait)
     done = CliRunner().invoke(command.demo, ["--directory", str(tmp_path / "demo"), "--stay"])
     assert (done.exit_code, len(waits)) == (0, 3), done.output
-    assert "Look around at http://127.0.0.1:1" in done.output
+    assert "The web interface is at http://127.0.0.1:1" in done.output
 
 
 def test_help_shows_the_defaults() -> None:
