@@ -156,7 +156,7 @@ class LanceDataset:
 
     @property
     def uri(self) -> str:
-        """Where the dataset is."""
+        """The location of the dataset."""
         return self._view.uri
 
     @property
@@ -171,7 +171,7 @@ class LanceDataset:
 
     @property
     def line(self) -> Hashable:
-        """Tells the branch of this version from one that was made again under its name; None on the main branch."""
+        """Identifies the branch of this version, to detect a recreated branch; None on the main branch."""
         return self._view.line
 
     @property

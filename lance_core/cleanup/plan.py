@@ -169,7 +169,7 @@ class CleanupPlan:
 
         Raises:
             CorruptDataError: a new version, tag or branch cannot be read; nothing more was removed.
-            StorageError: a storage operation failed so references cannot be determined.
+            StorageError: a storage operation failed, so references cannot be determined.
         """
         guard = Guard(
             Line.of(self.log, self.branch),

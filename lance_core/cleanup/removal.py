@@ -90,11 +90,11 @@ class Removal:
         """Remove files and manifests.
 
         Args:
-            removable: in the order of the plan: a manifest comes after all files that go with its version.
+            removable: in the order of the plan: a manifest follows all files of its version.
 
         Raises:
-            CorruptDataError: what has to be looked at before a removal cannot be read; nothing more is removed.
-            StorageError: it cannot be looked at.
+            CorruptDataError: a new reference cannot be read; nothing more is removed.
+            StorageError: references cannot be checked.
         """
         begin = 0
         with ThreadPoolExecutor(self._threads, thread_name_prefix="cleanup") as executor:

@@ -28,12 +28,12 @@ __all__ = ["with_known_field_ids"]
 
 
 def with_known_field_ids(transaction: Transaction, log: VersionLog, known: Manifest | None) -> Transaction:
-    """The transaction, with field ids in its schema where that is an Arrow schema and the table asks for it.
+    """The transaction, with field ids added to its schema if that is an Arrow schema and the table requires them.
 
     Args:
         transaction: of a user.
         log: the table's versions.
-        known: a manifest that is at hand.
+        known: a manifest that has already been read.
     """
     operation, version = transaction.operation, transaction.read_version
     unnumbered = operation.unnumbered_schema()

@@ -172,7 +172,7 @@ def replace_leaves(
 
 
 def load_bytes(descriptors: pa.StructArray, read: Read, num_bytes: int, where: str) -> pa.Array:
-    """The values that descriptors (position, size) of one file name; null for null ones, and for (1, 0).
+    """The values of descriptors (position, size) of one file; null for nulls, and for (1, 0).
 
     Args:
         descriptors: a struct whose first members are position and size, uint64; none is repeated.

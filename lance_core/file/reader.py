@@ -284,7 +284,7 @@ class FileReader:
 
     def _checked_range(self, row_range: tuple[int, int] | None) -> tuple[int, int]:
         first, last = row_range if row_range is not None else (0, self.num_rows)
-        start, stop = row_number("the first row", first), row_number("the row behind the last", last)
+        start, stop = row_number("the first row", first), row_number("the row after the last", last)
         if not 0 <= start <= stop <= self.num_rows:
             raise InvalidInputError(
                 f"{self.path}: rows [{start}, {stop}) are out of range; the file has {self.num_rows} rows"

@@ -62,7 +62,7 @@ _UNCLEAR: Final = frozenset({errno.EIO, errno.EINTR, errno.ETIMEDOUT, errno.ESTA
 _ALL: Final = frozenset(errno.errorcode)
 _NOT_AN_EMPTY_DIRECTORY: Final = frozenset({errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT, errno.ENOTDIR})
 _MAX_LISTINGS: Final = 5
-"""Listings of a directory that goes on changing."""
+"""Maximum number of listings of a directory that keeps changing."""
 _READING: Final = frozenset({"read", "stat"})
 """Verbs that need an existing file; where a new one cannot be made, something else is missing."""
 

@@ -26,7 +26,7 @@ class PutOutcome(Enum):
     """What a create-only write did."""
 
     CREATED = auto()
-    """The object was absent; now it is there, whole."""
+    """The object was absent; now it exists completely."""
 
     EXISTS = auto()
     """An object of that name was there; nothing was changed."""
@@ -140,7 +140,7 @@ class ObjectStore(Protocol):
         ...
 
     def delete(self, path: str, *, durable: bool = True) -> None:
-        """Remove one object; a missing one is not an error. Unless it is ``durable``, a power loss may take it back."""
+        """Remove one object; a missing one is not an error. Unless it is ``durable``, a power loss may undo it."""
         ...
 
     def remove_empty_directory(self, path: str) -> None:

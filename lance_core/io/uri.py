@@ -210,7 +210,7 @@ def recorded_uri(uri: str, path: str | None = None) -> str:
 
 
 def canonical_scheme(scheme: str) -> str:
-    """The one name of a scheme that has several."""
+    """The canonical name of a scheme with several names."""
     return _CANONICAL_SCHEMES.get(scheme, scheme)
 
 

@@ -33,7 +33,7 @@ def find_column(schema: Schema, name: Name) -> tuple[tuple[str, ...], pa.DataTyp
 
     Raises:
         InvalidInputError: there is none; close matches are suggested.
-        NotSupportedError: a column that the system keeps.
+        NotSupportedError: a system column.
     """
     head = _top_level(schema, name)
     path = (head, *name.path[1:])

@@ -33,7 +33,7 @@ def is_text(dtype: pa.DataType) -> bool:
 
 
 def text_type(dtype: pa.DataType) -> pa.DataType:
-    """The type as which text is matched."""
+    """The string type used for matching."""
     return pa.string() if pa.types.is_null(dtype) else dtype
 
 

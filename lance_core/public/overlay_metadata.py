@@ -70,7 +70,7 @@ def bitmap_of_offsets(offsets: Collection[int]) -> bytes:
     """Rows as a serialized Roaring bitmap.
 
     Raises:
-        InvalidInputError: a row occurs twice, or is none.
+        InvalidInputError: a row occurs twice, or is invalid.
     """
     from pyroaring import BitMap
 

@@ -198,13 +198,14 @@ class Branches:
     def delete(self, branch: str) -> None:
         """Remove a branch: its record, its files, its rows in an external manifest store.
 
-        What a killed create or delete left is removed too.
+        It also removes leftovers of an interrupted create or delete.
 
         Raises:
-            InvalidRefError: no branch may have that name.
-            RefNotFoundError: there is no such branch, and nothing is left of one.
-            RefConflictError: a tag names a version of it, another branch was made from it, or others make, change or
-                delete it meanwhile. If it was needed after its record was removed, the record is restored.
+            InvalidRefError: the name is invalid.
+            RefNotFoundError: there is no such branch, and no leftover of one.
+            RefConflictError: a tag names a version of it, another branch was made from it, or other writers create,
+                change or delete it at the same time. If it was needed after its record was removed, the record is
+                restored.
             CorruptDataError: a record is damaged, or the manifest of a branch without one; or the branch itself has
                 none, and the manifest of another is damaged.
         """
@@ -224,7 +225,7 @@ class Branches:
         """Replace all metadata of a branch.
 
         Raises:
-            InvalidRefError: no branch may have that name.
+            InvalidRefError: the name is invalid.
             RefNotFoundError: there is no such branch.
             RefConflictError: it is deleted meanwhile.
             InvalidTypeError: it is not a mapping, or a key or value is not a string.

@@ -51,7 +51,7 @@ __all__ = ["LanceScanner", "ScanSource"]
 _MAX_BATCH_ROWS: Final = 2**32 - 1
 
 _VALUES_BYTES: Final = 64 * 1024 * 1024
-"""Of blobs in a batch whose number of rows was not asked for, unless a single row has more."""
+"""Bytes of blobs in a batch without a requested number of rows, unless a single row has more."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ class BlobHandling(Enum):
     """The values."""
 
     BLOBS_DESCRIPTIONS = "blobs_descriptions"
-    """Where the values are. The default."""
+    """Descriptors of the values. The default."""
 
     ALL_DESCRIPTIONS = "all_descriptions"
     """The same: only blob columns have descriptors."""

@@ -94,7 +94,7 @@ class TableView:
 
         Args:
             reference: a number of this line, the name of a tag, or (branch, number) with None or "main" for the main
-                line and None for the latest.
+                branch and None for the latest.
 
         Raises:
             VersionNotFoundError: there is no such version.
@@ -144,7 +144,7 @@ class TableView:
 
     @property
     def line(self) -> Hashable:
-        """Tells the branch of this version from one that was made again under its name; None on the main line."""
+        """Identifies the branch of this version, to detect a recreated branch; None on the main branch."""
         if self._line is _NOT_ASKED:
             self._line = planned_line(self.log, self.manifest)
         return self._line

@@ -56,7 +56,7 @@ RESERVED_NAMES: Final = frozenset(
 
 _TOP_LEVEL: Final = -1
 MAX_DEPTH: Final = 64
-"""Fields in fields that a schema may have."""
+"""Maximum nesting of fields."""
 
 _VAR_BINARY: Final = frozenset({"string", "large_string", "binary", "large_binary", "json"})
 _NO_ENCODING: Final = frozenset({"struct", "null"})

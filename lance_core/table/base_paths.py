@@ -127,7 +127,7 @@ class FileLocator:
         return self._find(base_id, INDICES_DIRECTORY, name)
 
     def data_place(self, base_id: int | None) -> DataPlace:
-        """Where new data files of a base lie. Raises ``CorruptDataError`` when the base path is not listed."""
+        """The location of new data files of a base. Raises ``CorruptDataError`` when the base path is not listed."""
         if base_id is None:
             return DataPlace(self._store, self._store.join(self._root, DATA_DIRECTORY))
         base = self._base(base_id, DATA_DIRECTORY)

@@ -210,7 +210,7 @@ class Manifest:
             if found is not own and not (self.mixes_file_versions and found.mixes_with(own)):
                 raise CorruptDataError(
                     f"version {self.version}: data file {file.path} is of format {found.value}, the table of "
-                    f"{own.value}{'; restore a version whose data files are all of one format' * own.is_legacy}",
+                    f"{own.value}{'; restore a version whose data files all have the same format' * own.is_legacy}",
                     path=file.path,
                     expected=own.value,
                     found=found.value,

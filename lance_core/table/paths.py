@@ -107,7 +107,7 @@ ROOT_DIRECTORIES: Final = frozenset(
 VERSION_HINT_NAME: Final = "latest_version_hint.json"
 
 FIRST_DETACHED_VERSION: Final = 2**63
-"""Versions with bit 63 are detached: no part of the lineage."""
+"""Versions with bit 63 are detached: not part of the history."""
 
 _MAX_U64: Final = 2**64 - 1
 _MANIFEST: Final = re.compile(r"([0-9]{1,20})\.manifest")

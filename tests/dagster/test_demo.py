@@ -89,7 +89,7 @@ _SHAPE = Snapshot(
     ("ending", "exit_code", "last_line"),
     [
         (StoryOutcome(before=_SHAPE, after=_SHAPE, checks=("one", "two")), 0, "Demonstration passed: 2 checks"),
-        (StoryBroken("not so: 7 rows, as expected"), 1, "Demonstration failed: check failed: 7 rows, as expected"),
+        (StoryBroken("check failed: 7 rows"), 1, "Demonstration failed: check failed: 7 rows"),
         (StorageError("dagster dev exited"), 1, "Demonstration failed: dagster dev exited"),
     ],
     ids=["held", "broken", "no server"],
@@ -131,7 +131,7 @@ def test_demo_that_is_told_to_stay_waits_for_an_interrupt(monkeypatch, tmp_path)
     monkeypatch.setattr(command.time, "sleep", wait)
     done = CliRunner().invoke(command.demo, ["--directory", str(tmp_path / "demo"), "--stay"])
     assert (done.exit_code, len(waits)) == (0, 3), done.output
-    assert "Look around at http://127.0.0.1:1" in done.output
+    assert "The web interface is at http://127.0.0.1:1" in done.output
 
 
 def test_help_shows_the_defaults() -> None:

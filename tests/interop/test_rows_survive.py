@@ -279,7 +279,7 @@ def test_every_fragment_has_row_ids_or_none(hostile: str) -> None:
     message = type(dataset.manifest.message)()
     message.CopyFrom(dataset.manifest.message)
     message.fragments[1].ClearField("inline_row_ids")
-    with pytest.raises(CorruptDataError, match="fragment 1 has none"):
+    with pytest.raises(CorruptDataError, match="fragment 1 has no row ids"):
         lance_core.LanceDataset.from_manifest(
             hostile, dataset.log, Manifest(message=message, naming=dataset.manifest.naming), None
         )

@@ -127,7 +127,7 @@ def test_a_nested_null_is_refused_unless_its_parent_is_null() -> None:
 
 
 def test_a_column_that_cannot_be_converted_is_named() -> None:
-    with pytest.raises(SchemaMismatchError, match="'a': string cannot become int64"):
+    with pytest.raises(SchemaMismatchError, match="'a': string cannot be converted to int64"):
         conform_batch(pa.RecordBatch.from_pydict({"a": ["x"]}), pa.schema([("a", pa.int64())]))
     with pytest.raises(SchemaMismatchError, match="'b' is missing"):
         conform_batch(pa.RecordBatch.from_pydict({"a": ["x"]}), pa.schema([("b", pa.int64())]))

@@ -96,7 +96,8 @@ FULL = (
                 "column: [a], physicalType: BINARY, logicalType: bigint",
             ],
             SchemaMismatchError,
-            "cannot do it: /data/b.parquet does not have the declared or the other files' types: Data type mismatches "
+            "cannot do it: the types in /data/b.parquet differ from the declared types or from those of the other "
+            "files: Data type mismatches "
             "when reading Parquet column [a]. Expected Spark type bigint, actual Parquet type BINARY.",
         ),
         (

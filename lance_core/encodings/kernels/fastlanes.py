@@ -59,7 +59,7 @@ def unpack_pieces(
     num_values: NDArray[np.int64],
     value_bits: int,
 ) -> NDArray[Any]:
-    """The first values of many blocks of different widths, one piece behind the other.
+    """Unpack the first values of many blocks of different widths, one after the other.
 
     The caller has checked that every block lies within the data: ``128 * width`` bytes, or for width :data:`RAW` the
     bytes of its values.

@@ -166,7 +166,7 @@ class ConstantState:
 
     @property
     def num_bytes(self) -> int:
-        """About so much memory is held."""
+        """Approximate memory use in bytes."""
         return 256 + self.encoded_bytes + (0 if self.levels is None else 4 * self.levels.num_levels)
 
     def read(self, rows: Rows) -> PageSteps[tuple[Levels, DataBlock]]:

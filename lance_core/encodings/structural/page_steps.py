@@ -74,7 +74,7 @@ PageSteps: TypeAlias = Generator[Sequence[Wanted], Sequence[Fetched], T]
 
 
 class PageState(Protocol):
-    """What is known of a page before any of its rows are read. Immutable; worth keeping."""
+    """The metadata of a page, read before its rows. Immutable and cacheable."""
 
     @property
     def num_bytes(self) -> int:

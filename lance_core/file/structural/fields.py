@@ -136,7 +136,7 @@ class StructuralSource:
         return merge_segments(pieces, self._merge_keys, min(_MERGED_BYTES, in_proportion))
 
     def first_ranges(self, segment: Segment) -> Sequence[ByteRange]:
-        """The buffers of the pages that the segment takes whole; of others only parts are read."""
+        """The buffers of the pages that the segment reads completely."""
         return [
             buffer
             for part in cast("PageSegment", segment).slices

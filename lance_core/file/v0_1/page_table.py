@@ -45,7 +45,7 @@ class PageTable:
 
     @classmethod
     def parse(cls, data: pa.Buffer, *, first_id: int, num_ids: int, num_batches: int, file_bytes: int) -> Self:
-        """Parse the bytes, whose number is that of a table.
+        """Parse the bytes of a page table.
 
         Raises:
             CorruptDataError: an entry lies outside the file.

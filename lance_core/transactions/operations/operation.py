@@ -94,10 +94,10 @@ class Operation(Protocol):
     """Whether it can make the first version of a table."""
 
     replaces_all_files: ClassVar[bool] = False
-    """Whether the version that it makes names no file of the one before, as far as it is not its own."""
+    """Whether the version that it creates contains no file of the previous one, except its own."""
 
     appends_fragments: ClassVar[bool] = False
-    """Whether its new fragments have new files and stand after those that are there."""
+    """Whether its new fragments have new files and follow the existing ones."""
 
     hides_rows: ClassVar[bool] = False
     """Whether it hides single rows, so that it can be merged with others that do; see :meth:`with_hidden_rows`."""
