@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from itertools import chain
 from typing import TYPE_CHECKING
 
 from lance_core.cleanup.automatic import clean_up_after
@@ -32,7 +31,7 @@ from lance_core.scan.hidden_columns import fetch_hidden_columns
 from lance_core.table.base_paths import FileLocator
 from lance_core.table.inner_bases import refuse_inner_bases
 from lance_core.table.paths import is_detached_version
-from lance_core.table.row_lineage import FetchedColumns, HiddenColumnsNeeded
+from lance_core.table.row_lineage import FetchedColumns, HiddenColumnsNeeded, column_key
 from lance_core.transactions.commit import Commit
 from lance_core.transactions.conflicts import Verdict
 from lance_core.transactions.operations.operation import NewTable
@@ -53,10 +52,13 @@ from lance_core.transactions.transaction import Transaction
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    import numpy as np
+    import numpy.typing as npt
+
     from lance_core.scan.table_view import TableView
     from lance_core.table.manifest import Manifest
     from lance_core.table.manifest_draft import ManifestDraft
-    from lance_core.table.row_lineage import HiddenColumns
+    from lance_core.table.row_lineage import ColumnKey, HiddenColumns
     from lance_core.table.version_log import VersionLog
     from lance_core.transactions.operations.operation import Operation
 
@@ -177,15 +179,17 @@ def with_hidden_columns(
     """
     touched = operation.touched_fragments() or frozenset()
     fragments = current.message.fragments
-    fetched = FetchedColumns({})
-    for wanted in ((each for each in fragments if each.id in touched), fragments):
+    new = [fragment.message for fragment in (*operation.added_fragments(), *operation.changed_fragments())]
+    stages = iter([[*new, *(each for each in fragments if each.id in touched)], fragments])
+    fetched: dict[ColumnKey, npt.NDArray[np.uint64]] = {}
+    while True:
         try:
-            return build(fetched)
-        except HiddenColumnsNeeded:
+            return build(FetchedColumns(fetched))
+        except HiddenColumnsNeeded as needed:
             locator = FileLocator(log.store, log.root, current.base_paths, options.storage_options)
-            new = (fragment.message for fragment in operation.added_fragments())
-            fetched = fetch_hidden_columns(chain(wanted, new), locator)
-    return build(fetched)
+            fetched |= fetch_hidden_columns(next(stages, [needed.fragment]), locator)
+            if column_key(needed.fragment, needed.field_id) not in fetched:
+                fetched |= fetch_hidden_columns([needed.fragment], locator)
 
 
 def commit_settings(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from lance_core.scan.fragment_reader import FragmentReader
 from lance_core.table.fragment import Fragment
-from lance_core.table.row_lineage import FetchedColumns, column_key, hidden_fields
+from lance_core.table.row_lineage import column_key, hidden_fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -16,30 +16,33 @@ if TYPE_CHECKING:
 
     from lance_core.proto import pb_table
     from lance_core.table.base_paths import FileLocator
-    from lance_core.table.row_lineage import HiddenColumns
+    from lance_core.table.row_lineage import ColumnKey, HiddenColumns
 
 __all__ = ["fetch_hidden_columns", "hidden_columns_of"]
 
 
-def fetch_hidden_columns(fragments: Iterable[pb_table.DataFragment], locator: FileLocator) -> FetchedColumns:
+def fetch_hidden_columns(
+    fragments: Iterable[pb_table.DataFragment], locator: FileLocator
+) -> dict[ColumnKey, npt.NDArray[np.uint64]]:
     """Read every hidden column of some fragments.
 
     Args:
         fragments: of a version or a transaction.
         locator: finds their files.
 
+    Returns:
+        The columns, for :class:`~lance_core.table.row_lineage.FetchedColumns`.
+
     Raises:
         NotFoundError: a data file is missing.
-        CorruptDataError: a data file is damaged.
+        CorruptDataError: a data file is damaged, or none holds the column.
     """
     read = hidden_columns_of(locator)
-    return FetchedColumns(
-        {
-            column_key(fragment, field_id): read(fragment, field_id)
-            for fragment in fragments
-            for field_id in hidden_fields(fragment)
-        }
-    )
+    return {
+        column_key(fragment, field_id): read(fragment, field_id)
+        for fragment in fragments
+        for field_id in hidden_fields(fragment)
+    }
 
 
 def hidden_columns_of(locator: FileLocator) -> HiddenColumns:

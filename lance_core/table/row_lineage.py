@@ -39,6 +39,7 @@ __all__ = [
     "FIRST_VERSION",
     "ROW_ID_ID",
     "UPDATED_AT_ID",
+    "ColumnKey",
     "FetchedColumns",
     "HiddenColumns",
     "HiddenColumnsNeeded",
@@ -79,18 +80,33 @@ def no_hidden_columns(fragment: pb_table.DataFragment, field_id: int) -> _Number
     )
 
 
-class HiddenColumnsNeeded(Exception):  # noqa: N818  # a question, no error
-    """A hidden column is asked for that is not among the fetched ones."""
+class HiddenColumnsNeeded(Exception):  # noqa: N818  # a question, not an error
+    """A hidden column is needed that was not fetched.
+
+    Attributes:
+        fragment: the fragment that keeps it.
+        field_id: which one.
+    """
+
+    def __init__(self, fragment: pb_table.DataFragment, field_id: int) -> None:
+        """Name the column."""
+        super().__init__(f"field {field_id} of fragment {fragment.id}")
+        self.fragment = fragment
+        self.field_id = field_id
+
+
+ColumnKey: TypeAlias = "tuple[int | None, str, int]"
+"""Base id and path of the data file that holds a hidden column, and the field id."""
 
 
 class FetchedColumns:
     """Hidden columns that were read before; a :data:`HiddenColumns` that reads nothing.
 
     Args:
-        columns: id of the fragment, its first data file and id of the field -> the numbers.
+        columns: the numbers by :func:`column_key`.
     """
 
-    def __init__(self, columns: Mapping[tuple[int, str, int], _Numbers]) -> None:
+    def __init__(self, columns: Mapping[ColumnKey, _Numbers]) -> None:
         """Nothing is copied."""
         self._columns = columns
 
@@ -102,13 +118,17 @@ class FetchedColumns:
         """
         found = self._columns.get(column_key(fragment, field_id))
         if found is None:
-            raise HiddenColumnsNeeded
-        return found
+            raise HiddenColumnsNeeded(fragment, field_id)
+        # Callers change what they are given, as they may with a column that was just read.
+        return found.copy()
 
 
-def column_key(fragment: pb_table.DataFragment, field_id: int) -> tuple[int, str, int]:
-    """What tells a hidden column; new fragments of a transaction share an id."""
-    return fragment.id, fragment.files[0].path if fragment.files else "", field_id
+def column_key(fragment: pb_table.DataFragment, field_id: int) -> ColumnKey:
+    """Identifies a hidden column by its data file: an operation may give a fragment another id, or more files."""
+    for file in fragment.files:
+        if field_id in file.fields:
+            return file.base_id if file.HasField("base_id") else None, file.path, field_id
+    return None, "", field_id
 
 
 def hidden_fields(fragment: pb_table.DataFragment) -> list[int]:
