@@ -80,12 +80,12 @@ def test_change_of_a_table_that_does_not_exist_makes_none() -> None:
     log = MemoryTable().log.at("elsewhere")
     table = MemoryTable()
     table.log = log
-    with pytest.raises(VersionNotFoundError, match="only an overwrite makes the first one"):
+    with pytest.raises(VersionNotFoundError, match="only an overwrite can create the first one"):
         table.commit(append(fragment(), read_version=0))
 
 
 def test_operation_on_fragments_of_a_version_needs_that_version(table: MemoryTable) -> None:
-    with pytest.raises(InvalidInputError, match="needs the version that it was planned on"):
+    with pytest.raises(InvalidInputError, match="needs a read version"):
         table.commit(replace(index_over(table), read_version=0))
 
 
@@ -96,7 +96,7 @@ def test_table_that_is_dropped_while_a_commit_looks_at_it_is_missing(table: Memo
             table.store.inner.delete(table.log.path(table.log.latest()))
 
     table.store.fault = drop
-    with pytest.raises(VersionNotFoundError, match="no version any more"):
+    with pytest.raises(VersionNotFoundError, match="no longer has any version"):
         table.commit(append(fragment(), read_version=0))
 
 
@@ -292,7 +292,7 @@ def test_branch_that_was_made_again_takes_no_commit_of_the_first_one(branch: Mem
     branch.make_branch(created_at=2)
     outcome = branch.commit(appended(branch), progress=CommitProgress(line=progress.line))
     assert isinstance(outcome, Conflicted)
-    assert "made again" in outcome.reason
+    assert "created again" in outcome.reason
     assert isinstance(branch.commit(appended(branch)), Committed)
 
 

@@ -145,5 +145,5 @@ def test_number_that_somebody_else_has_is_an_unknown_outcome(made: Table) -> Non
     made.detach(append(fragment(), read_version=1))
     outcome = made.detach(append(fragment(), read_version=1))
     assert isinstance(outcome, Unknown)
-    assert "exists and is not this commit's" in str(outcome.cause)
+    assert "already exists and belongs to another commit" in str(outcome.cause)
     assert made.log.path(ManifestName(NUMBER, ManifestNaming.V2)) in str(outcome.cause)
