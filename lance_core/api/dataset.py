@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict
 
 from lance_core.api.delta import DatasetDelta
@@ -115,12 +116,14 @@ class LanceDataset:
     ) -> None:
         """Read one manifest."""
         self._view = TableView.open(uri, version, storage_options, commit_lock)
+        self._lock = Lock()
 
     @classmethod
     def of(cls, view: TableView) -> Self:
         """A handle that shows a version that has been read already."""
         handle = cls.__new__(cls)
         handle._view = view
+        handle._lock = Lock()
         return handle
 
     @classmethod
@@ -149,8 +152,10 @@ class LanceDataset:
         return self._view
 
     def show(self, view: TableView) -> None:
-        """Show another version, as the reference's handles follow their own commits."""
-        self._view = view
+        """Show a version that this handle made, as the reference's handles do, unless it shows a newer one already."""
+        with self._lock:
+            if view.version >= self._view.version:
+                self._view = view
 
     # ── The version that is shown ──────────────────────────────────────────────────────────────────────────────────
 
@@ -221,7 +226,7 @@ class LanceDataset:
     @property
     def schema_metadata(self) -> dict[str, str]:
         """The schema metadata."""
-        return {key: value.decode("utf-8", "replace") for key, value in self._view.schema.metadata.items()}
+        return _decoded(self._view.schema.metadata)
 
     @property
     def max_field_id(self) -> int:
@@ -302,7 +307,7 @@ class LanceDataset:
 
     def checkout_latest(self) -> None:
         """Make this handle show the latest version."""
-        self.show(self._view.latest())
+        self._view = self._view.latest()
 
     def restore(self) -> None:
         """Restore the version that this handle shows as a new, latest version.
@@ -360,12 +365,14 @@ class LanceDataset:
     def get_fragments(self, filter: Any = None) -> list[LanceFragment]:
         """The fragments, ascending by id. A filter is not supported."""
         refuse_unsupported("get_fragments", filter=filter)
-        return [LanceFragment.of(self, fragment) for fragment in self._view.fragments]
+        view = self._view
+        return [LanceFragment.of(self, view, fragment) for fragment in view.fragments]
 
     def get_fragment(self, fragment_id: int) -> LanceFragment | None:
         """The fragment of that id; None when there is none."""
-        record = self._view.find_fragment(fragment_id)
-        return None if record is None else LanceFragment.of(self, record)
+        view = self._view
+        record = view.find_fragment(fragment_id)
+        return None if record is None else LanceFragment.of(self, view, record)
 
     def fragment_ids(self) -> BitMap:
         """The ids of all fragments of the version shown."""
@@ -898,8 +905,8 @@ class LanceDataset:
             InvalidTypeError: a key is not a string, or a value is neither a string nor None.
             IncompatibleTransactionError: another writer set one of the keys since the version shown.
         """
-        self._change(UpdateConfig(config=map_update("values", values, replace=replace)))
-        return dict(self._view.manifest.message.config)
+        made = self._change(UpdateConfig(config=map_update("values", values, replace=replace)))
+        return dict(made.manifest.message.config)
 
     def delete_config_keys(self, keys: list[str]) -> None:
         """Remove keys from the table config; missing keys are ignored. Raises the same errors as above."""
@@ -910,8 +917,8 @@ class LanceDataset:
 
     def update_metadata(self, values: dict[str, str | None], *, replace: bool = False) -> dict[str, str]:
         """Change the table metadata; arguments, result and errors as for :meth:`update_config`."""
-        self._change(UpdateConfig(table_metadata=map_update("values", values, replace=replace)))
-        return dict(self._view.manifest.message.table_metadata)
+        made = self._change(UpdateConfig(table_metadata=map_update("values", values, replace=replace)))
+        return dict(made.manifest.message.table_metadata)
 
     def update_schema_metadata(self, values: dict[str, str | None], *, replace: bool = False) -> dict[str, str]:
         """Change the metadata of the schema; arguments and result as for :meth:`update_config`.
@@ -921,8 +928,8 @@ class LanceDataset:
             RetryableCommitConflictError: another writer changed the schema since the version shown.
             IncompatibleTransactionError: another writer changed this metadata, or replaced the content.
         """
-        self._change(UpdateConfig(schema_metadata=map_update("values", values, replace=replace)))
-        return self.schema_metadata
+        made = self._change(UpdateConfig(schema_metadata=map_update("values", values, replace=replace)))
+        return _decoded(made.schema.metadata)
 
     def update_field_metadata(self, field_updates: dict[str, dict[str, str | None]], *, replace: bool = False) -> None:
         """Change the metadata of fields.
@@ -1281,8 +1288,10 @@ class LanceDataset:
         *,
         read_version: int | None = None,
         properties: Mapping[str, str] | None = None,
-    ) -> None:
-        self.show(commit_change(self._view, operation, read_version=read_version, properties=properties))
+    ) -> TableView:
+        made = commit_change(self._view, operation, read_version=read_version, properties=properties)
+        self.show(made)
+        return made
 
     def _field_id(self, path: object) -> int:
         found = self._view.schema.find(path) if isinstance(path, str) else None
@@ -1307,6 +1316,10 @@ class BulkCommitResult(TypedDict):
 
     dataset: LanceDataset
     merged: Transaction
+
+
+def _decoded(metadata: Mapping[str, bytes]) -> dict[str, str]:
+    return {key: value.decode("utf-8", "replace") for key, value in metadata.items()}
 
 
 def _reopen(uri: str, version: int, storage_options: dict[str, str] | None, line: Hashable = None) -> LanceDataset:

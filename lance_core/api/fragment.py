@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from lance_core.public.data_file_metadata import DataFile
     from lance_core.public.fragment_metadata import FragmentMetadata
-    from lance_core.scan.table_view import Handle
+    from lance_core.scan.table_view import Handle, TableView
     from lance_core.table.fragment import Fragment
 
 __all__ = ["LanceFragment"]
@@ -40,19 +40,20 @@ class LanceFragment:
 
     def __init__(self, dataset: Handle, fragment_id: int) -> None:
         """Look up the fragment; nothing is read."""
-        record = dataset.view.find_fragment(fragment_id)
+        view = dataset.view
+        record = view.find_fragment(fragment_id)
         if record is None:
             raise InvalidInputError(f"Fragment id does not exist: {fragment_id}", fragment_id=fragment_id)
         self._dataset = dataset
-        self._view = dataset.view
+        self._view = view
         self._record = record
 
     @classmethod
-    def of(cls, dataset: Handle, record: Fragment) -> Self:
-        """The handle for a fragment that has been looked up already."""
+    def of(cls, dataset: Handle, view: TableView, record: Fragment) -> Self:
+        """The handle for a fragment that has been looked up already, in a version that the dataset shows or showed."""
         handle = cls.__new__(cls)
         handle._dataset = dataset
-        handle._view = dataset.view
+        handle._view = view
         handle._record = record
         return handle
 
