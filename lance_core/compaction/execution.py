@@ -2,42 +2,57 @@
 
 Rows stream: at any time a few decoded pages of one fragment and the pages being filled are in memory, whatever the size
 of the fragments. The files that a failed execution has finished are removed again; no version refers to them.
+
+Blobs are placed anew: descriptors become the values, as callers would hand them over, for a bounded number of bytes at
+a time. References to values outside the table stay references.
+
+Where an index refers to rows by their addresses, the result names those of the rows that were read, for the reference
+to remap its indices: the n-th address, ascending, is that of the n-th row of the new files.
+
+**Source:** behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Final, TypeVar
 
+import numpy as np
+import pyarrow as pa
+
+from lance_core.blobs.pieces import blob_pieces
 from lance_core.commit.legacy_dictionaries import known_dictionaries
-from lance_core.compaction.blob_rows import with_values
 from lance_core.compaction.checks import check_rewritable, output_version
-from lance_core.compaction.identity import content_key
 from lance_core.compaction.output_files import OutputFiles
-from lance_core.compaction.read_ahead import read_ahead
-from lance_core.compaction.result import CompactionMetrics, RewriteResult
-from lance_core.compaction.row_addresses import needs_row_addresses, serialize_row_addresses
+from lance_core.compaction.result import CompactionMetrics, RewriteResult, content_key
 from lance_core.errors import InvalidInputError
+from lance_core.file.blob_values import replace_leaves
 from lance_core.file.read_config import ReadConfig
 from lance_core.public.fragment_conversion import fragment_from_record
 from lance_core.scan.fragment_reader import FragmentReader
 from lance_core.scan.hidden_columns import hidden_columns_of
+from lance_core.schema.blob_fields import complete_schema, has_blobs, is_blob_v1, stored_schema
+from lance_core.schema.convert import schema_to_arrow
+from lance_core.schema.extension_types import storage_array, storage_type
+from lance_core.table.index_metadata import parse_index_section
 from lance_core.table.row_ids import carry_row_ids
 from lance_core.write.external_blobs import ExternalReferences
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+    from concurrent.futures import Future
 
-    import numpy as np
     import numpy.typing as npt
-    import pyarrow as pa
 
     from lance_core.compaction.options import CompactionSettings
     from lance_core.public.fragment_metadata import FragmentMetadata
     from lance_core.scan.table_view import TableView
+    from lance_core.schema.field import Field, Schema
     from lance_core.table.fragment import Fragment
     from lance_core.table.manifest import Manifest
 
-__all__ = ["execute_task"]
+__all__ = ["execute_task", "needs_row_addresses", "read_ahead", "serialize_row_addresses", "with_values"]
 
 _BATCH_BYTES: Final = 8 * 1024 * 1024
 _MAX_BATCH_ROWS: Final = 64 * 1024
@@ -175,3 +190,90 @@ def _find(manifest: Manifest, fragments: Sequence[FragmentMetadata]) -> list[Fra
             )
         records.append(record)
     return records
+
+
+_T = TypeVar("_T")
+_END: Final = object()
+
+
+def read_ahead(source: Iterator[_T], depth: int) -> Iterator[_T]:
+    """The items of a source, in order; up to ``depth`` of them are taken early, in a thread.
+
+    Args:
+        source: only used in that thread.
+        depth: at least 1.
+
+    Raises:
+        Exception: what the source raises, when its place in the order is reached.
+    """
+    with ThreadPoolExecutor(max_workers=1) as executor:
+        pending: deque[Future[object]] = deque(executor.submit(next, source, _END) for _ in range(depth))
+        try:
+            while True:
+                item = pending.popleft().result()
+                if item is _END:
+                    return
+                pending.append(executor.submit(next, source, _END))
+                yield item  # type: ignore[misc]  # anything but the end is from the source
+        finally:
+            for future in pending:
+                future.cancel()
+
+
+def needs_row_addresses(manifest: Manifest) -> bool:
+    """Whether there is an index that refers to rows by their addresses."""
+    if manifest.has_stable_row_ids:
+        return False
+    return any(not index.is_system for index in parse_index_section(manifest.index_section))
+
+
+def serialize_row_addresses(sources: Iterable[tuple[Fragment, npt.NDArray[np.uint32]]]) -> bytes:
+    """The addresses of all live rows, as a 64-bit Roaring bitmap.
+
+    Args:
+        sources: fragments with their deleted positions.
+    """
+    from pyroaring import BitMap64
+
+    addresses = BitMap64()
+    for fragment, deleted in sources:
+        first = fragment.id << 32
+        addresses.add_range(first, first + fragment.physical_rows)
+        if len(deleted):
+            addresses -= BitMap64(deleted.astype(np.uint64) + np.uint64(first))
+    addresses.run_optimize()
+    return bytes(addresses.serialize())
+
+
+_VALUES_BYTES: Final = 64 * 1024 * 1024
+"""Loaded at a time, unless a single row is larger."""
+
+
+def with_values(batches: Iterator[pa.RecordBatch], reader: FragmentReader, schema: Schema) -> Iterator[pa.RecordBatch]:
+    """The batches with values in place of descriptors, possibly more and smaller ones.
+
+    Args:
+        batches: rows of one fragment.
+        reader: of the fragment.
+        schema: of the table; without blobs the batches stay unchanged.
+    """
+    if not has_blobs(schema):
+        yield from batches
+        return
+    stored, declared = stored_schema(schema), complete_schema(schema)
+    arrow = schema_to_arrow(declared)
+    arrow = pa.schema([column.with_type(storage_type(column.type)) for column in arrow])
+
+    def load(descriptors: pa.Array, leaf: Field) -> pa.Array:
+        found = reader.blobs(descriptors, leaf.id)
+        return found.load() if is_blob_v1(leaf) else found.declared()
+
+    for batch in batches:
+        for start, stop in blob_pieces(batch, stored, _VALUES_BYTES):
+            part = batch.slice(start, stop - start)
+            arrays = [
+                replace_leaves(storage_array(array), before, after, load)
+                for array, before, after in zip(part.columns, stored.fields, declared.fields, strict=True)
+            ]
+            fields = [column.with_type(array.type) for column, array in zip(arrow, arrays, strict=True)]
+            yield pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))

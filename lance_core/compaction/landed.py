@@ -19,7 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from lance_core.compaction.identity import content_key
+from lance_core.compaction.result import content_key
 from lance_core.errors import VersionNotFoundError
 from lance_core.public.fragment_conversion import fragment_from_record
 from lance_core.write.new_data_file import remove_data_files

@@ -19,10 +19,11 @@ The plan's version goes into the Rewrite, so that every change since is judged. 
 group lost; its files, which still hold them, never become visible.
 
 A group that was lost stays lost, so its files can be removed. Whether it was lost or committed before is looked up
-first: files that a version refers to, or might, stay (:mod:`~lance_core.compaction.landed`). Once a version is
-made, nothing turns that success into a failure: when the lost groups cannot be looked up anymore, their files stay.
-Errors other than a conflict leave all files where they are; the call can be repeated. Only where this process has just
-written the files and no other process knows them, they are removed, unless a version may refer to them.
+first: files that a version refers to, or might, stay (:mod:`~lance_core.compaction.landed`). Results may come from
+other processes, and are checked before anything else. Once a version is made, nothing turns that success into a
+failure: when the lost groups cannot be looked up anymore, their files stay. Errors other than a conflict leave all
+files where they are; the call can be repeated. Only where this process has just written the files and no other
+process knows them, they are removed, unless a version may refer to them.
 
 Source: commit sequence of pylance 14.0.2; committing a part of the groups is ours.
 """
@@ -31,25 +32,26 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import astuple, replace
 from typing import TYPE_CHECKING, Final
 
 from lance_core.commit.checks import check_data_files, check_not_part_of
 from lance_core.commit.commit import commit
 from lance_core.commit.options import CommitOptions
-from lance_core.compaction.identity import content_key
 from lance_core.compaction.landed import sort_lost
-from lance_core.compaction.result import CompactionMetrics, RewriteCommit
-from lance_core.compaction.result_checks import check_planned_versions, checked_results
+from lance_core.compaction.result import CompactionMetrics, RewriteCommit, RewriteResult, content_key
 from lance_core.errors import (
     CommitOvertakenError,
     IncompatibleTransactionError,
+    InvalidInputError,
+    InvalidTypeError,
     LanceError,
     RetryableCommitConflictError,
     VersionNotFoundError,
 )
 from lance_core.places.references import read_manifest
 from lance_core.proto import pb_table
+from lance_core.public.arguments import whole_number
 from lance_core.public.fragment_conversion import fragment_from_record, fragment_to_record
 from lance_core.scan.early_fragments import with_row_counts
 from lance_core.table.fragment import Fragment
@@ -58,17 +60,25 @@ from lance_core.transactions.operations.reserve_fragments import ReserveFragment
 from lance_core.transactions.operations.rewrite import Rewrite
 from lance_core.transactions.settings import CommitProgress
 from lance_core.transactions.transaction import Transaction
-from lance_core.write.new_data_file import remove_data_files
+from lance_core.write.new_data_file import check_data_names, remove_data_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from lance_core.compaction.result import RewriteResult
     from lance_core.scan.table_view import Handle
     from lance_core.schema.field import Schema
     from lance_core.table.manifest import Manifest
 
-__all__ = ["Landing"]
+
+__all__ = [
+    "Landing",
+    "RewriteCommit",
+    "check_planned_versions",
+    "checked_results",
+    "commit_all_rewrites",
+    "commit_own_rewrites",
+    "commit_rewrites",
+]
 
 _logger: Final = logging.getLogger(__name__)
 
@@ -115,7 +125,7 @@ class Landing:
         self._tries: list[CommitProgress] = []
 
     def run(self, *, all_or_none: bool = False) -> RewriteCommit:
-        """Commit; see :func:`~lance_core.compaction.committing.commit_rewrites`."""
+        """Commit; see :func:`~lance_core.compaction.landing.commit_rewrites`."""
         if not self._pending:
             return RewriteCommit(version=None, metrics=CompactionMetrics(), committed=[], lost=[], attempts=0)
         version = self._land(all_or_none=all_or_none)
@@ -260,3 +270,121 @@ def _with_id(fragment: Fragment, fragment_id: int) -> Fragment:
     message.CopyFrom(fragment.message)
     message.id = fragment_id
     return Fragment(message)
+
+
+def checked_results(rewrites: Iterable[RewriteResult]) -> list[RewriteResult]:
+    """The results, when each of them, and all of them together, make sense.
+
+    Raises:
+        InvalidTypeError: something else than results, or a number that is none.
+        InvalidInputError: nothing is rewritten, a fragment is rewritten twice, or new files lie elsewhere than in the
+            dataset's ``data/`` or are named twice.
+    """
+    results = list(rewrites)
+    old: set[int] = set()
+    new: set[str] = set()
+    for result in results:
+        _check_types(result)
+        for fragment in result.original_fragments:
+            if fragment.id in old:
+                raise InvalidInputError(f"fragment {fragment.id} is rewritten twice", fragment=fragment.id)
+            old.add(fragment.id)
+        for file in (file for fragment in result.new_fragments for file in fragment.files):
+            if file.path in new:
+                raise InvalidInputError(f"data file {file.path} occurs twice in the new fragments", path=file.path)
+            if file.base_id is not None:
+                raise InvalidInputError(
+                    f"data file {file.path} of a new fragment lies in base path {file.base_id}, expected the dataset's "
+                    "own root",
+                    path=file.path,
+                )
+            new.add(file.path)
+    check_data_names(new)
+    return results
+
+
+def check_planned_versions(results: Sequence[RewriteResult], latest_version: int) -> None:
+    """Check that results were planned on versions that have been made.
+
+    Raises:
+        InvalidInputError: one was not.
+    """
+    for result in results:
+        if not 1 <= result.read_version <= latest_version:
+            raise InvalidInputError(
+                f"a rewrite result was planned on version {result.read_version}, but the latest version is "
+                f"{latest_version}: it belongs to another dataset",
+                expected=latest_version,
+                found=result.read_version,
+            )
+
+
+def _check_types(result: RewriteResult) -> None:
+    if not isinstance(result, RewriteResult):
+        raise InvalidTypeError(f"rewrites must be RewriteResult objects, found {type(result).__name__}")
+    if not result.original_fragments:
+        raise InvalidInputError("a rewrite result has no original fragments")
+    if not isinstance(result.metrics, CompactionMetrics):
+        raise InvalidTypeError(f"metrics of a rewrite result must be CompactionMetrics, found {result.metrics!r:.80}")
+    for number in (result.read_version, *astuple(result.metrics)):
+        whole_number("a number of a rewrite result", number)
+
+
+def commit_rewrites(
+    dataset: Handle,
+    rewrites: Iterable[RewriteResult],
+    *,
+    transaction_properties: Mapping[str, str] | None = None,
+) -> RewriteCommit:
+    """Commit the groups that no other writer changed since they were planned; the handle shows the new version.
+
+    Calling it again with the same results is safe: committed groups are not committed again.
+
+    Args:
+        dataset: any version of the dataset.
+        rewrites: the results of the tasks of a plan; for several plans, the oldest version counts.
+        transaction_properties: kept with the Rewrite.
+
+    Raises:
+        InvalidInputError: two results rewrite one fragment or share a new file, a new file belongs to the dataset
+            already or differs from its record, or a result was planned on a version that never existed.
+        NotFoundError: a new file is missing.
+        NotSupportedError: the table cannot be rewritten here.
+        TooMuchWriteContentionError: every attempt lost its race.
+        CommitOutcomeUnknownError: it could not be determined whether the version was created.
+        StorageError: a storage operation failed and nothing was made.
+    """
+    return Landing(dataset, rewrites, transaction_properties, checks_files=True).run()
+
+
+def commit_own_rewrites(
+    dataset: Handle, rewrites: Iterable[RewriteResult], transaction_properties: Mapping[str, str] | None
+) -> RewriteCommit:
+    """Like :func:`commit_rewrites`, for results that only this process has.
+
+    The new files need not be looked at. After a failure or an interrupt they are removed, unless a version may name
+    them.
+    """
+    landing: Landing | None = None
+    results = list(rewrites)
+    try:
+        landing = Landing(dataset, results, transaction_properties, checks_files=False)
+        return landing.run()
+    except BaseException:
+        if landing is not None:
+            landing.remove_files()
+        else:
+            names = [name for result in results for name in result.new_file_names()]
+            remove_data_files(dataset.view.log.store, dataset.view.log.root, names)
+        raise
+
+
+def commit_all_rewrites(
+    dataset: Handle, rewrites: Iterable[RewriteResult], transaction_properties: Mapping[str, str] | None = None
+) -> RewriteCommit:
+    """Commit every group or none; otherwise as :func:`commit_rewrites`.
+
+    Raises:
+        RetryableCommitConflictError: a group was touched. Its new files are removed, those of the others are not.
+    """
+    return Landing(dataset, rewrites, transaction_properties, checks_files=True).run(all_or_none=True)

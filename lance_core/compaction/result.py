@@ -16,12 +16,13 @@ from lance_core.public.json_document import byte_string, entries, listed, nullab
 from lance_core.public.overlay_metadata import with_coverage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Hashable, Iterable, Sequence
 
     from lance_core.public.fragment_metadata import FragmentMetadata
     from lance_core.public.json_document import JsonObject
 
-__all__ = ["VERSION", "CompactionMetrics", "RewriteCommit", "RewriteResult"]
+
+__all__ = ["VERSION", "CompactionMetrics", "RewriteCommit", "RewriteResult", "content_key"]
 
 VERSION: Final = whole(1, 2**63)
 """Reads the number of a version."""
@@ -141,3 +142,18 @@ class RewriteCommit:
 
 def _metrics(document: JsonObject) -> CompactionMetrics:
     return CompactionMetrics(**{each.name: document.take(each.name, _COUNT) for each in fields(CompactionMetrics)})
+
+
+def content_key(fragment: FragmentMetadata) -> Hashable:
+    """What the rows of a fragment depend on: its id, its data files and its deletion file.
+
+    Two fragments of equal keys hold the same rows at the same addresses.
+    """
+    deletion = fragment.deletion_file
+    return (
+        fragment.id,
+        fragment.physical_rows,
+        tuple((file.base_id, file.path, tuple(file.fields)) for file in fragment.files),
+        None if deletion is None else (deletion.base_id, deletion.read_version, deletion.id, deletion.file_type),
+        len(fragment.overlays),
+    )

@@ -20,8 +20,8 @@ from lance.optimize import Compaction as TheirCompaction
 
 import lance_core
 from lance_core.compaction.options import CompactionSettings
+from lance_core.compaction.planner import survey
 from lance_core.compaction.planning import plan_bins, plan_tasks, within_budget
-from lance_core.compaction.survey import survey
 from lance_core.optimize import Compaction, CompactionMetrics
 
 FEW = settings(

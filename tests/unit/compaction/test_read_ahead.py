@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lance_core.compaction.read_ahead import read_ahead
+from lance_core.compaction.execution import read_ahead
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 10])
