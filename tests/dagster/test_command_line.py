@@ -60,8 +60,9 @@ def test_two_first_runs_at_once_are_both_kept(command_line, run_config, ten_rows
     assert len({transaction.transaction_properties["dagster.run_id"] for transaction in transactions}) == 2
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("mode", ["append", "overwrite"])
+@pytest.mark.parametrize(
+    "mode", [pytest.param("append", marks=pytest.mark.slow), pytest.param("overwrite", marks=pytest.mark.soak)]
+)
 def test_four_runs_at_once_without_an_instance_to_share(command_line, run_config, ten_rows, tmp_path, mode) -> None:
     """No shared pools: the commit protocol alone keeps them right."""
     dagster = command_line()
@@ -83,7 +84,7 @@ def test_every_step_may_have_a_process_of_its_own(command_line, run_config, ten_
     check_with_the_reference(dagster.directory / "warehouse" / "installed_files.lance", 1, 10)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_without_any_configuration_the_environments_files_are_ingested(command_line) -> None:
     dagster = command_line()
     uri = dagster.directory / "warehouse" / "installed_files.lance"

@@ -31,7 +31,11 @@ def idle() -> None:
 def test_a_run_in_this_process_and_a_pool_of_forked_processes() -> None:
     """``Pool.terminate`` sends its workers SIGTERM and waits for their end."""
     assert idle.execute_in_process().success
-    with multiprocessing.get_context("fork").Pool(2) as pool:
+    fork = multiprocessing.get_context("fork")
+    begun = fork.Barrier(3)
+    with fork.Pool(2, initializer=begun.wait) as pool:
+        # A worker that is told to end while the fork is under way does not hear of it.
+        begun.wait()
         assert pool.map(abs, [-1, -2]) == [1, 2]
 
 

@@ -60,9 +60,11 @@ def test_kills_at_random_moments(tmp_path: Path) -> None:
     _kill_repeatedly(tmp_path / "t", num_kills=3, seed=1)
 
 
-@pytest.mark.slow
-def test_many_kills_at_random_moments(tmp_path: Path) -> None:
-    _kill_repeatedly(tmp_path / "t", num_kills=100, seed=2)
+@pytest.mark.parametrize(
+    "num_kills", [pytest.param(25, marks=pytest.mark.slow), pytest.param(100, marks=pytest.mark.soak)]
+)
+def test_many_kills_at_random_moments(tmp_path: Path, num_kills: int) -> None:
+    _kill_repeatedly(tmp_path / "t", num_kills=num_kills, seed=2)
 
 
 def test_staging_files_of_dead_writers_block_nobody(tmp_path: Path) -> None:

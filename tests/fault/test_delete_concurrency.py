@@ -113,9 +113,9 @@ def _kill_repeatedly(uri: str, num_kills: int, seed: int) -> None:
 
 @pytest.mark.slow
 def test_kills_at_random_moments(tmp_path: Path) -> None:
-    _kill_repeatedly(str(tmp_path / "t"), num_kills=3, seed=1)
+    _kill_repeatedly(str(tmp_path / "t"), num_kills=6, seed=1)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_many_kills_at_random_moments(tmp_path: Path) -> None:
     _kill_repeatedly(str(tmp_path / "t"), num_kills=25, seed=2)

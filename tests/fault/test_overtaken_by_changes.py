@@ -158,8 +158,10 @@ def test_a_late_commit_is_in_the_table_or_refused(
         _check(ours, changes, lance_core, f"{tmp_path}/{number}", monkeypatch, stable)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("stable", [False, True], ids=["plain", "stable"])
+@pytest.mark.parametrize(
+    "stable",
+    [pytest.param(False, marks=pytest.mark.slow, id="plain"), pytest.param(True, marks=pytest.mark.soak, id="stable")],
+)
 @pytest.mark.parametrize("module", [lance_core, lance], ids=["ours", "pylance"])
 @pytest.mark.parametrize("ours", OURS)
 def test_a_late_commit_is_in_the_table_or_refused_whatever_the_others_do(
