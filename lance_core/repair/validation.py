@@ -101,7 +101,7 @@ def _check_row_ids(manifest: Manifest, locator: FileLocator) -> None:
         if len(ids) != len(live) or not seen.isdisjoint(ids):
             where = f"version {manifest.version}: fragment {fragment.id}"
             repeated = f" {(seen & ids).min()}" if not seen.isdisjoint(ids) else ""
-            raise CorruptDataError(f"{where} has a row with the row id of another row:{repeated} too")
+            raise CorruptDataError(f"{where} has a row id that another row has:{repeated}")
         seen |= ids
     if seen and seen.max() >= manifest.message.next_row_id:
         raise CorruptDataError(

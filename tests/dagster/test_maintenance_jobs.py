@@ -354,7 +354,7 @@ def test_a_cleanup_that_can_remove_only_some_files_says_which_are_left(lake, mon
     result = lake.run("cleanup")
     assert result.success
     assert numbers(observation(result))["lance/failed_deletes"] == 2
-    assert "2 files could not be removed, the next run tries again" in capsys.readouterr().out
+    assert "2 files could not be removed; the next run tries again" in capsys.readouterr().out
     warnings = [entry.user_message for entry in lake.instance.all_logs(result.run_id) if entry.level == logging.WARNING]
     assert f"{lake.uri}: 2 files could not be removed: {', '.join(left)}; the next run tries again" in warnings
     monkeypatch.undo()

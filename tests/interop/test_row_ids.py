@@ -220,6 +220,6 @@ def test_a_row_with_an_id_in_the_upper_half_is_found(tmp_path: Path) -> None:
     message = lance_core.dataset(uri).manifest.message.fragments[0]
     ids = np.array([7, 2**63 + 9, 2**64 - 2], np.uint64)
     message.inline_row_ids = bytes(RowIdSequence(ids.tolist()).to_inline_metadata().asdict()["Inline"])
-    lookup = RowIdLookup([Fragment(message)], lance_core.dataset(uri)._locator)
+    lookup = RowIdLookup([Fragment(message)], lance_core.dataset(uri).locator)
     places = lookup.find(np.array([2**64 - 2, 7, 2**63 + 9, 2**63], np.uint64))
     assert places.positions[places.is_found].tolist() == [2, 0, 1]

@@ -468,7 +468,7 @@ def test_a_file_of_another_version_than_recorded_is_not_committed(uri: str) -> N
     lance_core.write_dataset(data, uri)
     [fragment] = lance_core.write_fragments(data, uri, data_storage_version="2.1")
     fragment.files[0].file_minor_version = 2
-    with pytest.raises(InvalidInputError, match=r"is of format 2\.1, but the manifest records 2\.2"):
+    with pytest.raises(InvalidInputError, match=r"is of format 2\.1, but the fragment records 2\.2"):
         lance_core.LanceDataset.commit(uri, lance_core.LanceOperation.Append([fragment]), read_version=1)
 
 

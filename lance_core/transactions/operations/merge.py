@@ -233,7 +233,8 @@ def _check_kept(old: pb_table.DataFragment, new: pb_table.DataFragment, schema: 
     """A fragment keeps its rows, its deletions and the columns that the schema keeps."""
     if old.physical_rows not in (0, new.physical_rows):
         raise InvalidInputError(
-            f"fragment {old.id} has {old.physical_rows} rows in version {version}, expected {new.physical_rows}",
+            f"fragment {old.id} has {old.physical_rows} rows in version {version}, but the operation records "
+            f"{new.physical_rows}",
             expected=old.physical_rows,
             found=new.physical_rows,
         )

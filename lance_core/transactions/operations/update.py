@@ -348,7 +348,8 @@ def _check_stored_anew(old: pb_table.DataFragment, new: Fragment, version: int) 
     """An updated fragment keeps its rows and every column."""
     if old.physical_rows not in (0, new.physical_rows):
         raise InvalidInputError(
-            f"fragment {old.id} has {old.physical_rows} rows in version {version}, expected {new.physical_rows}",
+            f"fragment {old.id} has {old.physical_rows} rows in version {version}, but the operation records "
+            f"{new.physical_rows}",
             expected=old.physical_rows,
             found=new.physical_rows,
         )
