@@ -73,11 +73,11 @@ class BlobFile(io.BufferedIOBase):
         return True
 
     def size(self) -> int:
-        """Bytes of the value."""
+        """Return bytes of the value."""
         return self._place.size
 
     def tell(self) -> int:
-        """Where the next read starts."""
+        """Return where the next read starts."""
         self._require_open("tell")
         return self._position
 
@@ -107,7 +107,7 @@ class BlobFile(io.BufferedIOBase):
         return self.read(io.DEFAULT_BUFFER_SIZE if size is None or size < 0 else size)
 
     def readall(self) -> bytes:
-        """All bytes that are left."""
+        """Return all bytes that are left."""
         return self.read()
 
     def readinto(self, buffer: WriteableBuffer) -> int:
@@ -120,11 +120,11 @@ class BlobFile(io.BufferedIOBase):
         return len(data)
 
     def readinto1(self, buffer: WriteableBuffer) -> int:
-        """The same as :meth:`readinto`."""
+        """Return the same as :meth:`readinto`."""
         return self.readinto(buffer)
 
     def read_range(self, offset: int, length: int) -> bytes:
-        """Bytes ``[offset, offset + length)`` of the value.
+        """Return bytes ``[offset, offset + length)`` of the value.
 
         Raises:
             InvalidInputError: the range exceeds the value.
@@ -132,7 +132,7 @@ class BlobFile(io.BufferedIOBase):
         return self.read_ranges([(offset, length)])[0]
 
     def read_ranges(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """Several ranges, each (offset, length), with one request where the store can.
+        """Return several ranges, each (offset, length), with one request where the store can.
 
         Raises:
             InvalidInputError: a range exceeds the value.
@@ -148,7 +148,7 @@ class BlobFile(io.BufferedIOBase):
         return f"<BlobFile size={self.size()}>"
 
     def _sequential(self, wanted: int) -> bytes:
-        """Bytes at the position, from what was read ahead if they are there."""
+        """Return bytes at the position, from what was read ahead if they are there."""
         if not wanted:
             return b""
         start = self._position
@@ -191,12 +191,12 @@ class BlobColumn:
         self.blob_column = blob_column
 
     def __iter__(self) -> Iterator[io.BytesIO | None]:
-        """One file object per value."""
+        """Return one file object per value."""
         return (io.BytesIO(value.as_py()) if value.is_valid else None for value in self.blob_column)
 
 
 def checked_buffer_size(buffer_size: Any) -> int:
-    """The argument ``buffer_size``.
+    """Return the argument ``buffer_size``.
 
     Raises:
         InvalidInputError: negative.

@@ -106,7 +106,7 @@ class BlobDescriptors:
         return cls(valid, kinds, positions, sizes, ids, array.field("blob_uri"), file, locator, base_id)
 
     def places(self) -> list[BlobPlace | None]:
-        """The location of each value; None for nulls. Determines the sizes of whole files."""
+        """Return the location of each value; None for nulls. Determines the sizes of whole files."""
         found: list[BlobPlace | None] = [None] * len(self.valid)
         for rows, where in self._objects(np.flatnonzero(self.valid)):
             starts, sizes = self._bounds(rows, where)
@@ -115,7 +115,7 @@ class BlobDescriptors:
         return found
 
     def load(self) -> pa.Array:
-        """The values as large_binary.
+        """Return the values as large_binary.
 
         Each object is read once, with all ranges of it.
 
@@ -181,7 +181,7 @@ class BlobDescriptors:
         return pa.StructArray.from_arrays(members, names=names, mask=pa.array(~self.valid))
 
     def _objects(self, rows: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], Location]]:
-        """The objects that hold the values of some rows, each with its rows in ascending order.
+        """Yield the objects that hold the values of some rows, each with its rows in ascending order.
 
         Raises:
             CorruptDataError: a value ends behind the last byte that a file can have, or a reference names no place.
@@ -210,7 +210,7 @@ class BlobDescriptors:
             yield here, self.locator.below_base(base_id, uri)
 
     def _references(self, rows: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], int, str]]:
-        """Distinct references: the rows of each, the id of its base path, and its text."""
+        """Yield distinct references: the rows of each, the id of its base path, and its text."""
         if not len(rows) or self.uris is None:
             return
         # Bytes of files need not be UTF-8.
@@ -260,7 +260,7 @@ def _check_bounds(
 
 
 def _groups(values: NDArray[np.int64], keys: NDArray[Any]) -> list[NDArray[np.int64]]:
-    """The values cut by key; those of one key stay in order."""
+    """Return the values cut by key; those of one key stay in order."""
     if not len(values):
         return []
     order = np.argsort(keys, kind="stable")

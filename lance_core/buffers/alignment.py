@@ -23,10 +23,10 @@ CHUNK_PAD_BYTE: Final = 0xFE
 
 
 def padding_bytes(num_bytes: int, alignment: int) -> int:
-    """Bytes to add to ``num_bytes`` so that the next part is aligned (0 when it already is)."""
+    """Return bytes to add to ``num_bytes`` so that the next part is aligned (0 when it already is)."""
     return -num_bytes % alignment
 
 
 def align_up(num_bytes: int, alignment: int) -> int:
-    """The smallest multiple of ``alignment`` that is at least ``num_bytes``."""
+    """Return the smallest multiple of ``alignment`` that is at least ``num_bytes``."""
     return num_bytes + padding_bytes(num_bytes, alignment)

@@ -41,7 +41,7 @@ class ByteCache(Generic[K, V]):
         return self._num_bytes
 
     def get(self, key: K) -> V | None:
-        """The value, which then counts as just used; None if there is none."""
+        """Return the value, which then counts as just used; None if there is none."""
         with _lock:
             entry = self._entries.get(key)
             if entry is None:

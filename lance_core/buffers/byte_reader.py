@@ -60,7 +60,7 @@ class ByteReader:
         self._position = position
 
     def take(self, num_bytes: int, what: str = "bytes") -> pa.Buffer:
-        """The next ``num_bytes`` bytes as a zero-copy slice.
+        """Return the next ``num_bytes`` bytes as a zero-copy slice.
 
         Raises:
             CorruptDataError: fewer bytes are left.
@@ -78,17 +78,17 @@ class ByteReader:
         return part
 
     def take_array(self, dtype: str, num_values: int, what: str = "array") -> np.ndarray:
-        """The next ``num_values`` values as a read-only zero-copy array, shape (num_values,)."""
+        """Return the next ``num_values`` values as a read-only zero-copy array, shape (num_values,)."""
         return np.frombuffer(self.take(num_values * np.dtype(dtype).itemsize, what), dtype)
 
     def u16(self, what: str = "u16") -> int:
-        """The next little-endian unsigned 16-bit number."""
+        """Return the next little-endian unsigned 16-bit number."""
         return int(_U16.unpack(self.take(2, what))[0])
 
     def u32(self, what: str = "u32") -> int:
-        """The next little-endian unsigned 32-bit number."""
+        """Return the next little-endian unsigned 32-bit number."""
         return int(_U32.unpack(self.take(4, what))[0])
 
     def u64(self, what: str = "u64") -> int:
-        """The next little-endian unsigned 64-bit number."""
+        """Return the next little-endian unsigned 64-bit number."""
         return int(_U64.unpack(self.take(8, what))[0])

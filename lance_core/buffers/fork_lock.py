@@ -20,7 +20,7 @@ __all__ = ["fork_lock"]
 
 
 def fork_lock() -> AbstractContextManager[bool]:
-    """A lock that lives as long as the process, to be made when a module is imported.
+    """Return a lock that lives as long as the process, to be made when a module is imported.
 
     A fork takes the locks of later imports first; so a thread that holds one may wait for one of an earlier import, not
     for one of a later import.

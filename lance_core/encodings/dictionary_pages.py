@@ -48,7 +48,7 @@ def encode_few_distinct(
     plain_bytes: float,
     plan: PagePlan,
 ) -> EncodedPage | None:
-    """A dictionary page, or None if the values repeat too little.
+    """Return a dictionary page, or None if the values repeat too little.
 
     Args:
         array: the values of the page.
@@ -95,7 +95,7 @@ def encode_few_distinct(
 def encode_arrow_dictionary(
     array: pa.DictionaryArray, validity: NDArray[np.bool_] | None, plan: PagePlan
 ) -> EncodedPage:
-    """An Arrow dictionary keeps its items and the width of its indices."""
+    """Encode an Arrow dictionary; it keeps its items and the width of its indices."""
     indices, items = block_from_array(array.indices, validity), block_from_array(array.dictionary, None)
     page = _dictionary_page(indices, items, plan)
     if page is None:
@@ -112,7 +112,7 @@ def _dictionary_page(indices: DataBlock, items: DataBlock, plan: PagePlan) -> En
 
 
 def _index_options(options: FieldOptions) -> FieldOptions:
-    """Indices are compressed like values; only they are always in chunks."""
+    """Return the options of the indices, which are compressed like values but are always stored in chunks."""
     return FieldOptions(
         compression="none" if options.compression == "none" else options.general,
         compression_level=options.compression_level,
@@ -121,7 +121,7 @@ def _index_options(options: FieldOptions) -> FieldOptions:
 
 
 def _encode_items(items: DataBlock, plan: PagePlan) -> tuple[pb21.CompressiveEncoding, NDArray[np.uint8]]:
-    """The items as they are, packed or compressed: whatever is smallest, and allowed."""
+    """Return the items as they are, packed or compressed: whatever is smallest, and allowed."""
     plain = ENCODER.block(values_arm(items), items)
     if not plan.rules.compressed_dictionaries:
         return plain

@@ -49,7 +49,7 @@ _CHECKED: Final = frozenset(dtype.id for dtype in (pa.string(), pa.large_string(
 
 
 def bytes_of(buffer: pa.Buffer | None) -> NDArray[np.uint8]:
-    """A buffer as a (num_bytes,) uint8 view."""
+    """Return a buffer as a (num_bytes,) uint8 view."""
     return np.frombuffer(buffer, np.uint8) if buffer is not None and buffer.size else np.empty(0, np.uint8)
 
 
@@ -74,19 +74,19 @@ def validity_of(array: pa.Array) -> NDArray[np.bool_] | None:
 
 
 def with_nulls(array: pa.Array, validity: NDArray[np.bool_] | None) -> pa.Array:
-    """The array with every slot null that ``validity`` hides; it hides at least the array's own nulls."""
+    """Return the array with every slot null that ``validity`` hides; it hides at least the array's own nulls."""
     if validity is None or array.null_count == len(array) - int(np.count_nonzero(validity)):
         return array
     return pc.if_else(pa.array(validity), array, pa.scalar(None, array.type))
 
 
 def bitmap_of(validity: NDArray[np.bool_] | None) -> pa.Buffer | None:
-    """A mask as an Arrow validity buffer; None if all is valid."""
+    """Return a mask as an Arrow validity buffer; None if all is valid."""
     return None if validity is None or bool(validity.all()) else pa.py_buffer(pack_mask(validity))
 
 
 def block_from_array(array: pa.Array, validity: NDArray[np.bool_] | None) -> DataBlock:
-    """The values of a leaf array; a view of its memory wherever nothing has to be blanked.
+    """Return the values of a leaf array; a view of its memory wherever nothing has to be blanked.
 
     Args:
         array: without structure; not a dictionary.
@@ -116,7 +116,7 @@ def block_from_array(array: pa.Array, validity: NDArray[np.bool_] | None) -> Dat
 
 
 def array_from_block(dtype: pa.DataType, block: DataBlock, validity: NDArray[np.bool_] | None) -> pa.Array:
-    """The array of a leaf; its buffers are those of the block wherever that is possible.
+    """Return the array of a leaf; its buffers are those of the block wherever that is possible.
 
     Args:
         dtype: Arrow type of the leaf.
@@ -153,7 +153,7 @@ def array_from_block(dtype: pa.DataType, block: DataBlock, validity: NDArray[np.
 
 
 def _blanked(data: NDArray[np.uint8], width: int, validity: NDArray[np.bool_]) -> NDArray[np.uint8]:
-    """A copy with zeros for the slots that are not valid."""
+    """Return a copy with zeros for the slots that are not valid."""
     if width in _WORD_BYTES:
         # A product has no branch to mispredict, unlike a choice.
         words: NDArray[Any] = np.multiply(data.view(f"<u{width}"), validity, dtype=f"<u{width}")
@@ -215,7 +215,7 @@ def _arrow_offsets(dtype: pa.DataType, block: VariableWidthBlock) -> tuple[NDArr
 
 
 def _checked_values(array: pa.Array) -> pa.Array:
-    """The array, if its bytes are values of its type."""
+    """Return the array, if its bytes are values of its type."""
     if array.type.id not in _CHECKED:
         return array
     try:

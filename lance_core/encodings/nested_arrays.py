@@ -29,7 +29,7 @@ def list_items(array: pa.Array) -> pa.Array:
 
 
 def with_items(array: pa.Array, items: pa.Array, dtype: pa.DataType) -> pa.Array:
-    """The same lists with other items.
+    """Return the same lists with other items.
 
     Args:
         array: lists, maps or fixed-size lists; any offset.
@@ -44,7 +44,7 @@ def with_items(array: pa.Array, items: pa.Array, dtype: pa.DataType) -> pa.Array
 
 
 def with_members(array: pa.Array, expected: pa.DataType) -> pa.Array:
-    """The array with the members of every struct inside in the order of ``expected``, missing ones null.
+    """Return the array with the members of every struct inside in the order of ``expected``, missing ones null.
 
     Args:
         array: without extension types; ``fits_type(expected, array.type)`` holds.

@@ -136,7 +136,7 @@ def _encode_lists(block: FixedSizeListBlock, validity: NDArray[np.bool_] | None,
 def _encode_packed(
     array: pa.StructArray, validity: NDArray[np.bool_] | None, field: Field, plan: PagePlan
 ) -> EncodedPage:
-    """A struct that is stored row by row; its members have no nulls of their own."""
+    """Encode a struct that is stored row by row; its members have no nulls of their own."""
     present: NDArray[np.bool_] | None = None
     if validity is not None and any(_is_packed_in_rows(member.type) for member in array.type):
         # A null row has no bytes at all.
@@ -170,7 +170,7 @@ def _encode_packed(
 
 
 def _is_packed_in_rows(dtype: pa.DataType) -> bool:
-    """Whether a struct with a member of this type has rows that are zipped, not in chunks."""
+    """Return whether a struct with a member of this type has rows that are zipped, not in chunks."""
     return is_variable_width(dtype) or pa.types.is_fixed_size_list(dtype)
 
 
@@ -179,7 +179,7 @@ def _has_null_item(block: DataBlock) -> bool:
 
 
 def _blanked(block: FixedSizeListBlock, validity: NDArray[np.bool_] | None) -> FixedSizeListBlock:
-    """The lists with zeros under null ones; zipping does the same where it copies values anyway."""
+    """Return the lists with zeros under null ones; zipping does the same where it copies values anyway."""
     if validity is None or bool(validity.all()):
         return block
     items, valid_items = block.items, np.repeat(validity, block.dimension)
@@ -195,7 +195,7 @@ def _blanked(block: FixedSizeListBlock, validity: NDArray[np.bool_] | None) -> F
 
 
 def _without_null_items(block: FixedSizeListBlock) -> FixedSizeListBlock:
-    """Items that are null throughout take no bytes but their validity."""
+    """Remove the values of items that are all null, so that they take no bytes except for their validity."""
     if isinstance(block.items, FixedSizeListBlock):
         items: DataBlock = _without_null_items(block.items)
     elif block.validity is not None and not bool(block.validity.any()):
@@ -206,7 +206,7 @@ def _without_null_items(block: FixedSizeListBlock) -> FixedSizeListBlock:
 
 
 def _in_whole_bytes(block: DataBlock) -> DataBlock:
-    """Full-zip pages have no bits: bools take a byte each."""
+    """Expand booleans to one byte each, because full-zip pages cannot store single bits."""
     if isinstance(block, FixedSizeListBlock):
         return FixedSizeListBlock(block.num_values, block.dimension, _in_whole_bytes(block.items), block.validity)
     if isinstance(block, FixedWidthBlock) and block.bits_per_value == 1:

@@ -52,7 +52,7 @@ class PagePlan:
     rules: FormatRules
 
     def all_null_page(self) -> EncodedPage:
-        """The page without any value."""
+        """Return the page without any value."""
         return constant.encode_all_null(
             self.levels,
             num_rows=self.num_rows,
@@ -69,7 +69,7 @@ def encode_mini_block(
     dictionary: tuple[pb21.CompressiveEncoding, pa.Buffer, int] | None = None,
     symbols: CompressedStrings | None = None,
 ) -> EncodedPage | None:
-    """The page with its values in chunks; None if levels or long values leave no room for that.
+    """Return the page with its values in chunks; None if levels or long values leave no room for that.
 
     Args:
         choice: how to cut and encode them.
@@ -108,7 +108,7 @@ def encode_zipped(
     present: NDArray[np.bool_] | None = None,
     symbols: CompressedStrings | None = None,
 ) -> EncodedPage:
-    """The page with every value behind its levels.
+    """Return the page with every value behind its levels.
 
     Args:
         block: the values; in whole bytes.
@@ -132,7 +132,7 @@ def encode_zipped(
 
 
 def values_arm(block: DataBlock) -> str:
-    """The encoding that stores values of this shape as they are."""
+    """Return the encoding that stores values of this shape as they are."""
     if isinstance(block, FixedSizeListBlock):
         return "fixed_size_list"
     if isinstance(block, StructBlock):

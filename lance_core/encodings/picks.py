@@ -32,7 +32,7 @@ __all__ = ["spread", "take_values"]
 
 
 def spread(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """All numbers of many ranges, one range after the other."""
+    """Return all numbers of many ranges, one range after the other."""
     ends = np.cumsum(lengths)
     numbers = np.repeat(starts - (ends - lengths), lengths)
     numbers += np.arange(len(numbers), dtype=np.int64)
@@ -40,7 +40,7 @@ def spread(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.
 
 
 def take_values(block: DataBlock, indices: NDArray[np.int64]) -> DataBlock:
-    """Some values of a block, in the order asked.
+    """Return some values of a block, in the order asked.
 
     Args:
         block: any block.

@@ -54,19 +54,19 @@ class StringSizes:
         self._is_block = is_block
 
     def head_bytes(self, num_values: int) -> int:
-        """Bytes up to the last offset of some values."""
+        """Return bytes up to the last offset of some values."""
         header = 2 * self._width if self._is_block else 0
         return min(_MOST, header + (num_values + 1) * self._width)
 
     def most_bytes(self, head: bytes, num_values: int) -> int:
-        """What the whole buffer has at most, by its first :meth:`head_bytes`."""
+        """Return what the whole buffer has at most, by its first :meth:`head_bytes`."""
         stop = self.head_bytes(num_values)
         last = int.from_bytes(head[stop - self._width : stop], "little")
         return min(_MOST, last + _SLACK_BYTES + (stop if self._is_block else 0))
 
 
 def string_sizes(encoding: pb21.CompressiveEncoding, *, is_block: bool) -> StringSizes | None:
-    """Where the first buffer of an encoding holds strings: how to find its size."""
+    """Return where the first buffer of an encoding holds strings: how to find its size."""
     while encoding.WhichOneof("compression") == "fsst":
         encoding = encoding.fsst.values
     if encoding.WhichOneof("compression") != "variable":
@@ -75,7 +75,7 @@ def string_sizes(encoding: pb21.CompressiveEncoding, *, is_block: bool) -> Strin
 
 
 def fixed_bytes(encoding: pb21.CompressiveEncoding, num_values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """What the first buffer of each chunk has at most, where it holds no strings.
+    """Return what the first buffer of each chunk has at most, where it holds no strings.
 
     Args:
         encoding: below ``general``.
@@ -113,7 +113,7 @@ def fixed_bytes(encoding: pb21.CompressiveEncoding, num_values: NDArray[np.int64
 
 
 def most_value_bits(encoding: pb21.CompressiveEncoding) -> int:
-    """Bits of one value as an encoding describes it, strings left aside: a column has no wider ones."""
+    """Return bits of one value as an encoding describes it, strings left aside: a column has no wider ones."""
     items = 1
     while True:
         arm = encoding.WhichOneof("compression")

@@ -101,7 +101,7 @@ def selected_arm(message: Message, oneof: str, what: str) -> str:
 
 
 def describe(encoding: pb21.CompressiveEncoding) -> str:
-    """A short text for a tree of encodings: ``general[zstd](variable(offsets=flat[32]))``."""
+    """Return a short text for a tree of encodings: ``general[zstd](variable(offsets=flat[32]))``."""
     arm = encoding.WhichOneof("compression")
     if arm is None:
         return "none"

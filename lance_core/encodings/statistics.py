@@ -49,7 +49,7 @@ def spread(num_values: int, num_samples: int) -> NDArray[np.int64]:
 
 
 def sampled_counts(array: pa.Array) -> NDArray[np.int64]:
-    """How often each value occurs among samples of the valid values; empty only if there is no valid one."""
+    """Return how often each value occurs among samples of the valid values; empty only if there is no valid one."""
     num_valid = len(array) - array.null_count
     if num_valid == 0:
         return np.empty(0, np.int64)
@@ -63,7 +63,7 @@ def sampled_counts(array: pa.Array) -> NDArray[np.int64]:
 
 
 def expected_distinct(counts: NDArray[np.int64]) -> float:
-    """How many distinct values there are, if a sample holds one for every count, as often as the count says.
+    """Return how many distinct values there are, if a sample holds one for every count, as often as the count says.
 
     Those that the sample has missed are estimated from those that it holds once and twice (Chao, 1984). Values that
     are frequent therefore do not hide that the others hardly repeat. The estimate is right for values that are equally
@@ -80,7 +80,7 @@ def common_packed_bits(blocks: NDArray[np.unsignedinteger]) -> float:
 
 
 def runs_per_value(words: NDArray[Any], limit: float) -> float:
-    """Runs of equal values by the number of values; exact where it is below ``limit``.
+    """Return runs of equal values by the number of values; exact where it is below ``limit``.
 
     A run of more than 255 values, or across a border of chunks, counts as several. A sample settles most cases.
     """

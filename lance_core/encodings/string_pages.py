@@ -40,7 +40,7 @@ __all__ = ["encode_strings"]
 def encode_strings(
     array: pa.Array, block: VariableWidthBlock, validity: NDArray[np.bool_] | None, plan: PagePlan
 ) -> EncodedPage:
-    """One page.
+    """Return one page.
 
     Args:
         array: the values of the page.
@@ -72,7 +72,7 @@ def encode_strings(
 
 
 def _symbols(block: VariableWidthBlock, ratio: float, plan: PagePlan) -> CompressedStrings | None:
-    """The strings as symbols, where that is requested or promises the smaller page."""
+    """Return the strings as symbols, where that is requested or promises the smaller page."""
     if not may_want_symbols(block, ratio, plan.options):
         return None
     table = train(block)

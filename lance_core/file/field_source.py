@@ -65,16 +65,16 @@ class FieldSource(Protocol):
         """About the bytes that the decoded rows take, from what is known without reading; 0 = it is never cut."""
 
     def cut(self, segment: Segment, pace: Pace) -> Sequence[Segment]:
-        """The same rows as segments of the wanted size, as far as the pages can be read in parts.
+        """Return the same rows as segments of the wanted size, as far as the pages can be read in parts.
 
         So many fields together stay within the memory of a stream.
         """
 
     def first_ranges(self, segment: Segment) -> Sequence[ByteRange]:
-        """Bytes that decoding the segment reads first, as far as they are known without reading."""
+        """Return bytes that decoding the segment reads first, as far as they are known without reading."""
 
     def decode(self, segment: Segment, read: Read) -> pa.Array:
-        """The rows of one segment.
+        """Return the rows of one segment.
 
         Raises:
             CorruptDataError: the bytes contradict themselves.
@@ -82,7 +82,7 @@ class FieldSource(Protocol):
         """
 
     def take(self, rows: NDArray[np.int64], read: Read) -> list[pa.Array]:
-        """Single rows.
+        """Return single rows.
 
         Args:
             rows: ascending, repetition allowed, all within the file; shape (num_rows,).

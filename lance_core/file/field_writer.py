@@ -80,11 +80,11 @@ class FieldWriter(Protocol):
         """Write what is collected; called once for every field before the first :meth:`finish`."""
 
     def finish(self, sink: BufferSink) -> list[FinishedColumn]:
-        """The columns of the field, complete, in the order of the file. Called once, after :meth:`flush`."""
+        """Return the columns of the field, complete, in the order of the file. Called once, after :meth:`flush`."""
 
 
 class FieldWriters(Protocol):
     """Makes the field writers of one format."""
 
     def __call__(self, field: Field, file: FileInProgress) -> FieldWriter:
-        """The writer of a top-level field."""
+        """Return the writer of a top-level field."""

@@ -30,7 +30,7 @@ __all__ = [
 
 
 def checked_path(path: Any) -> str:
-    """A path or URI as text.
+    """Return a path or URI as text.
 
     Raises:
         InvalidTypeError: neither text nor a path object, or one of bytes.
@@ -45,7 +45,7 @@ def checked_path(path: Any) -> str:
 
 
 def checked_storage_options(options: Any) -> Mapping[str, str] | None:
-    """Settings of stores: texts by name.
+    """Return settings of stores: texts by name.
 
     Raises:
         InvalidTypeError: anything else.
@@ -61,7 +61,7 @@ def checked_storage_options(options: Any) -> Mapping[str, str] | None:
 
 
 def column_names(columns: Any) -> list[str] | None:
-    """Columns to read; None for all.
+    """Return columns to read; None for all.
 
     Raises:
         InvalidTypeError: not a list of strings; a single text is none.
@@ -78,7 +78,7 @@ def column_names(columns: Any) -> list[str] | None:
 
 
 def positive_number(name: str, value: Any) -> int:
-    """A whole number of rows or batches, at least 1.
+    """Return a whole number of rows or batches, at least 1.
 
     Raises:
         InvalidTypeError: not a whole number.
@@ -91,7 +91,7 @@ def positive_number(name: str, value: Any) -> int:
 
 
 def size_in_bytes(name: str, value: Any) -> int | None:
-    """A number of bytes, or None.
+    """Return a number of bytes, or None.
 
     Raises:
         InvalidTypeError: not a whole number.
@@ -106,7 +106,7 @@ def size_in_bytes(name: str, value: Any) -> int | None:
 
 
 def checked_schema(schema: Any) -> pa.Schema | None:
-    """An Arrow schema, or None.
+    """Return an Arrow schema, or None.
 
     Raises:
         InvalidTypeError: anything else.
@@ -117,7 +117,7 @@ def checked_schema(schema: Any) -> pa.Schema | None:
 
 
 def rows_to_write(batch: Any) -> pa.RecordBatch | pa.Table:
-    """A batch or table.
+    """Return a batch or table.
 
     Raises:
         InvalidTypeError: anything else.
@@ -128,7 +128,7 @@ def rows_to_write(batch: Any) -> pa.RecordBatch | pa.Table:
 
 
 def metadata_entry(key: Any, value: Any) -> tuple[str, bytes]:
-    """An entry of schema metadata.
+    """Return an entry of schema metadata.
 
     Raises:
         InvalidTypeError: not strings.
@@ -142,7 +142,7 @@ def metadata_entry(key: Any, value: Any) -> tuple[str, bytes]:
 
 
 def bytes_like(name: str, data: Any) -> pa.Buffer:
-    """Bytes, without a copy where that is possible; a list of numbers from 0 to 255 is taken, as in pylance.
+    """Return bytes, without a copy where that is possible; a list of numbers from 0 to 255 is taken, as in pylance.
 
     Raises:
         InvalidTypeError: anything else.

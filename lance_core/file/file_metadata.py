@@ -50,4 +50,4 @@ class FileMetadata(Protocol):
         """
 
     def read(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
-        """Bytes of the file."""
+        """Return bytes of the file."""

@@ -73,7 +73,7 @@ class Footer:
         return footer
 
     def serialize(self) -> bytes:
-        """The 40 bytes."""
+        """Return the 40 bytes."""
         return FOOTER.pack(
             self.column_metadata_offset,
             self.column_table_offset,

@@ -77,7 +77,7 @@ class FileDescriptor:
         return cls(schema=_parsed_schema(message.schema.SerializeToString()), num_rows=message.length)
 
     def serialize(self, *, marks_dictionaries: bool = False) -> bytes:
-        """The message's bytes.
+        """Return the message's bytes.
 
         Args:
             marks_dictionaries: whether dictionary fields get an empty ``dictionary``, as in data files of tables.
@@ -91,7 +91,7 @@ class FileDescriptor:
 
 
 def parse_global_buffer_table(data: pa.Buffer, footer: Footer, path: str, data_stop: int) -> list[ByteRange]:
-    """Ranges of the global buffers, by index.
+    """Return ranges of the global buffers, by index.
 
     Args:
         data: the table.
@@ -114,7 +114,7 @@ def parse_global_buffer_table(data: pa.Buffer, footer: Footer, path: str, data_s
 
 
 def parse_table(data: pa.Buffer, num_entries: int, path: str, what: str) -> list[ByteRange]:
-    """The (position, size) pairs of either table.
+    """Return the (position, size) pairs of either table.
 
     Raises:
         CorruptDataError: the bytes are not ``num_entries`` pairs, or a range ends beyond 2^63.
@@ -128,12 +128,12 @@ def parse_table(data: pa.Buffer, num_entries: int, path: str, what: str) -> list
 
 
 def serialize_table(ranges: Sequence[ByteRange]) -> bytes:
-    """The bytes of either table."""
+    """Return the bytes of either table."""
     return np.array([(r.start, r.num_bytes) for r in ranges], "<u8").tobytes()
 
 
 def _num_leaves(fields: Iterable[pb_file.Field]) -> int:
-    """Fields that own a column in every format: those without members, and not members of something packed."""
+    """Return fields that own a column in every format: those without members, and not members of something packed."""
     parents: set[int] = set()
     leaves: set[int] = set()
     packed: set[int] = set()

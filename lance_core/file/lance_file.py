@@ -69,11 +69,11 @@ class ReaderResults:
         self.reader = reader
 
     def to_batches(self) -> pa.RecordBatchReader:
-        """The stream of batches."""
+        """Return the stream of batches."""
         return self.reader
 
     def to_table(self) -> pa.Table:
-        """All rows."""
+        """Return all rows."""
         return self.reader.read_all()
 
 
@@ -115,7 +115,7 @@ class LanceFileReader:
         self._arrow = schema_to_arrow(self._schema)
 
     def read_all(self, *, batch_size: int = 1024, batch_readahead: int = 16) -> ReaderResults:
-        """Every row.
+        """Return every row.
 
         Args:
             batch_size: rows per batch.
@@ -130,12 +130,12 @@ class LanceFileReader:
     def read_range(
         self, start: int, num_rows: int, *, batch_size: int = 1024, batch_readahead: int = 16
     ) -> ReaderResults:
-        """The rows ``[start, start + num_rows)``; see :meth:`read_all`."""
+        """Return the rows ``[start, start + num_rows)``; see :meth:`read_all`."""
         first = row_number("start", start)
         return self._read((first, first + row_number("num_rows", num_rows)), batch_size, batch_readahead)
 
     def take_rows(self, indices: Sequence[int], *, batch_size: int = 1024, batch_readahead: int = 16) -> ReaderResults:
-        """Single rows, whose numbers must be strictly ascending; see :meth:`read_all`."""
+        """Return single rows, whose numbers must be strictly ascending; see :meth:`read_all`."""
         rows = row_positions(indices)
         batch_rows = positive_number("batch_size", batch_size)
         positive_number("batch_readahead", batch_readahead)
@@ -146,19 +146,19 @@ class LanceFileReader:
         return ReaderResults(pa.RecordBatchReader.from_batches(self._arrow, batches))
 
     def metadata(self) -> LanceFileMetadata:
-        """The metadata of the file."""
+        """Return the metadata of the file."""
         return file_metadata(self._reader)
 
     def file_statistics(self) -> LanceFileStatistics:
-        """Sizes of the columns."""
+        """Return sizes of the columns."""
         return file_statistics(self._reader)
 
     def read_global_buffer(self, index: int) -> bytes:
-        """Content of a global buffer; index 0 is the file descriptor."""
+        """Return content of a global buffer; index 0 is the file descriptor."""
         return bytes(self._reader.metadata.global_buffer(row_number("index", index)))
 
     def num_rows(self) -> int:
-        """Rows of the file."""
+        """Return rows of the file."""
         return self._reader.num_rows
 
     def _read(self, row_range: tuple[int, int], batch_size: int, batch_readahead: int) -> ReaderResults:
@@ -172,5 +172,5 @@ class LanceFileReader:
 
 
 def stable_version() -> str:
-    """The format version that is written by default."""
+    """Return the format version that is written by default."""
     return DEFAULT_VERSION.value

@@ -95,7 +95,7 @@ class LanceFileStatistics:
 
 
 def file_metadata(reader: FileReader) -> LanceFileMetadata:
-    """Everything but the rows.
+    """Return everything but the rows.
 
     Raises:
         NotSupportedError: a file of version 0.1, which has neither columns nor global buffers.
@@ -129,7 +129,7 @@ def file_metadata(reader: FileReader) -> LanceFileMetadata:
 
 
 def file_statistics(reader: FileReader) -> LanceFileStatistics:
-    """Sizes of the columns.
+    """Return sizes of the columns.
 
     Raises:
         NotSupportedError: a file of version 0.1, which has no columns.

@@ -65,7 +65,7 @@ class LanceFileSession:
         self._store, self._base = resolve(base_path, storage_options)
 
     def open_reader(self, path: str, columns: list[str] | None = None) -> LanceFileReader:
-        """A reader of one file.
+        """Return a reader of one file.
 
         Raises:
             NotFoundError: there is no such file.
@@ -82,7 +82,7 @@ class LanceFileSession:
         keep_original_array: bool | None = None,
         max_page_bytes: int | None = None,
     ) -> LanceFileWriter:
-        """A writer of one file.
+        """Return a writer of one file.
 
         Args:
             path: path of the file; directories are created as needed.
@@ -102,7 +102,7 @@ class LanceFileSession:
         )
 
     def open_packed_blob_writer(self, path: str, blob_id: int) -> PackedBlobWriter:
-        """A writer of several values into one sidecar.
+        """Return a writer of several values into one sidecar.
 
         Args:
             path: of the data file that the values belong to; it need not exist yet, and ends in ``.lance``.
@@ -114,11 +114,11 @@ class LanceFileSession:
         return PackedBlobWriter(*self._place(path), blob_id)
 
     def open_dedicated_blob_writer(self, path: str, blob_id: int) -> DedicatedBlobWriter:
-        """A writer of one value into a sidecar of its own; see :meth:`open_packed_blob_writer`."""
+        """Return a writer of one value into a sidecar of its own; see :meth:`open_packed_blob_writer`."""
         return DedicatedBlobWriter(*self._place(path), blob_id)
 
     def contains(self, path: str) -> bool:
-        """Whether there is a file of this path; directories do not count."""
+        """Return whether there is a file of this path; directories do not count."""
         store, location = self._place(path)
         if isinstance(store, LocalStore) and os.path.isdir(location):
             return False
@@ -129,12 +129,12 @@ class LanceFileSession:
         return True
 
     def list(self, path: str | None = None) -> list[str]:
-        """All files below a directory, recursively; sorted. Empty for a directory that does not exist."""
+        """Return all files below a directory, recursively; sorted. Empty for a directory that does not exist."""
         _, prefix = self._place(path or "")
         return sorted(self._relative(info.path) for info in self._store.list_recursive(prefix))
 
     def list_with_delimiter(self, path: str | None = None) -> ListResult:
-        """The files of one directory, and the directories in it that have files."""
+        """Return the files of one directory, and the directories in it that have files."""
         level = (path or "").strip("/")
         start = len(level) + 1 if level else 0
         prefixes: set[str] = set()
@@ -148,7 +148,7 @@ class LanceFileSession:
         return ListResult(sorted(prefixes), objects)
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
-        """Bytes ``[offset, offset + length)`` of a file.
+        """Return bytes ``[offset, offset + length)`` of a file.
 
         Raises:
             NotFoundError: there is no such file.

@@ -23,7 +23,7 @@ _TAG_BITS: Final = 3
 
 
 def serialized(message: Message) -> bytes:
-    """The bytes of a message whose maps are from text to text or bytes; fields and keys in order."""
+    """Return the bytes of a message whose maps are from text to text or bytes; fields and keys in order."""
     if not _has_bare_entry(message):
         return message.SerializeToString(deterministic=True)
     parts: list[bytes] = []
@@ -42,7 +42,7 @@ def serialized(message: Message) -> bytes:
 
 
 def _has_bare_entry(message: Message) -> bool:
-    """Whether some map in the message has an empty key or value."""
+    """Return whether some map in the message has an empty key or value."""
     for field, value in message.ListFields():
         if _is_map(field):
             if not all(key and text for key, text in value.items()):

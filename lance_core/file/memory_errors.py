@@ -44,7 +44,7 @@ def typed_memory_errors(
 
 
 def typed_memory_stream(path: str, rows: Iterator[T]) -> Iterator[T]:
-    """The same for the items of a stream."""
+    """Yield the same for the items of a stream."""
     try:
         yield from rows
     except OutOfMemoryError:

@@ -93,7 +93,7 @@ class MetadataReader:
         return self._tail.is_mapped
 
     def columns(self, indices: Sequence[int]) -> list[ColumnMetadata]:
-        """Pages of some columns.
+        """Return pages of some columns.
 
         Raises:
             InvalidInputError: there is no such column.
@@ -120,7 +120,7 @@ class MetadataReader:
         return self.footer.column_metadata_offset if self.version.is_structural else self.num_bytes
 
     def global_buffer(self, index: int) -> pa.Buffer:
-        """Content of a global buffer; index 0 is the file descriptor.
+        """Return content of a global buffer; index 0 is the file descriptor.
 
         Raises:
             InvalidInputError: there is no such buffer.
@@ -142,7 +142,7 @@ class MetadataReader:
             raise CorruptDataError(f"data file {self.path} has no column {outside[0]}", path=self.path)
 
     def read(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
-        """Bytes of the file; no request when the tail that was read on opening has them all."""
+        """Return bytes of the file; no request when the tail that was read on opening has them all."""
         return self._tail.read(ranges)
 
     def _read_global_buffer_table(self) -> list[ByteRange]:

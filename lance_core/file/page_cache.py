@@ -33,7 +33,7 @@ class PageCache(Generic[V]):
         self._owner = owner
 
     def get(self, key: tuple[int, int]) -> V | None:
-        """The value, which then counts as just used; None if there is none."""
+        """Return the value, which then counts as just used; None if there is none."""
         return cast("V | None", self._cache.get((self._owner, key)))
 
     def put(self, key: tuple[int, int], value: V, num_bytes: int) -> None:

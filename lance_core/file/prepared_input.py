@@ -58,13 +58,13 @@ class PreparedInput:
         self._changes = [before is not after for before, after in zip(columns, fields, strict=True)]
 
     def reader(self, stream: pa.RecordBatchReader) -> pa.RecordBatchReader:
-        """The stream with the declared columns."""
+        """Return the stream with the declared columns."""
         if not any(self._changes):
             return stream
         return pa.RecordBatchReader.from_batches(self.schema, self._batches(stream))
 
     def batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """One batch of the stream with the declared columns."""
+        """Return one batch of the stream with the declared columns."""
         if not any(self._changes):
             return batch
         arrays = [
@@ -81,7 +81,7 @@ class PreparedInput:
 
 
 def _declared(given: pa.Field, *, upgrades: bool, depth: int = 0) -> pa.Field:
-    """The field as declared; the same object if nothing changes. What no schema may hold stays as it is."""
+    """Return the field as declared; the same object if nothing changes. What no schema may hold stays as it is."""
     if is_json_text(given):
         return json_field(given)
     if upgrades and _is_blob_v1(given):

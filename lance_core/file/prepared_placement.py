@@ -56,7 +56,7 @@ _MAX_UINT64: Final = np.uint64((1 << 64) - 1)
 
 
 def described_prepared(array: pa.StructArray, stored: Field, sink: BufferSink, *, is_of_table: bool) -> pa.Array:
-    """The descriptors of a column as its file stores them.
+    """Return the descriptors of a column as its file stores them.
 
     Args:
         array: of the prepared type.

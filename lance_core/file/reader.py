@@ -152,7 +152,7 @@ class FileReader:
         self._metadata.check_columns(columns)
 
     def statistics(self, field_ids: Sequence[int]) -> RowStatistics | None:
-        """What the file says of the values of some fields; None where it keeps no statistics.
+        """Return what the file says of the values of some fields; None where it keeps no statistics.
 
         Raises:
             CorruptDataError: the statistics are damaged.
@@ -249,7 +249,7 @@ class FileReader:
         return table if order is None else table.take(pa.array(np.argsort(order)))
 
     def _take_ascending(self, sources: Sequence[FieldSource], rows: NDArray[np.int64]) -> list[list[pa.Array]]:
-        """The arrays of every column. Columns that are read in steps share their requests."""
+        """Return the arrays of every column. Columns that are read in steps share their requests."""
         if not len(rows):
             return [[] for _ in sources]
         read = self._tail.read_scattered
@@ -292,7 +292,7 @@ class FileReader:
         return start, stop
 
     def _sources(self, fields: Sequence[Field], column_indices: Mapping[int, int] | None) -> list[FieldSource]:
-        """Sources of a projection; those of the last few are kept."""
+        """Return sources of a projection; those of the last few are kept."""
         for known, indices, sources in self._known:
             if (
                 indices == column_indices
@@ -308,7 +308,7 @@ class FileReader:
 
 @lru_cache(maxsize=64)
 def _stored_schema(fields: tuple[Field, ...]) -> tuple[pa.Schema, bool]:
-    """The Arrow schema of some fields without extension types, and whether any of them names one."""
+    """Return the Arrow schema of some fields without extension types, and whether any of them names one."""
     return pa.schema(list(map(arrow_field, fields))), any(map(has_extension, fields))
 
 
@@ -317,7 +317,7 @@ def _without_columns(num_rows: int) -> pa.RecordBatch:
 
 
 def _joined(arrays: list[pa.Array], dtype: pa.DataType) -> pa.ChunkedArray:
-    """The arrays of a column as one, unless that is more than an array can hold."""
+    """Return the arrays of a column as one, unless that is more than an array can hold."""
     if len(arrays) > 1:
         with suppress(pa.ArrowInvalid):
             arrays = [pa.concat_arrays(arrays)]

@@ -22,7 +22,7 @@ _MAX_INT64: Final = 2**63 - 1
 
 
 def row_positions(indices: Sequence[int] | NDArray[Any] | pa.Array) -> NDArray[np.int64]:
-    """Numbers of rows, shape (num_rows,).
+    """Return numbers of rows, shape (num_rows,).
 
     Raises:
         InvalidTypeError: a number is not an integer.
@@ -42,7 +42,7 @@ def row_positions(indices: Sequence[int] | NDArray[Any] | pa.Array) -> NDArray[n
 
 
 def row_ids(ids: Sequence[int] | NDArray[Any] | pa.Array) -> NDArray[np.uint64]:
-    """Ids of rows, which have 64 bits, shape (num_rows,).
+    """Return ids of rows, which have 64 bits, shape (num_rows,).
 
     Raises:
         InvalidTypeError: a number is not an integer.
@@ -64,7 +64,7 @@ def row_ids(ids: Sequence[int] | NDArray[Any] | pa.Array) -> NDArray[np.uint64]:
 
 
 def row_number(name: str, value: Any) -> int:
-    """One number of a row, or of rows.
+    """Return one number of a row, or of rows.
 
     Raises:
         InvalidTypeError: not a whole number.

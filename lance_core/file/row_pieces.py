@@ -11,7 +11,7 @@ __all__ = ["piece_edges"]
 def piece_edges(
     start: int, stop: int, num_pieces: int, *, batch_rows: int | None = None, first_row: int = 0
 ) -> list[int]:
-    """Where the pieces of rows ``[start, stop)`` begin and end.
+    """Return where the pieces of rows ``[start, stop)`` begin and end.
 
     Args:
         start: first row.

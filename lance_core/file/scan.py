@@ -53,7 +53,7 @@ class FieldPlan:
         return len(self.segments) == 1 and self.pace is None and not _needs_copies(arrow_type(self.source.field))
 
     def pieces(self) -> Iterator[Segment]:
-        """What is decoded at a time."""
+        """Yield what is decoded at a time."""
         source, pace = self.source, self.pace
         for segment in self.segments:
             if pace is None or source.memory_of(segment) <= pace.max_memory:
@@ -73,7 +73,7 @@ def scan_batches(
     in_runs: bool = False,
     in_memory: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """One batch after the other.
+    """Yield one batch after the other.
 
     Args:
         plans: one per column, at least one; all cover the same rows.
@@ -113,7 +113,7 @@ def scan_batches(
 def scan_arrays(
     plans: Sequence[FieldPlan], read: Read, config: ReadConfig, *, in_memory: bool = False
 ) -> list[list[pa.Array]]:
-    """All segments of every plan, decoded; see :func:`scan_batches`."""
+    """Return all segments of every plan, decoded; see :func:`scan_batches`."""
     with _decoder_of(plans, read, config, in_memory=in_memory) as segments:
         return [[segments.next(index) for _ in plan.segments] for index, plan in enumerate(plans)]
 
@@ -132,7 +132,7 @@ class _Inline:
         return None
 
     def next(self, index: int) -> pa.Array:
-        """The next segment of a plan."""
+        """Return the next segment of a plan."""
         source, segments = self._jobs[index]
         return source.decode(next(segments), self._read)
 
@@ -183,7 +183,7 @@ class _ReadAhead:
         wait(waiting)
 
     def next(self, index: int) -> pa.Array:
-        """The next segment of a plan."""
+        """Return the next segment of a plan."""
         if self._process != os.getpid():
             self._restart()
         while not self._pending[index]:
@@ -250,12 +250,12 @@ class _Cursor:
         self._position = 0
 
     def num_at_hand(self) -> int:
-        """Rows that are left of the current segment, and may be handed out as slices of one array."""
+        """Return rows that are left of the current segment, and may be handed out as slices of one array."""
         self._load()
         return 0 if self._must_copy or self._array is None else len(self._array) - self._position
 
     def take(self, num_rows: int) -> pa.Array:
-        """The next ``num_rows`` rows; a copy only when they lie in several segments."""
+        """Return the next ``num_rows`` rows; a copy only when they lie in several segments."""
         pieces = []
         missing = num_rows
         while missing:
@@ -276,7 +276,7 @@ class _Cursor:
             ) from error
 
     def _load(self) -> pa.Array:
-        """The current segment; the next one where no row of it is left."""
+        """Return the current segment; the next one where no row of it is left."""
         if self._array is None or self._position == len(self._array):
             self._array = None
             self._array = self._segments.next(self._index)
@@ -285,7 +285,7 @@ class _Cursor:
 
 
 def _needs_copies(dtype: pa.DataType) -> bool:
-    """Whether slices have to be copied: those of nested fixed-size lists."""
+    """Return whether slices have to be copied: those of nested fixed-size lists."""
     # pyarrow 26.0: take() and filter() of such a slice return other rows than the slice has.
     if not dtype.num_fields:
         return False

@@ -19,14 +19,14 @@ class ExternalValues(Protocol):
     """What becomes of values that are given by their URI."""
 
     def place(self, uris: list[str]) -> tuple[list[int], list[str]]:
-        """Where references are kept.
+        """Return where references are kept.
 
         Returns:
             Per URI the id of a base path and the path below it; 0 and the URI itself where there is none.
         """
 
     def fetch(self, uris: list[str], ranges: list[tuple[int, int] | None]) -> list[bytes] | None:
-        """The bytes, if values are taken in rather than referred to; None if not."""
+        """Return the bytes, if values are taken in rather than referred to; None if not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -87,7 +87,7 @@ class FileTail:
         return LanceFileVersion.from_pair(major, minor)
 
     def read(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
-        """Bytes of the file; no request when the tail has them all.
+        """Return bytes of the file; no request when the tail has them all.
 
         Raises:
             CorruptDataError: a range ends behind the file.

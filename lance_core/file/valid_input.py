@@ -49,7 +49,7 @@ def require_valid(array: pa.Array, where: str) -> pa.Array:
 
 
 def _without_hidden_values(array: pa.Array) -> pa.Array:
-    """The array with nothing but nulls below its nulls."""
+    """Return the array with nothing but nulls below its nulls."""
     dtype = array.type
     if isinstance(array, pa.ExtensionArray):
         return dtype.wrap_array(_without_hidden_values(array.storage))

@@ -34,7 +34,7 @@ _GAP_BYTES: Final = 512
 def read_values(
     read: Callable[[Sequence[ByteRange]], Sequence[pa.Buffer]], starts: NDArray[Any], sizes: NDArray[Any]
 ) -> Sequence[pa.Buffer]:
-    """Buffers that give all values when they are joined: one per value, or one in all.
+    """Return buffers that give all values when they are joined: one per value, or one in all.
 
     Args:
         read: reads ranges of the object.

@@ -82,7 +82,7 @@ class WriteConfig:
                 raise InvalidInputError(f"{name} must be at least 1, found {value}")
 
     def column_cache_bytes(self, schema: Schema) -> int:
-        """What a top-level column of a file collects before it writes a page."""
+        """Return what a top-level column of a file collects before it writes a page."""
         num_columns = len(schema.fields)
         total = DEFAULT_DATA_CACHE_BYTES * num_columns if self.data_cache_bytes is None else self.data_cache_bytes
         # A cache larger than a file would make every file a single page per column.

@@ -38,7 +38,7 @@ class ConditionalPuts(Protocol):
         ...
 
     def put_if_none_match(self, path: str, data: pa.Buffer | bytes) -> PutOutcome:
-        """One conditional request, whether or not the store keeps the condition."""
+        """Return one conditional request, whether or not the store keeps the condition."""
         ...
 
     def delete(self, path: str) -> None:

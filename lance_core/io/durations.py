@@ -26,7 +26,7 @@ _UNIT_SECONDS: Final = {
 
 
 def duration_seconds(text: str) -> float | None:
-    """Seconds of a text such as ``30s``, ``500ms`` or ``1m 30s``; None for any other, such as a bare number."""
+    """Return seconds of a text such as ``30s``, ``500ms`` or ``1m 30s``; None for any other, such as a bare number."""
     rest, total = text.strip(), 0.0
     if not rest:
         return None

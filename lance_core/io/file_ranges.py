@@ -32,7 +32,7 @@ _SPARSE: Final = 4
 
 
 def read_whole_file(path: str) -> pa.Buffer:
-    """All bytes of a file.
+    """Return all bytes of a file.
 
     Raises:
         OSError: as the operating system has it.
@@ -46,7 +46,7 @@ def read_whole_file(path: str) -> pa.Buffer:
 
 
 def read_file_ranges(path: str, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
-    """Parts of a file, in the requested order.
+    """Return parts of a file, in the requested order.
 
     Raises:
         CorruptDataError: a range ends behind the file.

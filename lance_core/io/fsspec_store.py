@@ -46,7 +46,7 @@ _lock: Final = fork_lock()
 
 
 def open_fsspec_store(scheme: str, container: str, storage_options: Mapping[str, str] | None) -> FsspecStore:
-    """The store of a container.
+    """Return the store of a container.
 
     Raises:
         NotSupportedError: the package that knows the scheme is not installed; the message names it.
@@ -96,7 +96,7 @@ class FsspecStore:
         self._connections: dict[int, Any] = {}
 
     def __repr__(self) -> str:
-        """The container."""
+        """Return the container."""
         return f"FsspecStore({self._place!r})"
 
     @property
@@ -146,7 +146,7 @@ class FsspecStore:
         require_condition(self, (self._place, ""), path)
 
     def put_if_none_match(self, path: str, data: pa.Buffer | bytes) -> PutOutcome:
-        """One exclusive create, whether or not the store keeps the condition."""
+        """Return one exclusive create, whether or not the store keeps the condition."""
         try:
             with self._translated(EXCLUSIVE_VERB, path):
                 self._files().pipe_file(path, bytes(memoryview(data).cast("B")), **self._exclusive)

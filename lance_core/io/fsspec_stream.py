@@ -70,7 +70,7 @@ class FsspecWriteStream:
             self._file = None
 
     def __enter__(self) -> Self:
-        """The stream itself."""
+        """Return the stream itself."""
         return self
 
     def __exit__(

@@ -222,7 +222,7 @@ class LocalWriteStream:
 
 
 def _created(path: str, directory: str) -> int:
-    """A descriptor of a new file. Its directory is there but for the first file of a table."""
+    """Return a descriptor of a new file. Its directory is there but for the first file of a table."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     try:
         return os.open(path, flags, 0o666)
@@ -284,7 +284,7 @@ def _make_directory(directory: str) -> None:
 
 
 def _names(prefix: str) -> list[str]:
-    """The names of files in a directory; those that were removed meanwhile may be among them."""
+    """Return the names of files in a directory; those that were removed meanwhile may be among them."""
     names: dict[str, None] = {}
     for _ in range(_MAX_LISTINGS):
         changed_ns = os.stat(prefix).st_mtime_ns
@@ -301,7 +301,7 @@ def _listed_names(prefix: str) -> list[str]:
 
 
 def _is_file(entry: os.DirEntry[str]) -> bool:
-    """Whether the entry is a file or a link to one; a link that leads nowhere is not."""
+    """Return whether the entry is a file or a link to one; a link that leads nowhere is not."""
     try:
         return entry.is_file()
     except OSError as error:

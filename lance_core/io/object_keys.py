@@ -25,12 +25,12 @@ _UNQUOTED: Final = "/!\"$&'()*+,-.:;<=>@[\\]^_`{|}~"
 
 
 def trimmed(url: str) -> str:
-    """A URL without surrounding blanks and line ends."""
+    """Return a URL without surrounding blanks and line ends."""
     return url.strip(_BLANKS).translate(_LINE_ENDS)
 
 
 def decoded(path: str) -> str:
-    """A path without percent signs that stand for other characters.
+    """Return a path without percent signs that stand for other characters.
 
     Raises:
         InvalidInputError: it is not UTF-8 then.
@@ -44,7 +44,7 @@ def decoded(path: str) -> str:
 
 
 def key_of(path: str) -> str:
-    """The key that the path of a URI means, without slashes at its ends; empty for the bucket itself.
+    """Return the key that the path of a URI means, without slashes at its ends; empty for the bucket itself.
 
     Raises:
         InvalidInputError: it is not UTF-8, has a control character or an empty segment, or leads above the bucket in a
@@ -62,12 +62,12 @@ def key_of(path: str) -> str:
 
 
 def quoted(key: str) -> str:
-    """The path of a URI that means a key; letters of all languages stay unchanged."""
+    """Return the path of a URI that means a key; letters of all languages stay unchanged."""
     return "".join(each if each > "\x7f" else quote(each, safe=_UNQUOTED) for each in key)
 
 
 def _followed(path: str) -> list[str]:
-    """The segments of a path after ``.`` and ``..``, which leave a slash behind at the end."""
+    """Return the segments of a path after ``.`` and ``..``, which leave a slash behind at the end."""
     found: list[str] = []
     *inner, last = path.split("/")
     for segment in inner:

@@ -107,15 +107,15 @@ class ObjectStore(Protocol):
         ...
 
     def head(self, path: str) -> ObjectInfo:
-        """Size and time of one object. Raises ``NotFoundError``."""
+        """Return size and time of one object. Raises ``NotFoundError``."""
         ...
 
     def get(self, path: str) -> pa.Buffer:
-        """One whole object. Raises ``NotFoundError``."""
+        """Return one whole object. Raises ``NotFoundError``."""
         ...
 
     def get_ranges(self, path: str, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
-        """Parts of one object, in order. Raises ``NotFoundError``, or ``CorruptDataError`` past the end."""
+        """Return parts of one object, in order. Raises ``NotFoundError``, or ``CorruptDataError`` past the end."""
         ...
 
     def put(
@@ -159,9 +159,9 @@ class ObjectStore(Protocol):
         ...
 
     def list_names(self, prefix: str) -> Iterator[str]:
-        """Names of the objects directly inside ``prefix``: :meth:`list` without asking for sizes and times."""
+        """Return names of the objects directly inside ``prefix``: :meth:`list` without asking for sizes and times."""
         ...
 
     def list_recursive(self, prefix: str) -> Iterator[ObjectInfo]:
-        """Objects anywhere below the directory ``prefix``; a missing directory is empty."""
+        """Return objects anywhere below the directory ``prefix``; a missing directory is empty."""
         ...

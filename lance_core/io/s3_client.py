@@ -46,7 +46,7 @@ _clients: OrderedDict[S3Settings, S3Client] = OrderedDict()
 
 
 def client_of(settings: S3Settings) -> S3Client:
-    """The client of these settings; the most recently used ones are kept."""
+    """Return the client of these settings; the most recently used ones are kept."""
     with _lock:
         client = _clients.get(settings)
         if client is None:
@@ -70,7 +70,7 @@ class S3Client:
         self._connections: dict[int, Any] = {}
 
     def __repr__(self) -> str:
-        """The endpoint."""
+        """Return the endpoint."""
         return f"S3Client(endpoint={self._settings.endpoint!r})"
 
     @property
@@ -113,7 +113,7 @@ class S3Client:
         return await self._repeating(send, operation.replace("_", " "), place, once=once)
 
     async def read(self, bucket: str, key: str, place: str, byte_range: str | None = None) -> bytes:
-        """The bytes of an object, or of a part of it; repeated as a whole when the body breaks off."""
+        """Return the bytes of an object, or of a part of it; repeated as a whole when the body breaks off."""
         parameters = {"Bucket": bucket, "Key": key, **self.payer()}
         if byte_range is not None:
             parameters["Range"] = byte_range
@@ -127,7 +127,7 @@ class S3Client:
         return await self._repeating(send, "read", place, once=False)
 
     def payer(self) -> dict[str, str]:
-        """Parameters that every request for an object has."""
+        """Return parameters that every request for an object has."""
         return {"RequestPayer": "requester"} if self._settings.requester_pays else {}
 
     async def _repeating(self, send: Callable[[], Coroutine[Any, Any, _R]], verb: str, place: str, *, once: bool) -> _R:

@@ -103,7 +103,7 @@ def status_of(error: BaseException) -> tuple[int, str]:
 
 
 def redacted(text: str, secrets: Iterable[str]) -> str:
-    """A text without secrets."""
+    """Return a text without secrets."""
     for secret in secrets:
         # Shorter ones are no secrets, and would be found in every word.
         if len(secret) >= _SHORTEST_SECRET:

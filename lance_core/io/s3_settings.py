@@ -112,7 +112,7 @@ class S3Settings:
 
     @classmethod
     def of(cls, options: Mapping[str, str] | None, environment: Mapping[str, str] | None = None) -> Self:
-        """Settings from storage options and the environment.
+        """Return settings from storage options and the environment.
 
         Args:
             options: as the user gave them.
@@ -166,7 +166,7 @@ class S3Settings:
 
 
 def lowered_options(options: Mapping[str, str] | None) -> dict[str, str]:
-    """Options by lower-case name.
+    """Return options by lower-case name.
 
     Raises:
         InvalidTypeError: not a mapping, or a name or a value is not a string; the value is not shown.
@@ -234,12 +234,12 @@ class _Options:
         return seconds
 
     def whole_seconds(self, names: tuple[str, ...], default: float) -> float:
-        """Seconds without a unit, or a duration; the default for what is neither."""
+        """Return seconds without a unit, or a duration; the default for what is neither."""
         text = self.text(names) or ""
         return float(text) if _is_count(text) else duration_seconds(text) or default
 
     def count(self, names: tuple[str, ...], default: int) -> int:
-        """A whole number; the default for what is none."""
+        """Return a whole number; the default for what is none."""
         text = self.text(names) or ""
         return int(text) if _is_count(text) else default
 

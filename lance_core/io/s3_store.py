@@ -48,7 +48,7 @@ _DIRECTORY_BUCKET: Final = "--x-s3"
 
 
 def open_s3_store(bucket: str, storage_options: Mapping[str, str] | None) -> S3Store:
-    """The store of a bucket; stores of equal settings share their connections.
+    """Return the store of a bucket; stores of equal settings share their connections.
 
     Raises:
         InvalidInputError: an option cannot be understood.
@@ -76,7 +76,7 @@ class S3Store:
         self._capabilities = StoreCapabilities(atomic_create=True, lexical_listing=not express, version_hint=express)
 
     def __repr__(self) -> str:
-        """Endpoint and bucket."""
+        """Return endpoint and bucket."""
         return f"S3Store(endpoint={self._client.settings.endpoint!r}, bucket={self._bucket!r})"
 
     @property
@@ -126,7 +126,7 @@ class S3Store:
         require_condition(self, (self._client.settings.endpoint or "AWS", self._bucket), path)
 
     def put_if_none_match(self, path: str, data: pa.Buffer | bytes) -> PutOutcome:
-        """One conditional request, whether or not the store keeps the condition."""
+        """Return one conditional request, whether or not the store keeps the condition."""
         body = bytes(memoryview(data).cast("B"))
         try:
             self._client.call(

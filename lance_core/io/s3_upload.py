@@ -35,7 +35,7 @@ _OBJECT_KEYS: Final = ("Bucket", "Key", "RequestPayer")
 
 
 def placement(settings: S3Settings) -> dict[str, Any]:
-    """Parameters of every new object."""
+    """Return parameters of every new object."""
     parameters: dict[str, Any] = {}
     if settings.encryption is not None:
         parameters["ServerSideEncryption"] = settings.encryption
@@ -111,7 +111,7 @@ class S3WriteStream:
             self._client.call("abort_multipart_upload", self._place, **self._object, UploadId=self._upload_id)
 
     def __enter__(self) -> Self:
-        """The stream itself."""
+        """Return the stream itself."""
         return self
 
     def __exit__(

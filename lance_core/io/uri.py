@@ -77,7 +77,7 @@ class Place:
     query: str
 
     def uri(self, path: str) -> str:
-        """The URI of another path of the same store, in the same spelling."""
+        """Return the URI of another path of the same store, in the same spelling."""
         if not self.scheme:
             return path
         scheme = f"{self.scheme}+{self.suffix}" if self.suffix else self.scheme
@@ -139,7 +139,7 @@ def place_of(uri: str | os.PathLike[str]) -> Place:
 
 
 def resolve(uri: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None) -> tuple[ObjectStore, str]:
-    """The store that a URI names and the path of the dataset in it.
+    """Return the store that a URI names and the path of the dataset in it.
 
     Args:
         uri: as above; a local path may be relative to the working directory and begin with ``~``.
@@ -188,7 +188,7 @@ def unregister_store(name: str) -> None:
 
 
 def recorded_uri(uri: str, path: str | None = None) -> str:
-    """A root as manifests name it: an absolute path, or the URI of the objects.
+    """Return a root as manifests name it: an absolute path, or the URI of the objects.
 
     Args:
         uri: of the root.
@@ -210,7 +210,7 @@ def recorded_uri(uri: str, path: str | None = None) -> str:
 
 
 def canonical_scheme(scheme: str) -> str:
-    """The canonical name of a scheme with several names."""
+    """Return the canonical name of a scheme with several names."""
     return _CANONICAL_SCHEMES.get(scheme, scheme)
 
 
@@ -245,7 +245,7 @@ def _recorded_scheme(scheme: str, authority: str) -> str:
 
 
 def _authority_and_path(text: str, scheme: str, suffix: str) -> tuple[str, str]:
-    """What lies between the scheme and the first slash, and the rest; queries do not belong to the objects."""
+    """Return what lies between the scheme and the first slash, and the rest; queries do not belong to the objects."""
     rest = text.partition("?")[0] if suffix else text
     rest = rest.partition(":")[2]
     if not rest.startswith("//"):

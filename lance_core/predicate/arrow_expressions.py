@@ -105,7 +105,7 @@ class _Reader:
         return node
 
     def _options(self, column: int) -> dict[str, Any]:
-        """The options of a call; values that are lists or examples of a type stay Arrow scalars."""
+        """Return the options of a call; values that are lists or examples of a type stay Arrow scalars."""
         struct = self._content.column(column)[0]
         return {name: struct[name] for name in struct}
 
@@ -117,13 +117,13 @@ def _value(scalar: pa.Scalar) -> Value:
 
 
 def _in_utc(dtype: pa.DataType) -> pa.DataType:
-    """A timestamp's type without the name of its zone: the reference is told only that there is one."""
+    """Return a timestamp's type without the name of its zone: the reference is told only that there is one."""
     has_zone = pa.types.is_timestamp(dtype) and dtype.tz is not None
     return pa.timestamp(dtype.unit, "UTC") if has_zone else dtype
 
 
 def _is_plain(dtype: pa.DataType) -> bool:
-    """Whether Python values become literals of this type, so that it takes the type of a column beside it."""
+    """Return whether Python values become literals of this type, so that it takes the type of a column beside it."""
     return bool(dtype in _PLAIN)
 
 
@@ -209,7 +209,7 @@ def _function(text: str, arguments: list[Node], options: dict[str, Any], *, func
 
 
 def _metadata_entries(schema: pa.Schema) -> list[tuple[str, str]]:
-    """All entries of a schema's metadata, in order; ``Schema.metadata`` keeps one of each key."""
+    """Return all entries of a schema's metadata, in order; ``Schema.metadata`` keeps one of each key."""
     exported = (ctypes.c_byte * _C_SCHEMA_BYTES)()
     address = ctypes.addressof(exported)
     schema._export_to_c(address)
@@ -222,7 +222,7 @@ def _metadata_entries(schema: pa.Schema) -> list[tuple[str, str]]:
 
 
 def _entries_at(address: int) -> list[tuple[str, str]]:
-    """Entries in the C data interface: a count, then length and bytes of each key and value, in native order."""
+    """Return entries in the C data interface: a count, then length and bytes of each key and value, in native order."""
     texts = []
     count = ctypes.c_int32.from_address(address).value
     address += 4

@@ -88,7 +88,7 @@ class Binder:
 
     @singledispatchmethod
     def bind(self, node: Node, adapts: bool = False) -> Expression:
-        """What a record evaluates to.
+        """Return what a record evaluates to.
 
         Args:
             node: the record.
@@ -192,7 +192,7 @@ class Binder:
         return bind_call(node, [self.bind(argument) for argument in node.arguments])
 
     def _condition(self, node: Node, adapts: bool = False) -> Expression:
-        """An operand that must be true, false or unknown."""
+        """Return an operand that must be true, false or unknown."""
         operand = self.bind(node, adapts)
         if pa.types.is_null(operand.dtype):
             return converted(operand, _BOOL)
@@ -201,7 +201,7 @@ class Binder:
         return operand
 
     def _sides(self, node: Infix, adapts: bool) -> tuple[Expression, Expression]:
-        """Both sides of a comparison."""
+        """Return both sides of a comparison."""
         left = self.bind(node.left)
         # Sums with columns in them stay unchanged here, other than in BETWEEN and IN.
         right = self._beside(node.right, left, adapts and _has_literals_only(node.right))
@@ -210,7 +210,7 @@ class Binder:
         return left, right
 
     def _beside(self, node: Node, other: Expression, adapts: bool) -> Expression:
-        """What is compared with ``other``: literals, also those in sums, take its type when it is a column."""
+        """Return what is compared with ``other``: literals, also those in sums, take its type when it is a column."""
         if not (adapts and isinstance(other, Column)):
             return self.bind(node)
         if isinstance(node, Value) and node.adapts:
@@ -223,7 +223,7 @@ class Binder:
     def _comparison(
         self, node: Node, operator: str, left: Expression, right: Expression, dtype: pa.DataType | None
     ) -> Expression:
-        """Two operands compared."""
+        """Return two operands compared."""
         if isinstance(right, Constant):
             left, [right], dtype = without_casts(left, [right], dtype)
         elif isinstance(left, Constant):
@@ -239,7 +239,7 @@ class Binder:
         dtype: pa.DataType | None,
         combine: Callable[..., Values],
     ) -> Expression:
-        """An operand compared with each of the others. It is evaluated once, so that nesting costs nothing."""
+        """Return an operand compared with each of the others. It is evaluated once, so that nesting costs nothing."""
         if dtype is None:
             raise mismatch(node, operand, *others)
         tests: list[Callable[[Values, Values], Values]] = []

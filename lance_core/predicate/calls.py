@@ -24,7 +24,7 @@ __all__ = ["bind_call"]
 
 
 def bind_call(node: Call, arguments: Sequence[Expression]) -> Expression:
-    """What a call evaluates to.
+    """Return what a call evaluates to.
 
     Args:
         node: the call.

@@ -31,7 +31,7 @@ __all__ = ["cast_kernel"]
 
 
 def cast_kernel(operand: Expression, node: Cast) -> Callable[[Values], Values]:
-    """How values of an operand become the cast's type.
+    """Return how values of an operand become the cast's type.
 
     Raises:
         NotSupportedError: the two types.

@@ -47,17 +47,17 @@ _CONVERTED: Final = frozenset(
 
 
 def is_string(dtype: pa.DataType) -> bool:
-    """Whether values are text."""
+    """Return whether values are text."""
     return bool(pa.types.is_string(dtype) or pa.types.is_large_string(dtype))
 
 
 def is_binary(dtype: pa.DataType) -> bool:
-    """Whether values are bytes."""
+    """Return whether values are bytes."""
     return bool(pa.types.is_binary(dtype) or pa.types.is_large_binary(dtype) or pa.types.is_fixed_size_binary(dtype))
 
 
 def evaluated_type(stored: pa.DataType) -> pa.DataType:
-    """The type in which values of a column are evaluated: without dictionaries and views."""
+    """Return the type in which values of a column are evaluated: without dictionaries and views."""
     dtype = storage_type(stored)
     if dtype.id not in _CONVERTED:
         return dtype
@@ -67,7 +67,7 @@ def evaluated_type(stored: pa.DataType) -> pa.DataType:
 
 
 def adapt(scalar: pa.Scalar, stored: pa.DataType) -> pa.Scalar | None:
-    """A literal as a value of a column's type; None when it is not one.
+    """Return a literal as a value of a column's type; None when it is not one.
 
     Args:
         scalar: as the literal was read: null, bool, int64, uint64, float64, string or binary.
@@ -85,7 +85,7 @@ def adapt(scalar: pa.Scalar, stored: pa.DataType) -> pa.Scalar | None:
 
 
 def common_type(*dtypes: pa.DataType) -> pa.DataType | None:
-    """A type for values of all these types, found pair by pair from left to right; None when there is none.
+    """Return a type for values of all these types, found pair by pair from left to right; None when there is none.
 
     Of several zones it has the last, other than types that are compared.
     """
@@ -93,25 +93,25 @@ def common_type(*dtypes: pa.DataType) -> pa.DataType | None:
 
 
 def comparison_type(*dtypes: pa.DataType) -> pa.DataType | None:
-    """The type as which values of these types are compared; None when they cannot be."""
+    """Return the type as which values of these types are compared; None when they cannot be."""
     return _narrowed(reduce(_common_pair, dtypes), dtypes)
 
 
 def range_type(operand: pa.DataType, low: pa.DataType, high: pa.DataType) -> pa.DataType | None:
-    """The type as which BETWEEN compares; None when it cannot."""
+    """Return the type as which BETWEEN compares; None when it cannot."""
     common = _common_pair(_common_pair(operand, low), _common_pair(operand, high))
     return _narrowed(common, (operand, low, high))
 
 
 def _narrowed(common: pa.DataType | None, dtypes: Sequence[pa.DataType]) -> pa.DataType | None:
-    """The common type without units of time that none of the operands needs: dates of all years fit then."""
+    """Return the common type without units of time that none of the operands needs: dates of all years fit then."""
     if common != pa.timestamp("ns"):
         return _known(common)
     return pa.timestamp(_finest([*(dtype.unit for dtype in dtypes if pa.types.is_timestamp(dtype)), "ms"]))
 
 
 def _known(common: pa.DataType | None) -> pa.DataType | None:
-    """A type of values: nulls alone are conditions, and Arrow compares no decimals of negative scale."""
+    """Return a type of values: nulls alone are conditions, and Arrow compares no decimals of negative scale."""
     if common is None or not (pa.types.is_null(common) or _scale(common) < 0):
         return common
     return pa.bool_() if pa.types.is_null(common) else pa.decimal256(76, 0)
@@ -141,7 +141,7 @@ def _common_pair(left: pa.DataType | None, right: pa.DataType | None) -> pa.Data
 
 
 def arithmetic_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
-    """The type in which two numbers are added, multiplied …; None when they are not.
+    """Return the type in which two numbers are added, multiplied …; None when they are not.
 
     Integers of this type wrap around.
     """
@@ -152,7 +152,7 @@ def arithmetic_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None
 
 
 def convert(values: pa.Array | pa.Scalar, dtype: pa.DataType) -> pa.Array | pa.Scalar:
-    """Values as the common type: finer units of time are cut off, and a timestamp without zone gets one.
+    """Return values as the common type: finer units of time are cut off, and a timestamp without zone gets one.
 
     Raises:
         pyarrow.ArrowInvalid: a value does not fit, or a time does not exist in the zone.
@@ -166,7 +166,7 @@ def convert(values: pa.Array | pa.Scalar, dtype: pa.DataType) -> pa.Array | pa.S
 
 
 def rescaled(moment: pa.Scalar, dtype: pa.TimestampType) -> pa.Scalar:
-    """A timestamp as another: cut off towards 1970 where the unit is coarser, and not moved between zones.
+    """Return a timestamp as another: cut off towards 1970 where the unit is coarser, and not moved between zones.
 
     Raises:
         pyarrow.ArrowInvalid: it is beyond the years of the unit.
@@ -188,14 +188,14 @@ def _cast_or_none(scalar: pa.Scalar, dtype: pa.DataType) -> pa.Scalar | None:
 
 
 def _half_or_none(scalar: pa.Scalar) -> pa.Scalar | None:
-    """A number in half precision; None when it becomes infinite, or zero, there."""
+    """Return a number in half precision; None when it becomes infinite, or zero, there."""
     half = pc.cast(scalar, pa.float16(), safe=False)
     number, rounded = float(scalar.as_py()), float(half.as_py())
     return None if math.isinf(rounded) != math.isinf(number) or (rounded == 0) != (number == 0) else half
 
 
 def _is_coarser(dtype: pa.DataType, source: pa.DataType) -> bool:
-    """Whether a timestamp of the first type has the coarser unit than one, or a date, of the other."""
+    """Return whether a timestamp of the first type has the coarser unit than one, or a date, of the other."""
     if not pa.types.is_timestamp(dtype) or not (pa.types.is_timestamp(source) or pa.types.is_date64(source)):
         return False
     return _UNITS.index(dtype.unit) < _UNITS.index("ms" if pa.types.is_date64(source) else source.unit)
@@ -210,7 +210,7 @@ def _is_exact(dtype: pa.DataType) -> bool:
 
 
 def _scale(dtype: pa.DataType) -> int:
-    """Digits behind the point; negative where there are fewer before it."""
+    """Return digits behind the point; negative where there are fewer before it."""
     return int(dtype.scale) if pa.types.is_decimal(dtype) else 0
 
 

@@ -33,7 +33,7 @@ FLIPPED: Final = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 def may_match(condition: Condition | None, bounds: Mapping[int, Bounds], num_groups: int) -> NDArray[np.bool_]:
-    """Which groups of rows may have one that satisfies the condition.
+    """Return which groups of rows may have one that satisfies the condition.
 
     Args:
         condition: of a predicate; None when nothing is known of it.
@@ -58,7 +58,7 @@ def may_match(condition: Condition | None, bounds: Mapping[int, Bounds], num_gro
 
 
 def condition_of(expression: Expression) -> Condition | None:
-    """The bounds on columns that a condition implies; None when there are none."""
+    """Return the bounds on columns that a condition implies; None when there are none."""
     if isinstance(expression, Column):
         return Comparison(expression.index, "=", pa.scalar(True))
     return expression.condition if isinstance(expression, Computed) else None
@@ -84,7 +84,7 @@ def joined(parts: Sequence[Condition | None], *, all_needed: bool) -> Condition 
 
 
 def _compared(condition: Comparison, least: pa.Array, greatest: pa.Array) -> pa.Array:
-    """Whether a value between the bounds may satisfy a comparison; null = not known, (num_groups,)."""
+    """Return whether a value between the bounds may satisfy a comparison; null = not known, (num_groups,)."""
     value = condition.value
     if _is_nan(value) or (pa.types.is_floating(least.type) and condition.operator != "="):
         # Bounds leave NaN aside, which is greater than every number, or less when its sign is negative.

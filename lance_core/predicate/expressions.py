@@ -78,7 +78,7 @@ class Column:
     stored: pa.DataType
 
     def evaluate(self, columns: Sequence[pa.Array]) -> Values:
-        """The column."""
+        """Return the column."""
         return columns[self.index]
 
 
@@ -98,7 +98,7 @@ class Constant:
         return self.scalar.type
 
     def evaluate(self, columns: Sequence[pa.Array]) -> Values:
-        """The value."""
+        """Return the value."""
         return self.scalar
 
 
@@ -135,7 +135,7 @@ def computed(
     condition: Condition | None = None,
     is_cast: bool = False,
 ) -> Expression:
-    """A kernel over operands, or its result when all of them are constants."""
+    """Return a kernel over operands, or its result when all of them are constants."""
     node = Computed(kernel, operands, dtype, condition, is_cast)
     if all(isinstance(operand, Constant) for operand in operands):
         return Constant(node.evaluate(()))

@@ -50,7 +50,7 @@ def any_of(*values: Values) -> Values:
 
 
 def compare_floats(comparison: Callable[[Values, Values], Values], *, joins_zeros: bool) -> Callable[..., Values]:
-    """A comparison of floating-point numbers in their total order."""
+    """Return a comparison of floating-point numbers in their total order."""
 
     def compare(left: Values, right: Values) -> Values:
         return comparison(order_keys(left, joins_zeros=joins_zeros), order_keys(right, joins_zeros=joins_zeros))
@@ -85,12 +85,12 @@ def is_member(items: pa.Array, *, negated: bool) -> Callable[[Values], Values]:
 
 
 def _keys(values: Values) -> Values:
-    """Values that can be looked up: floating-point numbers by their order, so that NaN is found."""
+    """Return values that can be looked up: floating-point numbers by their order, so that NaN is found."""
     return order_keys(values, joins_zeros=True) if pa.types.is_floating(values.type) else values
 
 
 def negate(values: Values) -> Values:
-    """The number with the other sign; integers wrap around."""
+    """Return the number with the other sign; integers wrap around."""
     return pc.negate(values)
 
 
@@ -104,7 +104,7 @@ def _is_not_distinct(left: Values, right: Values) -> Values:
 
 
 def _remainder(left: Values, right: Values) -> Values:
-    """What is left by a division that rounds towards zero."""
+    """Return what is left by a division that rounds towards zero."""
     if pa.types.is_floating(left.type):
         return _float_remainder(left, right)
     return pc.subtract(left, pc.multiply(pc.divide(left, right), right))

@@ -22,7 +22,7 @@ _UINT64: Final = range(2**64)
 
 
 def number(text: str) -> pa.Scalar:
-    """An int64; a uint64 or a float64 when it does not fit."""
+    """Return an int64; a uint64 or a float64 when it does not fit."""
     if text.lstrip("-").isdecimal() and len(text) <= 21:
         value = int(text)
         if value in _INT64:

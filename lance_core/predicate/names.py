@@ -29,7 +29,7 @@ _SYSTEM_COLUMNS: Final = frozenset(
 
 
 def find_column(schema: Schema, name: Name) -> tuple[tuple[str, ...], pa.DataType]:
-    """The path of a column or member, in the schema's spelling, and its type.
+    """Return the path of a column or member, in the schema's spelling, and its type.
 
     Raises:
         InvalidInputError: there is none; close matches are suggested.

@@ -21,24 +21,24 @@ __all__ = ["converted", "is_text", "mismatch", "text_type", "without_casts"]
 
 
 def converted(operand: Expression, dtype: pa.DataType) -> Expression:
-    """The operand as another type."""
+    """Return the operand as another type."""
     if operand.dtype == dtype:
         return operand
     return computed(partial(convert, dtype=dtype), dtype, operand)
 
 
 def is_text(dtype: pa.DataType) -> bool:
-    """Whether values are strings, or only nulls."""
+    """Return whether values are strings, or only nulls."""
     return is_string(dtype) or bool(pa.types.is_null(dtype))
 
 
 def text_type(dtype: pa.DataType) -> pa.DataType:
-    """The string type used for matching."""
+    """Return the string type used for matching."""
     return pa.string() if pa.types.is_null(dtype) else dtype
 
 
 def mismatch(node: Node, *operands: Expression) -> InvalidInputError:
-    """The error for operands that have no common type."""
+    """Return the error for operands that have no common type."""
     types = " and ".join(dict.fromkeys(str(operand.dtype) for operand in operands))
     return InvalidInputError(f"predicate: {node.text}: {types} cannot be compared")
 

@@ -80,7 +80,7 @@ _COLUMNS: Final = _CALLABLE | {TokenType.IDENTIFIER, TokenType.ALIAS}
 
 
 def parse_tree(text: str) -> exp.Expr:
-    """The sqlglot expression of a predicate; its operands have their :data:`SPAN`.
+    """Return the sqlglot expression of a predicate; its operands have their :data:`SPAN`.
 
     A NOT before an operand has it in parentheses, which tells it from ``x NOT IN …`` and the like.
 
@@ -149,7 +149,7 @@ class _PredicateParser(Parser):
         return this
 
     def _coming(self) -> int:
-        """How tightly the coming operator binds; 0 when none comes."""
+        """Return how tightly the coming operator binds; 0 when none comes."""
         token = self._curr.token_type
         if token is TokenType.NOT:
             return _PRECEDENCE[self._next.token_type] if self._next.token_type in _NEGATABLE else 0
@@ -174,7 +174,7 @@ class _PredicateParser(Parser):
         return this or self._unexpected("a column, a value or '('")
 
     def _parse_called(self) -> exp.Expr | None:
-        """A typed literal or a call; None when neither comes."""
+        """Return a typed literal or a call; None when neither comes."""
         following = self._next.token_type
         if following not in (TokenType.STRING, TokenType.L_PAREN):
             return None
@@ -207,7 +207,7 @@ class _PredicateParser(Parser):
         return exp.Neg(this=number or self._parse_tighter_than(_MULTIPLY))
 
     def _parse_operation(self, this: exp.Expr, precedence: int) -> exp.Expr:
-        """An operator, and what stands after it."""
+        """Return an operator, and what stands after it."""
         negated = self._match(TokenType.NOT)
         operator = self._curr.token_type
         self._advance()

@@ -92,7 +92,7 @@ class Predicate:
         return condition_of(self._expression)
 
     def matches(self, batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
-        """Which rows satisfy it; a row of which it is unknown does not.
+        """Return which rows satisfy it; a row of which it is unknown does not.
 
         Args:
             batch: with the columns of ``wanted``; others may be there.
@@ -126,13 +126,13 @@ def _require_text(condition: str) -> None:
 
 
 def _outermost(paths: list[tuple[str, ...]]) -> list[str]:
-    """The paths that are not part of another one, as dotted names."""
+    """Return the paths that are not part of another one, as dotted names."""
     kept = [path for path in paths if not any(path[:length] in paths for length in range(1, len(path)))]
     return [".".join(path) for path in kept]
 
 
 def _named(wanted: Schema, path: tuple[str, ...]) -> Field:
-    """The field at a path, which is not empty."""
+    """Return the field at a path, which is not empty."""
     siblings = wanted.fields
     for name in path:
         found = next(node for node in siblings if node.name == name)

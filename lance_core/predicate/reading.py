@@ -80,7 +80,7 @@ class _Reader:
         self._calls = 0
 
     def read(self, tree: exp.Expr) -> Node:
-        """The record of an expression."""
+        """Return the record of an expression."""
         while isinstance(tree, exp.Paren):
             tree = tree.this
         convert = _CONVERTERS.get(type(tree))
@@ -94,12 +94,12 @@ class _Reader:
         return node
 
     def text(self, tree: exp.Expr) -> str:
-        """The piece of text that an expression was made from."""
+        """Return the piece of text that an expression was made from."""
         start, stop = tree.meta[SPAN]
         return self._text[start:stop]
 
     def name(self, tree: exp.Expr) -> Node:
-        """A column, or members of one: ``a``, ``a.b``, ``a['b']``."""
+        """Return a column, or members of one: ``a``, ``a.b``, ``a['b']``."""
         members: list[exp.Expr] = []
         below = tree
         while not isinstance(below, exp.Column):
@@ -116,7 +116,7 @@ class _Reader:
         return member
 
     def literal(self, tree: exp.Literal) -> Node:
-        """A number or a string."""
+        """Return a number or a string."""
         scalar = pa.scalar(tree.this, pa.string()) if tree.is_string else number(tree.this)
         return Value(text=self.text(tree), scalar=scalar)
 
@@ -129,7 +129,7 @@ class _Reader:
         return Value(text=self.text(tree), scalar=CONSTANTS[_word(tree)])
 
     def logical(self, tree: exp.Expr) -> Node:
-        """A chain of AND or of OR, which leans to the left and may be of any length."""
+        """Return a chain of AND or of OR, which leans to the left and may be of any length."""
         chain = type(tree)
         operands = []
         below = tree
@@ -141,13 +141,13 @@ class _Reader:
         return Logical(text=self.text(tree), height=height, operator=_OPERATORS[chain], operands=nodes)
 
     def infix(self, tree: exp.Expr) -> Node:
-        """Two operands and an operator."""
+        """Return two operands and an operator."""
         left, right = self.read(tree.this), self.read(tree.args["expression"])
         height = checked_height(left, right)
         return Infix(text=self.text(tree), height=height, operator=_OPERATORS[type(tree)], left=left, right=right)
 
     def negation(self, tree: exp.Neg) -> Node:
-        """A minus; before a number it is part of it."""
+        """Return a minus; before a number it is part of it."""
         if isinstance(tree.this, exp.Literal) and not tree.this.is_string:
             return Value(text=self.text(tree), scalar=number(f"-{tree.this.this}"))
         operand = self.read(tree.this)
@@ -206,7 +206,7 @@ class _Reader:
         return Cast(text=self.text(tree), height=checked_height(operand), operand=operand, target=target)
 
     def call(self, tree: exp.Anonymous) -> Node:
-        """A function call."""
+        """Return a function call."""
         self._calls += 1
         arguments = tuple(self.read(argument) for argument in tree.expressions)
         self._calls -= 1

@@ -176,7 +176,7 @@ Node: TypeAlias = Name | Value | Logical | Not | Negation | Infix | Test | Membe
 
 
 def checked_height(*below: Node) -> int:
-    """The height of a record over these.
+    """Return the height of a record over these.
 
     Raises:
         InvalidInputError: it would be too high.

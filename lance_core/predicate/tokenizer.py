@@ -114,7 +114,7 @@ def tokenize(text: str) -> list[Token]:
 
 
 def syntax_error(text: str, position: int, reason: str) -> InvalidInputError:
-    """The error for a predicate that cannot be read; shows where."""
+    """Return the error for a predicate that cannot be read; shows where."""
     shown = text if len(text) <= 200 else f"{text[max(position - 80, 0) : position + 80]} …"
     return InvalidInputError(
         f"the predicate {shown!r} cannot be parsed at character {position + 1}: {reason}", position=position
@@ -122,7 +122,7 @@ def syntax_error(text: str, position: int, reason: str) -> InvalidInputError:
 
 
 def _not_closed(text: str, stop: int) -> InvalidInputError:
-    """The error for what follows the last token."""
+    """Return the error for what follows the last token."""
     position = len(text) - len(text[stop:].lstrip())
     return syntax_error(text, position, f"a quote or comment is not closed: {text[position : position + 20]!r}")
 

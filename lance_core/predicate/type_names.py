@@ -38,7 +38,7 @@ _UNITS: Final = MappingProxyType({0: "s", 3: "ms", 6: "us", 9: "ns"})
 
 
 def type_of(written: exp.Expr, *, default_unit: str = "us") -> pa.DataType | None:
-    """The Arrow type for a type name in a predicate; None when the name is not known.
+    """Return the Arrow type for a type name in a predicate; None when the name is not known.
 
     Args:
         written: the type name.

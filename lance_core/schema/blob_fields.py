@@ -73,7 +73,7 @@ _PREPARED_V2: Final = (
 
 
 def has_blobs(schema: Schema) -> bool:
-    """Whether a leaf of the schema is a blob, in any shape."""
+    """Return whether a leaf of the schema is a blob, in any shape."""
     return any(leaf.is_blob for leaf in schema.leaves())
 
 
@@ -100,12 +100,12 @@ def is_prepared(field: Field) -> bool:
 
 
 def prepared_field(field: Field) -> Field:
-    """A v2 field in the prepared shape; it keeps its id."""
+    """Return a v2 field in the prepared shape; it keeps its id."""
     return field.with_children(_PREPARED_V2)
 
 
 def declared_schema(schema: Schema) -> Schema:
-    """The schema of a table that is made of rows of this one: data and uri in place of the prepared shape."""
+    """Return the schema of a table that is made of rows of this one: data and uri in place of the prepared shape."""
     declared = _schema_mapped(
         schema, lambda field: field.with_children(_DECLARED_V2[:2]) if is_prepared(field) else field
     )
@@ -113,22 +113,22 @@ def declared_schema(schema: Schema) -> Schema:
 
 
 def stored_field(field: Field) -> Field:
-    """The field with every blob in it in the stored shape; the blob keeps its id."""
+    """Return the field with every blob in it in the stored shape; the blob keeps its id."""
     return _mapped(field, _stored)
 
 
 def stored_schema(schema: Schema) -> Schema:
-    """The schema with every blob in the stored shape; idempotent."""
+    """Return the schema with every blob in the stored shape; idempotent."""
     return _schema_mapped(schema, _stored)
 
 
 def file_schema(schema: Schema) -> Schema:
-    """The schema that a data file of the table says it has: v2 in the stored shape, v1 as declared."""
+    """Return the schema that a data file of the table says it has: v2 in the stored shape, v1 as declared."""
     return _schema_mapped(schema, lambda field: field if is_blob_v1(field) else _stored(field))
 
 
 def bytes_schema(schema: Schema) -> Schema:
-    """The declared schema with every blob as large_binary: v1 as it is, v2 without the extension."""
+    """Return the declared schema with every blob as large_binary: v1 as it is, v2 without the extension."""
 
     def as_bytes(field: Field) -> Field:
         if is_blob_v1(field):
@@ -140,7 +140,7 @@ def bytes_schema(schema: Schema) -> Schema:
 
 
 def complete_schema(schema: Schema) -> Schema:
-    """The schema with all four members in every declared v2 field; tables may declare the first two only."""
+    """Return the schema with all four members in every declared v2 field; tables may declare the first two only."""
     return _schema_mapped(schema, lambda field: field.with_children(_DECLARED_V2) if is_blob_v2(field) else field)
 
 

@@ -55,19 +55,19 @@ class Blob:
 
     @staticmethod
     def from_bytes(data: bytes | bytearray | memoryview) -> Blob:
-        """A value given by its bytes."""
+        """Return a value given by its bytes."""
         return Blob(data=bytes(data))
 
     @staticmethod
     def from_uri(uri: str, position: int | None = None, size: int | None = None) -> Blob:
-        """A reference to a value at a URI, or to a range of it."""
+        """Return a reference to a value at a URI, or to a range of it."""
         if (position is not None and position < 0) or (size is not None and size < 0):
             raise InvalidInputError("position and size of an external blob must not be negative")
         return Blob(uri=uri, position=position, size=size)
 
     @staticmethod
     def empty() -> Blob:
-        """A value of no bytes, which is not null."""
+        """Return a value of no bytes, which is not null."""
         return Blob(data=b"")
 
     def _problem(self) -> str | None:
@@ -97,7 +97,7 @@ class BlobType(pa.ExtensionType):  # type: ignore[misc]  # pyarrow has no types
 
     @classmethod
     def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> BlobType:  # pyarrow's name
-        """The type for a storage from files or other libraries."""
+        """Return the type for a storage from files or other libraries."""
         members = list(storage_type) if pa.types.is_struct(storage_type) else []
         found = tuple((member.name, member.type) for member in members)
         if found not in (_NAMES_AND_TYPES, _NAMES_AND_TYPES[:2]):
@@ -107,7 +107,7 @@ class BlobType(pa.ExtensionType):  # type: ignore[misc]  # pyarrow has no types
         return instance
 
     def __arrow_ext_class__(self) -> type[BlobArray]:  # pyarrow's name
-        """Arrays of the type."""
+        """Return arrays of the type."""
         return BlobArray
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -140,7 +140,7 @@ class BlobArray(pa.ExtensionArray):  # type: ignore[misc]  # pyarrow has no type
 
 
 def blob_array(values: Sequence[Any]) -> BlobArray:
-    """A column of blobs from Python values.
+    """Return a column of blobs from Python values.
 
     Args:
         values: bytes-like (the value), str (the URI of the value), :class:`Blob`, or None (null).
@@ -159,7 +159,7 @@ def blob_field(
     dedicated_size_threshold: int | None = None,
     pack_file_size_threshold: int | None = None,
 ) -> pa.Field:
-    """The Arrow field of a blob column.
+    """Return the Arrow field of a blob column.
 
     Args:
         name: of the field.

@@ -63,7 +63,7 @@ _NO_ENCODING: Final = frozenset({"struct", "null"})
 
 
 def schema_from_arrow(arrow: pa.Schema, *, first_field_id: int = 0) -> Schema:
-    """The Lance schema of an Arrow schema, ids given depth first from ``first_field_id``.
+    """Return the Lance schema of an Arrow schema, ids given depth first from ``first_field_id``.
 
     Raises:
         InvalidSchemaError: a name that :func:`check_names` refuses, or a column that cannot be a primary key.
@@ -106,7 +106,7 @@ def schema_to_arrow(schema: Schema) -> pa.Schema:
 
 
 def fields_to_proto(schema: Schema) -> list[pb_file.Field]:
-    """The flat list of messages, depth first, parents before children."""
+    """Return the flat list of messages, depth first, parents before children."""
     messages: list[pb_file.Field] = []
     for top in schema.fields:
         _append_messages(messages, top, _TOP_LEVEL)
@@ -153,7 +153,7 @@ def fields_from_proto(
 
 
 def schema_to_proto(schema: Schema) -> pb_file.Schema:
-    """The whole ``Schema`` message, metadata included."""
+    """Return the whole ``Schema`` message, metadata included."""
     return pb_file.Schema(fields=fields_to_proto(schema), metadata=dict(schema.metadata))
 
 

@@ -34,12 +34,12 @@ _LENGTH_BYTES: Final = 4
 
 
 def has_extension(field: Field) -> bool:
-    """Whether the field or one below it names an extension type."""
+    """Return whether the field or one below it names an extension type."""
     return any(node.extension_name or BFLOAT16 in node.logical_type for node in field.walk())
 
 
 def restore_schema(schema: pa.Schema) -> pa.Schema:
-    """The schema with registered extension types in place; unknown names, and bad parameters, stay unchanged."""
+    """Return the schema with registered extension types in place; unknown names, and bad parameters, stay unchanged."""
     # Ours is registered when it is first needed, unless another library has done so.
     import_module("lance_core.schema.blob_types")
     try:
@@ -50,14 +50,14 @@ def restore_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def restore_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The batch with the types of ``schema``, which :func:`restore_schema` made; zero-copy."""
+    """Return the batch with the types of ``schema``, which :func:`restore_schema` made; zero-copy."""
     if batch.schema.equals(schema):
         return batch
     return pa.RecordBatch._import_from_c_capsule(*batch.__arrow_c_array__())
 
 
 def extension_metadata(dtype: pa.BaseExtensionType) -> dict[str, bytes]:
-    """The field metadata that names an extension type and its parameters.
+    """Return the field metadata that names an extension type and its parameters.
 
     Types that Arrow itself defines do not offer their serialized form to Python; the C data interface does: its
     metadata is ``i32 n | n x (i32 length | key | i32 length | value)`` in the machine's byte order.
@@ -83,7 +83,7 @@ def extension_metadata(dtype: pa.BaseExtensionType) -> dict[str, bytes]:
 
 
 def contains_extension(dtype: pa.DataType) -> bool:
-    """Whether the type or one inside it is an extension type."""
+    """Return whether the type or one inside it is an extension type."""
     if isinstance(dtype, pa.BaseExtensionType):
         return True
     if not dtype.num_fields:
@@ -92,7 +92,7 @@ def contains_extension(dtype: pa.DataType) -> bool:
 
 
 def storage_type(dtype: pa.DataType) -> pa.DataType:
-    """The type with the storage of every extension type in its place; field metadata is left out."""
+    """Return the type with the storage of every extension type in its place; field metadata is left out."""
     if isinstance(dtype, pa.BaseExtensionType):
         return storage_type(dtype.storage_type)
     if not contains_extension(dtype):
@@ -111,7 +111,7 @@ def storage_type(dtype: pa.DataType) -> pa.DataType:
 
 
 def storage_array(array: pa.Array) -> pa.Array:
-    """The array with every extension type inside replaced by its storage; zero-copy."""
+    """Return the array with every extension type inside replaced by its storage; zero-copy."""
     if not contains_extension(array.type):
         return array
     _, content = array.__arrow_c_array__()

@@ -143,7 +143,7 @@ class Field:
         return not self.children or self.is_packed or self.is_blob
 
     def leaves(self) -> list[Field]:
-        """The fields that own a column of a 2.1+ data file, depth first; ``[self]`` for a leaf."""
+        """Return the fields that own a column of a 2.1+ data file, depth first; ``[self]`` for a leaf."""
         if self.is_leaf:
             return [self]
         return [leaf for child in self.children for leaf in child.leaves()]
@@ -155,11 +155,11 @@ class Field:
             yield from child.walk()
 
     def child(self, name: str) -> Field | None:
-        """The direct child of that name, or None."""
+        """Return the direct child of that name, or None."""
         return next((child for child in self.children if child.name == name), None)
 
     def with_ids(self, first_id: int) -> Field:
-        """A copy whose tree is numbered depth first from ``first_id``."""
+        """Return a copy whose tree is numbered depth first from ``first_id``."""
         children = []
         next_id = first_id + 1
         for child in self.children:
@@ -168,7 +168,7 @@ class Field:
         return replace(self, id=first_id, children=tuple(children))
 
     def with_children(self, children: Sequence[Field]) -> Field:
-        """A copy with other children."""
+        """Return a copy with other children."""
         return replace(self, children=tuple(children))
 
 
@@ -198,24 +198,24 @@ class Schema:
         return [top.name for top in self.fields]
 
     def walk(self) -> Iterator[Field]:
-        """Every field, depth first, parents before children: the order of the serialized list."""
+        """Yield every field, depth first, parents before children: the order of the serialized list."""
         for top in self.fields:
             yield from top.walk()
 
     def leaves(self) -> list[Field]:
-        """The fields that own a column of a 2.1+ data file, depth first."""
+        """Return the fields that own a column of a 2.1+ data file, depth first."""
         return [leaf for top in self.fields for leaf in top.leaves()]
 
     def field_ids(self) -> list[int]:
-        """Ids of every field, depth first."""
+        """Return ids of every field, depth first."""
         return [node.id for node in self.walk()]
 
     def max_field_id(self) -> int:
-        """The largest id in use; -1 for an empty schema."""
+        """Return the largest id in use; -1 for an empty schema."""
         return max(self.field_ids(), default=-1)
 
     def find(self, key: str | int) -> Field | None:
-        """The field of that id, or at that path ("a", "s.x", "l.item"); None when there is none.
+        """Return the field of that id, or at that path ("a", "s.x", "l.item"); None when there is none.
 
         At every level the exact name is tried first, so that a nested name that contains a dot is found.
         """
@@ -225,7 +225,7 @@ class Schema:
         return None if trail is None else trail[-1]
 
     def field(self, key: str | int) -> Field:
-        """The field of that id or path; see :meth:`find`.
+        """Return the field of that id or path; see :meth:`find`.
 
         Raises:
             InvalidInputError: there is no such field.
@@ -236,7 +236,7 @@ class Schema:
         return found
 
     def with_ids(self, first_id: int = 0) -> Schema:
-        """A copy numbered depth first from ``first_id``."""
+        """Return a copy numbered depth first from ``first_id``."""
         numbered = []
         next_id = first_id
         for top in self.fields:
@@ -245,7 +245,7 @@ class Schema:
         return replace(self, fields=tuple(numbered))
 
     def with_metadata(self, metadata: Mapping[str, bytes]) -> Schema:
-        """A copy with other schema metadata."""
+        """Return a copy with other schema metadata."""
         return replace(self, metadata=metadata)
 
 
@@ -255,7 +255,7 @@ def is_true(value: bytes | None) -> bool:
 
 
 def trail_of(siblings: Sequence[Field], path: str) -> list[Field] | None:
-    """The fields from one of the siblings down to the one that a dotted path names; None if there is none.
+    """Return the fields from one of the siblings down to the one that a dotted path names; None if there is none.
 
     A name with dots may stand as it is or in backquotes, which are doubled inside: ``s.`a.b```.
     """

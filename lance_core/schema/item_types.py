@@ -27,7 +27,7 @@ _MAX_DEPTH: Final = 64
 
 
 def bfloat16_list_name(dtype: pa.DataType) -> str | None:
-    """The logical type of fixed-size lists of bfloat16, one in the other; None for other types."""
+    """Return the logical type of fixed-size lists of bfloat16, one in the other; None for other types."""
     name, sizes = None, []
     for item, size in _lists(dtype):
         sizes.append(str(size))
@@ -66,7 +66,7 @@ def check_items(dtype: pa.DataType, where: str) -> None:
 
 
 def _lists(dtype: pa.DataType) -> Iterator[tuple[pa.Field, int]]:
-    """Items and size of every fixed-size list, from the outermost one."""
+    """Yield items and size of every fixed-size list, from the outermost one."""
     while pa.types.is_fixed_size_list(dtype):
         yield dtype.value_field, dtype.list_size
         dtype = plain_type(dtype.value_type)

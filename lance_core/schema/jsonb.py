@@ -42,7 +42,7 @@ _WIDTHS: Final = (1, 2, 4, 8)
 
 
 def jsonb_from_text(text: bytes) -> bytes:
-    """The binary form of a JSON text.
+    """Return the binary form of a JSON text.
 
     Raises:
         InvalidInputError: not JSON, a key that occurs twice in one object, or a document nested more than 256 deep.
@@ -62,7 +62,7 @@ def jsonb_from_text(text: bytes) -> bytes:
 
 
 def text_from_jsonb(data: bytes) -> str:
-    """The JSON text of a document, without blanks; NaN and infinities give null.
+    """Return the JSON text of a document, without blanks; NaN and infinities give null.
 
     Raises:
         CorruptDataError: not such a document.
@@ -89,7 +89,7 @@ def _no_constant(name: str) -> Any:
 
 
 def _encoded(value: Any, depth: int) -> tuple[int, bytes]:
-    """Kind of the entry, and its bytes."""
+    """Return kind of the entry, and its bytes."""
     if value is None:
         return _NULL, b""
     if value is True:
@@ -151,7 +151,7 @@ def _split(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _text(kind: int, data: bytes, start: int, size: int, depth: int) -> str:
-    """The text of the entry at ``data[start : start + size]``."""
+    """Return the text of the entry at ``data[start : start + size]``."""
     stop = start + size
     if stop > len(data):
         raise CorruptDataError(f"an entry of a document of {len(data)} bytes ends at byte {stop}")
@@ -214,7 +214,7 @@ def _number_text(data: bytes) -> str:
 
 
 def _double_text(value: float) -> str:
-    """The shortest digits that give the value back, written as the reference writes them."""
+    """Return the shortest digits that give the value back, written as the reference writes them."""
     if not math.isfinite(value):
         return "null"
     text = repr(value)

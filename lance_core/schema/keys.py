@@ -42,7 +42,7 @@ _MAX_POSITION: Final = 2**32 - 1
 
 
 def position(metadata: Mapping[str, bytes], key: str) -> int | None:
-    """The number of an entry; None when there is none."""
+    """Return the number of an entry; None when there is none."""
     text = metadata.get(key, b"")
     # Longer text may be too long to convert, and is out of range unless it begins with zeros.
     digits = text.lstrip(b"+").lstrip(b"0") or b"0"
@@ -53,7 +53,7 @@ def position(metadata: Mapping[str, bytes], key: str) -> int | None:
 
 
 def is_primary_key(metadata: Mapping[str, bytes]) -> bool:
-    """Whether a field with that metadata is part of the primary key."""
+    """Return whether a field with that metadata is part of the primary key."""
     return is_true(metadata.get(PRIMARY_KEY)) or position(metadata, PRIMARY_POSITION) is not None
 
 

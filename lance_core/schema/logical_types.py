@@ -78,7 +78,7 @@ _BFLOAT16_ITEM: Final = pa.field(
 
 
 def plain_type(dtype: pa.DataType) -> pa.DataType:
-    """The type as it is stored: extension types by their storage, view types by their plain counterparts."""
+    """Return the type as it is stored: extension types by their storage, view types by their plain counterparts."""
     if isinstance(dtype, pa.BaseExtensionType):
         return plain_type(dtype.storage_type)
     if dtype == pa.string_view():
@@ -89,7 +89,7 @@ def plain_type(dtype: pa.DataType) -> pa.DataType:
 
 
 def logical_type_of(dtype: pa.DataType, where: str) -> str:
-    """The string that stands for an Arrow type.
+    """Return the string that stands for an Arrow type.
 
     Args:
         dtype: any Arrow type; extension types count as their storage.
@@ -124,7 +124,7 @@ def logical_type_of(dtype: pa.DataType, where: str) -> str:
 
 @lru_cache(maxsize=1024)
 def arrow_type(field: Field) -> pa.DataType:
-    """The Arrow type of a field, children included; extension fields give their storage type.
+    """Return the Arrow type of a field, children included; extension fields give their storage type.
 
     Raises:
         CorruptDataError: the logical type is malformed or its children do not fit.
@@ -160,7 +160,7 @@ def arrow_type(field: Field) -> pa.DataType:
 
 @lru_cache(maxsize=1024)
 def arrow_field(field: Field) -> pa.Field:
-    """The Arrow field of a field, with its metadata; see :func:`arrow_type`."""
+    """Return the Arrow field of a field, with its metadata; see :func:`arrow_type`."""
     metadata = dict(field.metadata)
     if field.extension_name:
         metadata.setdefault(EXTENSION_NAME_KEY, field.extension_name.encode())
@@ -170,7 +170,7 @@ def arrow_field(field: Field) -> pa.Field:
 
 
 def leaf_type(logical_type: str) -> pa.DataType:
-    """The Arrow type of a logical type that needs no child fields.
+    """Return the Arrow type of a logical type that needs no child fields.
 
     Raises:
         CorruptDataError: a parameter of the string is malformed.

@@ -56,12 +56,12 @@ PREPARED_TYPE: Final = pa.struct(
 
 
 def prepared_arrow_field(name: str) -> pa.Field:
-    """The field of a column of prepared descriptors."""
+    """Return the field of a column of prepared descriptors."""
     return pa.field(name, PREPARED_TYPE, metadata={EXTENSION_NAME_KEY: BLOB_V2})
 
 
 def in_given_shape(declared: Field, given: pa.DataType) -> Field:
-    """The field of a table in the shape of given rows: prepared for descriptors of blobs, otherwise unchanged.
+    """Return the field of a table in the shape of given rows: prepared for descriptors of blobs, otherwise unchanged.
 
     Args:
         declared: the field, with its ids.
@@ -82,6 +82,6 @@ def in_given_shape(declared: Field, given: pa.DataType) -> Field:
 
 
 def is_managed_path(uri: str) -> bool:
-    """Whether the URI of a managed value is a path to something below the directory that it starts from."""
+    """Return whether the URI of a managed value is a path to something below the directory that it starts from."""
     is_plain = all(" " <= character != "\x7f" and character != "\\" for character in uri)
     return is_plain and {"", ".", ".."}.isdisjoint(uri.split("/"))

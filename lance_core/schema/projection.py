@@ -21,7 +21,7 @@ __all__ = ["check_compatible", "fits_type", "has_same_columns", "project", "proj
 
 
 def project(schema: Schema, columns: Sequence[str], *, orders_members: bool = False) -> Schema:
-    """The chosen columns, in the requested order.
+    """Return the chosen columns, in the requested order.
 
     Args:
         schema: what to choose from.
@@ -56,7 +56,7 @@ def project(schema: Schema, columns: Sequence[str], *, orders_members: bool = Fa
 
 
 def project_by_ids(schema: Schema, field_ids: set[int] | frozenset[int]) -> Schema:
-    """The fields whose id is listed, with the ancestors that lead to them, in schema order.
+    """Return the fields whose id is listed, with the ancestors that lead to them, in schema order.
 
     A container is kept only when something below it is, or when it has no children at all.
     """
@@ -114,12 +114,12 @@ def has_same_columns(table: Schema, written: Schema) -> bool:
 
 
 def same_type(expected: pa.DataType, found: pa.DataType) -> bool:
-    """Whether data of ``found`` is stored exactly as ``expected``, nullability and item names aside."""
+    """Return whether data of ``found`` is stored exactly as ``expected``, nullability and item names aside."""
     return _compare(expected, found, _has_same_members)
 
 
 def fits_type(expected: pa.DataType, found: pa.DataType) -> bool:
-    """Whether data of ``found`` is ``expected`` but for the order of struct members and missing nullable ones.
+    """Return whether data of ``found`` is ``expected`` but for the order of struct members and missing nullable ones.
 
     A struct without any of the expected members does not fit.
     """

@@ -249,7 +249,7 @@ def _check_blob(field: Field, path: str) -> None:
 
 
 def _walk(schema: Schema) -> Iterator[tuple[Field, str, bool]]:
-    """Every field that is stored as such, its path, and whether it lies below a list."""
+    """Yield every field that is stored as such, its path, and whether it lies below a list."""
     left = [(top, top.name, False) for top in reversed(schema.fields)]
     while left:
         field, path, below_list = left.pop()

@@ -23,7 +23,7 @@ _MAX_SHOWN: Final = 200
 
 
 def split_fixed_size_list(logical_type: str) -> tuple[str, list[int]]:
-    """The innermost item of ``fixed_size_list:…:{item}:{n}:…`` and the dimensions, outermost first.
+    """Return the innermost item of ``fixed_size_list:…:{item}:{n}:…`` and the dimensions, outermost first.
 
     Raises:
         CorruptDataError: a dimension is missing or no positive number.
@@ -44,7 +44,7 @@ def split_fixed_size_list(logical_type: str) -> tuple[str, list[int]]:
 
 
 def checked_number(text: str, low: int, high: int) -> int:
-    """A number in a logical type.
+    """Return a number in a logical type.
 
     Raises:
         ValueError: none, or one out of bounds.
@@ -60,5 +60,5 @@ def checked_number(text: str, low: int, high: int) -> int:
 
 
 def shown(logical_type: str) -> str:
-    """A string as messages quote it."""
+    """Return a string as messages quote it."""
     return repr(logical_type) if len(logical_type) <= _MAX_SHOWN else f"{logical_type[:_MAX_SHOWN]!r}…"

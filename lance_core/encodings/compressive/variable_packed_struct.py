@@ -113,14 +113,14 @@ class _RowCursor:
         self._stops = rows.offsets[1:][self._is_filled].astype(np.int64)
 
     def take_fixed(self, width: int) -> NDArray[np.uint8]:
-        """The next ``width`` bytes of every row: (num_rows, width) uint8."""
+        """Return the next ``width`` bytes of every row: (num_rows, width) uint8."""
         taken = self._advance(np.full(len(self._at), width, np.int64))
         rows = np.zeros((self._num_rows, width), np.uint8)
         rows[self._is_filled] = taken.rows(width)
         return rows
 
     def take_variable(self, length_bytes: int) -> VariableWidthBlock:
-        """The next length and as many bytes of every row."""
+        """Return the next length and as many bytes of every row."""
         length_words = self._advance(np.full(len(self._at), length_bytes, np.int64)).rows(length_bytes)
         lengths = np.ascontiguousarray(length_words).view(f"<u{length_bytes}").reshape(-1)
         if int(lengths.max(initial=0)) > len(self._data):

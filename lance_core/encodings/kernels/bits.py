@@ -29,19 +29,19 @@ _POWERS_OF_TWO: Final = np.left_shift(np.uint64(1), np.arange(64, dtype=np.uint6
 
 
 def bitmap_bytes(num_bits: int) -> int:
-    """Bytes of a bitmap of ``num_bits`` bits."""
+    """Return bytes of a bitmap of ``num_bits`` bits."""
     return -(-num_bits // 8)
 
 
 def unpack_bitmap(bitmap: NDArray[np.uint8], bit_offset: int, num_bits: int) -> NDArray[np.bool_]:
-    """Bits ``[bit_offset, bit_offset + num_bits)`` of a bitmap as a fresh mask, shape (num_bits,)."""
+    """Return bits ``[bit_offset, bit_offset + num_bits)`` of a bitmap as a fresh mask, shape (num_bits,)."""
     first_byte, shift = divmod(bit_offset, 8)
     covering = bitmap[first_byte : bitmap_bytes(bit_offset + num_bits)]
     return np.unpackbits(covering, bitorder="little")[shift : shift + num_bits].view(np.bool_)
 
 
 def pack_mask(mask: NDArray[np.bool_]) -> NDArray[np.uint8]:
-    """A mask as a fresh bitmap; unused bits of the last byte are 0."""
+    """Return a mask as a fresh bitmap; unused bits of the last byte are 0."""
     return np.packbits(mask, bitorder="little")
 
 
@@ -53,5 +53,5 @@ def slice_bitmap(bitmap: NDArray[np.uint8], bit_offset: int, num_bits: int) -> N
 
 
 def bit_lengths(values: NDArray[Any]) -> NDArray[np.int64]:
-    """Bits needed to hold each unsigned value (0 for 0), same shape."""
+    """Return bits needed to hold each unsigned value (0 for 0), same shape."""
     return np.searchsorted(_POWERS_OF_TWO, values.astype(np.uint64), side="right").astype(np.int64)

@@ -28,7 +28,7 @@ def merge_planes(planes: NDArray[np.uint8], value_bytes: int) -> NDArray[np.uint
 
 
 def split_planes(values: NDArray[np.uint8], value_bytes: int) -> NDArray[np.uint8]:
-    """The inverse of :func:`merge_planes`."""
+    """Return the inverse of :func:`merge_planes`."""
     num_chunks, num_bytes = values.shape
     planes = values.reshape(num_chunks, num_bytes // value_bytes, value_bytes).transpose(0, 2, 1)
     return np.ascontiguousarray(planes).reshape(num_chunks, num_bytes)

@@ -99,7 +99,7 @@ def decompress_zstd(compressed: bytes, most: int = _MAX_RAW_BYTES) -> bytes | No
 
 
 def zstd_head(compressed: bytes, num_bytes: int) -> bytes | None:
-    """The first bytes of what one zstd buffer holds, or all if it holds fewer; what follows is not unpacked.
+    """Return the first bytes of what one zstd buffer holds, or all if it holds fewer; what follows is not unpacked.
 
     None if those bytes are malformed.
     """
@@ -135,7 +135,7 @@ def lz4_head(compressed: bytes, num_bytes: int) -> bytes | None:
 
 
 def _zstd_frame(compressed: bytes) -> tuple[bytes, int | None]:
-    """The frame, and the raw size in front of it, if there is one."""
+    """Return the frame, and the raw size in front of it, if there is one."""
     # A raw size that reads like the magic number would be followed by a byte of the size that a header never has.
     is_bare = compressed[:4] == _ZSTD_MAGIC and len(compressed) > 4 and not compressed[4] & _ZSTD_UNUSED_BIT
     if is_bare or len(compressed) < _ZSTD_PREFIX_BYTES:
@@ -144,7 +144,7 @@ def _zstd_frame(compressed: bytes) -> tuple[bytes, int | None]:
 
 
 def _decompressor() -> zstandard.ZstdDecompressor:
-    """The thread's own: making one costs more than unpacking a small frame, and two threads cannot share it."""
+    """Return the decompressor of this thread. It is kept because creating one costs more than a small frame."""
     found: zstandard.ZstdDecompressor | None = getattr(_OF_THREAD, "decompressor", None)
     if found is None:
         found = _OF_THREAD.decompressor = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW_BYTES)
@@ -152,7 +152,7 @@ def _decompressor() -> zstandard.ZstdDecompressor:
 
 
 def _content_size(frame: bytes) -> int | None:
-    """What the header of a frame says: -1 for nothing; None if it is malformed."""
+    """Return the content size in the header of a frame: -1 if there is none; None if the header is malformed."""
     try:
         return int(zstandard.frame_content_size(frame))
     except zstandard.ZstdError:

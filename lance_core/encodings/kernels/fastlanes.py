@@ -48,7 +48,7 @@ _BATCH_BYTES: Final = 1 << 21
 
 
 def block_bytes(packed_bits: int) -> int:
-    """Bytes of one block packed to ``packed_bits`` bits, for any type width."""
+    """Return bytes of one block packed to ``packed_bits`` bits, for any type width."""
     return BLOCK_VALUES // 8 * packed_bits
 
 
@@ -207,13 +207,13 @@ def pick_words(
 
 
 def _words_at(data: NDArray[np.uint8], places: NDArray[np.int64], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Words at any bytes."""
+    """Return words at any bytes."""
     words: NDArray[Any] = data[places[:, None] + np.arange(dtype.itemsize)].view(dtype).reshape(-1)
     return words
 
 
 def _word(packed: NDArray[Any], at: int, lanes: int) -> NDArray[Any]:
-    """Word ``at`` of every lane, (num_blocks, lanes)."""
+    """Return word ``at`` of every lane, (num_blocks, lanes)."""
     return packed[:, at * lanes : (at + 1) * lanes]
 
 

@@ -115,7 +115,7 @@ def expand_codes(
 
 
 def serialize_symbols(table: SymbolTable) -> bytes:
-    """The bytes of a table: always 2312."""
+    """Return the bytes of a table: always 2312."""
     header = _MAGIC << 32 | int(table.is_compressed) << 24 | len(table.symbols)
     symbols = b"".join(symbol.ljust(_SYMBOL_BYTES, b"\0") for symbol in table.symbols)
     packed = header.to_bytes(_SYMBOL_BYTES, "little") + symbols + bytes(len(symbol) for symbol in table.symbols)
@@ -197,7 +197,7 @@ def _sample(offsets: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]
 def _matcher(
     compiled: Any, symbols: tuple[bytes, ...], words: NDArray[np.uint64], lengths: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
-    """The tables that find symbols; ``words`` and ``lengths`` are (256,) and filled."""
+    """Return the tables that find symbols; ``words`` and ``lengths`` are (256,) and filled."""
     hashes, pairs = np.empty(compiled.HASHES, np.uint64), np.empty(compiled.PAIRS, np.int32)
     given = np.array([int.from_bytes(symbol, "little") for symbol in symbols], np.uint64)
     given_lengths = np.array([len(symbol) for symbol in symbols], np.int64)

@@ -22,7 +22,7 @@ _LEVEL_BYTES = 8
 
 
 def value_bounds(definition: NDArray[np.uint16], max_visible: int, value_stops: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where the levels of each chunk of values start: (num_chunks + 1,) int64.
+    """Return where the levels of each chunk of values start: (num_chunks + 1,) int64.
 
     Args:
         definition: (num_levels,) levels; those up to ``max_visible`` own a value.
@@ -42,7 +42,7 @@ def value_bounds(definition: NDArray[np.uint16], max_visible: int, value_stops: 
 
 
 def chunk_rows(repetition: NDArray[np.uint16], row_level: int, bounds: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Rows in chunks of levels.
+    """Return rows in chunks of levels.
 
     Args:
         repetition: (num_levels,) levels of whole rows.

@@ -49,7 +49,7 @@ _METER: Final = _Meter()
 
 
 def compiled_kernels(name: str, num_bytes: int) -> Any | None:
-    """The module ``compiled/<name>.py`` if it should serve an input of this many bytes, else None: use numpy."""
+    """Return the module ``compiled/<name>.py`` if it should serve an input of this many bytes, else None: use numpy."""
     switch = os.environ.get(_SWITCH)
     if switch == "0":
         return None
@@ -61,7 +61,7 @@ def compiled_kernels(name: str, num_bytes: int) -> Any | None:
 
 
 def load_now(name: str) -> ModuleType | None:
-    """The module ``compiled/<name>.py``; None where numba does not work."""
+    """Return the module ``compiled/<name>.py``; None where numba does not work."""
     if name not in _loaded:
         with _lock:
             if name not in _loaded:

@@ -23,7 +23,7 @@ _MAX_RUN = 255
 def find_runs(
     values: NDArray[Any], chunk_bounds: NDArray[np.int64]
 ) -> tuple[NDArray[Any], NDArray[np.uint8], NDArray[np.int64]]:
-    """The runs of many chunks; the inverse of :func:`expand_runs`.
+    """Return the runs of many chunks; the inverse of :func:`expand_runs`.
 
     Args:
         values: (num_values,) words.

@@ -50,7 +50,7 @@ class Segments:
 
     @classmethod
     def back_to_back(cls, data: NDArray[np.uint8], sizes: NDArray[np.int64]) -> Self:
-        """Segments that follow each other without gaps from the start of ``data``."""
+        """Return segments that follow each other without gaps from the start of ``data``."""
         return cls(data, np.cumsum(sizes) - sizes, sizes)
 
     @classmethod
@@ -70,20 +70,20 @@ class Segments:
         return int(self.sizes.sum())
 
     def select(self, chosen: slice | NDArray[np.bool_] | NDArray[np.int64]) -> Self:
-        """The chosen segments of the same data."""
+        """Return the chosen segments of the same data."""
         return type(self)(self.data, self.starts[chosen], self.sizes[chosen])
 
     def skip(self, num_bytes: int) -> Self:
-        """Every segment without its first ``num_bytes`` bytes; the caller has checked that each has as many."""
+        """Return every segment without its first ``num_bytes`` bytes; the caller has checked that each has as many."""
         return type(self)(self.data, self.starts + num_bytes, self.sizes - num_bytes)
 
     def segment(self, index: int) -> NDArray[np.uint8]:
-        """Segment ``index`` as a view."""
+        """Return segment ``index`` as a view."""
         start = int(self.starts[index])
         return self.data[start : start + int(self.sizes[index])]
 
     def gather(self) -> NDArray[np.uint8]:
-        """All segments joined: a view where they already lie back to back, else one copy."""
+        """Return all segments joined: a view where they already lie back to back, else one copy."""
         if self.num_segments == 0:
             return self.data[:0]
         if self.num_segments == 1:
@@ -159,7 +159,7 @@ def interleave(columns: Sequence[Segments]) -> tuple[NDArray[np.uint8], NDArray[
 
 
 def _interleave_evenly(columns: Sequence[Segments]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """The same of columns whose segments are of one size, the last one aside."""
+    """Return the same of columns whose segments are of one size, the last one aside."""
     num_equal = columns[0].num_segments - 1
     group_bytes = sum(int(column.sizes[0]) for column in columns)
     positions = np.arange(num_equal + 2) * group_bytes

@@ -195,7 +195,7 @@ class _Shredding:
         self.definition = marks if self.definition is None else np.where(self.definition == 0, marks, self.definition)
 
     def _spread(self, slots: NDArray[Any], fill: np.generic) -> NDArray[Any]:
-        """One entry per slot to one entry per level, closed levels getting ``fill``."""
+        """Return one entry per slot to one entry per level, closed levels getting ``fill``."""
         if self.closed is None:
             return slots
         spread = np.full(self.num_levels, fill, slots.dtype)

@@ -22,7 +22,7 @@ __all__ = ["keep_slots"]
 
 
 def keep_slots(array: pa.Array, mask: NDArray[np.bool_]) -> pa.Array:
-    """The slots where ``mask`` is True, nulls and everything below them included.
+    """Return the slots where ``mask`` is True, nulls and everything below them included.
 
     Args:
         array: any type; any offset.

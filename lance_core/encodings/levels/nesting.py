@@ -77,7 +77,7 @@ class _Place:
     inside_kept: bool = False
 
     def below_struct(self, layer: Slots, validity: NDArray[np.bool_] | None, *, is_kept: bool) -> _Place:
-        """The place of the members of a struct, or of the struct in a fixed-size list."""
+        """Return the place of the members of a struct, or of the struct in a fixed-size list."""
         return _Place(
             slots=(*self.slots, layer),
             validity=validity,
@@ -87,12 +87,12 @@ class _Place:
         )
 
     def below_list(self, layer: ListSlots) -> _Place:
-        """The place of the items of a list."""
+        """Return the place of the items of a list."""
         return _Place(slots=(*self.slots, layer), keep_nullable=self.keep_nullable, inside_kept=self.inside_kept)
 
 
 def leaves_of(field: Field, array: pa.Array, *, keep_nullable: bool) -> list[NestedLeaf]:
-    """The leaves of a column, depth first.
+    """Return the leaves of a column, depth first.
 
     Args:
         field: the column's field.

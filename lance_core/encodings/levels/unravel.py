@@ -71,7 +71,7 @@ class Unraveler:
             self._lists_at_level += [num_lists] * DEFINITION_LEVELS[code]
 
     def num_slots(self) -> int:
-        """Slots of the layer that comes next."""
+        """Return slots of the layer that comes next."""
         if self._definition is not None:
             return len(self._current_definition(self._definition))
         return self._num_slots if self._repetition is None else len(self._repetition)
@@ -142,14 +142,14 @@ class Unraveler:
         return code
 
     def _current_definition(self, definition: NDArray[np.uint16]) -> NDArray[np.uint16]:
-        """The definition levels that are slots of the current layer."""
+        """Return the definition levels that are slots of the current layer."""
         highest = sum(lists <= self._num_lists_passed for lists in self._lists_at_level) - 1
         if highest == len(self._lists_at_level) - 1:
             return definition
         return definition[definition <= highest]
 
     def _highest_slot(self) -> int:
-        """The highest definition level that still is a slot of the list layer just peeled."""
+        """Return the highest definition level that still is a slot of the list layer just peeled."""
         # A null of the item layers directly outside (a null struct) still is a slot of this list layer.
         highest = self._num_definition_passed
         for code in self._codes[self._next_layer :]:

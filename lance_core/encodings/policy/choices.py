@@ -69,7 +69,7 @@ class MiniBlockChoice:
     compression: Compression | None = None
 
     def smaller(self, block: DataBlock) -> MiniBlockChoice | None:
-        """The same with chunks of half as many values; None if there are none."""
+        """Return the same with chunks of half as many values; None if there are none."""
         if self.values_per_chunk // 2 < (_MIN_BITMAP_VALUES if _is_bitmap(block) else MIN_CHUNK_VALUES):
             return None
         # Packed chunks are of one size; smaller ones are flat.
@@ -78,7 +78,7 @@ class MiniBlockChoice:
 
 
 def with_room_for_levels(choice: MiniBlockChoice, block: DataBlock, levels: Levels) -> MiniBlockChoice | None:
-    """The choice with chunks small enough for their levels, or None if there are none."""
+    """Return the choice with chunks small enough for their levels, or None if there are none."""
     has_levels = levels.repetition is not None or levels.definition is not None
     if not has_levels or levels.num_levels <= MAX_LEVELS_PER_CHUNK:
         return choice
@@ -93,7 +93,7 @@ def with_room_for_levels(choice: MiniBlockChoice, block: DataBlock, levels: Leve
 
 
 def asked_compression(options: FieldOptions) -> Compression | None:
-    """The compression that the metadata require, by default at the reference's level."""
+    """Return the compression that the metadata require, by default at the reference's level."""
     if options.general is None:
         return None
     level = options.compression_level or _ASKED_LEVEL
@@ -101,7 +101,7 @@ def asked_compression(options: FieldOptions) -> Compression | None:
 
 
 def power_of_two(limit: int) -> int:
-    """The largest power of two up to ``limit``, at least the fewest values of a chunk and at most the most."""
+    """Return the largest power of two up to ``limit``, at least the fewest values of a chunk and at most the most."""
     return min(MAX_CHUNK_VALUES, max(MIN_CHUNK_VALUES, 1 << max(limit, 1).bit_length() - 1))
 
 

@@ -23,7 +23,7 @@ _SAMPLES: Final = 64
 
 
 def common_value(block: DataBlock, validity: NDArray[np.bool_] | None) -> FixedWidthBlock | VariableWidthBlock | None:
-    """The value that all valid slots share, as a block of one (bools as a byte), or None.
+    """Return the value that all valid slots share, as a block of one (bools as a byte), or None.
 
     Bytes decide: 0.0 and -0.0 differ, and a NaN equals itself.
 

@@ -30,7 +30,7 @@ _RUN_BYTES: Final = 5
 def may_have_few_distinct(
     array: pa.Array, item_bytes: float, plain_bytes: float, options: FieldOptions, *, runs: float = 1.0
 ) -> bool:
-    """Whether counting distinct values is worth the time.
+    """Return whether counting distinct values is worth the time.
 
     Args:
         array: the values of a page.
@@ -50,12 +50,12 @@ def may_have_few_distinct(
 
 
 def dictionary_fits(num_items: int, num_values: int, options: FieldOptions) -> bool:
-    """Whether there are few enough items for a dictionary."""
+    """Return whether there are few enough items for a dictionary."""
     return num_items <= max(1, min(_MAX_ITEMS, num_values // (options.dict_divisor or _DIVISOR)))
 
 
 def dictionary_pays(dictionary_bytes: float, plain_bytes: float, options: FieldOptions) -> bool:
-    """Whether indices and encoded items make the page small enough.
+    """Return whether indices and encoded items make the page small enough.
 
     Args:
         dictionary_bytes: of both.

@@ -95,7 +95,7 @@ _NOTHING: Final = FieldOptions()
 
 
 def options_of(leaf: Field, top: Field) -> FieldOptions:
-    """The encoding options of a leaf.
+    """Return the encoding options of a leaf.
 
     Args:
         leaf: the field that owns the column.

@@ -56,7 +56,7 @@ _MIN_BITMAP_VALUES: Final = 8
 
 
 def choose_words(block: FixedWidthBlock, options: FieldOptions) -> MiniBlockChoice | None:
-    """The choice for one page; None for full zip, as values are too wide or that is requested."""
+    """Return the choice for one page; None for full zip, as values are too wide or that is requested."""
     if not fits_mini_block(block.bits_per_value // 8, options):
         return None
     bits = block.bits_per_value
@@ -90,14 +90,14 @@ def bits_per_word(words: NDArray[Any]) -> float:
 
 
 def choose_rows(row_bytes: int, options: FieldOptions) -> MiniBlockChoice | None:
-    """The choice for packed structs of fixed width; None if a row is too wide for a chunk."""
+    """Return the choice for packed structs of fixed width; None if a row is too wide for a chunk."""
     if row_bytes >= MAX_FIXED_BYTES:
         return None
     return MiniBlockChoice("packed_struct", _flat_values(row_bytes * 8, options))
 
 
 def choose_lists(block: FixedSizeListBlock, options: FieldOptions, *, has_levels: bool) -> MiniBlockChoice | None:
-    """The choice for fixed-size lists of primitives; None for full zip.
+    """Return the choice for fixed-size lists of primitives; None for full zip.
 
     Zipped lists without nulls are the column's own memory. With nulls a chunk stores them in less. Lists of nothing
     but nulls are zipped by the reference too.
@@ -122,7 +122,7 @@ def choose_lists(block: FixedSizeListBlock, options: FieldOptions, *, has_levels
 
 
 def fits_mini_block(value_bytes: int, options: FieldOptions) -> bool:
-    """Whether values of this width go into chunks."""
+    """Return whether values of this width go into chunks."""
     return value_bytes < MAX_FIXED_BYTES and options.structure != "fullzip"
 
 
@@ -147,7 +147,7 @@ def _runs_pay(words: NDArray[Any], best_bits: float, options: FieldOptions) -> b
 
 
 def _smallest_compressed(words: NDArray[Any], packed_bits: float, options: FieldOptions) -> str:
-    """The encoding that takes the fewest bytes once it is compressed, by pieces of the size of a chunk."""
+    """Return the encoding that takes the fewest bytes once it is compressed, by pieces of the size of a chunk."""
     can_split = words.itemsize * 8 in _SPLIT_BITS
     if options.bss and can_split:
         return "byte_stream_split"
@@ -169,7 +169,7 @@ def _smallest_compressed(words: NDArray[Any], packed_bits: float, options: Field
 
 
 def plain_bytes(block: FixedWidthBlock, choice: MiniBlockChoice) -> float:
-    """Estimated size of a page that carries out the choice, compression left out."""
+    """Return estimated size of a page that carries out the choice, compression left out."""
     num_bytes = float(len(block.data))
     if choice.arm == "inline_bitpacking":
         return num_bytes * bits_per_word(block.data.view(UNSIGNED_DTYPES[block.bits_per_value])) / block.bits_per_value

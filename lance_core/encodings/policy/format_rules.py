@@ -78,7 +78,7 @@ _RULES: Final[Mapping[LanceFileVersion, FormatRules]] = MappingProxyType(
 
 
 def rules_of(version: LanceFileVersion) -> FormatRules:
-    """The rules of a structural version.
+    """Return the rules of a structural version.
 
     Raises:
         UnsupportedVersionError: a version that is not written here, or not in pages with levels.

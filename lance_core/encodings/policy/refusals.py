@@ -53,7 +53,7 @@ def require_writable_field(top: Field) -> None:
 
 
 def _with_ancestors(field: Field, above: tuple[Field, ...] = ()) -> Iterator[tuple[Field, tuple[Field, ...]]]:
-    """Every field of the tree, with the fields above it, outermost first."""
+    """Yield every field of the tree, with the fields above it, outermost first."""
     yield field, above
     for child in field.children:
         yield from _with_ancestors(child, (*above, field))
@@ -102,7 +102,7 @@ def _check_lists_of_structs(field: Field, above: Sequence[Field]) -> None:
 
 
 def _first_slots_per_row(field: Field) -> int:
-    """What the fixed-size lists of structs above the first leaf make of a row."""
+    """Return what the fixed-size lists of structs above the first leaf make of a row."""
     if field.is_leaf:
         return 1
     dimension = int(arrow_type(field).list_size) if field.is_structural_fixed_size_list else 1

@@ -70,12 +70,12 @@ _MIN_SYMBOL_BYTES: Final = 1 << 20
 
 
 def string_bytes(block: VariableWidthBlock) -> int:
-    """Bytes of all strings."""
+    """Return bytes of all strings."""
     return int(block.offsets[-1] - block.offsets[0])
 
 
 def is_small(block: VariableWidthBlock, ratio: float) -> bool:
-    """Whether a page of text is too small to look for symbols, and might be smaller with them.
+    """Return whether a page of text is too small to look for symbols, and might be smaller with them.
 
     Larger chunks and more effort of zstd then make up for most of that.
     """
@@ -102,14 +102,14 @@ def may_want_symbols(block: VariableWidthBlock, ratio: float, options: FieldOpti
 
 
 def symbols_pay(block: VariableWidthBlock, symbols_ratio: float, ratio: float) -> bool:
-    """Whether symbols make the smaller page: zstd compresses offsets too, FSST does not."""
+    """Return whether symbols make the smaller page: zstd compresses offsets too, FSST does not."""
     offset_bytes = block.offsets.itemsize * block.num_values
     as_symbols = symbols_ratio * string_bytes(block) + offset_bytes
     return as_symbols < plain_bytes(block, ratio) and symbols_ratio < _COMPRESSION_GAIN
 
 
 def plain_bytes(block: VariableWidthBlock, ratio: float) -> float:
-    """Estimated size of the page without dictionary and symbols."""
+    """Return estimated size of the page without dictionary and symbols."""
     offsets_ratio = 1.0 if ratio > _COMPRESSION_GAIN else _OFFSETS_RATIO
     return ratio * string_bytes(block) + offsets_ratio * block.offsets.itemsize * block.num_values
 
@@ -142,7 +142,7 @@ def choose_compression(ratio: float, options: FieldOptions, *, is_small: bool = 
 
 
 def zips_smaller(value: VariableWidthBlock, num_values: int, options: FieldOptions) -> bool:
-    """Whether the compressed copies of a long value are smaller than a constant page with the value."""
+    """Return whether the compressed copies of a long value are smaller than a constant page with the value."""
     num_bytes = string_bytes(value)
     if num_bytes < _MAX_PLAIN_MEAN_BYTES or num_values * _ZIPPED_VALUE_BYTES >= num_bytes:
         return False
@@ -157,7 +157,7 @@ def zips_smaller(value: VariableWidthBlock, num_values: int, options: FieldOptio
 def choose_chunks(
     block: VariableWidthBlock, compression: Compression | None, options: FieldOptions, rules: FormatRules
 ) -> MiniBlockChoice | None:
-    """How to cut strings into chunks; None for full zip."""
+    """Return how to cut strings into chunks; None for full zip."""
     if options.structure == "fullzip":
         return None
     mean_bytes = string_bytes(block) / block.num_values

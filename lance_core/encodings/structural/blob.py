@@ -134,7 +134,7 @@ class BlobState:
         return self.inner.num_bytes
 
     def read(self, rows: Rows) -> PageSteps[tuple[Levels, DataBlock]]:
-        """Descriptors of rows; null slots get (0, 0)."""
+        """Yield descriptors of rows; null slots get (0, 0)."""
         _, block = yield from self.inner.read(rows)
         return _with_levels(self.layers, block)
 

@@ -180,7 +180,7 @@ def chunk_headers(
 
 
 def aligned_sizes(sizes: NDArray[np.int64], alignment: int = CHUNK_ALIGNMENT) -> NDArray[np.int64]:
-    """Sizes rounded up to the alignment inside chunks."""
+    """Return sizes rounded up to the alignment inside chunks."""
     return sizes + -sizes % alignment
 
 

@@ -54,7 +54,7 @@ _MAX_LEVELS_FOR_FREE: Final = 1024
 def encode_all_null(
     levels: Levels, *, num_rows: int, encoded_levels: bool = True, run_levels: bool = True
 ) -> EncodedPage:
-    """A page without any value: every visible level is null, or there is none.
+    """Return a page without any value: every visible level is null, or there is none.
 
     Args:
         levels: of the page.
@@ -85,7 +85,7 @@ def encode_all_null(
 
 
 def encode_scalar(levels: Levels, value: FixedWidthBlock | VariableWidthBlock, *, num_rows: int) -> EncodedPage:
-    """A page whose valid values all are ``value``, a block of one; bools take a byte."""
+    """Return a page whose valid values all are ``value``, a block of one; bools take a byte."""
     if value.num_values != 1:
         raise InternalError(f"a constant page holds one value, not {value.num_values}")
     layout = pb21.ConstantLayout(layers=levels.layers.codes)
@@ -170,7 +170,7 @@ class ConstantState:
         return 256 + self.encoded_bytes + (0 if self.levels is None else 4 * self.levels.num_levels)
 
     def read(self, rows: Rows) -> PageSteps[tuple[Levels, DataBlock]]:
-        """Rows of the page."""
+        """Yield rows of the page."""
         yield from ()
         if self.levels is None:
             num_rows = rows[1] - rows[0] if isinstance(rows, tuple) else len(rows)

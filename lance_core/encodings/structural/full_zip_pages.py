@@ -38,7 +38,7 @@ _INDEX_BYTES: Final = (1, 2, 4, 8)
 def open_page(
     layout: pb21.FullZipLayout, sizes: Sequence[int], num_rows: int, decoder: Decoder
 ) -> PageSteps[FullZipState]:
-    """The metadata of a page before its rows; nothing has to be read for it.
+    """Yield the metadata of a page before its rows; nothing has to be read for it.
 
     Args:
         layout: description of the page.
@@ -123,7 +123,7 @@ class FullZipState:
         return self._split_even(zipped)
 
     def _row_bounds(self, rows: Rows) -> PageSteps[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        """Where wanted rows start and stop in page buffer 0, from the repetition index."""
+        """Yield where wanted rows start and stop in page buffer 0, from the repetition index."""
         width = self.index_width
         if isinstance(rows, tuple):
             first, num_entries = rows[0], rows[1] - rows[0] + 1
@@ -149,7 +149,7 @@ class FullZipState:
         return starts.astype(np.int64), stops.astype(np.int64)
 
     def _split_even(self, zipped: NDArray[np.uint8]) -> tuple[Levels, DataBlock]:
-        """Levels that all own a value: one row of bytes each."""
+        """Return levels that all own a value: one row of bytes each."""
         word_bytes = self.form.word_bytes
         levels = self.form.levels_of(zipped[:, :word_bytes])
         return levels, self.decoder.per_value(self.layout.value_compression, FixedRows(zipped[:, word_bytes:]))
@@ -196,7 +196,7 @@ class FullZipState:
 
 
 def _pairs(found: Fetched, width: int) -> NDArray[np.unsignedinteger]:
-    """Two neighboring entries of the repetition index for every wanted row, (num_rows, 2)."""
+    """Return two neighboring entries of the repetition index for every wanted row, (num_rows, 2)."""
     picked = found.data[found.starts[:, None] + np.arange(2 * width)]
     pairs: NDArray[np.unsignedinteger] = picked.view(UNSIGNED_DTYPES[width * 8])
     return pairs
@@ -205,7 +205,7 @@ def _pairs(found: Fetched, width: int) -> NDArray[np.unsignedinteger]:
 def _level_stops(
     starts: NDArray[np.int64], row_starts: NDArray[np.int64], row_stops: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Where every level ends: where the next one of its row starts, or where the row ends."""
+    """Return where every level ends: where the next one of its row starts, or where the row ends."""
     stops = np.append(starts[1:], row_stops[-1])
     last_levels = np.append(np.searchsorted(starts, row_starts)[1:], len(starts)) - 1
     stops[last_levels] = row_stops

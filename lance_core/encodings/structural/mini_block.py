@@ -45,7 +45,7 @@ __all__ = ["encode", "level_bounds"]
 
 
 def level_bounds(levels: Levels, num_values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where the levels of each chunk start, the end included: (num_chunks + 1,) int64.
+    """Return where the levels of each chunk start, the end included: (num_chunks + 1,) int64.
 
     Args:
         levels: of the page.

@@ -76,7 +76,7 @@ def open_page(
 
 
 def merge_key(layout: pb21.MiniBlockLayout) -> bytes | None:
-    """Pages of a column whose keys are equal can be read as one; None = never."""
+    """Return the merge key of a page; pages of a column with equal keys can be read as one. None = never."""
     if layout.HasField("dictionary"):
         return None
     common = pb21.MiniBlockLayout()
@@ -86,7 +86,7 @@ def merge_key(layout: pb21.MiniBlockLayout) -> bytes | None:
 
 
 def merged(states: Sequence[MiniBlockState], data_starts: Sequence[int]) -> MiniBlockState:
-    """Several pages of a column as one, so that what scattered rows need of them is decoded in one go.
+    """Return several pages of a column as one, so that what scattered rows need of them is decoded in one go.
 
     Args:
         states: the pages, in row order; their layouts have the same :func:`merge_key`. Their rows are numbered on.
@@ -194,7 +194,7 @@ class MiniBlockState:
         return Levels(self.layers, repetition, definition, num_levels), self._resolved(block)
 
     def _resolved(self, block: DataBlock) -> DataBlock:
-        """The values, if the block holds their numbers in the dictionary."""
+        """Return the values, if the block holds their numbers in the dictionary."""
         if self.items is None:
             return block
         if not isinstance(block, FixedWidthBlock) or block.bits_per_value not in UNSIGNED_DTYPES:
@@ -218,7 +218,7 @@ class MiniBlockState:
         return directory if counts is directory.num_levels else replace(directory, num_levels=counts)
 
     def _pick_values(self, rows: NDArray[np.int64]) -> PageSteps[tuple[Levels, DataBlock]]:
-        """Rows of a page without lists: each is one value slot."""
+        """Yield rows of a page without lists: each is one value slot."""
         table = self.table
         chunks = np.searchsorted(table.value_stops, rows, side="right")
         slots = rows - (table.value_stops - table.num_values)[chunks]
@@ -245,7 +245,7 @@ class MiniBlockState:
         return self._resolved(block)
 
     def _pick_without_index(self, rows: NDArray[np.int64]) -> PageSteps[tuple[Levels, DataBlock]]:
-        """Rows of a page with lists but without an index: only its first chunk is known to start with a row."""
+        """Yield rows of a page with lists but without an index: only its first chunk is known to start with a row."""
         directory = yield from self._chunks(np.arange(self.table.num_chunks, dtype=np.int64))
         starts_before = np.zeros(1, np.int64)
         return self._pick_rows(directory, rows, np.zeros_like(rows), starts_before, None)
@@ -330,7 +330,7 @@ def _visible_picks(
     num_values: NDArray[np.int64],
     level_stops: NDArray[np.int64],
 ) -> Picks:
-    """Places of the values of the wanted levels; invisible levels have none.
+    """Return places of the values of the wanted levels; invisible levels have none.
 
     Args:
         invisible: (num_invisible,) which levels are invisible, ascending.

@@ -47,7 +47,7 @@ class Wanted:
 
     @classmethod
     def span(cls, buffer: int, start: int, stop: int) -> Wanted:
-        """One part."""
+        """Return one part."""
         return cls(buffer, np.array([start], np.int64), np.array([stop], np.int64))
 
 
@@ -64,7 +64,7 @@ class Fetched:
     starts: NDArray[np.int64]
 
     def only(self, num_bytes: int) -> NDArray[np.uint8]:
-        """The bytes of the first part."""
+        """Return the bytes of the first part."""
         start = int(self.starts[0])
         return self.data[start : start + num_bytes]
 

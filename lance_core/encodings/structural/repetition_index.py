@@ -63,12 +63,12 @@ class RepetitionIndex:
         return self.rows_ended + self.continues
 
     def chunks_of_rows(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The chunk in which each row starts, and the one in which it ends."""
+        """Return the chunk in which each row starts, and the one in which it ends."""
         first = np.searchsorted(self.rows_started, rows, side="right")
         return first, np.searchsorted(self.rows_ended, rows, side="right")
 
     def chunks_of(self, start: int, stop: int) -> tuple[int, int, int]:
-        """The chunks that hold rows ``[start, stop)``; at least one row.
+        """Return the chunks that hold rows ``[start, stop)``; at least one row.
 
         Returns:
             First chunk, the chunk behind the last one, and the first row that *starts* in the first chunk.
@@ -87,7 +87,7 @@ class RepetitionIndex:
 def build_repetition_index(
     repetition: NDArray[np.uint16], max_repetition: int, level_bounds: NDArray[np.int64]
 ) -> NDArray[np.uint8]:
-    """The index buffer of a page.
+    """Return the index buffer of a page.
 
     Args:
         repetition: (num_levels,) levels of the page.

@@ -22,7 +22,7 @@ __all__ = ["cut_rows", "pick_rows"]
 
 
 def cut_rows(levels: Levels, block: DataBlock, start: int, stop: int, num_rows: int | None) -> tuple[Levels, DataBlock]:
-    """Rows ``[start, stop)``, counted from the first row that *starts* in the levels.
+    """Return rows ``[start, stop)``, counted from the first row that *starts* in the levels.
 
     Args:
         levels: decoded levels; they may begin and end inside a row.
@@ -58,7 +58,7 @@ def cut_rows(levels: Levels, block: DataBlock, start: int, stop: int, num_rows: 
 
 
 def pick_rows(levels: Levels, rows: NDArray[np.int64], num_rows: int) -> Levels:
-    """The levels of single rows.
+    """Return the levels of single rows.
 
     Args:
         levels: of a whole page.
@@ -82,7 +82,7 @@ def pick_rows(levels: Levels, rows: NDArray[np.int64], num_rows: int) -> Levels:
 
 
 def _checked_num_levels(levels: Levels, num_rows: int) -> int:
-    """The levels of a whole page."""
+    """Return the levels of a whole page."""
     num_found = levels.num_levels
     if levels.repetition is not None:
         starts_row = levels.repetition == levels.layers.max_repetition

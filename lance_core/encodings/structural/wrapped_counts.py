@@ -32,7 +32,7 @@ _MAX_RUN: Final = 255
 def unwrapped_counts(
     encoding: pb21.CompressiveEncoding, repetition: Segments, num_levels: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """The number of levels of each chunk.
+    """Return the number of levels of each chunk.
 
     Args:
         encoding: of the repetition levels.
@@ -69,7 +69,7 @@ def _by_packed_size(sizes: NDArray[np.int64], num_levels: NDArray[np.int64], bit
 
 
 def _by_runs(repetition: Segments, num_levels: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The recorded number and as many wraps as the runs are long enough for; a last run may reach too far."""
+    """Return the recorded number and as many wraps as the runs are long enough for; a last run may reach too far."""
     found = num_levels.copy()
     for chunk in np.flatnonzero(repetition.sizes >= _WRAP // _MAX_RUN * _BYTES_PER_RUN):
         start, size = int(repetition.starts[chunk]), int(repetition.sizes[chunk])

@@ -73,7 +73,7 @@ class ZippedForm:
 
     @staticmethod
     def control_word_bytes(bits_rep: int, bits_def: int) -> int:
-        """Width of a control word."""
+        """Return width of a control word."""
         num_bits = bits_rep + bits_def
         return 0 if num_bits == 0 else 1 if num_bits <= 8 else 2 if num_bits <= 16 else 4
 
@@ -104,7 +104,7 @@ class ZippedForm:
         return Levels(self.layers, repetition, definition, len(words))
 
     def is_valid(self, levels: Levels) -> NDArray[np.bool_]:
-        """Levels that are values: only these have a length."""
+        """Return levels that are values: only these have a length."""
         return np.ones(levels.num_levels, np.bool_) if levels.definition is None else levels.definition == 0
 
     def value_lengths(
@@ -139,7 +139,7 @@ def read_words(data: NDArray[np.uint8], starts: NDArray[np.int64], width: int) -
 def find_levels(
     form: ZippedForm, data: NDArray[np.uint8], starts: NDArray[np.int64], stops: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Where every level of some rows starts, in order.
+    """Return where every level of some rows starts, in order.
 
     Args:
         form: how entries are put together.
@@ -184,7 +184,7 @@ def read_control_words(data: NDArray[np.uint8], starts: NDArray[np.int64], width
 
 
 def _walk_row(form: ZippedForm, data: NDArray[np.uint8], start: int, stop: int) -> NDArray[np.int64]:
-    """The levels of one row, one after the other: the only loop over levels, for a handful of long rows."""
+    """Return the levels of one row, one after the other: the only loop over levels, for a handful of long rows."""
     row = data[start:stop].tobytes()
     mask = (1 << form.bits_def) - 1
     word_bytes, length_bytes = form.word_bytes, form.length_bytes

@@ -32,7 +32,7 @@ OFFSET_BYTES: Final = 8
 def split_offsets(
     words: NDArray[np.int64], num_rows: NDArray[np.int64], file_bytes: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """What the offsets of several runs of rows say.
+    """Return what the offsets of several runs of rows say.
 
     Args:
         words: ``num_rows[i] + 1`` offsets of each run, back to back.
@@ -61,7 +61,7 @@ def split_offsets(
 
 
 def decode_binary(dtype: pa.DataType, nullable: bool, lengths: NDArray[np.int64], data: NDArray[np.uint8]) -> pa.Array:
-    """An array of the values.
+    """Return an array of the values.
 
     Args:
         dtype: one of the four types.
@@ -85,7 +85,7 @@ def decode_binary(dtype: pa.DataType, nullable: bool, lengths: NDArray[np.int64]
 def encode_binary(
     array: pa.Array, validity: NDArray[np.bool_] | None, position: int
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """The bytes and the offsets of a page; the bytes are a view of the array's where no null has any.
+    """Return the bytes and the offsets of a page; the bytes are a view of the array's where no null has any.
 
     Args:
         array: of one of the four types; any offset.

@@ -24,7 +24,7 @@ __all__ = ["DictionaryUnion", "can_be_dictionary_value", "decode_dictionary"]
 
 
 def can_be_dictionary_value(dtype: pa.DataType) -> bool:
-    """Whether a file can hold dictionaries of such values: integers, strings and binaries."""
+    """Return whether a file can hold dictionaries of such values: integers, strings and binaries."""
     return bool(pa.types.is_integer(dtype) or is_variable_width(dtype))
 
 
@@ -66,7 +66,7 @@ class DictionaryUnion:
         self.values: pa.Array = values if values is not None else pa.array([], dtype.value_type)
 
     def keys(self, array: pa.DictionaryArray, visible: NDArray[np.bool_] | None) -> pa.Array:
-        """The rows as keys into :attr:`values`, which grows as needed; a view where the dictionary is the same.
+        """Return the rows as keys into :attr:`values`, which grows as needed; a view where the dictionary is the same.
 
         Args:
             array: some rows.

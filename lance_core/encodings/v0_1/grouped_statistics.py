@@ -32,7 +32,7 @@ __all__ = ["grouped_statistics"]
 def grouped_statistics(
     array: pa.Array, validity: NDArray[np.bool_] | None, bounds: NDArray[np.int64]
 ) -> list[PageStatistics]:
-    """Statistics of the pages that hold rows ``[bounds[i], bounds[i + 1])``.
+    """Return statistics of the pages that hold rows ``[bounds[i], bounds[i + 1])``.
 
     Args:
         array: the rows of all pages, of a type that has statistics; any offset.

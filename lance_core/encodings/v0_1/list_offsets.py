@@ -25,14 +25,14 @@ _MAX_INT32: Final = 2**31 - 1
 
 
 def offset_dtype(dtype: pa.DataType) -> np.dtype[Any]:
-    """Words of the offsets of a list type."""
+    """Return words of the offsets of a list type."""
     return np.dtype("<i8") if pa.types.is_large_list(dtype) else np.dtype("<i4")
 
 
 def split_list_offsets(
     words: NDArray[Any], num_rows: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """What the offsets of several runs of rows say.
+    """Return what the offsets of several runs of rows say.
 
     Args:
         words: ``num_rows[i] + 1`` offsets of each run, back to back.
@@ -59,7 +59,7 @@ def split_list_offsets(
 
 
 def decode_lists(dtype: pa.DataType, lengths: NDArray[np.int64], items: pa.Array) -> pa.Array:
-    """Lists of the items, none of them null.
+    """Return lists of the items, none of them null.
 
     Args:
         dtype: the list type.
@@ -81,7 +81,7 @@ def decode_lists(dtype: pa.DataType, lengths: NDArray[np.int64], items: pa.Array
 
 
 def encode_lists(array: pa.Array, validity: NDArray[np.bool_] | None) -> tuple[NDArray[Any], pa.Array]:
-    """The offsets of a page, and the items that they count.
+    """Return the offsets of a page, and the items that they count.
 
     Args:
         array: lists of either width; any offset.

@@ -61,7 +61,7 @@ class PlainLayout:
         return num_bytes if num_bytes in (2, 4, 8, 16) else 8 if num_bytes == 32 else 1
 
     def spans(self, starts: NDArray[np.int64], stops: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Bytes that hold rows ``[starts[i], stops[i])``, counted from the start of their page.
+        """Return bytes that hold rows ``[starts[i], stops[i])``, counted from the start of their page.
 
         The products must fit: callers check row counts against the size of the file first.
         """
@@ -73,7 +73,7 @@ class PlainLayout:
 
 @lru_cache(maxsize=1024)
 def plain_layout(dtype: pa.DataType) -> PlainLayout:
-    """The layout of a type.
+    """Return the layout of a type.
 
     Raises:
         NotSupportedError: the type is not of a fixed width.
@@ -94,7 +94,7 @@ def plain_layout(dtype: pa.DataType) -> PlainLayout:
 def decode_plain(
     layout: PlainLayout, data: NDArray[np.uint8], starts: NDArray[np.int64], stops: NDArray[np.int64]
 ) -> pa.Array:
-    """Rows of several pages as one array without nulls; a view of ``data`` where that is aligned.
+    """Return rows of several pages as one array without nulls; a view of ``data`` where that is aligned.
 
     Args:
         layout: of the rows.
@@ -114,7 +114,7 @@ def decode_plain(
 
 
 def encode_plain(array: pa.Array, validity: NDArray[np.bool_] | None) -> NDArray[np.uint8]:
-    """The bytes of a page; a view of the array's memory where nothing has to be zeroed.
+    """Return the bytes of a page; a view of the array's memory where nothing has to be zeroed.
 
     Args:
         array: of a type that :func:`plain_layout` knows; any offset.
@@ -147,7 +147,7 @@ def _block(dtype: pa.DataType, num_rows: int, data: NDArray[np.uint8], bits: int
 def _joined_bits(
     layout: PlainLayout, data: NDArray[np.uint8], starts: NDArray[np.int64], stops: NDArray[np.int64]
 ) -> NDArray[np.uint8]:
-    """One bitmap of the bits of all runs."""
+    """Return one bitmap of the bits of all runs."""
     first_bits, last_bits = starts * layout.items_per_row, stops * layout.items_per_row
     if not (first_bits % 8).any() and not (last_bits[:-1] % 8).any():
         return data

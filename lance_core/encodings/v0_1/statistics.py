@@ -69,7 +69,7 @@ class PageStatistics:
 
 
 def has_statistics(dtype: pa.DataType) -> bool:
-    """Whether pages of the type have statistics."""
+    """Return whether pages of the type have statistics."""
     return bool(
         pa.types.is_boolean(dtype)
         or pa.types.is_integer(dtype)
@@ -82,7 +82,7 @@ def has_statistics(dtype: pa.DataType) -> bool:
 
 
 def page_statistics(array: pa.Array, validity: NDArray[np.bool_] | None) -> PageStatistics:
-    """Statistics of the rows of a page.
+    """Return statistics of the rows of a page.
 
     Args:
         array: of a type that :func:`has_statistics`; any offset.
@@ -111,7 +111,7 @@ def page_statistics(array: pa.Array, validity: NDArray[np.bool_] | None) -> Page
 
 
 def statistics_arrays(dtype: pa.DataType, pages: Sequence[PageStatistics]) -> tuple[pa.Array, pa.Array, pa.Array]:
-    """The null counts, least and greatest values of several pages, one row each.
+    """Return the null counts, least and greatest values of several pages, one row each.
 
     Args:
         dtype: of the values.
@@ -122,7 +122,7 @@ def statistics_arrays(dtype: pa.DataType, pages: Sequence[PageStatistics]) -> tu
 
 
 def decimal_bounds(dtype: pa.DataType, words: pa.FixedSizeBinaryArray) -> pa.Array:
-    """Bounds of a decimal column from their bytes; null where the number has more digits than the type.
+    """Return bounds of a decimal column from their bytes; null where the number has more digits than the type.
 
     The bounds of a page of nulls are the least and the greatest 128-bit integer, which no decimal type holds.
 
@@ -190,7 +190,7 @@ def _text_bounds(array: pa.Array, validity: NDArray[np.bool_] | None) -> tuple[b
 
 
 def _cut(values: pa.LargeBinaryArray, is_text: bool) -> pa.Array:
-    """The values, cut to the limit; texts to the last whole character within it."""
+    """Return the values, cut to the limit; texts to the last whole character within it."""
     offsets = np.frombuffer(values.buffers()[1], "<i8", len(values) + 1, 8 * values.offset)
     data, starts = bytes_of(values.buffers()[2]), offsets[:-1]
     lengths = np.minimum(np.diff(offsets), MAX_BOUND_BYTES)
@@ -207,7 +207,7 @@ def _cut(values: pa.LargeBinaryArray, is_text: bool) -> pa.Array:
 
 
 def next_text(value: bytes) -> bytes | None:
-    """The smallest string that is greater than all strings with the prefix ``value``."""
+    """Return the smallest string that is greater than all strings with the prefix ``value``."""
     for index in range(len(value) - 1, -1, -1):
         for byte in range(value[index] + 1, 256):
             raised = value[:index] + bytes([byte]) + value[index + 1 :]
@@ -217,7 +217,7 @@ def next_text(value: bytes) -> bytes | None:
 
 
 def next_binary(value: bytes) -> bytes | None:
-    """The value plus one, as a number of as many bytes."""
+    """Return the value plus one, as a number of as many bytes."""
     number = int.from_bytes(value, "big") + 1
     return None if number >> (8 * len(value)) else number.to_bytes(len(value), "big")
 

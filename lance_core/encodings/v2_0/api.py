@@ -62,7 +62,7 @@ class Decode(Protocol):
     def __call__(
         self, encoding: pb20.ArrayEncoding, dtype: pa.DataType, rows: Spans, page: PageBuffers
     ) -> Steps[pa.Array]:
-        """Rows of one encoding, as an array of ``dtype``; see :class:`Arm`."""
+        """Return rows of one encoding, as an array of ``dtype``; see :class:`Arm`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +95,7 @@ class PageBuffers:
         self.items: pa.Array | None = None
 
     def size(self, buffer: pb20.Buffer) -> int:
-        """Bytes of a buffer.
+        """Return bytes of a buffer.
 
         Raises:
             CorruptDataError: there is no such buffer.
@@ -104,7 +104,7 @@ class PageBuffers:
         return self._place(buffer)[1]
 
     def bytes(self, buffer: pb20.Buffer, wanted: Spans) -> Spans:
-        """Bytes of a buffer as bytes of the file.
+        """Return bytes of a buffer as bytes of the file.
 
         Raises:
             CorruptDataError: the buffer is not there, or ends before them.
@@ -145,7 +145,7 @@ class PageBuilder:
 
 
 def together(parts: Sequence[Steps[Any]]) -> Steps[list[Any]]:
-    """Several decoders, round by round."""
+    """Yield several decoders, round by round."""
     results: list[Any] = [None] * len(parts)
     answers: dict[int, list[pa.Buffer] | None] = dict.fromkeys(range(len(parts)))
     while True:
@@ -166,7 +166,7 @@ def together(parts: Sequence[Steps[Any]]) -> Steps[list[Any]]:
 
 
 def done(value: T) -> Steps[T]:
-    """A decoder that needs nothing."""
+    """Yield a decoder that needs nothing."""
     yield from ()
     return value
 
@@ -182,7 +182,7 @@ def is_variable_width(dtype: pa.DataType) -> bool:
 
 
 def may_be_invalid(dtype: pa.DataType) -> bool:
-    """Whether not every byte string of the right size holds values of the type, at any depth."""
+    """Return whether not every byte string of the right size holds values of the type, at any depth."""
     if pa.types.is_dictionary(dtype):
         return may_be_invalid(dtype.value_type)
     if dtype.num_fields:
@@ -193,7 +193,7 @@ def may_be_invalid(dtype: pa.DataType) -> bool:
 
 
 def checked_values(array: pa.Array) -> pa.Array:
-    """The array, after checking that its bytes are valid for its type.
+    """Return the array, after checking that its bytes are valid for its type.
 
     Raises:
         CorruptDataError: not text, a decimal with too many digits, a time beyond the day.
@@ -206,7 +206,7 @@ def checked_values(array: pa.Array) -> pa.Array:
 
 
 def bits_per_row(dtype: pa.DataType) -> int:
-    """Bits of a row in memory, validity excluded; for types of variable width those of the offset."""
+    """Return bits of a row in memory, validity excluded; for types of variable width those of the offset."""
     if pa.types.is_fixed_size_list(dtype):
         return min(_TYPE_BYTES_LIMIT, int(dtype.list_size) * bits_per_row(dtype.value_type))
     if pa.types.is_struct(dtype):
@@ -233,5 +233,5 @@ def blank_array(dtype: pa.DataType, num_rows: int) -> pa.Array:
 
 
 def wrong_type(arm: str, dtype: pa.DataType) -> CorruptDataError:
-    """A page that cannot hold a column of this type."""
+    """Return a page that cannot hold a column of this type."""
     return CorruptDataError(f"a column of type {dtype} cannot be encoded as {arm}", expected=str(dtype), found=arm)

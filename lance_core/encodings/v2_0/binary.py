@@ -45,7 +45,7 @@ _MOST_ZSTD_LEVEL: Final = 22
 def encode_binary(
     array: pa.Array, page: PageBuilder, compression: pb20.Compression | None = None
 ) -> pb20.ArrayEncoding:
-    """The strings of an array, at top level not wrapped in ``nullable``.
+    """Return the strings of an array, at top level not wrapped in ``nullable``.
 
     Args:
         array: of one of the four variable-width types.
@@ -76,7 +76,7 @@ def encode_strings(
 
 
 def read_strings(message: pb20.Binary, rows: Spans, page: PageBuffers) -> Steps[Strings]:
-    """The strings of some rows. Their order is not checked: Arrow does that when an array is made of them.
+    """Yield the strings of some rows. Their order is not checked: Arrow does that when an array is made of them.
 
     Raises:
         CorruptDataError: offsets that are none, or lie behind the bytes.

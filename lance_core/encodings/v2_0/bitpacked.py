@@ -36,7 +36,7 @@ _MAX_BITS: Final = 64
 def unpack_words(
     packed: NDArray[np.uint8], first_bit: int, num_values: int, width: int, *, signed: bool
 ) -> NDArray[np.uint64]:
-    """Values of ``width`` bits as 64-bit words, shape (num_values,).
+    """Return values of ``width`` bits as 64-bit words, shape (num_values,).
 
     Args:
         packed: (num_bytes,) uint8; reaches to the end of the last value.

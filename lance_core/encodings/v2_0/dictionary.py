@@ -42,7 +42,7 @@ _MAX_BLANK_ITEMS: Final = 1 << 20
 def encode_dictionary(
     array: pa.DictionaryArray, page: PageBuilder, encode: Callable[[pa.Array, PageBuilder], pb20.ArrayEncoding]
 ) -> pb20.ArrayEncoding:
-    """An Arrow dictionary.
+    """Return an Arrow dictionary.
 
     Args:
         array: the rows.
@@ -64,7 +64,7 @@ def encode_automatic(
     page: PageBuilder,
     encode: Callable[[pa.Array, PageBuilder], pb20.ArrayEncoding],
 ) -> pb20.ArrayEncoding:
-    """Strings of few distinct values.
+    """Return strings of few distinct values.
 
     Args:
         array: the rows; gives the type of the items.
@@ -84,7 +84,7 @@ def _message(indices: pb20.ArrayEncoding, items: pb20.ArrayEncoding, num_items: 
 
 
 def _without_nulls(array: pa.DictionaryArray) -> tuple[pa.Array, pa.Array]:
-    """Indices without nulls, and items of which one may be null."""
+    """Return indices without nulls, and items of which one may be null."""
     indices, items = array.indices, array.dictionary
     if not indices.null_count and not items.null_count and len(array):
         return indices, items
@@ -127,7 +127,7 @@ def _decode(
 
 
 def _read_indices(encoding: pb20.ArrayEncoding, rows: Spans, page: PageBuffers, decode: Decode) -> Steps[pa.Array]:
-    """Unsigned indices; null where early releases left the nulls of the rows in them."""
+    """Yield unsigned indices; null where early releases left the nulls of the rows in them."""
     inner = encoding
     if encoding.nullable.HasField("some_nulls"):
         inner = encoding.nullable.some_nulls.values
@@ -153,7 +153,7 @@ def _read_items(
 
 
 def _explicit(dtype: pa.DictionaryType, indices: NDArray[Any], is_null: NDArray[np.bool_], items: pa.Array) -> pa.Array:
-    """Rows of an Arrow dictionary; ``is_null`` is of their shape, or one False for all."""
+    """Return rows of an Arrow dictionary; ``is_null`` is of their shape, or one False for all."""
     if dtype.index_type.bit_width != indices.dtype.itemsize * 8 and not bool(is_null.all()):
         raise CorruptDataError(f"indices of type {indices.dtype} in a column of type {dtype}", expected=str(dtype))
     largest = min(len(items) - 1, int(np.iinfo(dtype.index_type.to_pandas_dtype()).max))
@@ -170,7 +170,7 @@ def _explicit(dtype: pa.DictionaryType, indices: NDArray[Any], is_null: NDArray[
 
 
 def _expanded(items: pa.Array, indices: NDArray[Any]) -> pa.Array:
-    """Rows of an automatic dictionary: 0 is null, others are one more than the item's number."""
+    """Return rows of an automatic dictionary: 0 is null, others are one more than the item's number."""
     is_null = indices == 0
     # There may be no items at all.
     _check_indices(indices, len(items), np.zeros(1, np.bool_))

@@ -58,7 +58,7 @@ def end_offsets(offsets: NDArray[Any], validity: NDArray[np.bool_] | None, adjus
 
 
 def read_ends(encoding: pb20.ArrayEncoding, adjustment: int, rows: Spans, page: PageBuffers) -> Steps[Ends]:
-    """Where some rows are.
+    """Yield where some rows are.
 
     Raises:
         CorruptDataError: not 64-bit offsets, or they do not ascend.

@@ -25,7 +25,7 @@ __all__ = ["ARM", "encode_items", "items_of"]
 
 
 def items_of(array: pa.FixedSizeListArray) -> pa.Array:
-    """The items of all lists of an array, those of null lists included; zero-copy."""
+    """Return the items of all lists of an array, those of null lists included; zero-copy."""
     dimension = array.type.list_size
     items = array.values.slice(array.offset * dimension, len(array) * dimension)
     return items.storage if isinstance(items, pa.ExtensionArray) else items
@@ -34,7 +34,7 @@ def items_of(array: pa.FixedSizeListArray) -> pa.Array:
 def encode_items(
     array: pa.FixedSizeListArray, page: PageBuilder, encode: Callable[[pa.Array, PageBuilder], pb20.ArrayEncoding]
 ) -> pb20.ArrayEncoding:
-    """The lists of an array, their own nulls left aside.
+    """Return the lists of an array, their own nulls left aside.
 
     Args:
         array: fixed-size lists.

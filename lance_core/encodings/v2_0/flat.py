@@ -48,7 +48,7 @@ _SMALL_BITMAP_BYTES: Final = 256 * 1024
 
 
 def encode_fixed_width(array: pa.Array, page: PageBuilder) -> pb20.ArrayEncoding:
-    """The values of an array of fixed width, as they are, whatever lies under nulls; zero-copy for whole bytes.
+    """Return the values of an array of fixed width, as they are, whatever lies under nulls; zero-copy for whole bytes.
 
     Raises:
         NotSupportedError: a type without a fixed width.
@@ -67,7 +67,7 @@ def encode_fixed_width(array: pa.Array, page: PageBuilder) -> pb20.ArrayEncoding
 
 
 def encode_bitmap(bitmap: pa.Buffer | None, bit_offset: int, num_bits: int, page: PageBuilder) -> pb20.ArrayEncoding:
-    """Bits of an Arrow bitmap; the unused ones of the last byte become 0."""
+    """Return bits of an Arrow bitmap; the unused ones of the last byte become 0."""
     source = np.frombuffer(bitmap, np.uint8) if bitmap is not None and bitmap.size else np.empty(0, np.uint8)
     bits = slice_bitmap(source, bit_offset, num_bits)
     if num_bits % 8 and bits[-1] >> num_bits % 8:
@@ -77,12 +77,12 @@ def encode_bitmap(bitmap: pa.Buffer | None, bit_offset: int, num_bits: int, page
 
 
 def is_compressed(message: pb20.Flat) -> bool:
-    """Whether the buffer has to be unpacked as a whole."""
+    """Return whether the buffer has to be unpacked as a whole."""
     return message.compression.scheme not in ("", "none")
 
 
 def read_flat(message: pb20.Flat, rows: Spans, page: PageBuffers) -> Steps[pa.Buffer]:
-    """The values of some rows, put back to back; a bitmap starts at bit 0.
+    """Yield the values of some rows, put back to back; a bitmap starts at bit 0.
 
     Raises:
         CorruptDataError: the buffer is too short or cannot be unpacked.
@@ -126,7 +126,7 @@ def read_offsets(encoding: pb20.ArrayEncoding, rows: Spans, page: PageBuffers) -
 
 
 def unwrapped(encoding: pb20.ArrayEncoding, what: str) -> pb20.Flat:
-    """The flat encoding of something that has no nulls, from below ``nullable{no_nulls}`` or bare.
+    """Return the flat encoding of something that has no nulls, from below ``nullable{no_nulls}`` or bare.
 
     Raises:
         CorruptDataError: it is encoded in another way.
@@ -141,7 +141,7 @@ def unwrapped(encoding: pb20.ArrayEncoding, what: str) -> pb20.Flat:
 
 
 def fixed_width_array(dtype: pa.DataType, num_rows: int, values: pa.Buffer) -> pa.Array:
-    """An array without nulls over the bytes of its values; a copy only where Arrow needs aligned words.
+    """Return an array without nulls over the bytes of its values; a copy only where Arrow needs aligned words.
 
     Raises:
         CorruptDataError: fewer bytes than the rows need.
@@ -172,7 +172,7 @@ def _flat(bits: int, values: pa.Buffer, page: PageBuilder) -> pb20.ArrayEncoding
 
 
 def _unpacked(scheme: str, packed: pa.Buffer, num_bytes: int) -> NDArray[np.uint8]:
-    """The first bytes of a buffer, at least ``num_bytes`` if it has so many."""
+    """Return the first bytes of a buffer, at least ``num_bytes`` if it has so many."""
     if scheme == "zstd":
         raw = zstd_head(packed.to_pybytes(), num_bytes)
     elif scheme == "lz4":
@@ -185,7 +185,7 @@ def _unpacked(scheme: str, packed: pa.Buffer, num_bytes: int) -> NDArray[np.uint
 
 
 def _rows_of(data: NDArray[Any], bits: int, rows: Spans) -> pa.Buffer:
-    """Rows of values that are in memory."""
+    """Return rows of values that are in memory."""
     if len(data) < bitmap_bytes(rows.stop * bits):
         raise CorruptDataError(f"row {rows.stop} of {bits} bits is beyond the {len(data)} unpacked bytes")
     if bits == 1:

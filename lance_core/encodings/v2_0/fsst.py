@@ -41,7 +41,7 @@ _MIN_BYTES: Final = 32 * 1024
 
 
 def encode_fsst(array: pa.Array, page: PageBuilder) -> pb20.ArrayEncoding:
-    """Strings with a symbol table of their own; plain ``binary`` where the reference would not read one.
+    """Return strings with a symbol table of their own; plain ``binary`` where the reference would not read one.
 
     Args:
         array: of one of the four variable-width types.

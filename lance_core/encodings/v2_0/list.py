@@ -35,7 +35,7 @@ _OFFSET_BITS: Final = 64
 
 
 def list_offsets(array: pa.Array) -> NDArray[Any]:
-    """The (len(array) + 1,) Arrow offsets of a list array, relative to ``array.values``."""
+    """Return the (len(array) + 1,) Arrow offsets of a list array, relative to ``array.values``."""
     dtype = np.dtype("<i8" if pa.types.is_large_list(array.type) else "<i4")
     offsets = array.buffers()[1]
     if offsets is None or not offsets.size:
@@ -44,7 +44,7 @@ def list_offsets(array: pa.Array) -> NDArray[Any]:
 
 
 def encode_lists(offsets: NDArray[Any], validity: NDArray[np.bool_] | None, page: PageBuilder) -> pb20.ArrayEncoding:
-    """The offsets of one page.
+    """Return the offsets of one page.
 
     Args:
         offsets: (num_lists + 1,) Arrow offsets.
@@ -64,7 +64,7 @@ def encode_lists(offsets: NDArray[Any], validity: NDArray[np.bool_] | None, page
 
 
 def read_lists(message: pb20.List, rows: Spans, page: PageBuffers) -> Steps[Ends]:
-    """Where the items of some lists are, counted from the first item of the page.
+    """Yield where the items of some lists are, counted from the first item of the page.
 
     Raises:
         CorruptDataError: offsets that do not ascend, or lie behind the items.

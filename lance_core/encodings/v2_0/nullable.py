@@ -55,7 +55,7 @@ def no_nulls(values: pb20.ArrayEncoding) -> pb20.ArrayEncoding:
 
 
 def with_validity(array: pa.Array, bitmap: pa.Buffer) -> pa.Array:
-    """The array with every row null whose bit is 0; no copy of its values.
+    """Return the array with every row null whose bit is 0; no copy of its values.
 
     Args:
         array: without offset.

@@ -35,7 +35,7 @@ __all__ = ["ARM", "encode_packed", "is_packable"]
 
 
 def is_packable(dtype: pa.DataType) -> bool:
-    """Whether a member of this type can be packed: types of whole bytes, and fixed-size lists of these."""
+    """Return whether a member of this type can be packed: types of whole bytes, and fixed-size lists of these."""
     if pa.types.is_fixed_size_list(dtype):
         return is_packable(dtype.value_type)
     if pa.types.is_boolean(dtype) or pa.types.is_null(dtype) or pa.types.is_dictionary(dtype):
@@ -46,7 +46,7 @@ def is_packable(dtype: pa.DataType) -> bool:
 def encode_packed(
     array: pa.StructArray, page: PageBuilder, encode: Callable[[pa.Array, PageBuilder], pb20.ArrayEncoding]
 ) -> pb20.ArrayEncoding:
-    """The rows of a struct of packable members.
+    """Return the rows of a struct of packable members.
 
     Args:
         array: the rows, without nulls at any level.
@@ -75,7 +75,7 @@ def encode_packed(
 
 
 def has_nulls(array: pa.Array) -> bool:
-    """Whether there is a null at any level of nested fixed-size lists."""
+    """Return whether there is a null at any level of nested fixed-size lists."""
     if array.null_count:
         return True
     return bool(pa.types.is_fixed_size_list(array.type)) and has_nulls(items_of(array))

@@ -81,7 +81,7 @@ class ValueOptions:
 
 
 def encode_values(array: pa.Array, page: PageBuilder, options: ValueOptions) -> pb20.ArrayEncoding:
-    """One page of a column of values.
+    """Return one page of a column of values.
 
     Args:
         array: its rows; not a list, and a struct only if it is a packed one.
@@ -108,21 +108,21 @@ def encode_values(array: pa.Array, page: PageBuilder, options: ValueOptions) -> 
 
 
 def _encode_any(array: pa.Array, page: PageBuilder) -> pb20.ArrayEncoding:
-    """Values with their nullability."""
+    """Return values with their nullability."""
     if is_variable_width(array.type):
         return encode_binary(array, page)
     return encode_nullable(array, page, _encode_plain)
 
 
 def _encode_plain(array: pa.Array, page: PageBuilder) -> pb20.ArrayEncoding:
-    """Values without their nullability."""
+    """Return values without their nullability."""
     if pa.types.is_fixed_size_list(array.type):
         return encode_items(array, page, _encode_any)
     return encode_fixed_width(array, page)
 
 
 def _few_values(array: pa.Array) -> tuple[pa.Array, NDArray[np.uint8]] | None:
-    """Distinct values in the order in which they are seen, and for each row the number of its value + 1 or 0."""
+    """Return distinct values in the order in which they are seen, and for each row the number of its value + 1 or 0."""
     if len(array) < _DICTIONARY_ROWS:
         return None
     for num_rows in _SAMPLE_ROWS:

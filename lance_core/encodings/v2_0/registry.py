@@ -98,7 +98,7 @@ def selected_arm(encoding: pb20.ArrayEncoding) -> str:
 
 
 def is_packed(message: Message) -> bool:
-    """Whether some buffer below this message is compressed, and so is read as a whole."""
+    """Return whether some buffer below this message is compressed, and so is read as a whole."""
     if isinstance(message, pb20.Flat):
         return flat.is_compressed(message)
     return any(
@@ -110,7 +110,7 @@ def is_packed(message: Message) -> bool:
 
 
 def decode_array(encoding: pb20.ArrayEncoding, dtype: pa.DataType, rows: Spans, page: PageBuffers) -> Steps[pa.Array]:
-    """Rows of one page.
+    """Yield rows of one page.
 
     Args:
         encoding: how the page is encoded.

@@ -40,12 +40,12 @@ class Spans:
 
     @classmethod
     def single(cls, start: int, stop: int) -> Self:
-        """One run."""
+        """Return one run."""
         return cls(np.array([start], np.int64), np.array([stop], np.int64), stop - start)
 
     @classmethod
     def of(cls, starts: NDArray[np.int64], stops: NDArray[np.int64]) -> Self:
-        """Runs that ascend and do not overlap; those that touch are joined."""
+        """Return runs that ascend and do not overlap; those that touch are joined."""
         if len(starts) > 1:
             joins = starts[1:] == stops[:-1]
             if bool(joins.any()):
@@ -55,7 +55,7 @@ class Spans:
 
     @classmethod
     def of_points(cls, points: NDArray[np.int64]) -> Self:
-        """Single positions, ascending and without repetition; at least one."""
+        """Return single positions, ascending and without repetition; at least one."""
         return cls.of(points, points + 1)
 
     @property
@@ -79,7 +79,7 @@ class Spans:
         return self.stops - self.starts
 
     def scaled(self, factor: int) -> Spans:
-        """The same runs when each position stands for ``factor`` finer ones.
+        """Return the same runs when each position stands for ``factor`` finer ones.
 
         Raises:
             CorruptDataError: positions beyond any file.
@@ -89,7 +89,7 @@ class Spans:
         return Spans(self.starts * factor, self.stops * factor, self.total * factor)
 
     def shifted(self, offset: int) -> Spans:
-        """The same runs, moved by ``offset``.
+        """Return the same runs, moved by ``offset``.
 
         Raises:
             CorruptDataError: positions beyond any file.
@@ -99,7 +99,7 @@ class Spans:
         return Spans(self.starts + offset, self.stops + offset, self.total)
 
     def positions(self) -> NDArray[np.int64]:
-        """Every position, shape (total,)."""
+        """Return every position, shape (total,)."""
         if self.is_single:
             return np.arange(self.start, self.stop)
         lengths = self.lengths
@@ -107,7 +107,7 @@ class Spans:
         return np.repeat(self.starts - before, lengths) + np.arange(self.total)
 
     def clipped(self, start: int, stop: int) -> Spans | None:
-        """What lies in ``[start, stop)``, counted from ``start``; None if nothing does."""
+        """Return what lies in ``[start, stop)``, counted from ``start``; None if nothing does."""
         if start == 0 and self.total > 0 and self.stop <= stop:
             return self
         first = int(np.searchsorted(self.stops, start, side="right"))
@@ -119,7 +119,7 @@ class Spans:
         return Spans(starts, stops, int((stops - starts).sum()))
 
     def covering(self, unit: int) -> Spans:
-        """The coarser positions, ``unit`` fine ones each, that the runs touch."""
+        """Return the coarser positions, ``unit`` fine ones each, that the runs touch."""
         starts, stops = self.starts // unit, -(-self.stops // unit)
         if len(starts) > 1:
             # Neighbors may share a coarse position.
@@ -129,7 +129,7 @@ class Spans:
         return Spans(starts, stops, int((stops - starts).sum()))
 
     def index_of(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Where positions, all of which lie in the runs, stand when the runs are put back to back."""
+        """Return where positions, all of which lie in the runs, stand when the runs are put back to back."""
         if self.is_single:
             return positions - self.start
         lengths = self.lengths

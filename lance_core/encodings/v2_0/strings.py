@@ -39,7 +39,7 @@ class Strings:
 
 
 def strings_from_array(array: pa.Array) -> Strings:
-    """The strings of an Arrow array, zero-copy but for the mask; bytes under nulls stay."""
+    """Return the strings of an Arrow array, zero-copy but for the mask; bytes under nulls stay."""
     is_large = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
     dtype = np.dtype("<i8" if is_large else "<i4")
     _, offsets, data = array.buffers()
@@ -52,7 +52,7 @@ def strings_from_array(array: pa.Array) -> Strings:
 
 
 def array_from_strings(strings: Strings, dtype: pa.DataType, arm: str) -> pa.Array:
-    """An Arrow array over the bytes.
+    """Return an Arrow array over the bytes.
 
     Raises:
         CorruptDataError: the type is of another kind, offsets do not ascend, or the bytes are not text.

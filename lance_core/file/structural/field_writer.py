@@ -74,7 +74,7 @@ class StructuralFieldWriter:
             self._write_pages(first_row, part, sink)
 
     def finish(self, sink: BufferSink) -> list[FinishedColumn]:
-        """One column per leaf, depth first."""
+        """Return one column per leaf, depth first."""
         if self._blobs is not None:
             self._blobs.finish()
         return [

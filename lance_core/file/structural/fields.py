@@ -47,7 +47,7 @@ _MERGED_BYTES: Final = 2 * 1024 * 1024
 def structural_sources(
     metadata: MetadataReader, fields: Sequence[Field], column_indices: Mapping[int, int] | None
 ) -> list[FieldSource]:
-    """Sources of some top-level fields.
+    """Return sources of some top-level fields.
 
     Args:
         metadata: the open file.
@@ -122,7 +122,7 @@ class StructuralSource:
         return cast("PageSegment", segment).memory
 
     def cut(self, segment: Segment, pace: Pace) -> Sequence[PageSegment]:
-        """The same rows as segments of the wanted size: parts of pages, or small pages joined."""
+        """Return the same rows as segments of the wanted size: parts of pages, or small pages joined."""
         pieces = plan_segments(
             self._columns,
             segment.start,
@@ -136,7 +136,7 @@ class StructuralSource:
         return merge_segments(pieces, self._merge_keys, min(_MERGED_BYTES, in_proportion))
 
     def first_ranges(self, segment: Segment) -> Sequence[ByteRange]:
-        """The buffers of the pages that the segment reads completely."""
+        """Return the buffers of the pages that the segment reads completely."""
         return [
             buffer
             for part in cast("PageSegment", segment).slices
@@ -146,7 +146,7 @@ class StructuralSource:
         ]
 
     def decode(self, segment: Segment, read: Read) -> pa.Array:
-        """The rows of one segment."""
+        """Return the rows of one segment."""
         slices = cast("PageSegment", segment).slices
         pages = [
             self._read_pages(
@@ -159,11 +159,11 @@ class StructuralSource:
         return assemble(self._field, run_steps(together(pages), read))
 
     def take(self, rows: NDArray[np.int64], read: Read) -> list[pa.Array]:
-        """Single rows, ascending."""
+        """Return single rows, ascending."""
         return run_steps(self.take_steps(rows), read)
 
     def take_steps(self, rows: NDArray[np.int64]) -> ReadSteps[list[pa.Array]]:
-        """The same step by step, so that several fields can share their requests."""
+        """Yield the same step by step, so that several fields can share their requests."""
         if bool((rows[1:] == rows[:-1]).any()):
             distinct, places = np.unique(rows, return_inverse=True)
             arrays = yield from self.take_steps(distinct)

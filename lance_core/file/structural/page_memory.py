@@ -33,7 +33,7 @@ _SHORT_OFFSETS: Final = (pa.string(), pa.binary())
 
 
 def page_memory(page: Page, dtype: pa.DataType) -> int:
-    """Bytes, about.
+    """Return bytes, about.
 
     Args:
         page: of a leaf.
@@ -57,7 +57,7 @@ def page_memory(page: Page, dtype: pa.DataType) -> int:
 
 
 def can_be_cut(page: Page) -> bool:
-    """Whether rows of the page can be decoded without all rows before them."""
+    """Return whether rows of the page can be decoded without all rows before them."""
     layout = page.layout
     if not layout.HasField("mini_block"):
         return True
@@ -80,7 +80,7 @@ def _mini_block_memory(layout: pb21.MiniBlockLayout, page: Page, bits: int, has_
 
 
 def _is_compressed(message: Message) -> bool:
-    """Whether some part of an encoding packs bytes."""
+    """Return whether some part of an encoding packs bytes."""
     return any(
         field.name in ("fsst", "general") or _is_compressed(part)
         for field, value in message.ListFields()

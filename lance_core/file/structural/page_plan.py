@@ -232,7 +232,7 @@ def _edges(columns: Sequence[LeafColumn], start: int, stop: int) -> list[int]:
 
 
 def _may_grow(part: PageSlice, max_bytes: int) -> bool:
-    """Whether the values are large and stored in few bytes: compressed one by one, or one for all."""
+    """Return whether the values are large and stored in few bytes: compressed one by one, or one for all."""
     [page] = part.pages
     layout = page.layout
     if layout.HasField("full_zip"):
@@ -241,7 +241,7 @@ def _may_grow(part: PageSlice, max_bytes: int) -> bool:
 
 
 def _is_as_stored(part: PageSlice) -> bool:
-    """Whether the values are handed out as views of the file: of fixed width, without levels."""
+    """Return whether the values are handed out as views of the file: of fixed width, without levels."""
     [page] = part.pages
     layout = page.layout.full_zip
     return layout.bits_per_value > 0 and not layout.bits_rep and not layout.bits_def
@@ -266,7 +266,7 @@ def _page_slice(column: LeafColumn, start: int, stop: int) -> PageSlice:
 
 
 def _slots_per_row(field: Field, slots: int) -> list[tuple[Field, int]]:
-    """Leaves, depth first, with the factor between rows and ``Page.length``.
+    """Return leaves, depth first, with the factor between rows and ``Page.length``.
 
     spec: below a fixed-size list of structs ``length`` counts the list's slots; below other lists it counts rows.
     """

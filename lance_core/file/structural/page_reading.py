@@ -74,7 +74,7 @@ def read_page(
 
 
 def merge_key(page: Page) -> bytes | None:
-    """Pages of a column whose keys are equal can be read as one; None = never."""
+    """Return the merge key of a page; pages of a column with equal keys can be read as one. None = never."""
     layout = page.layout
     return mini_block_pages.merge_key(layout.mini_block) if layout.HasField("mini_block") else None
 
@@ -126,7 +126,7 @@ def _decoded_as_one(
     rows: Rows,
     span: tuple[int, NDArray[np.uint8]] | None = None,
 ) -> LeafPage:
-    """All rows of several pages of which all buffers are in memory.
+    """Return all rows of several pages of which all buffers are in memory.
 
     Args:
         column: the leaf.
@@ -157,7 +157,7 @@ def _decoded_as_one(
 def _opened(
     column: LeafColumn, page_index: int, states: PageCache[PageState], *, is_mapped: bool
 ) -> ReadSteps[PageState]:
-    """What is known of a page, read unless it has been before."""
+    """Yield what is known of a page, read unless it has been before."""
     key = (column.index, page_index)
     state = states.get(key)
     if state is None:
@@ -191,7 +191,7 @@ def _on_file(
 
 
 def _extents(wanted: Wanted, buffer: ByteRange, *, is_mapped: bool) -> tuple[list[ByteRange], np.ndarray]:
-    """What to fetch of one buffer, and where each wanted part then starts in the joined bytes."""
+    """Return what to fetch of one buffer, and where each wanted part then starts in the joined bytes."""
     base, starts, stops = buffer.start, wanted.starts, wanted.stops
     if len(starts) == 1 or is_mapped:
         first = int(starts[0])

@@ -29,7 +29,7 @@ def split_rows(
     rows: NDArray[np.int64],
     merge_keys: Callable[[LeafColumn], Sequence[bytes | None]],
 ) -> list[list[tuple[list[int], Rows]]]:
-    """What each leaf reads.
+    """Return what each leaf reads.
 
     Args:
         columns: the leaves of one field.
@@ -60,7 +60,7 @@ def _part_starts(
     pages: Sequence[NDArray[np.int64]],
     merge_keys: Callable[[LeafColumn], Sequence[bytes | None]],
 ) -> NDArray[np.int64]:
-    """Numbers of the pieces that cannot be joined with the piece before."""
+    """Return numbers of the pieces that cannot be joined with the piece before."""
     num_pieces = len(pages[0])
     starts = np.ones(num_pieces, np.bool_)
     if num_pieces > 1:

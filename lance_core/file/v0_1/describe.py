@@ -22,7 +22,7 @@ __all__ = ["legacy_lines"]
 
 
 def legacy_lines(metadata: LegacyMetadataReader) -> Iterator[str]:
-    """The description of a 0.1 file, without its schema.
+    """Yield the description of a 0.1 file, without its schema.
 
     Raises:
         CorruptDataError: dictionaries or statistics are damaged.

@@ -60,7 +60,7 @@ class DictionaryKeys:
         return {field_id: self._unions[field_id].values for field_id in sorted(self._unions)}
 
     def replaced(self, field: Field, array: pa.Array) -> pa.Array:
-        """The array with every nested dictionary replaced by its keys; the array itself when there is none.
+        """Return the array with every nested dictionary replaced by its keys; the array itself when there is none.
 
         Raises:
             SchemaMismatchError: a dictionary row is null.

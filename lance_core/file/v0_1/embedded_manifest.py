@@ -74,7 +74,7 @@ class EmbeddedManifest:
         )
 
     def serialize(self) -> bytes:
-        """The message's bytes."""
+        """Return the message's bytes."""
         fields = fields_to_proto(self.schema)
         for node in fields:
             place = self.dictionaries.get(node.id)

@@ -57,7 +57,7 @@ class Extents:
         self._parts += [bytes_of(buffer) for buffer in self._read(ranges)]
 
     def gather(self, starts: NDArray[np.int64], stops: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """The bytes of the spans, back to back; a view where the file has them so. See :meth:`load`."""
+        """Return the bytes of the spans, back to back; a view where the file has them so. See :meth:`load`."""
         self.load(starts, stops)
         filled = starts < stops
         if not filled.all():
@@ -79,7 +79,7 @@ class Extents:
     def _place(
         self, starts: NDArray[np.int64], stops: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The part that holds each span, -1 for none; and where that part starts."""
+        """Return the part that holds each span, -1 for none; and where that part starts."""
         places = np.full(len(starts), -1, np.int64)
         origins = np.zeros(len(starts), np.int64)
         for first_part, part_starts, part_stops in self._rounds:
@@ -91,7 +91,7 @@ class Extents:
 
 
 def merged_spans(starts: NDArray[np.int64], stops: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Spans that cover the given ones, ascending and farther apart than it pays to read separately."""
+    """Return spans that cover the given ones, ascending and farther apart than it pays to read separately."""
     if not len(starts):
         return starts, stops
     order = np.argsort(starts, kind="stable")

@@ -50,7 +50,7 @@ class _Segment:
 
 
 def v0_1_sources(metadata: LegacyMetadataReader, fields: Sequence[Field]) -> list[FieldSource]:
-    """How the fields of a projection are read.
+    """Return how the fields of a projection are read.
 
     Args:
         metadata: the open file.
@@ -87,7 +87,7 @@ class LegacyFieldSource:
         return segment.num_bytes
 
     def cut(self, segment: Segment, pace: Pace) -> Sequence[Segment]:
-        """The same rows as segments of the wanted size."""
+        """Return the same rows as segments of the wanted size."""
         return self._segments(segment.start, segment.stop, pace.batch_rows, pace)
 
     def _segments(self, start: int, stop: int, batch_rows: int | None, pace: Pace | None = None) -> list[Segment]:
@@ -97,11 +97,11 @@ class LegacyFieldSource:
         return [_Segment(first, last, num_bytes) for first, last, num_bytes in bounds]
 
     def first_ranges(self, segment: Segment) -> Sequence[ByteRange]:
-        """The pages of the batches that lie in the segment whole."""
+        """Return the pages of the batches that lie in the segment whole."""
         return self._whole_pages(self._runs(np.array([segment.start]), np.array([segment.stop])))
 
     def decode(self, segment: Segment, read: Read) -> pa.Array:
-        """The rows of one segment."""
+        """Return the rows of one segment."""
         runs = self._runs(np.array([segment.start]), np.array([segment.stop]))
         extents = Extents(read)
         whole = self._whole_pages(runs)
@@ -110,7 +110,7 @@ class LegacyFieldSource:
         return self._metadata.pages.decode(self._field, runs, extents)
 
     def take(self, rows: NDArray[np.int64], read: Read) -> list[pa.Array]:
-        """Single rows; adjacent rows form one run, and nearby rows share a read."""
+        """Return single rows; adjacent rows form one run, and nearby rows share a read."""
         if not len(rows):
             return []
         average = max(1, int(self._bytes_before[-1]) // max(1, self._metadata.num_rows))
@@ -126,7 +126,7 @@ class LegacyFieldSource:
         return array if len(distinct) == len(rows) else array.take(pa.array(places))
 
     def _runs(self, starts: NDArray[np.int64], stops: NDArray[np.int64]) -> Runs:
-        """Stretches of rows of the file, cut where batches end; ascending and apart."""
+        """Return stretches of rows of the file, cut where batches end; ascending and apart."""
         offsets = self._first_rows
         first = np.searchsorted(offsets, starts, side="right") - 1
         last = np.searchsorted(offsets, stops, side="left")
@@ -180,7 +180,7 @@ class LegacyFieldSource:
         return np.unique(np.concatenate([bounds, cuts[(cuts > start) & (cuts < stop)]]))
 
     def _snapped(self, cuts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The cuts moved to the ends of batches, where batches are small."""
+        """Return the cuts moved to the ends of batches, where batches are small."""
         offsets = self._first_rows
         near = offsets[np.clip(np.searchsorted(offsets, cuts), 0, len(offsets) - 1)]
         small = self._bytes_before[-1] <= (len(offsets) - 1) * (_SEGMENT_BYTES // 4)

@@ -115,7 +115,7 @@ class LegacyMetadataReader:
         return len(self.batch_offsets) - 1
 
     def read(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
-        """Bytes of the file; no request when they are in memory already."""
+        """Return bytes of the file; no request when they are in memory already."""
         return self._tail.read(ranges)
 
     def check_columns(self, columns: Mapping[int, int]) -> None:
@@ -129,7 +129,7 @@ class LegacyMetadataReader:
             raise CorruptDataError(f"data file {self.path} has no field {unknown[0]}", path=self.path)
 
     def dictionary(self, field: Field) -> pa.Array:
-        """The values of a dictionary field; read once.
+        """Return the values of a dictionary field; read once.
 
         Raises:
             CorruptDataError: the file has none for it.
@@ -226,7 +226,7 @@ class LegacyMetadataReader:
             yield 0, max(self._field_ids)
 
     def _page_table_end(self) -> tuple[int, bool]:
-        """Where the section behind the page table starts, and whether that is certain."""
+        """Return where the section behind the page table starts, and whether that is certain."""
         if self._statistics_table is not None:
             # The first column of the statistics is a count, which has no bytes before its position.
             return int(self._statistics_table.positions[self._statistics_table.lengths > 0].min(initial=2**62)), True
@@ -235,7 +235,7 @@ class LegacyMetadataReader:
         return min(ends), not self._manifest.dictionaries
 
     def _is_plausible(self, table: PageTable) -> bool:
-        """Whether top-level fields have pages of as many rows as the batches."""
+        """Return whether top-level fields have pages of as many rows as the batches."""
         if not all(0 <= field_id - table.first_id < len(table.positions) for field_id in self.schema.field_ids()):
             return False
         num_rows = np.diff(self.batch_offsets)
@@ -258,7 +258,7 @@ class LegacyMetadataReader:
             raise self._corrupt(error.message) from error
 
     def _section(self, position: int, what: str) -> bytes:
-        """The message at a position, without the length in front of it."""
+        """Return the message at a position, without the length in front of it."""
         [length] = self.read([self._range(position, position + LENGTH.size, what)])
         (num_bytes,) = LENGTH.unpack(length)
         start = position + LENGTH.size

@@ -56,7 +56,7 @@ class Runs:
         return self.stops - self.starts
 
     def filled(self) -> Runs:
-        """The runs that have rows."""
+        """Return the runs that have rows."""
         keep = self.starts < self.stops
         return self if keep.all() else Runs(self.batches[keep], self.starts[keep], self.stops[keep])
 
@@ -81,7 +81,7 @@ class PageReader:
         self._dictionary = dictionary
 
     def decode(self, field: Field, runs: Runs, extents: Extents) -> pa.Array:
-        """The rows of the runs as one array of ``arrow_type(field)``.
+        """Return the rows of the runs as one array of ``arrow_type(field)``.
 
         Raises:
             CorruptDataError: the pages contradict themselves or the file's size.
@@ -112,7 +112,7 @@ class PageReader:
             raise type(error)(f"{self._path}: field {field.name!r}: {error.message}", **error.context) from error
 
     def values(self, field: Field, position: int, num_values: int, extents: Extents) -> pa.Array:
-        """A lone page outside the table: the values of a dictionary, empty ones null.
+        """Return a lone page outside the table: the values of a dictionary, empty ones null.
 
         Raises:
             CorruptDataError: it does not lie in the file.
@@ -130,7 +130,7 @@ class PageReader:
         return self._plain(plain_layout(dtype), one, positions, extents)
 
     def _pages(self, field: Field, runs: Runs) -> tuple[Positions, Positions]:
-        """Position and length of the page of each run, which has the rows of it."""
+        """Return position and length of the page of each run, which has the rows of it."""
         positions, lengths = self._table.pages(field.id)
         lengths = lengths[runs.batches]
         if bool((runs.stops > lengths - field.is_list).any()):
@@ -166,7 +166,7 @@ class PageReader:
     def _words(
         self, runs: Runs, positions: Positions, dtype: np.dtype[np.signedinteger], extents: Extents
     ) -> NDArray[np.signedinteger]:
-        """The offsets of the rows of each run, one more than it has rows."""
+        """Return the offsets of the rows of each run, one more than it has rows."""
         self._check_size(runs.stops + 1, 8 * dtype.itemsize)
         starts = positions + runs.starts * dtype.itemsize
         data = extents.gather(*self._inside(starts, positions + (runs.stops + 1) * dtype.itemsize))
@@ -178,7 +178,7 @@ class PageReader:
             raise CorruptDataError(f"a page of {int(num_values.max())} values of {bits} bits is larger than the file")
 
     def _inside(self, starts: Positions, stops: Positions) -> tuple[Positions, Positions]:
-        """The spans, which lie in the file and together are not larger than it."""
+        """Return the spans, which lie in the file and together are not larger than it."""
         if len(stops) and int(stops.max()) > self._file_bytes:
             raise CorruptDataError(f"a page ends at byte {int(stops.max())}, but the file has {self._file_bytes} bytes")
         if int((stops - starts).sum()) > self._file_bytes + len(stops):

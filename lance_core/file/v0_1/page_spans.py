@@ -83,7 +83,7 @@ class PageSpans:
         return np.sort(np.concatenate(ends))
 
     def _known(self, field: Field) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Positions of the pages, and their ends."""
+        """Return positions of the pages, and their ends."""
         positions, lengths = self._table.pages(field.id)
         dtype = arrow_type(field)
         if pa.types.is_null(dtype):

@@ -40,7 +40,7 @@ class PageTable:
 
     @staticmethod
     def num_bytes(num_ids: int, num_batches: int) -> int:
-        """Size of a table."""
+        """Return size of a table."""
         return num_ids * num_batches * 2 * ENTRY.itemsize
 
     @classmethod
@@ -57,7 +57,7 @@ class PageTable:
         return cls(first_id=first_id, positions=positions, lengths=lengths)
 
     def pages(self, field_id: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Positions and lengths of the pages of a field, each (num_batches,).
+        """Return positions and lengths of the pages of a field, each (num_batches,).
 
         Raises:
             CorruptDataError: the table has no row for it.

@@ -60,14 +60,14 @@ class _Pages:
     offsets: NDArray[np.int64] | None = None
 
     def sizes(self) -> NDArray[np.int64]:
-        """Bytes of each page."""
+        """Return bytes of each page."""
         if self.offsets is None:
             return self.data.sizes
         sizes: NDArray[np.int64] = self.data.sizes + OFFSET_BYTES * (np.diff(self.bounds) + 1)
         return sizes
 
     def segments(self, positions: NDArray[np.int64]) -> list[Segments]:
-        """The bytes of pages that start at these positions in the file."""
+        """Return the bytes of pages that start at these positions in the file."""
         if self.offsets is None:
             return [self.data]
         words = _each_with_its_end(self.offsets, self.bounds, positions)
@@ -191,7 +191,7 @@ class PageWriter:
 def _each_with_its_end(
     offsets: NDArray[_Offset], bounds: NDArray[np.int64], starts: NDArray[_Offset]
 ) -> NDArray[_Offset]:
-    """The offsets of each group, its end included, counted so that the first is ``starts[i]``."""
+    """Return the offsets of each group, its end included, counted so that the first is ``starts[i]``."""
     sizes = np.diff(bounds) + 1
     groups = np.arange(len(sizes))
     # The end of a group is also the start of the next.
@@ -216,7 +216,7 @@ def _plain_segments(array: pa.Array, validity: NDArray[np.bool_] | None, bounds:
 
 
 def _zeroed(array: pa.Array, visible: NDArray[np.bool_]) -> pa.Array:
-    """The array with zeros, or empty values, for the values that are not visible; nulls stay nulls."""
+    """Return the array with zeros, or empty values, for the values that are not visible; nulls stay nulls."""
     if visible.all():
         return array
     zeros = pa.py_buffer(bytes(_MOST_BYTES))
@@ -226,7 +226,7 @@ def _zeroed(array: pa.Array, visible: NDArray[np.bool_]) -> pa.Array:
 
 
 def fields_with_statistics(field: Field) -> Iterator[Field]:
-    """The fields whose pages have statistics: leaves that are reached through structs only."""
+    """Yield the fields whose pages have statistics: leaves that are reached through structs only."""
     if field.is_struct:
         for child in field.children:
             yield from fields_with_statistics(child)

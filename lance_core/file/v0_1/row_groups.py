@@ -52,7 +52,7 @@ class RowGroups:
             self._hold([column.slice(stop) for column in columns], num_rows - stop)
 
     def rest(self) -> list[pa.Array]:
-        """What is held, as one group; then nothing is."""
+        """Return what is held, as one group; then nothing is."""
         held, self._held = self._held, []
         self.num_rows = self.num_bytes = 0
         return [pieces[0] if len(pieces) == 1 else pa.concat_arrays(pieces) for pieces in zip(*held, strict=True)]

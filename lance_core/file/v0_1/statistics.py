@@ -72,7 +72,7 @@ def read_statistics(
 def statistics_record(
     schema: Schema, statistics: Mapping[int, Sequence[PageStatistics]]
 ) -> tuple[Schema, list[pa.StructArray]] | None:
-    """The fields and columns that hold the statistics of a file; None when it has none.
+    """Return the fields and columns that hold the statistics of a file; None when it has none.
 
     Args:
         schema: of the file.
@@ -91,7 +91,7 @@ def statistics_record(
 
 
 def _with_raw_bounds(top: Field) -> Field:
-    """The same field, with decimals as the bytes they are: those of a batch of nulls are no decimals."""
+    """Return the same field, with decimals as the bytes they are: those of a batch of nulls are no decimals."""
     return replace(
         top,
         children=tuple(

@@ -71,7 +71,7 @@ class ArrayQueue:
 
 
 def _joined(arrays: list[pa.Array]) -> list[pa.Array]:
-    """One array of all of them; the arrays themselves where Arrow cannot join them."""
+    """Return one array of all of them; the arrays themselves where Arrow cannot join them."""
     if len(arrays) < 2:
         return arrays
     try:

@@ -31,14 +31,14 @@ _NO_COLUMN: Final = -1
 
 
 def column_owners(field: Field) -> list[Field]:
-    """The fields that own a column when a field is written, in the order of the columns."""
+    """Return the fields that own a column when a field is written, in the order of the columns."""
     if field.is_packed or field.is_blob or field.is_fixed_size_list:
         return [field]
     return [field, *(owner for child in field.children for owner in column_owners(child))]
 
 
 def assigned_columns(metadata: MetadataReader, column_indices: Mapping[int, int] | None) -> Mapping[int, int]:
-    """The column of each field of a file, by field id; fields without one are left out.
+    """Return the column of each field of a file, by field id; fields without one are left out.
 
     Args:
         metadata: the open file.
@@ -69,7 +69,7 @@ def assigned_columns(metadata: MetadataReader, column_indices: Mapping[int, int]
 
 
 def describes_blobs(metadata: MetadataReader, blobs: Sequence[Field], column_indices: Mapping[int, int] | None) -> bool:
-    """Whether the pages of any of some blob leaves describe values that lie outside of them.
+    """Return whether the pages of any of some blob leaves describe values that lie outside of them.
 
     Releases before 0.20 do not know blobs and wrote the bytes into pages; the column says which it is.
     """

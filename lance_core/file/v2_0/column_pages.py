@@ -84,7 +84,7 @@ class ColumnPages:
             )
 
     def split(self, rows: Spans) -> list[tuple[int, Spans]]:
-        """The pages that hold the rows, each with the rows counted from its start."""
+        """Return the pages that hold the rows, each with the rows counted from its start."""
         if rows.stop > self.num_rows:
             raise CorruptDataError(
                 f"{self.where}: row {rows.stop} was requested, but the column has {self.num_rows} rows"
@@ -107,7 +107,7 @@ class ColumnPages:
         return (yield from together(parts))
 
     def bytes_of(self, rows: Spans) -> int:
-        """Encoded bytes of a run of rows, in proportion."""
+        """Return encoded bytes of a run of rows, in proportion."""
         return sum(
             self.pages[index].num_bytes * inside.total // self.pages[index].length
             for index, inside in (self.split(rows) if rows.total else [])
@@ -121,7 +121,7 @@ class ColumnPages:
 
 
 def joined(arrays: Sequence[pa.Array]) -> pa.Array:
-    """One array of all of them.
+    """Return one array of all of them.
 
     Raises:
         NotSupportedError: Arrow cannot hold so much in one array.

@@ -67,7 +67,7 @@ class ColumnWriter(Protocol):
         """Write what is collected."""
 
     def finish(self) -> Iterator[FinishedColumn]:
-        """The columns."""
+        """Return the columns."""
 
 
 class ValueWriter:
@@ -231,12 +231,12 @@ def written_page(page: PageBuilder, encoding: pb20.ArrayEncoding, num_rows: int,
 
 
 def finished_column(field: Field, pages: list[Page], *, is_blob: bool = False) -> FinishedColumn:
-    """A column that gets no more pages."""
+    """Return a column that gets no more pages."""
     return FinishedColumn(field_id=field.id, metadata=ColumnMetadata(pages=tuple(pages), is_blob=is_blob).serialize())
 
 
 def needs_later(path: str, what: str) -> UnsupportedVersionError:
-    """The error for what only later formats hold."""
+    """Return the error for what only later formats hold."""
     return UnsupportedVersionError(
         f"column {path!r}: {what} needs data storage version 2.1 or 2.2, found 2.0", column=path, version="2.0"
     )

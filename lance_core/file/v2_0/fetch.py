@@ -52,7 +52,7 @@ def run(steps: Steps[T], read: Read, *, is_mapped: bool) -> T:
 
 
 def first_ranges(steps: Steps[T], *, is_mapped: bool) -> list[ByteRange]:
-    """What a decoder wants before it has seen anything."""
+    """Return what a decoder wants before it has seen anything."""
     max_gap_bytes = _MAX_MAPPED_GAP_BYTES if is_mapped else _MAX_GAP_BYTES
     wanted = next(steps, [])
     steps.close()
@@ -60,7 +60,7 @@ def first_ranges(steps: Steps[T], *, is_mapped: bool) -> list[ByteRange]:
 
 
 def _fetch(wanted: Sequence[Spans], read: Read, max_gap_bytes: int) -> list[pa.Buffer]:
-    """One buffer per entry of ``wanted``: its runs back to back, zero-copy for a single run."""
+    """Return one buffer per entry of ``wanted``: its runs back to back, zero-copy for a single run."""
     extents = [_extents(spans, max_gap_bytes) for spans in wanted]
     ranges = [byte_range for each in extents for byte_range in _ranges(each)]
     buffers = iter(read(ranges) if ranges else [])
@@ -71,7 +71,7 @@ def _fetch(wanted: Sequence[Spans], read: Read, max_gap_bytes: int) -> list[pa.B
 
 
 def _extents(spans: Spans, max_gap_bytes: int) -> Spans:
-    """Runs to read: the wanted ones, and the gaps between near ones."""
+    """Return runs to read: the wanted ones, and the gaps between near ones."""
     if spans.is_single:
         return spans
     far = spans.starts[1:] - spans.stops[:-1] > max_gap_bytes

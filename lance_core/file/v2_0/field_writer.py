@@ -65,7 +65,7 @@ class V20FieldWriter:
         self._column.flush(sink)
 
     def finish(self, sink: BufferSink) -> list[FinishedColumn]:
-        """One column per value field, list and struct, depth first."""
+        """Return one column per value field, list and struct, depth first."""
         return list(self._column.finish())
 
 

@@ -59,7 +59,7 @@ _DESCRIPTOR_TYPE: Final = pa.struct([pa.field("position", pa.uint64()), pa.field
 def v2_0_sources(
     metadata: MetadataReader, fields: Sequence[Field], column_indices: Mapping[int, int] | None = None
 ) -> list[FieldSource]:
-    """How the fields of a projection are read.
+    """Return how the fields of a projection are read.
 
     Args:
         metadata: the open file.
@@ -131,7 +131,7 @@ class _Source:
         return max(expanded, int(num_rows * self._dictionary_bytes))
 
     def cut(self, segment: Segment, pace: Pace) -> list[RowSegment]:
-        """The same rows as segments of the wanted size."""
+        """Return the same rows as segments of the wanted size."""
         num_rows = segment.stop - segment.start
         num_pieces = -(-self.memory_of(segment) // pace.max_memory)
         return self._segments(segment.start, segment.stop, min(num_pieces, -(-num_rows // pace.batch_rows)))
@@ -155,17 +155,17 @@ class _Source:
         return segments
 
     def first_ranges(self, segment: Segment) -> list[ByteRange]:
-        """Bytes that are wanted before anything is known."""
+        """Return bytes that are wanted before anything is known."""
         steps = self._node.decode(Spans.single(segment.start, segment.stop))
         return first_ranges(steps, is_mapped=self._is_mapped)
 
     def decode(self, segment: Segment, read: Read) -> pa.Array:
-        """The rows of one segment."""
+        """Return the rows of one segment."""
         steps = self._node.decode(Spans.single(segment.start, segment.stop))
         return joined(run(steps, read, is_mapped=self._is_mapped))
 
     def take(self, rows: NDArray[np.int64], read: Read) -> list[pa.Array]:
-        """Single rows."""
+        """Return single rows."""
         if not len(rows):
             return [pa.nulls(0, arrow_type(self.field))]
         steps = np.diff(rows)
@@ -199,7 +199,7 @@ class _Tree:
         self._columns = columns
 
     def node(self, field: Field) -> Node:
-        """What reads a field.
+        """Return what reads a field.
 
         Raises:
             CorruptDataError: the file has no column for it.
@@ -275,5 +275,5 @@ class _Tree:
 
 
 def _has_compression(column: ColumnPages) -> bool:
-    """Whether a page has a buffer that is packed as a whole."""
+    """Return whether a page has a buffer that is packed as a whole."""
     return any(is_packed(page.array_encoding) for page in column.pages)

@@ -94,7 +94,7 @@ class ListNode:
         return [_list_array(self.dtype, ends, joined(items))]
 
     def read_ends(self, rows: Spans) -> Steps[Ends]:
-        """Where the items of some lists are, counted over all pages."""
+        """Yield where the items of some lists are, counted over all pages."""
         split = self.pages.split(rows)
         parts: list[Ends] = yield from self.pages.decode(rows, _read_list_page)
         if not parts:

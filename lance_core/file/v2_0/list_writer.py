@@ -89,7 +89,7 @@ class ListWriter:
 
 
 def _items(array: pa.Array) -> pa.Array:
-    """The items of a list array from the first list to the last, those under null lists included."""
+    """Return the items of a list array from the first list to the last, those under null lists included."""
     offsets = list_offsets(array)
     first, last = int(offsets[0]), int(offsets[-1])
     items = array.values.slice(first, last - first)
@@ -97,7 +97,7 @@ def _items(array: pa.Array) -> pa.Array:
 
 
 def _concatenated(offsets: list[NDArray[Any]], masks: list[_Mask]) -> tuple[NDArray[Any], _Mask]:
-    """Offsets and masks of arrays that follow each other."""
+    """Return offsets and masks of arrays that follow each other."""
     if len(offsets) == 1:
         return offsets[0], masks[0]
     parts = [np.zeros(1, np.int64)]

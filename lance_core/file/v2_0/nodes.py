@@ -53,7 +53,7 @@ class Node(Protocol):
         """
 
     def decode(self, rows: Spans) -> Steps[list[pa.Array]]:
-        """The rows, as arrays that follow each other; of no rows, one empty array."""
+        """Return the rows, as arrays that follow each other; of no rows, one empty array."""
 
 
 @dataclass(frozen=True, slots=True)

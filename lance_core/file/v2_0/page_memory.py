@@ -26,7 +26,7 @@ _EXPANSION: Final = 4
 
 
 def expansion(columns: Sequence[ColumnPages]) -> int:
-    """How many times as large as the stored bytes the values of some columns are taken to be."""
+    """Return how many times as large as the stored bytes the values of some columns are taken to be."""
     pages = [page.array_encoding for column in columns for page in column.pages]
     return _EXPANSION if any(is_packed(page) or _find(page, pb20.Fsst) for page in pages) else 1
 

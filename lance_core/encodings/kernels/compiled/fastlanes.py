@@ -76,7 +76,7 @@ def _low_bits(num_bits: Any) -> Any:
 
 @kernel
 def _first_word(row: Any, value_bits: Any) -> Any:
-    """Where a row of values starts in its block, in words."""
+    """Return where a row of values starts in its block, in words."""
     group = row >> 3
     # 0 4 2 6 1 5 3 7: the group's bits in reverse.
     order = ((group & 1) << 2) | (group & 2) | (group >> 2)

@@ -20,7 +20,7 @@ _ESCAPE: Final = 255
 
 
 def measure(codes: NDArray[np.uint8], offsets: NDArray[Any], lengths: NDArray[np.int64]) -> int:
-    """Bytes that strings expand to; -1 if one ends inside an escape or lies outside the codes.
+    """Return bytes that strings expand to; -1 if one ends inside an escape or lies outside the codes.
 
     ``lengths`` is (256,), 0 for codes without a symbol.
     """

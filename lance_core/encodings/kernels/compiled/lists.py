@@ -15,9 +15,9 @@ __all__ = ["peel", "peel_full"]
 
 
 def peel_full(repetition: NDArray[np.uint16], offsets: NDArray[Any], outer_repetition: NDArray[np.uint16]) -> None:
-    """Lists without nulls and empties. ``offsets`` has one entry more than there are entries, as has the other output.
+    """Peel lists of which none is null or empty.
 
-    The last entry of ``outer_repetition`` is scratch.
+    Both outputs have one element more than the layer has entries. The last element of ``outer_repetition`` is scratch.
     """
     _peel_full(read_only(repetition), offsets, outer_repetition)
 
@@ -46,10 +46,10 @@ def peel(
     outer_repetition: NDArray[np.uint16],
     outer_definition: NDArray[np.uint16],
 ) -> int:
-    """Lists with holes, as many levels of one kind as of the other; returns how many slots the layer has.
+    """Peel lists that may be null or empty, with equally many levels of both kinds; return the number of slots.
 
-    All outputs have one entry more than there are entries; of ``offsets`` and ``is_valid`` as many are filled as there
-    are slots, and the end. What follows is scratch.
+    All outputs have one element more than the layer has entries. In ``offsets`` and ``is_valid``, one element per slot
+    and the end are filled. Everything after that is scratch.
     """
     levels = (read_only(repetition), read_only(definition), null_level, empty_level, highest_own, highest_slot)
     return int(_peel(*levels, offsets, is_valid, outer_repetition, outer_definition))
