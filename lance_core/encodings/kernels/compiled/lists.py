@@ -1,4 +1,4 @@
-"""List offsets out of levels, compiled. See ``kernels/list_levels.py``."""
+"""List offsets derived from levels, compiled. See ``kernels/list_levels.py``."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def peel_full(repetition: NDArray[np.uint16], offsets: NDArray[Any], outer_repet
 
 @kernel
 def _peel_full(repetition: Any, offsets: Any, outer_repetition: Any) -> None:
-    # Unsigned positions: a negative one would count from the end, and checking for that costs as much as the work.
+    # Unsigned positions: a negative one would count from the end, and that check costs as much as the work itself.
     entry = np.uint64(0)
     for level in range(len(repetition)):
-        # Written at every level and kept only where an entry starts: cheaper than a branch that nobody can predict.
+        # Written at every level and kept only where an entry starts: cheaper than an unpredictable branch.
         offsets[entry] = level
         outer_repetition[entry] = np.uint16(repetition[level] - np.uint16(1))
         entry += np.uint64(repetition[level] != 0)
@@ -71,7 +71,7 @@ def _peel(
     entry = np.uint64(0)
     slot = np.uint64(0)
     num_children = 0
-    # A level that the layer does not have is 0, and no entry below has -1.
+    # A level that the layer does not have is 0; no entry below is -1.
     null = null_level if null_level != 0 else -1
     empty = empty_level if empty_level != 0 else -1
     for level in range(len(repetition)):
