@@ -10,8 +10,8 @@ external          position, size, blob_id, blob_uri
 managed           position, size, blob_uri; with a base path its id as blob_id
 ================  =========================================================================================
 
-**Source:** files of pylance 14.0.2. This module rejects values that pylance writes silently but no reader finds (a sidecar
-without an id, inline without bytes).
+**Source:** files of pylance 14.0.2. This module rejects values that pylance writes silently but no reader finds (a
+sidecar without an id, inline without bytes).
 """
 
 from __future__ import annotations
