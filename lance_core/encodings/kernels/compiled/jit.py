@@ -34,7 +34,7 @@ def kernel(function: F) -> F:
 
 
 def inlined(function: F) -> F:
-    """Compile a function into each kernel that calls it. It takes numbers; arrays would be ref-counted at every call."""
+    """Compile a function into each kernel that calls it. It takes numbers; arrays would be ref-counted per call."""
     compiled: F = numba.njit(inline="always")(function)
     return compiled
 
