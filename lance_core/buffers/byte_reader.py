@@ -1,7 +1,7 @@
 """ByteReader: bounds-checked reading of untrusted bytes.
 
-Slicing a ``memoryview`` silently shortens and ``np.frombuffer`` raises a bare ``ValueError``; here every take is
-checked first and fails with one exception that says where, what was expected and what was found.
+Slicing a ``memoryview`` silently truncates, and ``np.frombuffer`` raises a bare ``ValueError``. Here, every read is
+checked first and fails with a single exception that names the location, the expected and the actual size.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _U64: Final = struct.Struct("<Q")
 
 
 class ByteReader:
-    """A cursor over one buffer. All positions are byte offsets from the buffer's start.
+    """A cursor over one buffer. All positions are byte offsets from the start of the buffer.
 
     Args:
         buffer: the bytes; slices taken from it share its memory.
-        what: what the bytes are, for error messages ("footer of data/x.lance").
+        what: description of the bytes, for error messages ("footer of data/x.lance").
     """
 
     __slots__ = ("_buffer", "_position", "_what")
@@ -38,19 +38,19 @@ class ByteReader:
 
     @property
     def position(self) -> int:
-        """Where the next take starts."""
+        """Position of the next read."""
         return self._position
 
     @property
     def remaining_bytes(self) -> int:
-        """Bytes between the cursor and the end."""
+        """Number of bytes between the cursor and the end."""
         return int(self._buffer.size) - self._position
 
     def seek(self, position: int) -> None:
         """Move the cursor.
 
         Raises:
-            CorruptDataError: the position lies outside the buffer.
+            CorruptDataError: the position is outside the buffer.
         """
         if not 0 <= position <= self._buffer.size:
             raise CorruptDataError(
@@ -63,7 +63,7 @@ class ByteReader:
         """Return the next ``num_bytes`` bytes as a zero-copy slice.
 
         Raises:
-            CorruptDataError: fewer bytes are left.
+            CorruptDataError: too few bytes are left.
         """
         if num_bytes < 0 or num_bytes > self.remaining_bytes:
             raise CorruptDataError(

@@ -116,7 +116,7 @@ class Predicate:
 
 
 def _require_text(condition: str) -> None:
-    """Reject a string that is not valid Unicode: no column can hold half a surrogate pair, nor can a version record it."""
+    """Reject a string that is not valid Unicode: no column holds half a surrogate pair, and no version can record it."""
     try:
         condition.encode()
     except UnicodeEncodeError as error:
