@@ -116,7 +116,7 @@ class Predicate:
 
 
 def _require_text(condition: str) -> None:
-    """Reject a string that is not valid Unicode: no column holds half a surrogate pair, and no version can record it."""
+    """Reject a string that is not valid Unicode: no column holds lone surrogates, and no version can record them."""
     try:
         condition.encode()
     except UnicodeEncodeError as error:

@@ -116,7 +116,7 @@ class Field:
 
     @property
     def is_structural_fixed_size_list(self) -> bool:
-        """Whether the field is a fixed-size list of structs: the only kind with a child field and no column of its own."""
+        """Whether the field is a fixed-size list of structs, the only kind with a child field and no own column."""
         return self.is_fixed_size_list and bool(self.children)
 
     @property

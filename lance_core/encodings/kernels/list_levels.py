@@ -32,7 +32,7 @@ _BYTES_PER_LEVEL: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class ListRules:
-    """What the definition levels of a list layer mean.
+    """Meaning of the definition levels of a list layer.
 
     Attributes:
         null_level: level of a null list; 0 if the layer has none.
