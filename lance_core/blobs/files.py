@@ -26,13 +26,13 @@ DEFAULT_BLOB_BUFFER_SIZE: Final = 512 * 1024
 
 @dataclass(frozen=True, slots=True)
 class BlobPlace:
-    """Where the bytes of one value are.
+    """Location of the bytes of one value.
 
     Attributes:
-        store: keeps the object.
-        path: of the object.
-        start: first byte.
-        size: bytes.
+        store: the store that holds the object.
+        path: path of the object.
+        start: position of the first byte.
+        size: number of bytes.
     """
 
     store: ObjectStore
@@ -44,19 +44,19 @@ class BlobPlace:
 class BlobFile(io.BufferedIOBase):
     """One value, opened for reading; created by :meth:`lance_core.LanceDataset.take_blobs`.
 
-    ``read_range`` and ``read_ranges`` neither use nor move the position.
+    ``read_range`` and ``read_ranges`` neither use nor change the position.
 
     Args:
-        place: where the bytes are.
-        buffer_size: bytes that sequential reads fetch at a time; 0 fetches what is requested.
+        place: location of the bytes.
+        buffer_size: number of bytes that sequential reads fetch at a time; 0 fetches only the requested bytes.
 
     Raises:
-        InvalidInputError: a negative buffer size.
-        InvalidTypeError: a buffer size that is not a whole number.
+        InvalidInputError: the buffer size is negative.
+        InvalidTypeError: the buffer size is not a whole number.
     """
 
     def __init__(self, place: BlobPlace, buffer_size: int = DEFAULT_BLOB_BUFFER_SIZE) -> None:
-        """Nothing is read yet."""
+        """Create the file object without reading anything."""
         super().__init__()
         self._place = place
         self._buffer_size = checked_buffer_size(buffer_size)
@@ -65,24 +65,24 @@ class BlobFile(io.BufferedIOBase):
         self._ahead = b""
 
     def readable(self) -> bool:
-        """Always."""
+        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """Always."""
+        """Return True."""
         return True
 
     def size(self) -> int:
-        """Bytes of the value."""
+        """Return the size of the value in bytes."""
         return self._place.size
 
     def tell(self) -> int:
-        """Where the next read starts."""
+        """Return the position of the next read."""
         self._require_open("tell")
         return self._position
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Move the position; reads beyond the end return no bytes."""
+        """Change the position; reads beyond the end return no bytes."""
         self._require_open("seek")
         bases = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self.size()}
         if whence not in bases:
@@ -94,7 +94,7 @@ class BlobFile(io.BufferedIOBase):
         return position
 
     def read(self, size: int | None = -1) -> bytes:
-        """Up to ``size`` bytes; all that are left when it is negative or None."""
+        """Read up to ``size`` bytes, or all remaining bytes if it is negative or None."""
         self._require_open("read")
         left = max(self.size() - self._position, 0)
         wanted = left if size is None or size < 0 else min(size, left)
@@ -103,15 +103,15 @@ class BlobFile(io.BufferedIOBase):
         return data
 
     def read1(self, size: int | None = -1) -> bytes:
-        """Up to ``size`` bytes; some when it is negative or None."""
+        """Read up to ``size`` bytes, or a default amount if it is negative or None."""
         return self.read(io.DEFAULT_BUFFER_SIZE if size is None or size < 0 else size)
 
     def readall(self) -> bytes:
-        """All bytes that are left."""
+        """Read all remaining bytes."""
         return self.read()
 
     def readinto(self, buffer: WriteableBuffer) -> int:
-        """Fill a buffer; returns how many bytes there were."""
+        """Fill a buffer and return the number of bytes read."""
         view = memoryview(buffer).cast("B")
         if view.readonly:
             raise InvalidTypeError("readinto() needs a read-write bytes-like object")
@@ -120,11 +120,11 @@ class BlobFile(io.BufferedIOBase):
         return len(data)
 
     def readinto1(self, buffer: WriteableBuffer) -> int:
-        """The same as :meth:`readinto`."""
+        """Fill a buffer; the same as :meth:`readinto`."""
         return self.readinto(buffer)
 
     def read_range(self, offset: int, length: int) -> bytes:
-        """Bytes ``[offset, offset + length)`` of the value.
+        """Read bytes ``[offset, offset + length)`` of the value.
 
         Raises:
             InvalidInputError: the range exceeds the value.
@@ -132,7 +132,7 @@ class BlobFile(io.BufferedIOBase):
         return self.read_ranges([(offset, length)])[0]
 
     def read_ranges(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """Several ranges, each (offset, length), with one request where the store can.
+        """Read several ranges, each (offset, length), with one request if the store supports it.
 
         Raises:
             InvalidInputError: a range exceeds the value.
@@ -144,11 +144,11 @@ class BlobFile(io.BufferedIOBase):
         return self._fetch(ranges)
 
     def __repr__(self) -> str:
-        """With the size."""
+        """Return a representation with the size."""
         return f"<BlobFile size={self.size()}>"
 
     def _sequential(self, wanted: int) -> bytes:
-        """Bytes at the position, from what was read ahead if they are there."""
+        """Read bytes at the position, from the read-ahead buffer if it holds them."""
         if not wanted:
             return b""
         start = self._position
@@ -172,13 +172,13 @@ class BlobFile(io.BufferedIOBase):
 
 
 class BlobColumn:
-    """A binary column whose values are iterated as file objects; null values give None.
+    """A binary column that can be iterated as file objects; null values give None.
 
     Args:
-        blob_column: binary or large_binary.
+        blob_column: a binary or large_binary column.
 
     Raises:
-        InvalidInputError: not such a column.
+        InvalidInputError: the argument is not such a column.
     """
 
     def __init__(self, blob_column: pa.Array | pa.ChunkedArray) -> None:
@@ -191,16 +191,16 @@ class BlobColumn:
         self.blob_column = blob_column
 
     def __iter__(self) -> Iterator[io.BytesIO | None]:
-        """One file object per value."""
+        """Return an iterator with one file object per value."""
         return (io.BytesIO(value.as_py()) if value.is_valid else None for value in self.blob_column)
 
 
 def checked_buffer_size(buffer_size: Any) -> int:
-    """The argument ``buffer_size``.
+    """Check the argument ``buffer_size`` and return it.
 
     Raises:
-        InvalidInputError: negative.
-        InvalidTypeError: not a whole number.
+        InvalidInputError: the size is negative.
+        InvalidTypeError: the size is not a whole number.
     """
     if isinstance(buffer_size, bool) or not isinstance(buffer_size, int):
         raise InvalidTypeError(f"buffer_size must be an int, got {type(buffer_size).__name__}")

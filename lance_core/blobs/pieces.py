@@ -1,7 +1,7 @@
-"""Cutting rows with blob descriptors so that the values of a piece fit into a bounded number of bytes.
+"""Splitting rows with blob descriptors so that the values of each piece fit into a limited number of bytes.
 
-The schema tells which leaves are blobs, also below structs, lists and maps. Values outside the table are not counted:
-either they remain references, or their size is unknown.
+The schema determines which leaves are blobs, including those inside structs, lists and maps. Values outside the table
+are not counted: either they remain references, or their size is unknown.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ _EXTERNAL: Final = 3
 
 
 def blob_pieces(batch: pa.RecordBatch, stored: Schema, max_bytes: int) -> Iterator[tuple[int, int]]:
-    """Ranges of rows, one after the other and without gaps, with values of at most ``max_bytes``; a row stays whole.
+    """Yield consecutive ranges of rows with values of at most ``max_bytes``; a row is not split.
 
     Args:
-        batch: with descriptors for blobs.
-        stored: its schema.
-        max_bytes: of the values of a piece, unless a single row has more.
+        batch: a batch with descriptors for blobs.
+        stored: schema of the batch.
+        max_bytes: maximum size of the values of a piece, unless a single row has more.
 
     Yields:
-        First row and end; none for an empty batch.
+        First row and end of each piece; nothing for an empty batch.
     """
     sizes = np.zeros(batch.num_rows, np.float64)
     for array, top in zip(batch.columns, stored.fields, strict=True):
         sizes += _row_bytes(storage_array(array), top)
-    # Descriptors are not trusted: sums of 64-bit sizes must not wrap.
+    # Descriptors are untrusted: sums of 64-bit sizes must not wrap.
     ends = np.cumsum(sizes)
     start = 0
     while start < batch.num_rows:
@@ -52,14 +52,14 @@ def blob_pieces(batch: pa.RecordBatch, stored: Schema, max_bytes: int) -> Iterat
 
 
 def _row_bytes(array: pa.Array, field: Field) -> NDArray[np.float64]:
-    """(len(array),) bytes of the values below each slot; 0 where there is no blob."""
+    """Return the (len(array),) size in bytes of the values below each slot; 0 if there is no blob."""
     if field.is_blob:
         return _value_bytes(array)
     total = np.zeros(len(array), np.float64)
     if not any(leaf.is_blob for leaf in field.leaves()):
         return total
     if field.is_struct:
-        # flatten() hides what lies below null structs.
+        # flatten() hides values below null structs.
         members = zip(array.flatten(), field.children, strict=True)
         for member, child in members:
             total += _row_bytes(storage_array(member), child)

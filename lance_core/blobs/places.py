@@ -1,19 +1,19 @@
-"""From descriptors to the places of the values: data file, sidecar, or another file altogether.
+"""Resolves descriptors to the locations of the values: data file, sidecar, or another file.
 
 ====  ===========  ==========================================================
 Kind  Name         Bytes
 ====  ===========  ==========================================================
 0     inline       the data file, [position, position + size)
-1     packed       sidecar ``blob_id``, [position, position + size); other rows may have the same
-2     dedicated    sidecar ``blob_id``, the whole of it; other rows may have the same
+1     packed       sidecar ``blob_id``, [position, position + size); other rows may share the value
+2     dedicated    sidecar ``blob_id``, the whole file; other rows may share the value
 3     external     ``blob_uri``, below base path ``blob_id``; absolute if that is 0;
-                   [position, position + size), the whole if size is 0
-4     managed      ``blob_uri``, below the root that the data file belongs to,
-                   [position, position + size); other rows may have the same
+                   [position, position + size), the whole file if size is 0
+4     managed      ``blob_uri``, below the root of the data file,
+                   [position, position + size); other rows may share the value
 5     managed      ``blob_uri``, below base path ``blob_id``; the same range
 ====  ===========  ==========================================================
 
-Descriptors of v1 have no kind: their values are inline. Paths of sidecars are made from numbers; a reference below a
+Descriptors of v1 have no kind: their values are inline. Paths of sidecars are derived from numbers; a reference below a
 root or a base path must stay below it.
 
 **Source:** tables of pylance 14.0.2.
@@ -56,14 +56,14 @@ class BlobDescriptors:
     """The descriptors of some rows of one blob column of one fragment.
 
     Attributes:
-        valid: (num_rows,) which are not null.
+        valid: (num_rows,) mask of non-null rows.
         kinds: (num_rows,) uint8.
         positions: (num_rows,) uint64.
         sizes: (num_rows,) uint64.
         ids: (num_rows,) uint32.
-        uris: one per row; None for v1.
+        uris: one URI per row; None for v1.
         file: the data file.
-        locator: finds base paths.
+        locator: resolves base paths.
         base_id: the base path of the data file; None = the table's own root.
     """
 
@@ -81,12 +81,12 @@ class BlobDescriptors:
     def of(
         cls, array: pa.StructArray, file: Location, locator: FileLocator, base_id: int | None = None
     ) -> BlobDescriptors:
-        """From an array of descriptors.
+        """Read the members of an array of descriptors.
 
         Args:
-            array: of the stored type of a blob column.
+            array: an array of the stored type of a blob column.
             file: the data file that holds the column.
-            locator: of the table.
+            locator: locator of the table.
             base_id: the base path of the data file; None = the table's own root.
         """
         names = [member.name for member in array.type]
@@ -94,7 +94,7 @@ class BlobDescriptors:
         own = validity_of(array)
         valid = np.ones(len(array), np.bool_) if own is None else own
         if "kind" not in names:
-            # Files of 2.0 mark nulls so, as their structs have none.
+            # Files of 2.0 mark nulls this way, because their structs have none.
             valid = valid & ~((positions == 1) & (sizes == 0))
             nothing = np.zeros(len(array), np.uint32)
             return cls(valid, nothing.astype(np.uint8), positions, sizes, nothing, None, file, locator, base_id)
@@ -106,7 +106,7 @@ class BlobDescriptors:
         return cls(valid, kinds, positions, sizes, ids, array.field("blob_uri"), file, locator, base_id)
 
     def places(self) -> list[BlobPlace | None]:
-        """The location of each value; None for nulls. Determines the sizes of whole files."""
+        """Return the location of each value; None for nulls. Looks up the sizes of whole files."""
         found: list[BlobPlace | None] = [None] * len(self.valid)
         for rows, where in self._objects(np.flatnonzero(self.valid)):
             starts, sizes = self._bounds(rows, where)
@@ -115,12 +115,12 @@ class BlobDescriptors:
         return found
 
     def load(self) -> pa.Array:
-        """The values as large_binary.
+        """Read the values as large_binary.
 
-        Each object is read once, with all ranges of it.
+        Each object is read once, with all of its ranges.
 
         Raises:
-            CorruptDataError: a value lies outside its object, or those of one object are larger than it.
+            CorruptDataError: a value lies outside its object, or the values of one object are together larger than it.
             NotFoundError: an object is missing.
         """
         rows = np.flatnonzero(self.valid & ((self.sizes > 0) | (self.kinds == _EXTERNAL)))
@@ -138,7 +138,7 @@ class BlobDescriptors:
         valid = None if bool(self.valid.all()) else self.valid
         if len(order) < 2:
             return bytes_array(buffers, lengths, valid)
-        # One object after the other; then every value goes to its row.
+        # The values are ordered by object; move every value to its row.
         found = np.concatenate(order)
         if len(buffers) == len(found):
             buffers = [buffers[place] for place in np.argsort(found).tolist()]
@@ -149,18 +149,18 @@ class BlobDescriptors:
         return joined.take(pa.array(places, mask=None if valid is None else ~valid))
 
     def check(self) -> None:
-        """Compare the descriptors with the files of the table; files outside are not checked.
+        """Check the descriptors against the files of the table; files outside the table are not checked.
 
         Raises:
             NotFoundError: a sidecar is missing.
-            CorruptDataError: a value leaves its file.
+            CorruptDataError: a value exceeds its file.
         """
         inside = np.flatnonzero(self.valid & (self.kinds != _EXTERNAL) & (self.sizes > 0))
         for rows, where in self._objects(inside):
             _check_bounds(where, *self._bounds(rows, where), is_shared=bool(self.kinds[rows[0]] != _INLINE))
 
     def declared(self) -> pa.Array:
-        """The values as ``lance.blob.v2`` columns declare them: bytes, or the URI of a value outside the table."""
+        """Return the values as ``lance.blob.v2`` columns declare them: bytes, or URIs of values outside the table."""
         outside = self.valid & (self.kinds == _EXTERNAL)
         inside = replace(self, valid=self.valid & ~outside)
         data = inside.load()
@@ -181,10 +181,10 @@ class BlobDescriptors:
         return pa.StructArray.from_arrays(members, names=names, mask=pa.array(~self.valid))
 
     def _objects(self, rows: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], Location]]:
-        """The objects that hold the values of some rows, each with its rows in ascending order.
+        """Yield the objects that hold the values of some rows, each with its rows in ascending order.
 
         Raises:
-            CorruptDataError: a value ends behind the last byte that a file can have, or a reference names no place.
+            CorruptDataError: a value ends after the maximum file size, or a reference is invalid.
         """
         behind = rows[self.positions[rows] > _MAX_VALUES_BYTES - np.minimum(self.sizes[rows], _MAX_VALUES_BYTES)]
         behind = np.append(behind, rows[self.sizes[rows] > _MAX_VALUES_BYTES])
@@ -210,10 +210,10 @@ class BlobDescriptors:
             yield here, self.locator.below_base(base_id, uri)
 
     def _references(self, rows: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], int, str]]:
-        """Distinct references: the rows of each, the id of its base path, and its text."""
+        """Yield distinct references: the rows of each, the id of its base path, and its text."""
         if not len(rows) or self.uris is None:
             return
-        # Bytes of files need not be UTF-8.
+        # The bytes in files need not be UTF-8.
         encoded = self.uris.take(pa.array(rows)).cast(pa.binary()).fill_null(b"").dictionary_encode()
         codes = encoded.indices.to_numpy().astype(np.uint64)
         texts = encoded.dictionary.to_pylist()
@@ -229,7 +229,7 @@ class BlobDescriptors:
     def _outside(self, base_id: int, uri: str) -> Location:
         if base_id:
             return self.locator.below_base(base_id, uri)
-        # A path without a scheme would be looked for in the working directory.
+        # A path without a scheme would be resolved against the working directory.
         if "://" not in uri or "\0" in unquote(uri):
             raise CorruptDataError(
                 f"{self.file.path}: the URI {uri!r:.200} of a blob is not absolute", path=self.file.path
@@ -237,7 +237,7 @@ class BlobDescriptors:
         return Location(*resolve(uri, self.locator.storage_options))
 
     def _bounds(self, rows: NDArray[np.int64], where: Location) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-        """Starts and sizes of values in one object; the sizes of whole external objects are requested."""
+        """Return the starts and sizes of values in one object; the size of a whole external object is looked up."""
         kinds, starts, sizes = self.kinds[rows], self.positions[rows], self.sizes[rows]
         starts = np.where(kinds == _DEDICATED, np.uint64(0), starts)
         whole = (kinds == _EXTERNAL) & (sizes == 0)
@@ -250,7 +250,7 @@ class BlobDescriptors:
 def _check_bounds(
     where: Location, starts: NDArray[np.uint64], sizes: NDArray[np.uint64], *, is_shared: bool = False
 ) -> None:
-    """Values of one file lie in it, and none is described so often that all are larger than it, unless it may be."""
+    """Check that the values are inside the file and, unless they may be shared, together no larger than the file."""
     num_bytes = where.store.head(where.path).num_bytes
     limit = np.uint64(num_bytes)
     total = 0.0 if is_shared else float(sizes.sum(dtype=np.float64))
@@ -260,7 +260,7 @@ def _check_bounds(
 
 
 def _groups(values: NDArray[np.int64], keys: NDArray[Any]) -> list[NDArray[np.int64]]:
-    """The values cut by key; those of one key stay in order."""
+    """Split values by key; the values of each key keep their order."""
     if not len(values):
         return []
     order = np.argsort(keys, kind="stable")

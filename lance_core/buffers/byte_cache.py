@@ -1,4 +1,4 @@
-"""A cache that is bounded by bytes: the least recently used entry leaves first."""
+"""A cache with a limit in bytes that evicts the least recently used entry first."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ _lock: Final = fork_lock()
 
 
 class ByteCache(Generic[K, V]):
-    """Values by key. Safe for use by several threads.
+    """Values by key. Safe for concurrent use by several threads.
 
     Args:
-        max_bytes: what all values together may hold; a single larger one is not kept.
+        max_bytes: limit for all values together; a single larger value is not stored.
     """
 
     def __init__(self, max_bytes: int) -> None:
-        """An empty cache."""
+        """Create an empty cache."""
         self._max_bytes = max_bytes
         self._num_bytes = 0
         self._entries: OrderedDict[K, tuple[V, int]] = OrderedDict()
 
     @property
     def max_bytes(self) -> int:
-        """What all values together may hold."""
+        """Limit for all values together."""
         return self._max_bytes
 
     @property
     def num_bytes(self) -> int:
-        """What all values together hold."""
+        """Total size of all values."""
         return self._num_bytes
 
     def get(self, key: K) -> V | None:
-        """The value, which then counts as just used; None if there is none."""
+        """Return the value and mark it as recently used; None if there is none."""
         with _lock:
             entry = self._entries.get(key)
             if entry is None:
@@ -50,7 +50,7 @@ class ByteCache(Generic[K, V]):
             return entry[0]
 
     def put(self, key: K, value: V, num_bytes: int) -> None:
-        """Keep a value, and let others go that have no room beside it. A key that is there keeps its value."""
+        """Store a value, and evict others that no longer fit. An existing key keeps its value."""
         with _lock:
             if num_bytes > self._max_bytes or key in self._entries:
                 return

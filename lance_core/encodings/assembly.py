@@ -1,6 +1,6 @@
-"""Assembly: the leaves of a top-level column become one array again, from the leaves outwards.
+"""Assembly: combines the decoded leaves of a top-level column into one array, from the leaves outwards.
 
-All leaves of a struct carry the struct's layers; each is unravelled, and the first one decides.
+Every leaf of a struct carries the layers of the struct. Each leaf is unraveled; the first one determines the result.
 
 Source: behavior of pylance 14.0.2.
 """
@@ -36,13 +36,13 @@ def assemble(field: Field, leaves: Sequence[LeafPage]) -> pa.Array:
 
     Args:
         field: the column's field.
-        leaves: one per leaf, in the order of ``field.leaves()``, all of the same rows.
+        leaves: one per leaf, in the order of ``field.leaves()``, all covering the same rows.
 
     Returns:
         An array of type ``arrow_type(field)``, sharing memory with the pages where their layout allows it.
 
     Raises:
-        CorruptDataError: the levels of a leaf do not fit the column's nesting, or two leaves contradict each other.
+        CorruptDataError: the levels of a leaf do not match the column's nesting, or two leaves contradict each other.
         NotSupportedError: more items or bytes than an array of this type can address.
     """
     array, _ = _build(field, iter(leaves))
@@ -50,7 +50,7 @@ def assemble(field: Field, leaves: Sequence[LeafPage]) -> pa.Array:
 
 
 def _build(field: Field, leaves: Iterator[LeafPage]) -> tuple[pa.Array, list[Unraveler]]:
-    """The array of a field, and the unravelers of its leaves, which have passed the field's layer."""
+    """Return the array of a field, and the unravelers of its leaves, positioned after the field's layer."""
     if field.is_leaf:
         leaf = next(leaves, None)
         if leaf is None:
@@ -83,7 +83,7 @@ def _leaf_array(field: Field, leaf: LeafPage, validity: NDArray[np.bool_] | None
 
 
 def _memberless_structs(field: Field, leaf: LeafPage) -> pa.Array:
-    # pylance stores them as if all null, without the layers around them, and reads them as {}.
+    # pylance stores them as all null, without the enclosing layers, and reads them back as {}.
     if leaf.levels.layers.max_repetition:
         raise NotSupportedError(f"field {field.name!r}: lists of structs without members cannot be read")
     return pa.Array.from_buffers(arrow_type(field), leaf.num_rows, [None], children=[])

@@ -1,4 +1,4 @@
-"""LeafPage: what a decoded page of one leaf column is, before columns are assembled."""
+"""LeafPage: a decoded page of one leaf column, before columns are assembled."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ __all__ = ["LeafPage"]
 
 @dataclass(frozen=True, slots=True)
 class LeafPage:
-    """Rows of one leaf column, decoded, not yet assembled into an array.
+    """Rows of one leaf column, decoded but not yet assembled into an array.
 
     Attributes:
         field: the leaf.
         levels: repetition and definition levels of the rows.
         block: one value per visible level.
-        num_rows: rows, in the unit of ``EncodedPage.num_rows``.
+        num_rows: number of rows, in the unit of ``EncodedPage.num_rows``.
     """
 
     field: Field

@@ -1,4 +1,4 @@
-"""Page decoder: the bytes of one page become levels and values, and the leaves of a column an array.
+"""Page decoder: converts the bytes of a page to levels and values, and the leaves of a column to an array.
 
 ::
 
@@ -64,18 +64,18 @@ _MAX_WORD_BITS: Final = 64
 
 
 def open_page(field: Field, layout: pb21.PageLayout, sizes: Sequence[int], num_rows: int) -> PageSteps[PageState]:
-    """Read the metadata of a page of a leaf column, before any of its rows.
+    """Read the metadata of a page of a leaf column, before reading any of its rows.
 
     Args:
         field: the leaf.
         layout: description of the page.
-        sizes: bytes of each buffer of the page.
-        num_rows: value of ``Page.length``. Below a fixed-size list of structs it counts the slots of the lists: rows
+        sizes: size of each buffer of the page in bytes.
+        num_rows: value of ``Page.length``. Inside a fixed-size list of structs it counts the slots of the lists: rows
             times dimension.
 
     Raises:
-        CorruptDataError: the bytes contradict the layout or themselves.
-        UnsupportedEncodingError: an encoding that this library does not decode.
+        CorruptDataError: the bytes contradict the layout or each other.
+        UnsupportedEncodingError: this library does not decode the encoding.
     """
     where = f"field {field.name!r}"
     if num_rows == 0:
@@ -95,12 +95,12 @@ def read_leaf(field: Field, state: PageState, rows: Rows) -> PageSteps[LeafPage]
     Args:
         field: the leaf.
         state: the open page.
-        rows: rows of the page, in the unit of its ``num_rows``; the caller has checked that the page has them.
+        rows: rows of the page, in the unit of its ``num_rows``; the caller has checked that they exist.
 
     Raises:
-        CorruptDataError: the bytes contradict the layout or themselves.
-        NotSupportedError: an encoding that this library does not decode (``UnsupportedEncodingError``), or more rows at
-            once than an array can hold.
+        CorruptDataError: the bytes contradict the layout or each other.
+        NotSupportedError: this library does not decode the encoding (``UnsupportedEncodingError``), or there are more
+            rows than an array can hold.
     """
     where = f"field {field.name!r}"
     num_rows = rows[1] - rows[0] if isinstance(rows, tuple) else len(rows)
@@ -121,14 +121,14 @@ def decode_leaf(
     *,
     rows: tuple[int, int] | NDArray[np.int64] | None = None,
 ) -> LeafPage:
-    """Decode rows of one page of which all buffers are in memory; see :func:`open_page` and :func:`read_leaf`.
+    """Decode rows of a page whose buffers are all in memory; see :func:`open_page` and :func:`read_leaf`.
 
     Args:
         field: the leaf.
         layout: description of the page.
         buffers: all buffers of the page, in order; the result may share their memory.
         num_rows: value of ``Page.length``.
-        rows: half-open range, or ascending numbers without repetition; None = all.
+        rows: half-open range, or ascending row numbers without duplicates; None = all.
 
     Raises:
         InvalidInputError: the range is not within the page.
@@ -142,14 +142,14 @@ def decode_leaf(
     state = run_in_memory(open_page(field, layout, [buffer.size for buffer in buffers], num_rows), views)
     if start < stop:
         return run_in_memory(read_leaf(field, state, rows), views)
-    # An empty range is the empty front of one row.
+    # Decode an empty range as a single row without its values.
     first = min(start, num_rows - 1)
     page = run_in_memory(read_leaf(field, state, (first, first + 1)), views)
     return LeafPage(field, _emptied(page.levels), page.block.slice(0, 0), 0)
 
 
 def _check_widths(field: Field, layout: pb21.MiniBlockLayout) -> None:
-    """No value is described as wider than those of the column: compressed bytes may grow to what is described."""
+    """Check that no described value is wider than the column's values: compressed bytes may expand to that width."""
     described = most_value_bits(layout.dictionary if layout.HasField("dictionary") else layout.value_compression)
     if described <= _MAX_WORD_BITS:
         return
@@ -159,7 +159,7 @@ def _check_widths(field: Field, layout: pb21.MiniBlockLayout) -> None:
 
 
 class _Located:
-    """Says where an error is, and makes damage of what decoding stumbles over."""
+    """Adds the location to an error, and converts low-level decoding errors to ``CorruptDataError``."""
 
     __slots__ = ("_where",)
 

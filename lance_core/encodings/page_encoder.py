@@ -1,4 +1,4 @@
-"""Page encoder: a column's array becomes one page per leaf.
+"""Page encoder: converts a column's array to one page per leaf.
 
 ::
 
@@ -59,18 +59,18 @@ _DESCRIPTOR_MEMBERS: Final = 2
 def encode_pages(
     field: Field, array: pa.Array, *, version: LanceFileVersion, multi_page: bool = True
 ) -> list[EncodedPage]:
-    """Encode one array of a top-level column, one page per leaf, depth first like ``field.leaves()``.
+    """Encode an array of a top-level column, one page per leaf, depth first like ``field.leaves()``.
 
     Args:
         field: the column's field.
-        array: at least one row; any offset. Fixed-width data without nulls is handed out as it is, not copied.
-        version: of the file.
-        multi_page: False only if the column gets no other page; see ``levels/nesting.py``.
+        array: at least one row, with any offset. Fixed-width data without nulls is passed through without a copy.
+        version: format version of the file.
+        multi_page: False only if the column has no other page; see ``levels/nesting.py``.
 
     Raises:
-        InvalidInputError: the array is empty, or its nesting is not the field's (``SchemaMismatchError``).
+        InvalidInputError: the array is empty, or its nesting differs from that of the field (``SchemaMismatchError``).
         NotSupportedError: a type or nesting that cannot be written.
-        UnsupportedVersionError: a version that this library does not write.
+        UnsupportedVersionError: this library does not write the version.
     """
     rules = rules_of(version)
     if len(array) == 0:
@@ -86,7 +86,7 @@ def encode_pages(
 def _encode_leaf(leaf: NestedLeaf, plan: PagePlan) -> EncodedPage:
     array, validity = leaf.array, leaf.slots[-1].validity
     if leaf.field.is_blob and pa.types.is_struct(array.type) and array.type.num_fields == _DESCRIPTOR_MEMBERS:
-        # Null ones too: pylance 14.0.2 has no descriptors for a page of another layout.
+        # Also if all are null: pylance 14.0.2 has no descriptors for a page of another layout.
         descriptors = StructBlock(
             len(array),
             tuple(block_from_array(array.field(index), None) for index in range(_DESCRIPTOR_MEMBERS)),
@@ -136,7 +136,7 @@ def _encode_lists(block: FixedSizeListBlock, validity: NDArray[np.bool_] | None,
 def _encode_packed(
     array: pa.StructArray, validity: NDArray[np.bool_] | None, field: Field, plan: PagePlan
 ) -> EncodedPage:
-    """A struct that is stored row by row; its members have no nulls of their own."""
+    """Encode a struct that is stored row by row; its members have no nulls of their own."""
     present: NDArray[np.bool_] | None = None
     if validity is not None and any(_is_packed_in_rows(member.type) for member in array.type):
         # A null row has no bytes at all.
@@ -170,7 +170,7 @@ def _encode_packed(
 
 
 def _is_packed_in_rows(dtype: pa.DataType) -> bool:
-    """Whether a struct with a member of this type has rows that are zipped, not in chunks."""
+    """Return whether a struct with a member of this type is stored as zipped rows, not in chunks."""
     return is_variable_width(dtype) or pa.types.is_fixed_size_list(dtype)
 
 
@@ -179,7 +179,7 @@ def _has_null_item(block: DataBlock) -> bool:
 
 
 def _blanked(block: FixedSizeListBlock, validity: NDArray[np.bool_] | None) -> FixedSizeListBlock:
-    """The lists with zeros under null ones; zipping does the same where it copies values anyway."""
+    """Clear the items of null lists to zeros; zipping does the same where it copies values anyway."""
     if validity is None or bool(validity.all()):
         return block
     items, valid_items = block.items, np.repeat(validity, block.dimension)
@@ -195,7 +195,7 @@ def _blanked(block: FixedSizeListBlock, validity: NDArray[np.bool_] | None) -> F
 
 
 def _without_null_items(block: FixedSizeListBlock) -> FixedSizeListBlock:
-    """Items that are null throughout take no bytes but their validity."""
+    """Remove the values of items that are all null, so that they take no bytes except for their validity."""
     if isinstance(block.items, FixedSizeListBlock):
         items: DataBlock = _without_null_items(block.items)
     elif block.validity is not None and not bool(block.validity.any()):
@@ -206,7 +206,7 @@ def _without_null_items(block: FixedSizeListBlock) -> FixedSizeListBlock:
 
 
 def _in_whole_bytes(block: DataBlock) -> DataBlock:
-    """Full-zip pages have no bits: bools take a byte each."""
+    """Expand booleans to one byte each, because full-zip pages cannot store single bits."""
     if isinstance(block, FixedSizeListBlock):
         return FixedSizeListBlock(block.num_values, block.dimension, _in_whole_bytes(block.items), block.validity)
     if isinstance(block, FixedWidthBlock) and block.bits_per_value == 1:

@@ -1,7 +1,8 @@
-"""Picking single values: out of encoded chunks by place, out of decoded blocks by index.
+"""Picking individual values: from encoded chunks by position, from decoded blocks by index.
 
-Scattered rows need a few values of many chunks. An encoding that can reach a value without decoding its neighbors has
-a ``pick`` beside its ``decode``; of all others the chunks are decoded whole, at once, and the values are taken out.
+Scattered rows need a few values from many chunks. An encoding that can read a value without decoding its neighbors has
+a ``pick`` function besides ``decode``; otherwise the chunks are decoded whole, all at once, and the values are
+selected.
 
 Source: own measurements: 1,000 of 2 million rows touch 40 % of the chunks of 1,024 values.
 """
@@ -32,7 +33,7 @@ __all__ = ["spread", "take_values"]
 
 
 def spread(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """All numbers of many ranges, one range after the other."""
+    """Return all numbers in many ranges, one range after another."""
     ends = np.cumsum(lengths)
     numbers = np.repeat(starts - (ends - lengths), lengths)
     numbers += np.arange(len(numbers), dtype=np.int64)
@@ -40,11 +41,11 @@ def spread(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.
 
 
 def take_values(block: DataBlock, indices: NDArray[np.int64]) -> DataBlock:
-    """Some values of a block, in the order asked.
+    """Return some values of a block, in the requested order.
 
     Args:
         block: any block.
-        indices: (num_taken,) positions, all within the block, ascending and without repetition.
+        indices: (num_taken,) positions, all within the block, ascending and without duplicates.
     """
     if isinstance(block, FixedWidthBlock):
         return _take_words(block, indices)

@@ -1,6 +1,6 @@
-"""Which encodings exist: one literal table per protobuf oneof, and the only dispatch over it.
+"""The table of encodings: one literal table per protobuf oneof, and the only dispatch on it.
 
-``COMPRESSIVE`` is keyed by the arms of ``CompressiveEncoding.compression``. What is in neither ``COMPRESSIVE`` nor
+``COMPRESSIVE`` is keyed by the arms of ``CompressiveEncoding.compression``. An arm in neither ``COMPRESSIVE`` nor
 ``COMPRESSIVE_NOT_YET`` does not exist; a test compares both with the oneof. The arms of ``PageLayout.layout`` are
 dispatched in ``page_decoder.py``.
 
@@ -82,16 +82,16 @@ _BOUNDED_ARM: Final = "fixed_size_list"
 
 
 def selected_arm(message: Message, oneof: str, what: str) -> str:
-    """Name of the oneof field that is set.
+    """Return the name of the oneof field that is set.
 
     Raises:
-        UnsupportedEncodingError: a field that this library's protocol does not know.
-        CorruptDataError: none is set.
+        UnsupportedEncodingError: the field is unknown to the protocol of this library.
+        CorruptDataError: no field is set.
     """
     arm = message.WhichOneof(oneof)
     if arm is not None:
         return str(arm)
-    # protobuf keeps fields of newer writers as unknown ones, which are part of the serialized bytes.
+    # protobuf keeps fields of newer writers as unknown fields, which are part of the serialized bytes.
     known = type(message)()
     known.CopyFrom(message)
     known.DiscardUnknownFields()
@@ -101,7 +101,7 @@ def selected_arm(message: Message, oneof: str, what: str) -> str:
 
 
 def describe(encoding: pb21.CompressiveEncoding) -> str:
-    """A short text for a tree of encodings: ``general[zstd](variable(offsets=flat[32]))``."""
+    """Return a short description of a tree of encodings: ``general[zstd](variable(offsets=flat[32]))``."""
     arm = encoding.WhichOneof("compression")
     if arm is None:
         return "none"
@@ -110,7 +110,7 @@ def describe(encoding: pb21.CompressiveEncoding) -> str:
 
 
 class _Decoder:
-    """Looks up the arm and the form, and hands itself on for children; see ``api.Decoder``."""
+    """Looks up the arm and the form, and passes itself on for children; see ``api.Decoder``."""
 
     __slots__ = ("_depth",)
 
@@ -156,7 +156,7 @@ class _Decoder:
 
 
 class _Encoder:
-    """Looks up the arm and hands itself on for children; see ``api.Encoder``."""
+    """Looks up the arm, and passes itself on for children; see ``api.Encoder``."""
 
     __slots__ = ()
 

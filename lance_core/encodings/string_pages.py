@@ -40,13 +40,13 @@ __all__ = ["encode_strings"]
 def encode_strings(
     array: pa.Array, block: VariableWidthBlock, validity: NDArray[np.bool_] | None, plan: PagePlan
 ) -> EncodedPage:
-    """One page.
+    """Encode one page.
 
     Args:
         array: the values of the page.
-        block: the same.
+        block: the same values as a block.
         validity: (num_values,) mask with at least one True; None = all valid.
-        plan: of the page.
+        plan: plan of the page.
     """
     options = plan.options
     value = common_value(block, validity) if plan.rules.scalar_pages else None
@@ -72,7 +72,7 @@ def encode_strings(
 
 
 def _symbols(block: VariableWidthBlock, ratio: float, plan: PagePlan) -> CompressedStrings | None:
-    """The strings as symbols, where that is requested or promises the smaller page."""
+    """Return the strings as symbols if requested or if that promises a smaller page; otherwise None."""
     if not may_want_symbols(block, ratio, plan.options):
         return None
     table = train(block)

@@ -1,4 +1,4 @@
-"""Placing values outside the pages: arrays of values in, arrays of descriptors out.
+"""Placing values outside the pages: takes arrays of values, returns arrays of descriptors.
 
 =============  ===============================  ===============================================================
 Generation     Value                            Goes to
@@ -10,8 +10,8 @@ v2             smaller, empty                   the data file, at a multiple of 
 v2             a URI                            nowhere: the reference is kept, or the bytes are fetched first
 =============  ===============================  ===============================================================
 
-The thresholds are metadata of the field; see ``blob_thresholds.py``. Values that their owner has placed are given by
-their descriptors instead; see ``prepared_placement.py``.
+The thresholds are metadata of the field; see ``blob_thresholds.py``. Values that the caller has already placed are
+passed as descriptors instead; see ``prepared_placement.py``.
 
 **Source:** files of pylance 14.0.2.
 """
@@ -48,12 +48,12 @@ _MAX_UINT64: Final = np.uint64((1 << 64) - 1)
 
 
 class BlobPlacement:
-    """Places the values of one top-level field. Not safe for use by several threads at once.
+    """Places the values of one top-level field. Not safe for concurrent use by several threads.
 
     Args:
         top: the field, as declared.
-        table: needed for v2 values; files that are written alone have none, and take descriptors only.
-        pack_bytes: a shared sidecar does not grow beyond; the field's own threshold comes first.
+        table: required for v2 values; standalone files have no table and accept only descriptors.
+        pack_bytes: maximum size of a shared sidecar; a threshold set on the field takes precedence.
 
     Raises:
         NotSupportedError: v2 values without sidecars.
@@ -76,7 +76,7 @@ class BlobPlacement:
                 self._leaves[leaf.id] = _PlacementV2(leaf, table, BlobThresholds.of(leaf, pack_bytes))
 
     def place(self, array: pa.Array, sink: BufferSink) -> pa.Array:
-        """Write the values of a batch; the array with descriptors in their place."""
+        """Write the values of a batch; return the array with descriptors in place of the values."""
         return self._placed(array, self._declared, self.stored, sink)
 
     def finish(self) -> None:
@@ -94,7 +94,7 @@ class BlobPlacement:
         if declared.is_blob:
             return self._leaves[declared.id].described(array, stored, sink)
         if declared.is_struct:
-            # flatten() hides what lies below null structs.
+            # flatten() hides values below null structs.
             members = [
                 self._placed(member, before, after, sink)
                 for member, before, after in zip(array.flatten(), declared.children, stored.children, strict=True)
@@ -163,7 +163,7 @@ class _PlacementV2:
             self.pack = None
 
     def _data(self, array: pa.StructArray, valid: NDArray[np.bool_] | None) -> pa.Array:
-        """The values given as bytes, after checking that each slot has one representation."""
+        """Return the values given as bytes, after checking that each slot sets exactly one representation."""
         has_data, has_uri = (_mask(array.field(name), valid) for name in ("data", "uri"))
         expected = np.ones(len(array), np.bool_) if valid is None else valid
         wrong = np.flatnonzero((has_data.astype(np.uint8) + has_uri) != expected)
@@ -179,7 +179,7 @@ class _PlacementV2:
         )
 
     def _fetched(self, references: pa.StructArray) -> pa.Array | None:
-        """The bytes behind URIs; None if they are kept as references."""
+        """Return the bytes that the URIs refer to, or None if the references are kept."""
         external = self.table.external
         if external is None:
             raise NotSupportedError(
@@ -204,7 +204,7 @@ class _PlacementV2:
     def _write_packed(
         self, values: BinaryValues, rows: NDArray[np.int64], ids: NDArray[np.uint32], positions: NDArray[np.uint64]
     ) -> None:
-        """One write per sidecar, however many values it takes."""
+        """Write the values to shared sidecars, with one write per sidecar regardless of the number of values."""
         while len(rows):
             stops = np.cumsum(values.sizes[rows])
             if self.pack is not None and self.pack.stream.position + int(stops[0]) > self.thresholds.pack:
@@ -212,7 +212,7 @@ class _PlacementV2:
             if self.pack is None:
                 self.pack = _Pack(*self.table.sidecars.create())
             position = self.pack.stream.position
-            # The first value of a sidecar may be larger than the threshold.
+            # The first value of a sidecar may exceed the threshold.
             num_here = max(1, int(np.searchsorted(stops, self.thresholds.pack - position, side="right")))
             here, rows = rows[:num_here], rows[num_here:]
             self.pack.stream.write(pa.py_buffer(values.segments.select(here).gather()))
@@ -220,7 +220,7 @@ class _PlacementV2:
             positions[here] = position + stops[:num_here] - values.sizes[here]
 
     def _write_dedicated(self, values: BinaryValues, rows: NDArray[np.int64], ids: NDArray[np.uint32]) -> None:
-        # One file each: the loop is over files.
+        # Each value has its own file, so the loop runs once per file.
         for row in rows.tolist():
             ids[row], stream = self.table.sidecars.create()
             stream.write(pa.py_buffer(values.segments.segment(row)))
@@ -233,7 +233,7 @@ def _struct(members: list[pa.Array], stored: Field, valid: NDArray[np.bool_] | N
 
 
 def _mask(array: pa.Array, valid: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
-    """Which slots hold a value, below null slots none."""
+    """Return a mask of the slots that hold a value; slots below nulls do not."""
     own = validity_of(array)
     if own is None:
         return np.ones(len(array), np.bool_) if valid is None else valid
@@ -241,14 +241,14 @@ def _mask(array: pa.Array, valid: NDArray[np.bool_] | None) -> NDArray[np.bool_]
 
 
 def _merged(data: pa.Array, fetched: pa.Array, rows: NDArray[np.int64]) -> pa.Array:
-    """The data with fetched values in some of its null slots."""
+    """Return the data with the fetched values inserted into some of its null slots."""
     places = np.arange(len(data))
     places[rows] = len(data) + np.arange(len(rows))
     return pa.concat_arrays([data, fetched]).take(pa.array(places))
 
 
 def _bounds_of(references: pa.StructArray) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    """Position and size of ranges; (0, 0) for the whole."""
+    """Return the position and size of the ranges; (0, 0) means the whole file."""
     names = [child.name for child in references.type]
     bounds: list[NDArray[Any]] = []
     for name in ("position", "size"):

@@ -1,11 +1,11 @@
-"""Sidecars: files beside a data file that hold large values of it.
+"""Sidecars: files next to a data file that hold its large values.
 
 ::
 
     data/{stem}.lance
     data/{stem}/{blob id, 32 binary digits, lowest bit first}.blob
 
-A sidecar holds one value (dedicated) or several, one after the other (packed). Ids count from 1 within the data file.
+A sidecar holds one value (dedicated) or several, one after another (packed). Ids start at 1 within each data file.
 
 **Source:** file names written by pylance 14.0.2.
 """
@@ -27,7 +27,7 @@ _SUFFIX: Final = ".lance"
 
 
 def sidecar_name(blob_id: int) -> str:
-    """File name of the sidecar of an id.
+    """Return the file name of the sidecar with an id.
 
     Raises:
         CorruptDataError: the id is invalid; ids start at 1.
@@ -38,12 +38,12 @@ def sidecar_name(blob_id: int) -> str:
 
 
 def sidecar_directory(data_file: str) -> str:
-    """The directory of a data file's sidecars, by the path of the file."""
+    """Return the sidecar directory of the data file at a path."""
     return data_file.removesuffix(_SUFFIX)
 
 
 def remove_sidecars(store: ObjectStore, data_file: str) -> None:
-    """Remove the sidecars of a data file that no version refers to. What cannot be removed is left to a cleanup."""
+    """Remove the sidecars of a data file that no version references. Cleanup removes any that cannot be removed now."""
     directory = sidecar_directory(data_file)
     if directory == data_file:
         return
@@ -62,7 +62,7 @@ class Sidecars:
     """
 
     def __init__(self, store: ObjectStore, data_file: str) -> None:
-        """Nothing is written yet."""
+        """Create the record; nothing is written yet."""
         self._store = store
         self._data_file = data_file
         self._streams: list[WriteStream] = []
@@ -71,7 +71,7 @@ class Sidecars:
         """Start the next sidecar.
 
         Returns:
-            Its id and where its bytes go. Whoever asked commits the stream; :meth:`abort` ends what is left open.
+            The id of the sidecar, and its stream. The caller commits the stream; :meth:`abort` aborts open streams.
         """
         blob_id = len(self._streams) + 1
         if blob_id >= 1 << _ID_BITS:
@@ -82,7 +82,7 @@ class Sidecars:
         return blob_id, stream
 
     def abort(self) -> None:
-        """Remove every sidecar. Safe after any failure, and twice."""
+        """Remove every sidecar. Safe to call after any failure, and more than once."""
         streams, self._streams = self._streams, []
         for stream in streams:
             with suppress(LanceError):

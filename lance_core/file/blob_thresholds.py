@@ -1,4 +1,4 @@
-"""What decides where blob values are placed: thresholds of the field.
+"""Thresholds of a field that decide where its blob values are placed.
 
 **Source:** thresholds of pylance 14.0.2, observed.
 """
@@ -31,12 +31,12 @@ _PACK_BYTES: Final = 1024 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class BlobThresholds:
-    """Bytes above which the values of a field are placed elsewhere.
+    """Sizes in bytes above which the values of a field are placed elsewhere.
 
     Attributes:
-        inline: of values in the data file.
-        dedicated: of values in a shared sidecar; checked first.
-        pack: of a shared sidecar as a whole.
+        inline: for values in the data file.
+        dedicated: for values in a shared sidecar; checked first.
+        pack: for a shared sidecar as a whole.
     """
 
     inline: int
@@ -45,7 +45,7 @@ class BlobThresholds:
 
     @classmethod
     def of(cls, leaf: Field, pack_bytes: int | None = None) -> Self:
-        """From the metadata of a field; ``pack_bytes`` is used where those do not name any.
+        """Read the thresholds from the metadata of a field; ``pack_bytes`` is the default of the pack threshold.
 
         Raises:
             InvalidInputError: a threshold is not a number.

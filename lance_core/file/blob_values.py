@@ -1,7 +1,7 @@
-"""Values that lie outside the pages of a file: descriptors become bytes.
+"""Values that lie outside the pages of a file: descriptors are replaced by bytes.
 
-A field whose leaves are values outside the pages is read in two steps: the pages yield descriptors, the file yields
-the bytes that they name. Every version shares the second step; it wraps the source of the first.
+A field with leaves whose values lie outside the pages is read in two steps: the pages yield descriptors, and the file
+yields the bytes that they refer to. All versions share the second step, which wraps the source of the first.
 
 **Source:** ``lance.encodings21.BlobLayout``; ``lance.encodings.Blob``; files of pylance 14.0.2.
 """
@@ -45,12 +45,12 @@ def with_blob_bytes(
     sources: Callable[[Sequence[Field]], Sequence[FieldSource]],
     are_described: Callable[[Sequence[Field]], bool] | None = None,
 ) -> list[FieldSource]:
-    """Sources of a projection; where bytes are wanted that the pages only describe, they are loaded.
+    """Return the sources of a projection; values that the pages only describe are loaded if their bytes are wanted.
 
     Args:
         metadata: the open file.
         fields: top-level fields, possibly pruned.
-        sources: makes the sources of fields in the shape that the pages have.
+        sources: creates the sources of fields in the shape that the pages have.
         are_described: whether the pages describe the values of some blob leaves of a field; None = always.
     """
     stored = []
@@ -66,7 +66,7 @@ def with_blob_bytes(
 
 @dataclass(frozen=True, slots=True)
 class _LoadedSegment:
-    """A segment of descriptors, with the values that they name."""
+    """A segment of descriptors and of the values that they refer to."""
 
     described: Segment
     start: int
@@ -79,13 +79,13 @@ def _described(segment: Segment) -> Segment:
 
 
 class BlobBytesSource:
-    """A :class:`~lance_core.file.field_source.FieldSource` that gives the bytes of the values.
+    """A :class:`~lance_core.file.field_source.FieldSource` that returns the bytes of the values.
 
     Args:
-        described: the source of the same field with descriptors for the values.
-        field: the field with large_binary for the values.
+        described: the source of the same field, with descriptors in place of the values.
+        field: the field, with large_binary in place of the descriptors.
         num_bytes: size of the file.
-        path: for messages.
+        path: path of the file, for messages.
     """
 
     def __init__(self, described: FieldSource, field: Field, num_bytes: int, path: str) -> None:
@@ -101,7 +101,7 @@ class BlobBytesSource:
         return self._field
 
     def plan(self, start: int, stop: int, *, batch_rows: int | None = None) -> Sequence[Segment]:
-        """Segments of the descriptors, none of more rows than are wanted at a time: these are loaded together."""
+        """Return segments of descriptors, each with at most the rows requested at a time: these are loaded together."""
         step = max(stop - start, 1) if batch_rows is None else batch_rows
         pace = min(self._num_bytes, _PACE_BYTES)
         return [
@@ -111,23 +111,23 @@ class BlobBytesSource:
         ]
 
     def memory_of(self, segment: Segment) -> int:
-        """None that could be saved: a segment has no more rows than are wanted at a time."""
+        """Return 0: cutting saves no memory, because a segment has no more rows than are requested at a time."""
         return 0
 
     def cut(self, segment: Segment, pace: Pace) -> Sequence[Segment]:
-        """The segment."""
+        """Return the segment unchanged."""
         return [segment]
 
     def first_ranges(self, segment: Segment) -> Sequence[ByteRange]:
-        """The bytes of the descriptors."""
+        """Return the ranges of the descriptors."""
         return self._described.first_ranges(_described(segment))
 
     def decode(self, segment: Segment, read: Read) -> pa.Array:
-        """The rows of one segment."""
+        """Return the rows of one segment."""
         return self._loaded(self._described.decode(_described(segment), read), read)
 
     def take(self, rows: NDArray[np.int64], read: Read) -> list[pa.Array]:
-        """Single rows, ascending; a value is read once, however often its row is requested."""
+        """Read individual rows, ascending; a value is read once, however often its row is requested."""
         distinct, places = np.unique(rows, return_inverse=True)
         arrays = [self._loaded(array, read) for array in self._described.take(distinct, read)]
         if len(distinct) == len(rows):
@@ -144,13 +144,13 @@ class BlobBytesSource:
 def replace_leaves(
     array: pa.Array, stored: Field, wanted: Field, load: Callable[[pa.Array, Field], pa.Array]
 ) -> pa.Array:
-    """The array with something else for every leaf that differs.
+    """Replace every leaf that differs between two fields.
 
     Args:
         array: of ``arrow_type(stored)``.
-        stored: the field, with descriptors for example.
-        wanted: the same field with other leaves in place of them.
-        load: makes an array of the wanted leaf, its second argument, from the stored one.
+        stored: the field as stored, for example with descriptors.
+        wanted: the same field with other leaves in their place.
+        load: creates an array of the wanted leaf, its second argument, from the stored one.
 
     Returns:
         An array of ``arrow_type(wanted)``.
@@ -172,20 +172,20 @@ def replace_leaves(
 
 
 def load_bytes(descriptors: pa.StructArray, read: Read, num_bytes: int, where: str) -> pa.Array:
-    """The values of descriptors (position, size) of one file; null for nulls, and for (1, 0).
+    """Read the values of descriptors (position, size) in one file; nulls and (1, 0) become null.
 
     Args:
-        descriptors: a struct whose first members are position and size, uint64; none is repeated.
+        descriptors: a struct whose first members are position and size, uint64; without duplicates.
         read: reads ranges of the file.
-        num_bytes: size of the file.
+        num_bytes: size of the file in bytes.
         where: file and field, for messages.
 
     Raises:
-        CorruptDataError: a value lies outside the file, or all together are larger than it.
+        CorruptDataError: a value lies outside the file, or the values together are larger than the file.
     """
     position, size = (_words(descriptors.field(name)) for name in ("position", "size"))
     valid = validity_of(descriptors)
-    # Files of 2.0 mark nulls so, as their structs have none.
+    # Files of 2.0 mark nulls this way, because their structs have none.
     marked = (position == 1) & (size == 0)
     if bool(marked.any()):
         valid = ~marked if valid is None else valid & ~marked
@@ -202,11 +202,11 @@ def load_bytes(descriptors: pa.StructArray, read: Read, num_bytes: int, where: s
 
 
 def bytes_array(buffers: Sequence[pa.Buffer], lengths: NDArray[np.int64], valid: NDArray[np.bool_] | None) -> pa.Array:
-    """A large_binary array.
+    """Build a large_binary array.
 
     Args:
-        buffers: the values that are neither null nor empty, in order; or one with all of them.
-        lengths: (num_values,) of all of them, 0 for null and empty ones.
+        buffers: the values that are neither null nor empty, in order; or a single buffer with all of them.
+        lengths: (num_values,) lengths of all values, 0 for null and empty ones.
         valid: (num_values,) mask; None = all valid.
     """
     offsets = np.zeros(len(lengths) + 1, np.int64)

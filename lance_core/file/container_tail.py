@@ -26,14 +26,14 @@ def container_tail(
     global_buffers: Sequence[ByteRange],
     version: LanceFileVersion,
 ) -> bytes:
-    """Descriptor, column metadata, both tables and footer.
+    """Serialize the descriptor, the column metadata, both tables and the footer.
 
     Args:
         start: position of the first byte.
-        descriptor: the file's own, global buffer 0.
-        metadata: of every column, serialized.
-        global_buffers: where the other global buffers are.
-        version: of the file.
+        descriptor: the file's own descriptor, global buffer 0.
+        metadata: the serialized metadata of every column.
+        global_buffers: locations of the other global buffers.
+        version: format version of the file.
     """
     metadata_start = start + len(descriptor)
     columns = list(_back_to_back(metadata_start, metadata))

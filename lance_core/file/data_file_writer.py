@@ -1,7 +1,7 @@
-"""DataFileWriter: what can be done with a data file that is being written, whatever its format.
+"""DataFileWriter: operations on a data file that is being written, whatever its format.
 
-A writer is open until it is finished or aborted, or until a write failed. Leaving its ``with`` block aborts, which does
-nothing after it is finished.
+A writer is open until it is finished or aborted, or until a write fails. Leaving its ``with`` block aborts it, which
+has no effect on a finished writer.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ __all__ = ["DataFileWriter"]
 
 
 class DataFileWriter(ABC):
-    """Base of the file writers; they set ``_is_open``. Not safe for use by several threads at once."""
+    """Base class of the file writers, which set ``_is_open``. Not safe for concurrent use by several threads."""
 
     _is_open: bool
 
     @property
     @abstractmethod
     def num_rows(self) -> int:
-        """Rows taken so far."""
+        """Number of rows accepted so far."""
 
     @property
     @abstractmethod
     def num_bytes(self) -> int:
-        """Bytes written so far and bytes (in memory) still collected: an estimate of the file's size."""
+        """Bytes written so far plus bytes (in memory) still collected: an estimate of the file size."""
 
     @property
     def dictionaries(self) -> Mapping[int, pa.Array]:
-        """Field id -> values of the dictionary columns so far, in 0.1: what the next file of the table starts with."""
+        """Field id -> dictionary values so far, for format 0.1; the next file of the table starts with them."""
         return MappingProxyType({})
 
     @abstractmethod
@@ -48,13 +48,13 @@ class DataFileWriter(ABC):
         """Add rows.
 
         Raises:
-            SchemaMismatchError: the batch does not fit the schema; nothing of it was taken.
-            StorageError: the stream failed; the file cannot be finished any more.
+            SchemaMismatchError: the batch does not match the schema; none of it was added.
+            StorageError: the stream failed; the file can no longer be finished.
         """
 
     @abstractmethod
     def add_global_buffer(self, data: bytes | pa.Buffer) -> int:
-        """Store bytes beside the columns; returns the buffer's index.
+        """Store bytes next to the columns and return the index of the buffer.
 
         Raises:
             NotSupportedError: the format has no global buffers.
@@ -62,20 +62,20 @@ class DataFileWriter(ABC):
 
     @abstractmethod
     def add_schema_metadata(self, key: str, value: bytes) -> None:
-        """Add or replace an entry of the schema metadata in the file."""
+        """Add or replace an entry in the schema metadata of the file."""
 
     @abstractmethod
     def finish(self) -> WrittenFile:
         """Complete the file, and commit the stream.
 
         Raises:
-            InvalidInputError: the writer is finished, aborted, or failed before.
+            InvalidInputError: the writer is finished, aborted, or failed earlier.
             StorageError: the stream failed.
         """
 
     @abstractmethod
     def abort(self) -> None:
-        """Give up: remove what was written. Safe after any failure, and twice."""
+        """Remove what was written. Safe to call after any failure, and more than once."""
 
     def __enter__(self) -> Self:
         """Return self."""
@@ -84,7 +84,7 @@ class DataFileWriter(ABC):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Abort, which does nothing once the file is finished."""
+        """Abort; this has no effect once the file is finished."""
         self.abort()
 
     def _require_open(self) -> None:

@@ -1,11 +1,11 @@
-"""The memory that a stream may decode ahead of its batches, shared by its columns.
+"""The memory that a stream may use to decode ahead of its batches, shared by its columns.
 
-Every column decodes a stretch of its rows at a time, and holds it until the batches have used it up. As many stretches
-as there are columns are held at once: a whole page each is little for ten columns and a gigabyte for a thousand. Where
-the budget does not suffice for the stretches that are best for speed, the largest are cut down to an equal share, but
+Every column decodes a range of its rows at a time and holds it until the batches have consumed it, so one range per
+column is in memory at once. With a whole page each, this is little for ten columns but a gigabyte for a thousand. If
+the budget is too small for the ranges that are best for speed, the largest ranges are reduced to an equal share, but
 never below the rows of a batch.
 
-Cutting is done while the stream goes on: a plan of all pieces would grow with the file.
+Ranges are cut while the stream is running, because a plan of all pieces would grow with the file.
 
 Source: own design, see ``docs/decisions/0009-reading-data-files.md``.
 """
@@ -30,18 +30,18 @@ _LEAST_BYTES: Final = 16 * 1024
 
 
 def stream_plans(sources: Sequence[FieldSource], start: int, stop: int, config: ReadConfig) -> list[FieldPlan]:
-    """How rows ``[start, stop)`` of some fields are read as a stream.
+    """Plan how to read rows ``[start, stop)`` of some fields as a stream.
 
     Args:
         sources: the fields.
         start: first row.
         stop: end of the rows.
-        config: rows that the consumer wants at a time, and decoded bytes that all fields together may hold.
+        config: rows per batch, and the decoded bytes that all fields together may hold.
     """
     batch_rows, budget = config.batch_rows, config.decoded_bytes
     plans = [source.plan(start, stop, batch_rows=batch_rows) for source in sources]
     if stop - start <= batch_rows:
-        # One batch, which holds all of them.
+        # A single batch holds all the rows.
         return list(map(FieldPlan, sources, plans))
     demands = [max(map(source.memory_of, segments), default=0) for source, segments in zip(sources, plans, strict=True)]
     if sum(demands) <= budget:
@@ -54,7 +54,7 @@ def stream_plans(sources: Sequence[FieldSource], start: int, stop: int, config: 
 
 
 def fair_share(demands: Sequence[int], budget: int) -> int:
-    """The most that each may have so that all together stay within the budget; who wants less leaves the rest."""
+    """Return the largest share such that all demands, capped at it, fit the budget; small demands leave the rest."""
     left = budget
     for index, demand in enumerate(sorted(demands)):
         num_others = len(demands) - index

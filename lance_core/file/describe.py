@@ -22,17 +22,17 @@ __all__ = ["describe_fields", "describe_file", "describe_layout"]
 
 
 def describe_file(reader: FileReader) -> str:
-    """The whole file, one fact per line, ending with a newline.
+    """Describe the whole file, one fact per line, with a final newline.
 
     Raises:
-        CorruptDataError: metadata that only this looks at is damaged.
-        UnsupportedEncodingError: a page is described in a way that is not known here.
+        CorruptDataError: metadata that only this function reads is damaged.
+        UnsupportedEncodingError: the description of a page has an unknown kind.
     """
     return "\n".join(_lines(reader)) + "\n"
 
 
 def describe_layout(layout: pb21.PageLayout | pb20.ArrayEncoding) -> str:
-    """How one page is encoded, on one line.
+    """Describe the encoding of one page on one line.
 
     ``mini_block(value_compression=flat(bits_per_value=32), layers=[…], …)``, or for a page of format 2.0
     ``nullable(no_nulls=(values=flat(…)))``.
@@ -41,7 +41,7 @@ def describe_layout(layout: pb21.PageLayout | pb20.ArrayEncoding) -> str:
 
 
 def describe_fields(schema: Schema) -> Iterator[str]:
-    """A line per field and per entry of metadata, indented by their depth."""
+    """Yield one line per field and per metadata entry, indented by depth."""
     for top in schema.fields:
         yield from _field_lines(top, 1)
     yield from _metadata_lines(schema.metadata, 1)

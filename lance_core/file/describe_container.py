@@ -1,4 +1,4 @@
-"""The part of a file's text that 2.0 and later files have in common: global buffers, columns, pages.
+"""The part of a file description that 2.0 and later files share: global buffers, columns, pages.
 
 **Source:** byte map in :mod:`lance_core.file.layout`.
 """
@@ -22,11 +22,11 @@ __all__ = ["container_lines"]
 
 
 def container_lines(metadata: MetadataReader, owners: Mapping[int, Field]) -> Iterator[str]:
-    """What is behind the schema.
+    """Yield the lines after the schema.
 
     Args:
         metadata: the open file.
-        owners: column → the field that it belongs to.
+        owners: column → the field that owns it.
     """
     yield "global buffers"
     for index, buffer in enumerate(metadata.global_buffer_ranges):
@@ -47,7 +47,7 @@ def _title(field: Field) -> str:
 
 def _page_lines(column: ColumnMetadata) -> Iterator[str]:
     for index, page in enumerate(column.pages):
-        # Pages of 2.0 do not record it.
+        # Pages of 2.0 do not record the first row.
         first = f" from row {page.first_row}" if isinstance(page.encoding, pb21.PageLayout) else ""
         yield f"    page {index}{first}, length {page.length}: {describe_message(page.encoding)}"
         for number, buffer in enumerate(page.buffers):

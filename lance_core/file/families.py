@@ -1,4 +1,4 @@
-"""The families of data files: a table, and the functions that look a file's family up in it.
+"""The families of data files: a table, and functions that look up the family of a file.
 
 =========  ============================  ========================  ======================================
 Versions   Metadata                      Fields                    Written by
@@ -8,7 +8,7 @@ Versions   Metadata                      Fields                    Written by
 2.1, 2.2   ``metadata_reader.py``        ``structural/fields.py``  ``writer.py`` with ``structural``'s fields
 =========  ============================  ========================  ======================================
 
-No other module asks which family a file is of.
+No other module checks which family a file belongs to.
 """
 
 from __future__ import annotations
@@ -55,17 +55,17 @@ _BY_VERSION: Final[Mapping[LanceFileVersion, FileFormat[Any]]] = MappingProxyTyp
 def open_metadata(
     tail: FileTail, field_ids: Sequence[int] | None, page_states: PageCache[Any] | None = None
 ) -> FileMetadata:
-    """Parse what is needed of a file of any version.
+    """Parse the required metadata of a file of any version.
 
     Args:
         tail: the open file.
-        field_ids: ids of the file's fields as the manifest records them; files of version 0.1 need the first of them.
-        page_states: where it is kept what reading rows tells about pages; None for a place of the file's own.
+        field_ids: ids of the file's fields as recorded in the manifest; files of version 0.1 need the first of them.
+        page_states: cache for page information found while reading rows; None = a cache that belongs to the file.
 
     Raises:
-        CorruptDataError: not a data file, or a damaged one.
-        UnsupportedVersionError: a version that is not supported.
-        NotSupportedError: the schema has a field that is not handled here.
+        CorruptDataError: the file is not a data file, or is damaged.
+        UnsupportedVersionError: the version is not supported.
+        NotSupportedError: the schema has a field that this library does not support.
     """
     metadata: FileMetadata = _BY_VERSION[tail.version.require_readable()].open(tail, field_ids, page_states)
     return metadata
@@ -74,29 +74,29 @@ def open_metadata(
 def open_sources(
     metadata: FileMetadata, fields: Sequence[Field], column_indices: Mapping[int, int] | None
 ) -> list[FieldSource]:
-    """Sources of a projection.
+    """Return the sources of a projection.
 
     Args:
         metadata: the open file.
         fields: top-level fields, possibly pruned.
-        column_indices: field id → column, from the manifest; None = as the file's own schema says.
+        column_indices: field id → column, from the manifest; None = as recorded in the file's own schema.
 
     Raises:
-        InvalidInputError: a field that the file does not have.
+        InvalidInputError: the file does not have a field.
         CorruptDataError: metadata is damaged.
-        UnsupportedEncodingError: a page is described in a way that is not supported.
+        UnsupportedEncodingError: the description of a page is not supported.
     """
     return _BY_VERSION[metadata.version].sources(metadata, fields, column_indices)
 
 
 def keeps_statistics(version: LanceFileVersion) -> bool:
-    """Whether files of a version say which values stretches of their rows have."""
+    """Return whether files of a version keep statistics about ranges of their rows."""
     family = _BY_VERSION.get(version)
     return family is not None and family.statistics is not None
 
 
 def read_statistics(metadata: FileMetadata, field_ids: Sequence[int]) -> RowStatistics | None:
-    """What a file says of the values of some fields; None where its family keeps no statistics.
+    """Return the statistics of some fields of a file; None if its family keeps none.
 
     Raises:
         CorruptDataError: the statistics are damaged.
@@ -108,17 +108,17 @@ def read_statistics(metadata: FileMetadata, field_ids: Sequence[int]) -> RowStat
 def open_writer(
     stream: WriteStream, schema: Schema, config: WriteConfig, table: TableContext | None = None
 ) -> DataFileWriter:
-    """The writer of a data file of any version.
+    """Return the writer of a data file of any version.
 
     Args:
-        stream: where the bytes go; aborted when the file cannot be written.
+        stream: output stream; aborted if the file cannot be written.
         schema: the fields of the file, with their table-wide ids.
-        config: how the file is written.
-        table: the table that the file is written for; None for a file that is written alone.
+        config: write settings.
+        table: the table that the file is written for; None for a standalone file.
 
     Raises:
-        UnsupportedVersionError: the version is not written here, or cannot hold a type of the schema.
-        NotSupportedError: the schema has a type that the version cannot hold.
+        UnsupportedVersionError: this library does not write the version, or the version cannot hold a type.
+        NotSupportedError: the version cannot hold a type of the schema.
     """
     try:
         return _BY_VERSION[config.version.require_writable()].writer(stream, schema, config, table)
@@ -128,5 +128,5 @@ def open_writer(
 
 
 def describe_family(metadata: FileMetadata) -> Iterator[str]:
-    """The lines about a file that only its family has; see :mod:`lance_core.file.describe`."""
+    """Return the lines that are specific to the file's family; see :mod:`lance_core.file.describe`."""
     return _BY_VERSION[metadata.version].describe(metadata)

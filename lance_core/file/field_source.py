@@ -6,8 +6,8 @@
     rows of a field         →  segments                      plan(), pure
     segment                 →  bytes, then an array          decode(), take()
 
-Every version has a module that makes the sources of a projection; ``reader.py`` picks it from the footer. The scan
-(``scan.py``) knows segments only.
+Every version has a module that creates the sources of a projection; ``reader.py`` selects it based on the footer. The
+scan (``scan.py``) only works with segments.
 """
 
 from __future__ import annotations
@@ -57,35 +57,35 @@ class FieldSource(Protocol):
 
         Args:
             start: first row.
-            stop: end of the rows; no segments when it is not behind ``start``.
-            batch_rows: rows that the consumer wants at a time; None = all at once.
+            stop: end of the rows; there are no segments unless it is after ``start``.
+            batch_rows: number of rows that the consumer wants at a time; None = all at once.
         """
 
     def memory_of(self, segment: Segment) -> int:
-        """About the bytes that the decoded rows take, from what is known without reading; 0 = it is never cut."""
+        """Estimate the memory of the decoded rows in bytes without reading; 0 = the segment is never cut."""
 
     def cut(self, segment: Segment, pace: Pace) -> Sequence[Segment]:
-        """The same rows as segments of the wanted size, as far as the pages can be read in parts.
+        """Split the rows into segments of the wanted size, as far as pages can be read in parts.
 
-        So many fields together stay within the memory of a stream.
+        This keeps several fields together within the memory limit of a stream.
         """
 
     def first_ranges(self, segment: Segment) -> Sequence[ByteRange]:
-        """Bytes that decoding the segment reads first, as far as they are known without reading."""
+        """Return the ranges that decoding the segment reads first, as far as they are known without reading."""
 
     def decode(self, segment: Segment, read: Read) -> pa.Array:
-        """The rows of one segment.
+        """Return the rows of one segment.
 
         Raises:
-            CorruptDataError: the bytes contradict themselves.
-            UnsupportedEncodingError: an encoding that is not supported.
+            CorruptDataError: the bytes contradict each other.
+            UnsupportedEncodingError: the encoding is not supported.
         """
 
     def take(self, rows: NDArray[np.int64], read: Read) -> list[pa.Array]:
-        """Single rows.
+        """Read individual rows.
 
         Args:
-            rows: ascending, repetition allowed, all within the file; shape (num_rows,).
+            rows: ascending, duplicates allowed, all within the file; shape (num_rows,).
             read: reads ranges of the file.
 
         Returns:
@@ -98,9 +98,9 @@ class Pace:
     """How much of a field a stream decodes at a time.
 
     Attributes:
-        max_memory: bytes that the arrays of one segment take, about.
-        batch_rows: rows of a batch; a segment need not have fewer.
-        first_row: the row at which the first batch begins; segments end where batches end, if they can.
+        max_memory: approximate memory of the arrays of one segment in bytes.
+        batch_rows: rows per batch; a segment need not be smaller.
+        first_row: the row at which the first batch starts; segments end at batch boundaries where possible.
     """
 
     max_memory: int
@@ -110,12 +110,12 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class RowStatistics:
-    """What a file says of the values of stretches of its rows.
+    """Statistics that a file keeps about ranges of its rows.
 
     Attributes:
-        row_starts: first row of each stretch, then the number of rows of the file, shape (num_stretches + 1,).
-        bounds: field id → least and greatest value of each stretch, null where nothing is known; fields without
-            statistics are left out.
+        row_starts: first row of each range, then the number of rows of the file, shape (num_stretches + 1,).
+        bounds: field id → minimum and maximum value of each range, null if unknown; fields without statistics are
+            omitted.
     """
 
     row_starts: NDArray[np.int64]
@@ -124,7 +124,7 @@ class RowStatistics:
 
 @runtime_checkable
 class SteppedSource(FieldSource, Protocol):
-    """A source that takes rows step by step, so that several fields of a file can share their requests."""
+    """A source that reads rows step by step, so that several fields of a file can share their requests."""
 
     def take_steps(self, rows: NDArray[np.int64]) -> ReadSteps[list[pa.Array]]:
-        """As :meth:`take`; the ranges that it yields are read by the caller."""
+        """Like :meth:`take`, but the caller reads the yielded ranges."""

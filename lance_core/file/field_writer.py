@@ -1,8 +1,8 @@
 """FieldWriter: writes one top-level field as columns of a 2.x data file, for all format versions.
 
-``writer.py`` makes one for every top-level field, of the kind that the file's format has, hands it the arrays of each
-batch, and places what it returns in the file's tail. Structural versions (2.1 and later) own a column per leaf, 2.0
-also one per struct and list.
+``writer.py`` creates one writer for every top-level field, of the kind that the file's format requires, passes it the
+arrays of each batch, and places what it returns in the file's tail. Structural versions (2.1 and later) have one column
+per leaf; 2.0 also has one per struct and list.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ __all__ = ["BufferSink", "FieldWriter", "FieldWriters", "FileInProgress", "Finis
 
 
 class BufferSink(Protocol):
-    """Where page buffers go: the data region of one file."""
+    """Destination of page buffers: the data region of one file."""
 
     def write_aligned(self, buffer: pa.Buffer) -> ByteRange:
-        """Write a buffer and the padding behind it.
+        """Write a buffer, followed by padding.
 
         Returns:
-            Where the buffer is, padding excluded. An empty buffer takes no space.
+            Range of the buffer, excluding padding. An empty buffer takes no space.
         """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishedColumn:
-    """One column of the file, complete.
+    """One complete column of the file.
 
     Attributes:
         field_id: the field that owns it.
@@ -48,13 +48,13 @@ class FinishedColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileInProgress:
-    """What the field writers of one file have in common.
+    """Values shared by the field writers of one file.
 
     Attributes:
-        config: how the file is written.
-        cache_bytes: what a column collects before it writes a page.
-        queue: encodes pages; those under way are written before the columns are finished.
-        table: the table that the file is written for; None for a file that is written alone.
+        config: write settings.
+        cache_bytes: number of bytes that a column collects before it writes a page.
+        queue: encodes pages; pending pages are written before the columns are finished.
+        table: the table that the file is written for; None for a standalone file.
     """
 
     config: WriteConfig
@@ -64,27 +64,27 @@ class FileInProgress:
 
 
 class FieldWriter(Protocol):
-    """The columns of one top-level field. Not safe for use by several threads at once."""
+    """The columns of one top-level field. Not safe for concurrent use by several threads."""
 
     @property
     def num_bytes(self) -> int:
-        """Bytes (in memory) that are collected and not yet written."""
+        """Bytes (in memory) collected but not yet written."""
 
     def write_blobs(self, array: pa.Array, sink: BufferSink) -> None:
-        """Write the values of a batch that lie outside the pages; called for every field before :meth:`write` is."""
+        """Write the values of a batch that lie outside the pages; called for every field before :meth:`write`."""
 
     def write(self, array: pa.Array, sink: BufferSink) -> None:
-        """Take the rows of a batch; writes the pages that are now due. The array's memory is referenced until then."""
+        """Add the rows of a batch and write the pages that are ready. References the array's memory until then."""
 
     def flush(self, sink: BufferSink) -> None:
-        """Write what is collected; called once for every field before the first :meth:`finish`."""
+        """Write the collected data; called once for every field before the first :meth:`finish`."""
 
     def finish(self, sink: BufferSink) -> list[FinishedColumn]:
-        """The columns of the field, complete, in the order of the file. Called once, after :meth:`flush`."""
+        """Return the completed columns of the field, in file order. Called once, after :meth:`flush`."""
 
 
 class FieldWriters(Protocol):
-    """Makes the field writers of one format."""
+    """Creates the field writers of one format."""
 
     def __call__(self, field: Field, file: FileInProgress) -> FieldWriter:
-        """The writer of a top-level field."""
+        """Return the writer of a top-level field."""

@@ -1,7 +1,7 @@
-"""FileFormat: one family of data files, as the functions that open, read, write and describe its files.
+"""FileFormat: one family of data files, represented by the functions that open, read, write and describe its files.
 
-:mod:`lance_core.file.families` is the table of them. A family's functions import its modules when they are first
-called: who reads files of one family does not pay for the others.
+:mod:`lance_core.file.families` is the table of all families. A family's functions import its modules when they are
+first called, so that reading files of one family does not load the others.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ M = TypeVar("M", bound=FileMetadata)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileFormat(Generic[M]):
-    """One family of data files; ``M`` is what it knows of an open file.
+    """One family of data files; ``M`` is its type of metadata of an open file.
 
     Attributes:
         versions: the versions that belong to it.
-        open: (the open file, ids of its fields as the manifest records them or None, where to keep what is known of its
-            pages or None) → its metadata.
-        sources: (metadata, top-level fields, field id → column or None for the file's own) → a source for each field.
+        open: (the open file, ids of its fields as recorded in the manifest or None, cache for page information or None)
+            → its metadata.
+        sources: (metadata, top-level fields, field id → column or None for the file's own) → one source per field.
         writer: (stream, schema, config, the table or None) → the writer of a file.
-        describe: metadata → the lines about the file that only this family has.
-        statistics: (metadata, field ids) → what is recorded of their values; None = files keep no statistics.
+        describe: metadata → the lines of a file description that are specific to this family.
+        statistics: (metadata, field ids) → their recorded statistics; None if files keep no statistics.
     """
 
     versions: tuple[LanceFileVersion, ...]

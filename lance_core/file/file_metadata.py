@@ -1,4 +1,4 @@
-"""FileMetadata: what is known of an open data file, of whichever version."""
+"""FileMetadata: information about an open data file of any version."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["FileMetadata"]
 
 
 class FileMetadata(Protocol):
-    """The properties of an open file, for all format families."""
+    """Properties of an open file, for all format families."""
 
     @property
     def path(self) -> str:
@@ -46,8 +46,8 @@ class FileMetadata(Protocol):
             columns: field id → column.
 
         Raises:
-            CorruptDataError: it lacks one.
+            CorruptDataError: a column is missing.
         """
 
     def read(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
-        """Bytes of the file."""
+        """Return bytes of the file."""

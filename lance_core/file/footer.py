@@ -1,8 +1,8 @@
 """Footer: the last 40 bytes of a data file.
 
-A file of which only this is damaged must be recognized from this, so every number is checked against its neighbors:
-the sections lie in order, and both tables have exactly the size that their counts announce. In 2.0 the sections may
-lie anywhere in front of the footer, so only that is checked.
+If only the footer is damaged, the damage must be detectable from the footer alone, so every number is checked against
+its neighbors: the sections are in order, and both tables have exactly the size implied by their counts. In 2.0 the
+sections may be anywhere before the footer, so only that is checked.
 
 **Source:** byte map in :mod:`lance_core.file.layout`.
 """
@@ -24,7 +24,7 @@ __all__ = ["Footer"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Footer:
-    """Where the sections of one file are.
+    """Locations of the sections of one file.
 
     Attributes:
         column_metadata_offset: start of the column metadata; everything before it is data and global buffers.
@@ -47,13 +47,13 @@ class Footer:
         """Read the footer from the last 40 bytes of a file.
 
         Args:
-            data: exactly the last 40 bytes.
+            data: the last 40 bytes and nothing else.
             file_bytes: size of the whole file.
             path: for messages.
 
         Raises:
-            CorruptDataError: not a data file, or the sections do not fit into it.
-            UnsupportedVersionError: a data file of a version that is not supported.
+            CorruptDataError: the file is not a data file, or the sections do not fit into it.
+            UnsupportedVersionError: the version of the file is not supported.
         """
         if len(data) != FOOTER_BYTES or file_bytes < FOOTER_BYTES:
             raise _corrupt(path, f"the file has {file_bytes} bytes, but a data file has at least {FOOTER_BYTES}")
@@ -73,7 +73,7 @@ class Footer:
         return footer
 
     def serialize(self) -> bytes:
-        """The 40 bytes."""
+        """Return the 40 bytes."""
         return FOOTER.pack(
             self.column_metadata_offset,
             self.column_table_offset,
@@ -108,7 +108,7 @@ class Footer:
         )
 
     def _check_inside(self, stop: int, path: str) -> None:
-        """Sections of a 2.0 file."""
+        """Check that the sections of a 2.0 file are inside the file."""
         for what, start, num_entries in (
             ("column metadata section", self.column_metadata_offset, 0),
             ("column metadata table", self.column_table_offset, self.num_columns),

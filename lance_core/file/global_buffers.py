@@ -1,6 +1,6 @@
-"""Global buffers: byte strings of the whole file, found through a table in front of the footer.
+"""Global buffers: byte strings that belong to the whole file, located through a table before the footer.
 
-Buffer 0 is the ``FileDescriptor``; the others hold whatever their writer put there.
+Buffer 0 is the ``FileDescriptor``; the contents of the others are up to the writer.
 
 **Source:** ``lance.file.FileDescriptor``; behavior of pylance 14.0.2.
 """
@@ -57,12 +57,12 @@ class FileDescriptor:
         Args:
             data: its bytes.
             path: for messages.
-            num_columns: of the file, to be checked against before records are made of the fields; None = not known.
+            num_columns: column count of the file, checked before records are created for the fields; None = not known.
 
         Raises:
             CorruptDataError: the bytes are not a descriptor, the schema is not a tree or has more leaves than the file
-                has columns, or the row count is absurd.
-            NotSupportedError: a field that this library does not handle.
+                has columns, or the row count is implausible.
+            NotSupportedError: this library does not support a field.
         """
         try:
             message = pb_file.FileDescriptor.FromString(bytes(data))
@@ -77,7 +77,7 @@ class FileDescriptor:
         return cls(schema=_parsed_schema(message.schema.SerializeToString()), num_rows=message.length)
 
     def serialize(self, *, marks_dictionaries: bool = False) -> bytes:
-        """The message's bytes.
+        """Return the serialized message.
 
         Args:
             marks_dictionaries: whether dictionary fields get an empty ``dictionary``, as in data files of tables.
@@ -91,16 +91,16 @@ class FileDescriptor:
 
 
 def parse_global_buffer_table(data: pa.Buffer, footer: Footer, path: str, data_stop: int) -> list[ByteRange]:
-    """Ranges of the global buffers, by index.
+    """Parse the ranges of the global buffers, by index.
 
     Args:
-        data: the table.
-        footer: of the file.
+        data: the bytes of the table.
+        footer: footer of the file.
         path: for messages.
-        data_stop: end of the region in which buffers lie.
+        data_stop: end of the region that holds buffers.
 
     Raises:
-        CorruptDataError: a buffer does not lie in front of ``data_stop``, or, in 2.1 and later, is not aligned.
+        CorruptDataError: a buffer is not before ``data_stop`` or, in 2.1 and later, is not aligned.
     """
     ranges = parse_table(data, footer.num_global_buffers, path, "global buffer")
     for index, buffer in enumerate(ranges):
@@ -114,7 +114,7 @@ def parse_global_buffer_table(data: pa.Buffer, footer: Footer, path: str, data_s
 
 
 def parse_table(data: pa.Buffer, num_entries: int, path: str, what: str) -> list[ByteRange]:
-    """The (position, size) pairs of either table.
+    """Parse the (position, size) pairs of either table.
 
     Raises:
         CorruptDataError: the bytes are not ``num_entries`` pairs, or a range ends beyond 2^63.
@@ -128,12 +128,12 @@ def parse_table(data: pa.Buffer, num_entries: int, path: str, what: str) -> list
 
 
 def serialize_table(ranges: Sequence[ByteRange]) -> bytes:
-    """The bytes of either table."""
+    """Return the bytes of either table."""
     return np.array([(r.start, r.num_bytes) for r in ranges], "<u8").tobytes()
 
 
 def _num_leaves(fields: Iterable[pb_file.Field]) -> int:
-    """Fields that own a column in every format: those without members, and not members of something packed."""
+    """Count the fields that own a column in every format: those without members, outside of packed fields."""
     parents: set[int] = set()
     leaves: set[int] = set()
     packed: set[int] = set()
@@ -146,14 +146,14 @@ def _num_leaves(fields: Iterable[pb_file.Field]) -> int:
         parents.add(field.parent_id)
         leaves.add(field.id)
         if field.logical_type == "struct" and (field.metadata or field.extension_name):
-            # Packed, or a blob: whatever it is, it owns at least one column.
+            # Packed or a blob: in either case it owns at least one column.
             packed.add(field.id)
     return len(leaves - parents)
 
 
 @lru_cache(maxsize=64)
 def _parsed_schema(data: bytes) -> Schema:
-    # The files of a table repeat its schema.
+    # The files of a table usually have the same schema.
     return schema_from_proto(pb_file.Schema.FromString(data))
 
 

@@ -1,7 +1,7 @@
 """Single data files under the names, arguments and results of pylance's ``lance.file``.
 
 A thin layer over :class:`~lance_core.file.reader.FileReader` and :class:`~lance_core.file.writer.FileWriter`, for code
-that was written for the reference library. Datasets are made of such files, but are read and written through
+written for the reference library. Datasets consist of such files, but are read and written through
 ``lance_core.dataset`` and ``lance_core.write_dataset``.
 
 **Source:** behavior of pylance 14.0.2.
@@ -62,18 +62,18 @@ __all__ = [
 
 
 class ReaderResults:
-    """Rows to be read once, either as a stream or as a table."""
+    """Rows that can be read once, either as a stream or as a table."""
 
     def __init__(self, reader: pa.RecordBatchReader) -> None:
         """Created by the methods of :class:`LanceFileReader`."""
         self.reader = reader
 
     def to_batches(self) -> pa.RecordBatchReader:
-        """The stream of batches."""
+        """Return the stream of batches."""
         return self.reader
 
     def to_table(self) -> pa.Table:
-        """All rows."""
+        """Read all rows."""
         return self.reader.read_all()
 
 
@@ -88,11 +88,11 @@ class LanceFileReader:
         table_id: not supported.
 
     Raises:
-        NotFoundError: there is no such file.
-        InvalidInputError: an unknown column, or none.
-        InvalidTypeError: an argument of another type.
+        NotFoundError: the file does not exist.
+        InvalidInputError: a column is unknown, or the list of columns is empty.
+        InvalidTypeError: an argument has the wrong type.
         CorruptDataError: the file is damaged.
-        NotSupportedError: a version or a type that is not supported.
+        NotSupportedError: the version or a type is not supported.
     """
 
     def __init__(
@@ -115,11 +115,11 @@ class LanceFileReader:
         self._arrow = schema_to_arrow(self._schema)
 
     def read_all(self, *, batch_size: int = 1024, batch_readahead: int = 16) -> ReaderResults:
-        """Every row.
+        """Read all rows.
 
         Args:
             batch_size: rows per batch.
-            batch_readahead: accepted for compatibility; reading ahead is bounded by bytes instead.
+            batch_readahead: accepted for compatibility; read-ahead is limited by bytes instead.
 
         Raises:
             InvalidTypeError: a number is not an integer.
@@ -130,12 +130,12 @@ class LanceFileReader:
     def read_range(
         self, start: int, num_rows: int, *, batch_size: int = 1024, batch_readahead: int = 16
     ) -> ReaderResults:
-        """The rows ``[start, start + num_rows)``; see :meth:`read_all`."""
+        """Read rows ``[start, start + num_rows)``; see :meth:`read_all`."""
         first = row_number("start", start)
         return self._read((first, first + row_number("num_rows", num_rows)), batch_size, batch_readahead)
 
     def take_rows(self, indices: Sequence[int], *, batch_size: int = 1024, batch_readahead: int = 16) -> ReaderResults:
-        """Single rows, whose numbers must be strictly ascending; see :meth:`read_all`."""
+        """Read individual rows, whose numbers must be strictly ascending; see :meth:`read_all`."""
         rows = row_positions(indices)
         batch_rows = positive_number("batch_size", batch_size)
         positive_number("batch_readahead", batch_readahead)
@@ -146,19 +146,19 @@ class LanceFileReader:
         return ReaderResults(pa.RecordBatchReader.from_batches(self._arrow, batches))
 
     def metadata(self) -> LanceFileMetadata:
-        """The metadata of the file."""
+        """Return the metadata of the file."""
         return file_metadata(self._reader)
 
     def file_statistics(self) -> LanceFileStatistics:
-        """Sizes of the columns."""
+        """Return the sizes of the columns."""
         return file_statistics(self._reader)
 
     def read_global_buffer(self, index: int) -> bytes:
-        """Content of a global buffer; index 0 is the file descriptor."""
+        """Read the content of a global buffer; index 0 is the file descriptor."""
         return bytes(self._reader.metadata.global_buffer(row_number("index", index)))
 
     def num_rows(self) -> int:
-        """Rows of the file."""
+        """Return the number of rows in the file."""
         return self._reader.num_rows
 
     def _read(self, row_range: tuple[int, int], batch_size: int, batch_readahead: int) -> ReaderResults:
@@ -172,5 +172,5 @@ class LanceFileReader:
 
 
 def stable_version() -> str:
-    """The format version that is written by default."""
+    """Return the default format version for writing."""
     return DEFAULT_VERSION.value

@@ -1,4 +1,4 @@
-"""The metadata of a data file, in the records of pylance's ``lance.file``.
+"""The metadata of a data file, as records of pylance's ``lance.file``.
 
 **Source:** behavior of pylance 14.0.2.
 """
@@ -30,7 +30,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class LanceBufferDescriptor:
-    """Where a buffer is in the file, in bytes."""
+    """Location of a buffer in the file, in bytes."""
 
     position: int
     size: int
@@ -59,10 +59,10 @@ class LanceFileMetadata:
     Attributes:
         schema: Arrow schema of the file.
         num_rows: rows of the file.
-        num_data_bytes: bytes in front of the column metadata that are not global buffers.
-        num_column_metadata_bytes: bytes of the column metadata messages and of their table.
-        num_global_buffer_bytes: bytes of all global buffers.
-        global_buffers: where they are, by index.
+        num_data_bytes: bytes before the column metadata that are not global buffers.
+        num_column_metadata_bytes: bytes of the column metadata messages and their table.
+        num_global_buffer_bytes: total bytes of the global buffers.
+        global_buffers: their locations, by index.
         columns: pages of every column.
         major_version: as in the footer.
         minor_version: as in the footer.
@@ -95,10 +95,10 @@ class LanceFileStatistics:
 
 
 def file_metadata(reader: FileReader) -> LanceFileMetadata:
-    """Everything but the rows.
+    """Return all metadata of a file.
 
     Raises:
-        NotSupportedError: a file of version 0.1, which has neither columns nor global buffers.
+        NotSupportedError: the file has version 0.1, which has neither columns nor global buffers.
     """
     file = reader.metadata
     buffers = [LanceBufferDescriptor(buffer.start, buffer.num_bytes) for buffer in file.global_buffer_ranges]
@@ -129,10 +129,10 @@ def file_metadata(reader: FileReader) -> LanceFileMetadata:
 
 
 def file_statistics(reader: FileReader) -> LanceFileStatistics:
-    """Sizes of the columns.
+    """Return the sizes of the columns.
 
     Raises:
-        NotSupportedError: a file of version 0.1, which has no columns.
+        NotSupportedError: the file has version 0.1, which has no columns.
     """
     return LanceFileStatistics(
         [

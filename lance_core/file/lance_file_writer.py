@@ -42,23 +42,23 @@ __all__ = ["LanceFileWriter"]
 class LanceFileWriter:
     """Writes one data file.
 
-    Leaving the ``with`` block closes the file, or removes it when the block failed. A writer that is discarded without
+    Leaving the ``with`` block closes the file, or removes it if the block failed. A writer that is discarded without
     being closed removes its file.
 
     Args:
         path: local path or URI.
         schema: taken from the first batch when absent.
-        data_cache_bytes: collected for all columns before pages are written; by default 8 MiB per column.
-        version: format version; the stable one by default.
+        data_cache_bytes: bytes to collect for all columns before pages are written; by default 8 MiB per column.
+        version: format version; by default the stable version.
         storage_options: settings of remote stores.
         namespace_client: not supported.
         table_id: not supported.
-        max_page_bytes: a larger array is cut into several pages; 32 MiB by default.
+        max_page_bytes: larger arrays are split into several pages; 32 MiB by default.
         keep_original_array: accepted for compatibility; a batch is referenced until its pages are written.
 
     Raises:
-        InvalidTypeError: an argument of another type.
-        InvalidInputError: a size that is negative, or an unknown version.
+        InvalidTypeError: an argument has the wrong type.
+        InvalidInputError: a size is negative, or the version is unknown.
 
     Attributes:
         closed: whether :meth:`close` has been called.
@@ -89,7 +89,7 @@ class LanceFileWriter:
             data_cache_bytes=size_in_bytes("data_cache_bytes", data_cache_bytes),
             max_page_bytes=DEFAULT_MAX_PAGE_BYTES if page_bytes is None else page_bytes,
         )
-        # What was added before the first batch brings the schema.
+        # Kept until the first batch provides the schema.
         self._early_metadata: dict[str, bytes] = {}
         self._early_buffers: list[pa.Buffer] = []
         self._input: tuple[pa.Schema, PreparedInput] | None = None
@@ -101,8 +101,8 @@ class LanceFileWriter:
         """Add rows.
 
         Raises:
-            InvalidTypeError: neither a batch nor a table.
-            SchemaMismatchError: the batch does not fit the schema; no row of it was added.
+            InvalidTypeError: the argument is neither a batch nor a table.
+            SchemaMismatchError: the batch does not match the schema; none of its rows was added.
         """
         rows = rows_to_write(batch)
         if self._writer is None:
@@ -119,10 +119,10 @@ class LanceFileWriter:
         """Finish the file.
 
         Returns:
-            Rows written; None when the file was already closed.
+            Rows written; None if the file was already closed.
 
         Raises:
-            InvalidInputError: there was neither a schema nor a batch.
+            InvalidInputError: neither a schema nor a batch was given.
         """
         if self.closed:
             return None
@@ -135,7 +135,7 @@ class LanceFileWriter:
         """Add an entry to the schema metadata of the file.
 
         Raises:
-            InvalidTypeError: not strings.
+            InvalidTypeError: the key or value is not a string.
         """
         name, content = metadata_entry(key, value)
         if self._writer is None and not self.closed:
@@ -144,10 +144,10 @@ class LanceFileWriter:
             self._opened().add_schema_metadata(name, content)
 
     def add_global_buffer(self, data: bytes) -> int:
-        """Store bytes in a global buffer and return its index, which counts from 1.
+        """Store bytes in a global buffer and return its index; the first index is 1.
 
         Raises:
-            InvalidTypeError: not bytes.
+            InvalidTypeError: the argument is not bytes.
         """
         buffer = bytes_like("data", data)
         if self._writer is None and not self.closed:
@@ -162,7 +162,7 @@ class LanceFileWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close, or abort after an exception."""
+        """Close the file, or abort after an exception."""
         if error is None:
             self.close()
         elif self._writer is not None:
@@ -178,7 +178,7 @@ class LanceFileWriter:
             for buffer in self._early_buffers:
                 writer.add_global_buffer(buffer)
             for key, value in self._early_metadata.items():
-                # The entries of a batch's schema win over those that were added before it.
+                # Entries in the schema of a batch take precedence over entries added before it.
                 if key not in schema.metadata:
                     writer.add_schema_metadata(key, value)
         except BaseException:
@@ -193,6 +193,6 @@ class LanceFileWriter:
 
 
 def _give_up(writer: DataFileWriter, process: int) -> None:
-    """Remove what a dropped writer leaves; a forked process leaves its parent's file alone."""
+    """Remove the leftovers of a discarded writer; a forked process does not touch its parent's file."""
     if process == os.getpid():
         writer.abort()

@@ -1,4 +1,4 @@
-"""What Python and Arrow raise when memory runs out while rows are read, as an error of this library."""
+"""Converts the errors that Python and Arrow raise when memory runs out during reading to an error of this library."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ T = TypeVar("T")
 def typed_memory_errors(
     method: Callable[Concatenate[R, P], T],
 ) -> Callable[Concatenate[R, P], T]:
-    """Decorate a method of a reader, so that it raises ``OutOfMemoryError``."""
+    """Decorate a reader method so that it raises ``OutOfMemoryError``."""
 
     @wraps(method)
     def guarded(self: R, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -44,7 +44,7 @@ def typed_memory_errors(
 
 
 def typed_memory_stream(path: str, rows: Iterator[T]) -> Iterator[T]:
-    """The same for the items of a stream."""
+    """Yield the items of a stream, and raise ``OutOfMemoryError`` if memory runs out."""
     try:
         yield from rows
     except OutOfMemoryError:

@@ -1,7 +1,7 @@
-"""MetadataReader: everything in a data file of version 2.0 or later that is not rows.
+"""MetadataReader: everything except rows in a data file of version 2.0 or later.
 
-Opening takes one read of the file's tail (two or three when the metadata is larger than that); the metadata of a column
-is parsed when it is first asked for.
+Opening takes one read of the file's tail (two or three if the metadata is larger); the metadata of a column is parsed
+on first use.
 
 **Source:** byte map in :mod:`lance_core.file.layout`; behavior of pylance 14.0.2.
 """
@@ -31,25 +31,25 @@ __all__ = ["MetadataReader"]
 
 
 class MetadataReader:
-    """The metadata of one file, read as it is needed. Safe for use by several threads.
+    """The metadata of one file, read on demand. Safe for concurrent use by several threads.
 
     Args:
-        tail: the open file; its version is 2.0 or later.
-        page_states: where it is kept what reading rows tells about pages; None for a place of the file's own.
+        tail: the open file, of version 2.0 or later.
+        page_states: cache for page information found while reading rows; None = a cache that belongs to the file.
 
     Attributes:
         path: the file's path in its store.
         num_bytes: the file's size.
         footer: the parsed footer.
         descriptor: schema and number of rows.
-        global_buffer_ranges: where the global buffers are, by index.
-        column_ranges: where the metadata of each column is.
-        page_states: what has been found out about pages while their rows were read; its kind depends on the version.
+        global_buffer_ranges: locations of the global buffers, by index.
+        column_ranges: locations of the metadata of each column.
+        page_states: information about pages found while reading rows; its type depends on the version.
 
     Raises:
         CorruptDataError: the file is not a data file, or is damaged.
-        UnsupportedVersionError: a version that is not supported.
-        NotSupportedError: the schema has a field that is not handled here.
+        UnsupportedVersionError: the version is not supported.
+        NotSupportedError: the schema has a field that this library does not support.
     """
 
     def __init__(self, tail: FileTail, page_states: PageCache[Any] | None = None) -> None:
@@ -89,16 +89,16 @@ class MetadataReader:
 
     @property
     def is_mapped(self) -> bool:
-        """Whether ranges of the file cost nothing until their bytes are looked at."""
+        """Whether reading a range of the file costs nothing until its bytes are accessed."""
         return self._tail.is_mapped
 
     def columns(self, indices: Sequence[int]) -> list[ColumnMetadata]:
-        """Pages of some columns.
+        """Return the pages of some columns.
 
         Raises:
-            InvalidInputError: there is no such column.
+            InvalidInputError: a column does not exist.
             CorruptDataError: the metadata is damaged.
-            UnsupportedEncodingError: a page is described in a way that is not supported.
+            UnsupportedEncodingError: the description of a page is not supported.
         """
         wrong = [index for index in indices if not 0 <= index < self.footer.num_columns]
         if wrong:
@@ -115,15 +115,15 @@ class MetadataReader:
 
     @property
     def data_stop(self) -> int:
-        """End of the region in which page buffers and global buffers lie."""
+        """End of the region that holds page buffers and global buffers."""
         # spec: the sections of a 2.0 file may lie in any order.
         return self.footer.column_metadata_offset if self.version.is_structural else self.num_bytes
 
     def global_buffer(self, index: int) -> pa.Buffer:
-        """Content of a global buffer; index 0 is the file descriptor.
+        """Read the content of a global buffer; index 0 is the file descriptor.
 
         Raises:
-            InvalidInputError: there is no such buffer.
+            InvalidInputError: the buffer does not exist.
         """
         if not 0 <= index < len(self.global_buffer_ranges):
             raise InvalidInputError(
@@ -132,17 +132,17 @@ class MetadataReader:
         return self.read([self.global_buffer_ranges[index]])[0]
 
     def check_columns(self, columns: Mapping[int, int]) -> None:
-        """Check that there are the columns of a manifest.
+        """Check that the columns listed in a manifest exist.
 
         Raises:
-            CorruptDataError: one is missing.
+            CorruptDataError: a column is missing.
         """
         outside = [column for column in columns.values() if column >= self.footer.num_columns]
         if outside:
             raise CorruptDataError(f"data file {self.path} has no column {outside[0]}", path=self.path)
 
     def read(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
-        """Bytes of the file; no request when the tail that was read on opening has them all."""
+        """Read bytes of the file; this makes no request if the tail that was read on opening contains them."""
         return self._tail.read(ranges)
 
     def _read_global_buffer_table(self) -> list[ByteRange]:
@@ -162,7 +162,7 @@ class MetadataReader:
         return ranges
 
     def _check_adjacent(self, ranges: list[ByteRange]) -> None:
-        """The messages fill the place between data and their table."""
+        """Check that the messages fill the space between the data and their table."""
         position = self.footer.column_metadata_offset
         for index, column in enumerate(ranges):
             if column.start != position:

@@ -1,4 +1,4 @@
-"""PageCache: page metadata of one file, in a cache of its own or in one that files share."""
+"""PageCache: page metadata of one file, in its own cache or in one shared by several files."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ _MAX_BYTES: Final = 32 * 1024 * 1024
 
 
 class PageCache(Generic[V]):
-    """Values by (column, page). Safe for use by several threads.
+    """Values by (column, page). Safe for concurrent use by several threads.
 
     Args:
-        shared: where the values are kept; None for a cache of 32 MiB that belongs to the file.
-        owner: tells the file from others that share the cache.
+        shared: cache that holds the values; None for a cache of 32 MiB that belongs to the file.
+        owner: identifies the file among those that share the cache.
     """
 
     __slots__ = ("_cache", "_owner")
 
     def __init__(self, shared: ByteCache[Hashable, Any] | None = None, owner: Hashable = None) -> None:
-        """Nothing is known yet."""
+        """Create an empty cache."""
         self._cache: ByteCache[Hashable, Any] = ByteCache(_MAX_BYTES) if shared is None else shared
         self._owner = owner
 
     def get(self, key: tuple[int, int]) -> V | None:
-        """The value, which then counts as just used; None if there is none."""
+        """Return the value and mark it as recently used; None if there is none."""
         return cast("V | None", self._cache.get((self._owner, key)))
 
     def put(self, key: tuple[int, int], value: V, num_bytes: int) -> None:
-        """Keep a value, and let others go that have no room beside it."""
+        """Store a value, and evict others that no longer fit."""
         self._cache.put((self._owner, key), value, num_bytes)

@@ -1,4 +1,4 @@
-"""Descriptors as they are given become descriptors as files store them; inline values are written on the way.
+"""Converts descriptors as given to descriptors as stored in files; inline values are written in the process.
 
 ================  =========================================================================================
 Kind              Stored members; the others are 0 or empty
@@ -10,8 +10,8 @@ external          position, size, blob_id, blob_uri
 managed           position, size, blob_uri; with a base path its id as blob_id
 ================  =========================================================================================
 
-**Source:** files of pylance 14.0.2. What it writes without a word although no reader finds the value (a sidecar without
-an id, inline without bytes) is refused here.
+**Source:** files of pylance 14.0.2. This module rejects values that pylance writes silently but no reader finds (a
+sidecar without an id, inline without bytes).
 """
 
 from __future__ import annotations
@@ -56,17 +56,17 @@ _MAX_UINT64: Final = np.uint64((1 << 64) - 1)
 
 
 def described_prepared(array: pa.StructArray, stored: Field, sink: BufferSink, *, is_of_table: bool) -> pa.Array:
-    """The descriptors of a column as its file stores them.
+    """Convert the descriptors of a column to the form stored in its file.
 
     Args:
-        array: of the prepared type.
+        array: an array of the prepared type.
         stored: the field in the stored shape.
-        sink: takes the inline values.
-        is_of_table: the file belongs to a table write, which chooses its name, so that it cannot have sidecars.
+        sink: receives the inline values.
+        is_of_table: whether the file belongs to a table write, which chooses its name, so it cannot have sidecars.
 
     Raises:
-        InvalidInputError: a descriptor lacks what its kind needs.
-        NotSupportedError: a descriptor that a file of a table cannot have.
+        InvalidInputError: a descriptor lacks a value required by its kind.
+        NotSupportedError: a descriptor is not allowed in a file of a table.
     """
     valid = _mask(array)
     kinds = np.where(valid, _words(array, "kind"), INLINE).astype(np.uint8)

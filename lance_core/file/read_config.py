@@ -1,6 +1,6 @@
-"""ReadConfig: how rows are read, as one value from a scan's arguments to the threads that decode.
+"""ReadConfig: how rows are read, passed as one value from the arguments of a scan to the decoding threads.
 
-Here are the defaults. A scan makes the value of its arguments once; everything below it is handed the whole value.
+The defaults are defined here. A scan creates the value from its arguments once and passes it on as a whole.
 
 Source: ``batch_size`` and ``use_stats`` as in pylance 14.0.2; the rest is our own design, see
 ``docs/decisions/0009-reading-data-files.md``.
@@ -21,14 +21,15 @@ class ReadConfig:
 
     Attributes:
         batch_rows: rows of every batch but the last.
-        use_stats: leave out rows that the statistics of a file rule out.
-        ahead_bytes: encoded bytes of segments that may be fetched and decoded before the consumer asks for them.
-        ahead_segments: segments that may be ahead: what a few encoded bytes decode to, perhaps a thousandfold, is known
-            only afterwards.
-        inline_bytes: encoded bytes up to which threads cost more than they save, and one request beats several.
-        decoded_bytes: what all columns of a stream together hold decoded. When the next stretches are decoded the
-            consumer still holds a batch of the last ones, so that twice as much may be resident. Eight columns with
-            pages of the usual 8 MiB are read page by page.
+        use_stats: skip rows that the statistics of a file rule out.
+        ahead_bytes: encoded bytes of segments that may be fetched and decoded before the consumer requests them.
+        ahead_segments: number of segments that may be read ahead; a few encoded bytes may decode to a thousand times as
+            many, which is known only afterwards.
+        inline_bytes: encoded bytes up to which threads cost more than they save, and one request is faster than
+            several.
+        decoded_bytes: decoded bytes that all columns of a stream may hold together. While the next ranges are decoded,
+            the consumer still holds a batch of the previous ones, so twice as much may be resident. With pages of the
+            usual 8 MiB, eight columns are read page by page.
 
     Raises:
         InvalidInputError: the number of rows is not positive.

@@ -1,7 +1,7 @@
-"""Reading a file in steps, and many such readings with one request per step.
+"""Reading a file in steps, and combining many such reads with one request per step.
 
 A reading is a generator: it yields the ranges it needs next, is sent their bytes and returns its result. Readings that
-run together ask together, so that the pages of all columns of a take cost one request for each step of the deepest.
+run together share requests, so the pages of all columns of a take cost one request for each step of the deepest.
 
 Source: design, see ``docs/decisions/0009-reading-data-files.md``.
 """
@@ -29,7 +29,7 @@ ReadSteps: TypeAlias = "Generator[Sequence[ByteRange], Sequence[pa.Buffer], T]"
 
 
 def run_steps(steps: ReadSteps[T], read: Read) -> T:
-    """Run one reading to its end."""
+    """Run one reading to completion."""
     try:
         ranges = next(steps)
         while True:
@@ -40,7 +40,7 @@ def run_steps(steps: ReadSteps[T], read: Read) -> T:
 
 
 def together(readings: Sequence[ReadSteps[T]]) -> ReadSteps[list[T]]:
-    """Run several readings side by side; their results in the same order."""
+    """Run several readings side by side and return their results in the same order."""
     if len(readings) == 1:
         return [(yield from readings[0])]
     results: list[Any] = [None] * len(readings)

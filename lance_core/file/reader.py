@@ -1,6 +1,6 @@
 """FileReader: open a data file and read rows of some columns.
 
-What differs between format versions is behind two protocols: what a file says about itself
+The differences between format versions are hidden behind two protocols: the metadata of a file
 (:mod:`lance_core.file.families`) and how one field is read (:mod:`lance_core.file.field_source`).
 
 **Source:** byte map in :mod:`lance_core.file.layout`; behavior of pylance 14.0.2.
@@ -56,14 +56,14 @@ _DEFAULT_CONFIG: Final = ReadConfig()
 
 
 class FileReader:
-    """One open data file. It may be kept and shared: safe for use by several threads, and nothing of it changes.
+    """One open data file. It can be kept and shared: safe for concurrent use by several threads, and immutable.
 
-    What is read or worked out late (metadata of columns, sources of the last projections) is the same whoever needs it
-    first.
+    Information that is loaded lazily (metadata of columns, sources of the last projections) is the same whichever
+    caller needs it first.
 
     Args:
-        tail: the open file; :meth:`open` makes both.
-        metadata: what it says about itself.
+        tail: the open file; :meth:`open` creates both.
+        metadata: metadata of the file.
     """
 
     def __init__(self, tail: FileTail, metadata: FileMetadata) -> None:
@@ -85,18 +85,18 @@ class FileReader:
         """Open a file of any version.
 
         Args:
-            store: where it is.
-            path: its path in the store.
-            num_bytes: its size when known (manifests record it): saves a request.
-            field_ids: ids of its fields as the manifest records them; needed by files of version 0.1 that do not
-                hold the first fields of their table.
-            page_states: where it is kept what reading rows tells about pages; None for a place of the reader's own.
+            store: the store that holds the file.
+            path: path of the file in the store.
+            num_bytes: size of the file if known (manifests record it); saves a request.
+            field_ids: ids of the file's fields as recorded in the manifest; required for files of version 0.1 that do
+                not hold the first fields of their table.
+            page_states: cache for page information found while reading rows; None = a cache that belongs to the reader.
 
         Raises:
-            NotFoundError: there is no such file.
+            NotFoundError: the file does not exist.
             CorruptDataError: the file is not a data file, or is damaged.
-            UnsupportedVersionError: a version that is not supported.
-            NotSupportedError: the schema has a field that is not handled here.
+            UnsupportedVersionError: the version is not supported.
+            NotSupportedError: the schema has a field that this library does not support.
         """
         tail = FileTail(store, path, num_bytes)
         return cls(tail, open_metadata(tail, field_ids, page_states))
@@ -108,7 +108,7 @@ class FileReader:
 
     @property
     def memory(self) -> int:
-        """About the bytes that the open file holds once all its metadata is parsed, without what is known of pages."""
+        """Approximate memory in bytes of the open file once all its metadata is parsed, excluding page information."""
         return _OPEN_BYTES + _PARSED * self._tail.num_bytes_held
 
     @property
@@ -128,7 +128,7 @@ class FileReader:
 
     @property
     def any_metadata(self) -> FileMetadata:
-        """The metadata of the file; its kind depends on the version."""
+        """The metadata of the file; its type depends on the version."""
         return self._metadata
 
     @property
@@ -136,7 +136,7 @@ class FileReader:
         """Footer, tables, global buffers and column metadata of a file of version 2.0 or later.
 
         Raises:
-            NotSupportedError: a file of version 0.1.
+            NotSupportedError: the file has version 0.1.
         """
         if not isinstance(self._metadata, MetadataReader):
             raise NotSupportedError(f"{self.path}: files of version {self.version.value} have no global buffers")
@@ -148,11 +148,11 @@ class FileReader:
         return self.metadata.columns(range(self.metadata.footer.num_columns))
 
     def check_columns(self, columns: Mapping[int, int]) -> None:
-        """Check that the file has the columns of a manifest, field id → column. Raises ``CorruptDataError``."""
+        """Check that the file has the columns of a manifest (field id → column), or raise ``CorruptDataError``."""
         self._metadata.check_columns(columns)
 
     def statistics(self, field_ids: Sequence[int]) -> RowStatistics | None:
-        """What the file says of the values of some fields; None where it keeps no statistics.
+        """Return the statistics that the file keeps about some fields; None if it keeps none.
 
         Raises:
             CorruptDataError: the statistics are damaged.
@@ -172,22 +172,22 @@ class FileReader:
         """Stream rows of some fields.
 
         Args:
-            fields: top-level fields, pruned as wanted (:func:`lance_core.schema.projection.project`). Without fields
+            fields: top-level fields, pruned as needed (:func:`lance_core.schema.projection.project`). Without fields
                 the batches have rows but no columns.
-            config: how they are read.
-            column_indices: field id → column of this file, for every leaf of ``fields``; by default as the file's own
-                schema says.
+            config: read settings.
+            column_indices: field id → column of this file, for every leaf of ``fields``; by default as recorded in the
+                file's own schema.
             row_range: rows ``[start, stop)``; all by default.
-            in_runs: batches that lie in the same pages come as one, which has a multiple of the rows of a batch; for
-                who has to do something with all of them.
+            in_runs: return batches that lie in the same pages as one batch, whose size is a multiple of the batch size;
+                for callers that process all of them together.
 
         Yields:
-            Batches in row order; slices of decoded pages, zero-copy where the pages allow it.
+            Batches in row order; slices of decoded pages, zero-copy if the pages allow it.
 
         Raises:
-            InvalidInputError: a range outside the file, or a leaf without a column.
+            InvalidInputError: the range is outside the file, or a leaf has no column.
             CorruptDataError: metadata or pages are damaged.
-            UnsupportedEncodingError: a page uses an encoding that is not supported.
+            UnsupportedEncodingError: a page uses an unsupported encoding.
         """
         start, stop = self._checked_range(row_range)
         sources = self._sources(fields, column_indices)
@@ -222,16 +222,16 @@ class FileReader:
         *,
         column_indices: Mapping[int, int] | None = None,
     ) -> pa.Table:
-        """Read single rows, in the requested order; see :meth:`read_batches`.
+        """Read individual rows in the requested order; see :meth:`read_batches`.
 
         Args:
-            fields: top-level fields, pruned as wanted; at least one.
-            rows: row numbers, in any order, repetition allowed.
+            fields: top-level fields, pruned as needed; at least one.
+            rows: row numbers, in any order, duplicates allowed.
             column_indices: field id → column of this file.
 
         Raises:
-            RowOutOfRangeError: a row outside the file.
-            InvalidTypeError: rows that are a number is not an integer.
+            RowOutOfRangeError: a row is outside the file.
+            InvalidTypeError: a row number is not an integer.
         """
         wanted = row_positions(rows)
         outside = wanted[(wanted < 0) | (wanted >= self.num_rows)]
@@ -249,7 +249,7 @@ class FileReader:
         return table if order is None else table.take(pa.array(np.argsort(order)))
 
     def _take_ascending(self, sources: Sequence[FieldSource], rows: NDArray[np.int64]) -> list[list[pa.Array]]:
-        """The arrays of every column. Columns that are read in steps share their requests."""
+        """Read the rows of every column. Columns that are read in steps share their requests."""
         if not len(rows):
             return [[] for _ in sources]
         read = self._tail.read_scattered
@@ -292,7 +292,7 @@ class FileReader:
         return start, stop
 
     def _sources(self, fields: Sequence[Field], column_indices: Mapping[int, int] | None) -> list[FieldSource]:
-        """Sources of a projection; those of the last few are kept."""
+        """Return the sources of a projection; the last few projections are kept."""
         for known, indices, sources in self._known:
             if (
                 indices == column_indices
@@ -308,7 +308,7 @@ class FileReader:
 
 @lru_cache(maxsize=64)
 def _stored_schema(fields: tuple[Field, ...]) -> tuple[pa.Schema, bool]:
-    """The Arrow schema of some fields without extension types, and whether any of them names one."""
+    """Return the Arrow schema of some fields without extension types, and whether any field names one."""
     return pa.schema(list(map(arrow_field, fields))), any(map(has_extension, fields))
 
 
@@ -317,7 +317,7 @@ def _without_columns(num_rows: int) -> pa.RecordBatch:
 
 
 def _joined(arrays: list[pa.Array], dtype: pa.DataType) -> pa.ChunkedArray:
-    """The arrays of a column as one, unless that is more than an array can hold."""
+    """Join the arrays of a column, unless the result exceeds the capacity of an array."""
     if len(arrays) > 1:
         with suppress(pa.ArrowInvalid):
             arrays = [pa.concat_arrays(arrays)]

@@ -1,4 +1,4 @@
-"""Numbers and ids of rows as callers give them, checked."""
+"""Row numbers and row ids given by callers, validated."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _MAX_INT64: Final = 2**63 - 1
 
 
 def row_positions(indices: Sequence[int] | NDArray[Any] | pa.Array) -> NDArray[np.int64]:
-    """Numbers of rows, shape (num_rows,).
+    """Check row numbers and return them with shape (num_rows,).
 
     Raises:
         InvalidTypeError: a number is not an integer.
-        RowOutOfRangeError: larger than any number of a row.
-        InvalidInputError: not a flat list.
+        RowOutOfRangeError: a number is larger than any row number.
+        InvalidInputError: the argument is not a flat list.
     """
     plain = _flat(indices)
     if not plain.size:
@@ -42,16 +42,16 @@ def row_positions(indices: Sequence[int] | NDArray[Any] | pa.Array) -> NDArray[n
 
 
 def row_ids(ids: Sequence[int] | NDArray[Any] | pa.Array) -> NDArray[np.uint64]:
-    """Ids of rows, which have 64 bits, shape (num_rows,).
+    """Check 64-bit row ids and return them with shape (num_rows,).
 
     Raises:
         InvalidTypeError: a number is not an integer.
-        RowOutOfRangeError: negative, or of more than 64 bits.
-        InvalidInputError: not a flat list.
+        RowOutOfRangeError: an id is negative or has more than 64 bits.
+        InvalidInputError: the argument is not a flat list.
     """
     plain = _flat(ids)
     if plain.dtype.kind == "f" and isinstance(ids, (list, tuple)):
-        # numpy makes floats of small and big numbers side by side.
+        # numpy converts a mix of small and large numbers to floats.
         plain = np.array(ids, object)
     if plain.dtype == np.uint64:
         return plain
@@ -64,11 +64,11 @@ def row_ids(ids: Sequence[int] | NDArray[Any] | pa.Array) -> NDArray[np.uint64]:
 
 
 def row_number(name: str, value: Any) -> int:
-    """One number of a row, or of rows.
+    """Check a row number or a number of rows.
 
     Raises:
-        InvalidTypeError: not a whole number.
-        RowOutOfRangeError: larger than any number of a row.
+        InvalidTypeError: the value is not a whole number.
+        RowOutOfRangeError: the value is larger than any row number.
     """
     try:
         number = index(value)

@@ -1,6 +1,6 @@
-"""Cutting a stretch of rows into pieces: pure arithmetic.
+"""Splitting a range of rows into pieces: pure arithmetic.
 
-A batch that lies in one piece is a slice of it; one that lies in two is copied. So pieces end where batches end.
+A batch that lies in one piece is a slice of it; a batch that spans two is copied. So pieces end at batch boundaries.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ __all__ = ["piece_edges"]
 def piece_edges(
     start: int, stop: int, num_pieces: int, *, batch_rows: int | None = None, first_row: int = 0
 ) -> list[int]:
-    """Where the pieces of rows ``[start, stop)`` begin and end.
+    """Return the boundaries of the pieces of rows ``[start, stop)``.
 
     Args:
         start: first row.
-        stop: end of the rows, behind ``start``.
+        stop: end of the rows, greater than ``start``.
         num_pieces: approximate number of pieces of about the same size.
-        batch_rows: rows of a batch; None, and pieces that are smaller than a batch, end anywhere.
-        first_row: the row at which the first batch begins.
+        batch_rows: rows per batch; if None, or if pieces are smaller than a batch, pieces may end anywhere.
+        first_row: the row at which the first batch starts.
 
     Returns:
         Ascending rows from ``start`` to ``stop``.

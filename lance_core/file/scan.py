@@ -1,9 +1,9 @@
-"""Scan: planned segments → arrays → record batches of exactly the wanted size.
+"""Scan: planned segments → arrays → record batches of exactly the requested size.
 
 Segments are fetched and decoded by a few threads (numpy and Arrow release the interpreter lock in their loops), in the
-order in which the consumer will need them and only a bounded number of bytes ahead of it. A small scan does without
-threads and fetches all of its bytes with one request. Batches are slices of decoded segments; only a batch that crosses
-the end of a segment is copied.
+order in which the consumer needs them and only a limited number of bytes ahead of it. A small scan uses no threads and
+fetches all of its bytes with one request. Batches are slices of decoded segments; only a batch that crosses the end of
+a segment is copied.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ __all__ = ["FieldPlan", "scan_arrays", "scan_batches"]
 
 @dataclass(frozen=True, slots=True)
 class FieldPlan:
-    """What is to be read of one top-level field.
+    """The read plan of one top-level field.
 
     Attributes:
         source: the field.
         segments: in row order, covering the wanted rows.
-        pace: cuts down segments that take more memory; None = they are decoded as they are.
+        pace: splits segments that take more memory; None = segments are decoded as a whole.
     """
 
     source: FieldSource
@@ -49,11 +49,11 @@ class FieldPlan:
 
     @property
     def is_one_array(self) -> bool:
-        """Whether the rows are decoded together, and the array can be handed out as it is."""
+        """Whether the rows are decoded together into an array that can be returned unchanged."""
         return len(self.segments) == 1 and self.pace is None and not _needs_copies(arrow_type(self.source.field))
 
     def pieces(self) -> Iterator[Segment]:
-        """What is decoded at a time."""
+        """Yield the segments that are decoded at a time."""
         source, pace = self.source, self.pace
         for segment in self.segments:
             if pace is None or source.memory_of(segment) <= pace.max_memory:
@@ -73,21 +73,21 @@ def scan_batches(
     in_runs: bool = False,
     in_memory: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """One batch after the other.
+    """Yield the batches in order.
 
     Args:
         plans: one per column, at least one; all cover the same rows.
-        schema: of the arrays that the plans' sources decode.
+        schema: schema of the arrays that the plans' sources decode.
         num_rows: number of those rows.
-        config: rows of a batch, and how far to read ahead.
+        config: rows per batch, and read-ahead limits.
         read: reads ranges of the file; called from several threads.
-        finish: what is done to a batch, row by row the same; several batches may be slices of what it returns.
-        in_runs: batches that are slices of the same arrays come as one, which has a multiple of a batch's rows.
-        in_memory: ``read`` makes no request.
+        finish: applied to every batch, independently for each row; several batches may be slices of its result.
+        in_runs: batches that are slices of the same arrays are returned as one, of a multiple of the batch size.
+        in_memory: whether ``read`` makes no requests.
     """
     batch_rows = config.batch_rows
     if num_rows <= batch_rows and all(plan.is_one_array for plan in plans):
-        # Of a small file, or of few rows: nothing has to be cut or joined.
+        # A small file or few rows: nothing has to be cut or joined.
         columns = [array for [array] in scan_arrays(plans, read, config, in_memory=in_memory)]
         yield finish(pa.RecordBatch.from_arrays(columns, schema=schema))
         return
@@ -96,7 +96,7 @@ def scan_batches(
         start = 0
         while start < num_rows:
             wanted = min(batch_rows, num_rows - start)
-            # Where every column has several batches in one array, a batch for all of them is made once.
+            # If every column has several batches in one array, they are created together.
             at_hand = min(cursor.num_at_hand() for cursor in cursors)
             run_rows = max(wanted, at_hand - at_hand % batch_rows)
             run = finish(pa.RecordBatch.from_arrays([cursor.take(run_rows) for cursor in cursors], schema=schema))
@@ -106,14 +106,14 @@ def scan_batches(
             else:
                 for at in range(0, run_rows, batch_rows):
                     yield run.slice(at, batch_rows)
-            # Before the next pages are decoded these may go.
+            # Release these before the next pages are decoded.
             del run
 
 
 def scan_arrays(
     plans: Sequence[FieldPlan], read: Read, config: ReadConfig, *, in_memory: bool = False
 ) -> list[list[pa.Array]]:
-    """All segments of every plan, decoded; see :func:`scan_batches`."""
+    """Decode all segments of every plan; see :func:`scan_batches`."""
     with _decoder_of(plans, read, config, in_memory=in_memory) as segments:
         return [[segments.next(index) for _ in plan.segments] for index, plan in enumerate(plans)]
 
@@ -132,17 +132,17 @@ class _Inline:
         return None
 
     def next(self, index: int) -> pa.Array:
-        """The next segment of a plan."""
+        """Return the next segment of a plan."""
         source, segments = self._jobs[index]
         return source.decode(next(segments), self._read)
 
 
 class _Prefetched:
-    """A ``Read`` that has some ranges already."""
+    """A ``Read`` that already holds some ranges."""
 
     @classmethod
     def of(cls, plans: Sequence[FieldPlan], read: Read) -> Self:
-        """With what the segments of some plans read first, got with one request."""
+        """Fetch the ranges that the segments of some plans read first, with one request."""
         jobs = [(plan.source, piece) for plan in plans for piece in plan.pieces()]
         return cls(read, [extent for source, piece in jobs for extent in source.first_ranges(piece)])
 
@@ -158,7 +158,7 @@ class _Prefetched:
 
 
 class _ReadAhead:
-    """Decodes the segments of several plans in the order of their first rows, in the threads of the process."""
+    """Decodes the segments of several plans in the order of their first rows, using the thread pool of the process."""
 
     def __init__(self, plans: Sequence[FieldPlan], read: Read, config: ReadConfig) -> None:
         self._plans = plans
@@ -179,11 +179,11 @@ class _ReadAhead:
         if self._process != os.getpid():
             return
         waiting = [future for pending in self._pending for _, future in pending if not future.cancel()]
-        # What has started goes on reading the file: who closes a scan may remove it next.
+        # Running tasks still read the file, and the caller may remove it after closing the scan.
         wait(waiting)
 
     def next(self, index: int) -> pa.Array:
-        """The next segment of a plan."""
+        """Return the next segment of a plan."""
         if self._process != os.getpid():
             self._restart()
         while not self._pending[index]:
@@ -193,15 +193,15 @@ class _ReadAhead:
         self._ahead_segments -= 1
         while self._may_submit():
             self._submit()
-        # If no thread has come to it yet: rather than wait for one, do it here.
+        # If no thread has started the task yet, decode here instead of waiting.
         inline = future.cancel()
         array = self._plans[index].source.decode(segment, self._read) if inline else future.result()
-        # Not before: when an interrupt ends the waiting, __exit__ waits for it.
+        # Not earlier: if an interrupt ends the wait, __exit__ waits for the task.
         self._pending[index].popleft()
         return array
 
     def _restart(self) -> None:
-        """In a forked process the threads that work on what is pending do not exist."""
+        """Resubmit pending tasks in a forked process, which does not have the threads that work on them."""
         self._process, self._pool = os.getpid(), decode_pool()
         self._pending = [
             deque((segment, self._pool.submit(plan.source.decode, segment, self._read)) for segment, _ in pending)
@@ -238,7 +238,7 @@ def _decoder_of(plans: Sequence[FieldPlan], read: Read, config: ReadConfig, *, i
 
 
 class _Cursor:
-    """Cuts the segments of one plan into pieces of any size."""
+    """Slices the segments of one plan into pieces of any size."""
 
     __slots__ = ("_array", "_index", "_must_copy", "_position", "_segments")
 
@@ -250,12 +250,12 @@ class _Cursor:
         self._position = 0
 
     def num_at_hand(self) -> int:
-        """Rows that are left of the current segment, and may be handed out as slices of one array."""
+        """Return the number of rows left in the current segment that can be returned as slices of one array."""
         self._load()
         return 0 if self._must_copy or self._array is None else len(self._array) - self._position
 
     def take(self, num_rows: int) -> pa.Array:
-        """The next ``num_rows`` rows; a copy only when they lie in several segments."""
+        """Return the next ``num_rows`` rows; copied only if they span several segments."""
         pieces = []
         missing = num_rows
         while missing:
@@ -276,7 +276,7 @@ class _Cursor:
             ) from error
 
     def _load(self) -> pa.Array:
-        """The current segment; the next one where no row of it is left."""
+        """Return the current segment, or the next one if no row of it is left."""
         if self._array is None or self._position == len(self._array):
             self._array = None
             self._array = self._segments.next(self._index)
@@ -285,8 +285,8 @@ class _Cursor:
 
 
 def _needs_copies(dtype: pa.DataType) -> bool:
-    """Whether slices have to be copied: those of nested fixed-size lists."""
-    # pyarrow 26.0: take() and filter() of such a slice return other rows than the slice has.
+    """Return whether slices must be copied, which applies to nested fixed-size lists."""
+    # pyarrow 26.0: take() and filter() of such a slice return the wrong rows.
     if not dtype.num_fields:
         return False
     children = [dtype.field(index).type for index in range(dtype.num_fields)]

@@ -1,10 +1,10 @@
-"""Session: what was found out about files is kept for readers that come later, within a budget of bytes.
+"""Session: keeps information about files for later readers, within a budget of bytes.
 
-An open data file is its footer, the metadata of its columns, and what reading its rows told about their pages (chunk
-directories, dictionaries). None of it changes, as no writer changes a data file: it is shared by any number of scans
-and threads. A file is known by its store, its path and its recorded size.
+An open data file consists of its footer, the metadata of its columns, and the information about pages found while
+reading rows (chunk directories, dictionaries). None of it changes, because no writer changes a data file, so any number
+of scans and threads can share it. A file is identified by its store, its path and its recorded size.
 
-A session is handed to whatever opens files. :data:`UNCACHED` keeps nothing, and is what everybody uses who has none.
+A session is passed to code that opens files. :data:`UNCACHED` keeps nothing and is the default.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["UNCACHED", "Session"]
 
 
 class _FileKey:
-    """What an open data file is known by. A store is equal to itself only; while its key is kept, so is the store."""
+    """Identifies an open data file. A store is equal only to itself; as long as the key is kept, so is the store."""
 
     __slots__ = ("_hash", "_rest", "_store")
 
@@ -41,43 +41,42 @@ class _FileKey:
 
 
 class Session:
-    """Caches with one budget. Safe for use by several threads.
+    """Caches with one shared budget. Safe for concurrent use by several threads.
 
     Args:
-        max_bytes: what everything that is kept may hold, about; 0 = nothing is kept. Mappings of local files do not
-            count.
+        max_bytes: approximate limit of the memory kept; 0 = nothing is kept. Mappings of local files do not count.
     """
 
     def __init__(self, max_bytes: int) -> None:
-        """Nothing is kept yet."""
+        """Create an empty session."""
         self._cache: ByteCache[Hashable, Any] = ByteCache(max_bytes)
 
     @property
     def max_bytes(self) -> int:
-        """What everything that is kept may hold."""
+        """Limit of the memory kept."""
         return self._cache.max_bytes
 
     @property
     def num_bytes(self) -> int:
-        """What everything that is kept holds, about."""
+        """Approximate memory kept."""
         return self._cache.num_bytes
 
     def open_file(
         self, store: ObjectStore, path: str, *, num_bytes: int | None, field_ids: Sequence[int] | None = None
     ) -> FileReader:
-        """An open data file; the one that is kept, if there is one. A file of unknown size is opened anew every time.
+        """Open a data file, or return the cached one. Files of unknown size are not cached.
 
         Args:
-            store: where it is.
-            path: its path in the store.
-            num_bytes: its size as the manifest records it; None = not known.
-            field_ids: ids of its fields as the manifest records them.
+            store: the store that holds the file.
+            path: path of the file in the store.
+            num_bytes: size of the file as recorded in the manifest; None = not known.
+            field_ids: ids of its fields as recorded in the manifest.
 
         Raises:
-            NotFoundError: there is no such file.
+            NotFoundError: the file does not exist.
             CorruptDataError: the file is not a data file, or is damaged.
-            UnsupportedVersionError: a version that is not read here.
-            NotSupportedError: the schema has a field that is not handled here.
+            UnsupportedVersionError: this library does not read the version.
+            NotSupportedError: the schema has a field that this library does not support.
         """
         if num_bytes is None or not self.max_bytes:
             return FileReader.open(store, path, num_bytes=num_bytes, field_ids=field_ids)

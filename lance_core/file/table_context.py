@@ -1,4 +1,4 @@
-"""TableContext: what a data file gets from the table that it is written for."""
+"""TableContext: information from the table that a data file is written for."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ __all__ = ["ExternalValues", "TableContext"]
 
 
 class ExternalValues(Protocol):
-    """What becomes of values that are given by their URI."""
+    """Handles values that are given as URIs."""
 
     def place(self, uris: list[str]) -> tuple[list[int], list[str]]:
-        """Where references are kept.
+        """Return the locations of references.
 
         Returns:
-            Per URI the id of a base path and the path below it; 0 and the URI itself where there is none.
+            For each URI, the id of a base path and the path below it; 0 and the URI itself if there is none.
         """
 
     def fetch(self, uris: list[str], ranges: list[tuple[int, int] | None]) -> list[bytes] | None:
-        """The bytes, if values are taken in rather than referred to; None if not."""
+        """Fetch the bytes if values are copied into the table; None if they are only referenced."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableContext:
-    """What a file of a table has that a file written alone has not.
+    """Values that a file of a table has and a standalone file does not have.
 
     Attributes:
-        sidecars: makes the files beside the data file, for blob values.
-        external: what becomes of URIs in blob columns; None = they are refused.
-        dictionaries: field id -> values that dictionary columns start with, in format 0.1; new values go behind them.
+        sidecars: creates the files next to the data file, for blob values.
+        external: handles URIs in blob columns; None = they are rejected.
+        dictionaries: field id -> initial values of dictionary columns, in format 0.1; new values are appended.
     """
 
     sidecars: Sidecars

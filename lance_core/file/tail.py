@@ -1,4 +1,4 @@
-"""FileTail: the end of a data file, where every version keeps its metadata, read once.
+"""FileTail: the end of a data file, where all versions keep their metadata, read once.
 
 **Source:** the last 8 bytes of every version: ``u16 major, u16 minor, "LANC"``.
 """
@@ -29,20 +29,20 @@ _TRAILER: Final = struct.Struct("<HH4s")
 
 
 class FileTail:
-    """An open file of which the last bytes are in memory. Safe for use by several threads.
+    """An open file whose last bytes are in memory. Safe for concurrent use by several threads.
 
     Args:
-        store: where the file is.
-        path: its path in the store.
-        num_bytes: its size when known (manifests record it): saves a request.
+        store: the store that holds the file.
+        path: path of the file in the store.
+        num_bytes: size of the file if known (manifests record it); saves a request.
 
     Attributes:
-        path: the file's path in its store.
-        num_bytes: the file's size.
-        start: everything from here on is in memory.
+        path: path of the file in the store.
+        num_bytes: size of the file.
+        start: position from which the rest of the file is in memory.
 
     Raises:
-        NotFoundError: there is no such file.
+        NotFoundError: the file does not exist.
         CorruptDataError: the file is shorter than recorded.
     """
 
@@ -58,26 +58,26 @@ class FileTail:
 
     @property
     def is_mapped(self) -> bool:
-        """Whether a range of :meth:`read_scattered` costs nothing until its bytes are looked at."""
+        """Whether a range of :meth:`read_scattered` costs nothing until its bytes are accessed."""
         return self.num_bytes <= _MAPPED_BYTES and self._store.capabilities.maps_files
 
     @property
     def is_whole(self) -> bool:
-        """Whether the whole file is in memory: reading costs no request."""
+        """Whether the whole file is in memory, so that reading makes no requests."""
         return self.start == 0
 
     @property
     def num_bytes_held(self) -> int:
-        """Bytes of the file that are in memory, a mapping left out."""
+        """Bytes of the file that are in memory, excluding a mapping."""
         return self.num_bytes - self.start
 
     @property
     def version(self) -> LanceFileVersion:
-        """The version that the last bytes name.
+        """The version recorded in the last bytes.
 
         Raises:
-            CorruptDataError: not a data file.
-            UnsupportedVersionError: a newer version than any that is known.
+            CorruptDataError: the file is not a data file.
+            UnsupportedVersionError: the version is newer than any known version.
         """
         if self.num_bytes < _TRAILER.size:
             raise self._corrupt(f"the file has {self.num_bytes} bytes, too few for a footer")
@@ -87,10 +87,10 @@ class FileTail:
         return LanceFileVersion.from_pair(major, minor)
 
     def read(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
-        """Bytes of the file; no request when the tail has them all.
+        """Read bytes of the file; this makes no request if the tail contains them.
 
         Raises:
-            CorruptDataError: a range ends behind the file.
+            CorruptDataError: a range ends after the end of the file.
         """
         self._check(ranges)
         tail, start = self._tail, self.start
@@ -99,10 +99,10 @@ class FileTail:
         return self._store.get_ranges(self.path, ranges)
 
     def read_scattered(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
-        """As :meth:`read`, for small parts of the file here and there.
+        """Like :meth:`read`, for small scattered parts of the file.
 
-        A small file of a store that maps files is mapped once for all such reads: a mapping is filled page by page on
-        first use, which costs more than reading the parts themselves.
+        If the store maps files, a small file is mapped once for all such reads: a mapping is populated page by page on
+        first access, which costs more than reading the parts themselves.
         """
         if not self.is_mapped:
             return self.read(ranges)
@@ -114,7 +114,7 @@ class FileTail:
         return [self._mapping.slice(wanted.start, wanted.num_bytes) for wanted in ranges]
 
     def extend(self, start: int) -> None:
-        """Have everything from ``start`` on in memory."""
+        """Load everything from ``start`` on into memory."""
         if start < self.start:
             [self._tail] = self._store.get_ranges(self.path, [ByteRange(start, self.num_bytes)])
             self.start = start

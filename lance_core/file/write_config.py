@@ -1,7 +1,7 @@
-"""WriteConfig: how rows become data files, as one value from the arguments of a verb to the pages of a file.
+"""WriteConfig: how rows become data files, passed as one value from the arguments of a verb to the pages of a file.
 
-Here are the defaults, and here is the only rule for what a column collects. A verb makes the value of its arguments
-once; everything below it is handed the whole value.
+The defaults are defined here, as is the only rule for how much a column collects. A verb creates the value from its
+arguments once and passes it on as a whole.
 
 Source: defaults of pylance 14.0.2.
 """
@@ -46,15 +46,15 @@ class WriteConfig:
 
     Attributes:
         version: format of the files.
-        max_rows_per_file: rows of a file; exact.
-        max_bytes_per_file: a file that has reached this size is the last to grow.
-        data_cache_bytes: collected before pages are written, shared by the top-level columns; None = 8 MiB for each.
+        max_rows_per_file: maximum rows per file; exact.
+        max_bytes_per_file: no rows are added to a file that has reached this size.
+        data_cache_bytes: bytes to collect before pages are written, shared by the top-level columns; None = 8 MiB each.
         max_page_bytes: upper bound of a page's values in memory, unless a single row is larger.
-        max_rows_per_group: rows of a batch in files of format 0.1.
-        file_token: 16 hex digits that end every file's stem.
-        ingests_external_blobs: blob values that are given by their URI are taken in, not referred to.
-        allows_outside_blobs: references to blob values may lead out of the table's base paths.
-        blob_pack_bytes: a sidecar that several blob values share does not grow beyond; None for the default.
+        max_rows_per_group: rows per batch in files of format 0.1.
+        file_token: 16 hex digits at the end of every file stem.
+        ingests_external_blobs: whether blob values given as URIs are copied into the table instead of referenced.
+        allows_outside_blobs: whether references to blob values may point outside the table's base paths.
+        blob_pack_bytes: maximum size of a sidecar shared by several blob values; None for the default.
 
     Raises:
         InvalidInputError: a size is not positive.
@@ -82,7 +82,7 @@ class WriteConfig:
                 raise InvalidInputError(f"{name} must be at least 1, found {value}")
 
     def column_cache_bytes(self, schema: Schema) -> int:
-        """What a top-level column of a file collects before it writes a page."""
+        """Return how many bytes a top-level column of a file collects before it writes a page."""
         num_columns = len(schema.fields)
         total = DEFAULT_DATA_CACHE_BYTES * num_columns if self.data_cache_bytes is None else self.data_cache_bytes
         # A cache larger than a file would make every file a single page per column.

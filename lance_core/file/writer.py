@@ -1,11 +1,11 @@
 """FileWriter: record batches → columns → one data file of format 2.0, 2.1 or 2.2.
 
-The container is the same for all of them: page buffers, global buffers, column metadata, tables, footer, in the order
-of the byte map in :mod:`lance_core.file.layout`. What a column looks like is up to the format: every top-level field
-has a :class:`~lance_core.file.field_writer.FieldWriter` of its kind. Nothing but what these collect, a few pages
-that are being encoded on other threads, and the page descriptions stays in memory.
+The container is the same for all of these formats: page buffers, global buffers, column metadata, tables, footer, in
+the order of the byte map in :mod:`lance_core.file.layout`. The format determines the columns: every top-level field has
+a :class:`~lance_core.file.field_writer.FieldWriter` of its kind. Only the data that these collect, a few pages that are
+being encoded on other threads, and the page descriptions stay in memory.
 
-:func:`lance_core.file.families.open_writer` makes the writer for any version, 0.1 included.
+:func:`lance_core.file.families.open_writer` creates the writer for any version, including 0.1.
 
 **Source:** ``lance.file.v2.ColumnMetadata``.
 """
@@ -43,19 +43,19 @@ _PADDING: Final = bytes([BUFFER_PAD_BYTE]) * BUFFER_ALIGNMENT
 class FileWriter(DataFileWriter):
     """Writes one data file.
 
-    Leaving the ``with`` block without :meth:`finish` aborts, and so does a :meth:`finish` that fails.
+    Leaving the ``with`` block without calling :meth:`finish` aborts the write, and so does a failed :meth:`finish`.
 
     Args:
-        stream: where the bytes go; committed by :meth:`finish`, aborted by :meth:`abort`.
+        stream: output stream; committed by :meth:`finish`, aborted by :meth:`abort`.
         schema: the fields of the file, with their table-wide ids.
-        config: how the file is written.
-        field_writers: makes the writers of the fields.
-        table: the table that the file is written for: its schema then marks dictionary fields, as the reference does
-            there, and values of ``lance.blob.v2`` columns have a place; None = such columns are refused.
+        config: write settings.
+        field_writers: creates the writers of the fields.
+        table: the table that the file is written for. The file's schema then marks dictionary fields, as the reference
+            does, and values of ``lance.blob.v2`` columns can be stored; None = such columns are rejected.
 
     Raises:
         UnsupportedVersionError: the version cannot hold a type of the schema.
-        NotSupportedError: the schema has a type that cannot be stored.
+        NotSupportedError: a type of the schema cannot be stored.
     """
 
     def __init__(
@@ -83,12 +83,12 @@ class FileWriter(DataFileWriter):
 
     @property
     def num_rows(self) -> int:
-        """Rows taken so far."""
+        """Number of rows accepted so far."""
         return self._num_rows
 
     @property
     def num_bytes(self) -> int:
-        """Bytes written so far and bytes (in memory) still collected: an estimate of the file's size."""
+        """Bytes written so far plus bytes (in memory) still collected: an estimate of the file size."""
         collected = sum(column.num_bytes for column in self._columns)
         return self._stream.position + self._queue.num_bytes + collected
 
@@ -96,7 +96,7 @@ class FileWriter(DataFileWriter):
         """Add rows. The batch's memory is referenced until its pages are written.
 
         Raises:
-            SchemaMismatchError: the batch does not fit the schema; nothing of it was taken.
+            SchemaMismatchError: the batch does not match the schema; none of it was added.
             StorageError: the stream failed; the file can no longer be finished.
         """
         self._require_open()
@@ -112,25 +112,25 @@ class FileWriter(DataFileWriter):
         self._is_open = True
 
     def add_global_buffer(self, data: bytes | pa.Buffer) -> int:
-        """Store bytes beside the columns.
+        """Store bytes next to the columns.
 
         Returns:
-            The buffer's index; the first is 1, as index 0 is the file's own descriptor.
+            The index of the buffer; the first is 1, because index 0 is the file's own descriptor.
         """
         self._require_open()
         self._global_buffers.append(self.write_aligned(pa.py_buffer(data)))
         return len(self._global_buffers)
 
     def add_schema_metadata(self, key: str, value: bytes) -> None:
-        """Add or replace an entry of the schema metadata in the file's descriptor."""
+        """Add or replace an entry in the schema metadata of the file's descriptor."""
         self._require_open()
         self._schema = self._schema.with_metadata({**self._schema.metadata, key: value})
 
     def finish(self) -> WrittenFile:
-        """Write what is collected, the metadata and the footer, and commit the stream.
+        """Write the collected data, the metadata and the footer, and commit the stream.
 
         Raises:
-            InvalidInputError: the writer is finished, aborted, or failed before.
+            InvalidInputError: the writer is finished, aborted, or failed earlier.
             StorageError: the stream failed.
         """
         self._require_open()
@@ -158,7 +158,7 @@ class FileWriter(DataFileWriter):
         )
 
     def write_aligned(self, buffer: pa.Buffer) -> ByteRange:
-        """Write a buffer and the padding behind it: for the field writers, see ``BufferSink``."""
+        """Write a buffer followed by padding, for the field writers; see ``BufferSink``."""
         start = self._stream.position
         if buffer.size:
             self._stream.write(buffer)
@@ -167,7 +167,7 @@ class FileWriter(DataFileWriter):
         return ByteRange(start, start + buffer.size)
 
     def abort(self) -> None:
-        """Abort: remove what was written. Safe after any failure and when repeated."""
+        """Abort and remove what was written. Safe to call after any failure, and more than once."""
         self._is_open = False
         self._columns = []
         self._queue.close()

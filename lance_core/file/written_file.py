@@ -1,4 +1,4 @@
-"""WrittenFile: what a data file is found to be when it is complete."""
+"""WrittenFile: properties of a complete data file."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ __all__ = ["WrittenFile"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenFile:
-    """What a finished file holds, as a manifest records it.
+    """Properties of a finished file, as recorded in a manifest.
 
     Attributes:
         num_rows: rows of the file.
         num_bytes: size of the file.
         field_ids: ids of the fields that own a column.
-        column_indices: the column of each of them.
+        column_indices: the column of each of those fields.
     """
 
     num_rows: int

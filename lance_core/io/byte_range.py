@@ -1,4 +1,4 @@
-"""Byte ranges and the planning of reads: pure arithmetic, nothing is fetched here."""
+"""Byte ranges and the planning of reads: pure arithmetic; nothing is fetched here."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class ByteRange:
 
 @dataclass(frozen=True, slots=True)
 class CoalescedRead:
-    """One request and the requested ranges that it answers.
+    """One request and the requested ranges that it covers.
 
     Attributes:
-        extent: what to fetch.
+        extent: the range to fetch.
         members: indices into the caller's list of ranges, in order of start.
     """
 
@@ -44,12 +44,12 @@ class CoalescedRead:
 
 
 def coalesce_ranges(ranges: Sequence[ByteRange], *, max_gap_bytes: int, max_extent_bytes: int) -> list[CoalescedRead]:
-    """Merge near ranges into few requests.
+    """Merge nearby ranges into few requests.
 
     Args:
-        ranges: in any order; may overlap; empty ranges are answered without a request of their own.
+        ranges: in any order; may overlap; empty ranges need no separate request.
         max_gap_bytes: neighbors at most this far apart share a request.
-        max_extent_bytes: a request stops growing beyond this size (a single larger range stays whole).
+        max_extent_bytes: maximum size of a merged request (a single larger range is not split).
 
     Returns:
         Requests ordered by start; every index of ``ranges`` is a member of exactly one.

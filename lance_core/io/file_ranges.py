@@ -1,9 +1,9 @@
-"""Ranges of a local file: copied when they are small, else views of a mapping that lives as long as the views.
+"""Ranges of a local file: copied if they are small, otherwise views of a mapping that lives as long as the views.
 
-Every call maps anew and maps no more than the ranges span, so that what was read leaves memory with the last buffer
-that shows it, however large the file is.
+Every call creates a new mapping that spans only the requested ranges, so that the data leaves memory together with the
+last buffer that refers to it, however large the file is.
 
-Source: own measurements: a ``pread`` of 4 KiB takes 0.5 us, a mapping 4 us and a page fault for every first look.
+Source: own measurements: a ``pread`` of 4 KiB takes 0.5 us, a mapping 4 us plus a page fault for every first access.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _SPARSE: Final = 4
 
 
 def read_whole_file(path: str) -> pa.Buffer:
-    """All bytes of a file.
+    """Read all bytes of a file.
 
     Raises:
-        OSError: as the operating system has it.
+        OSError: the operating system reports an error.
     """
     descriptor = os.open(path, os.O_RDONLY)
     try:
@@ -46,11 +46,11 @@ def read_whole_file(path: str) -> pa.Buffer:
 
 
 def read_file_ranges(path: str, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
-    """Parts of a file, in the requested order.
+    """Read parts of a file, in the requested order.
 
     Raises:
-        CorruptDataError: a range ends behind the file.
-        OSError: as the operating system has it.
+        CorruptDataError: a range ends after the end of the file.
+        OSError: the operating system reports an error.
     """
     descriptor = os.open(path, os.O_RDONLY)
     try:
@@ -81,7 +81,7 @@ def _read(descriptor: int, path: str, ranges: Sequence[ByteRange]) -> list[pa.Bu
     try:
         view = mmap.mmap(descriptor, stop - start, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ, offset=start)
     except OSError as error:
-        # Too many mappings, or no room in the address space.
+        # Too many mappings, or not enough address space.
         if error.errno != errno.ENOMEM:
             raise
         return [_copied(descriptor, path, wanted) for wanted in ranges]

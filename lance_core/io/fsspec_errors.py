@@ -1,4 +1,4 @@
-"""What fsspec's packages raise, as our errors. Their own hierarchies differ; status codes and builtins do not.
+"""Converts errors of fsspec's packages to ours. Their class hierarchies differ; status codes and builtins do not.
 
 Source: errors of gcsfs, adlfs and azure-core.
 """
@@ -21,17 +21,17 @@ _THROTTLED: Final = 429
 
 
 class ObjectExistsError(LanceError):
-    """An exclusive create met an object; never leaves the store."""
+    """An exclusive create found an existing object; never leaves the store."""
 
 
 def translate_fsspec(error: Exception, verb: str, path: str, secrets: tuple[str, ...]) -> LanceError:
     """Convert an error of an fsspec package.
 
     Args:
-        error: what it raised.
-        verb: what was tried.
-        path: with what.
-        secrets: never shown.
+        error: the error of the package.
+        verb: the attempted operation.
+        path: path of the object.
+        secrets: values that must not be shown.
     """
     status = getattr(error, "code", None) or getattr(error, "status_code", None)
     code = int(status) if isinstance(status, (int, str)) and str(status).isdecimal() else 0

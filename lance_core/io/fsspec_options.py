@@ -1,7 +1,7 @@
-"""Storage options of Google Cloud Storage and Azure, as the arguments of gcsfs and adlfs.
+"""Storage options of Google Cloud Storage and Azure, converted to the arguments of gcsfs and adlfs.
 
-Options have the reference's names; the case of a name does not matter, and names that are not listed are ignored.
-What the environment says both packages find themselves.
+Options have the names of the reference; names are case-insensitive, and unknown names are ignored.
+Both packages read settings from the environment themselves.
 
 Source: storage options of pylance 14.0.2; arguments of ``GCSFileSystem`` and ``AzureBlobFileSystem``.
 """
@@ -55,14 +55,14 @@ _AZURE_SECRETS: Final = ("account_key", "sas_token", "client_secret", "connectio
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """A package for a kind of store.
+    """A package for one kind of store.
 
     Attributes:
-        package: what to install.
-        module: where its file system is.
-        file_system: the name of it.
-        arguments: from storage options and the container as the URI spells it, to arguments and secrets.
-        exclusive: arguments of ``pipe_file`` that make it create only.
+        package: name of the package to install.
+        module: module of its file system class.
+        file_system: name of its file system class.
+        arguments: (storage options, container as spelled in the URI) → (arguments, secrets).
+        exclusive: arguments of ``pipe_file`` for an exclusive create.
     """
 
     package: str
@@ -93,7 +93,7 @@ def _google(options: Mapping[str, str], container: str) -> tuple[dict[str, Any],
         try:
             arguments["token"] = json.loads(key)
         except ValueError as error:
-            # The error would show the text, which is a secret.
+            # The error would include the text, which is secret.
             raise InvalidInputError("storage option 'google_service_account_key' is not a JSON document") from (
                 ValueError(type(error).__name__)
             )
@@ -128,7 +128,7 @@ def _azure(options: Mapping[str, str], container: str) -> tuple[dict[str, Any], 
     return arguments, tuple(str(arguments[name]) for name in _AZURE_SECRETS if name in arguments)
 
 
-# Not the class that gcsfs registers: that one asks for the bucket's kind by gRPC first.
+# Not the class that gcsfs registers: that class first queries the kind of the bucket over gRPC.
 _GOOGLE: Final = Backend("gcsfs", "gcsfs.core", "GCSFileSystem", _google, {"mode": "create"})
 _AZURE: Final = Backend("adlfs", "adlfs", "AzureBlobFileSystem", _azure, {"overwrite": False})
 

@@ -18,7 +18,7 @@ _KEPT_IN_MEMORY_BYTES: Final = 8 * 1024 * 1024
 
 
 class _Target(Protocol):
-    """The store that the object is for."""
+    """The store that the object is written to."""
 
     def put(self, path: str, data: pa.Buffer | bytes) -> None: ...
 
@@ -29,7 +29,7 @@ class FsspecWriteStream:
     """Parts collected in a temporary file until ``commit`` sends it."""
 
     def __init__(self, store: _Target, path: str) -> None:
-        """Nothing is sent yet."""
+        """Create the stream without sending anything."""
         self._store = store
         self._path = path
         self._file: Any = tempfile.SpooledTemporaryFile(  # noqa: SIM115  # closed by abort
@@ -49,7 +49,7 @@ class FsspecWriteStream:
         self._position += len(view)
 
     def commit(self) -> None:
-        """Send everything."""
+        """Send the collected data."""
         file = self._open()
         if self._position <= _KEPT_IN_MEMORY_BYTES:
             file.seek(0)
@@ -64,19 +64,19 @@ class FsspecWriteStream:
         self.abort()
 
     def abort(self) -> None:
-        """Discard what was written."""
+        """Discard the collected data."""
         if self._file is not None:
             self._file.close()
             self._file = None
 
     def __enter__(self) -> Self:
-        """The stream itself."""
+        """Return the stream itself."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Discard what was written, unless it was committed."""
+        """Discard the collected data, unless it was committed."""
         self.abort()
 
     def _open(self) -> Any:

@@ -1,6 +1,6 @@
 """LocalStore: files of the local file system.
 
-Every object appears whole or not at all:
+Every object appears completely or not at all:
 
 ===================  =====================================================================================
 ``put``, ``create``  write ``.tmp…`` in the same directory, fsync, ``rename`` over the final name, fsync the
@@ -10,23 +10,23 @@ Every object appears whole or not at all:
 ``delete``           unlink, fsync the directory unless the removal need not be durable
 ===================  =====================================================================================
 
-``link`` fails with EEXIST when the final name exists: that is the compare-and-set of the commit protocol.
-``rename`` would silently replace, and ``O_EXCL`` on the final name would show readers an empty file.
+``link`` fails with EEXIST if the final name exists: that is the compare-and-set of the commit protocol.
+``rename`` would silently replace the file, and ``O_EXCL`` on the final name would expose an empty file to readers.
 
-What a verb has done survives a power loss once it has returned. A new directory is synced into the one above it, or
-everything in it would be gone; a removed name must stay away, or a table that was migrated would have manifests of both
-schemes again.
+The effect of an operation survives a power loss once it has returned. A new directory is synced into its parent,
+because otherwise everything in it could be lost. A removed name must not reappear, because a table that was migrated
+would then have manifests of both schemes again.
 
-Symbolic links to files count as the files: a table may be a farm of links to another copy of it.
+Symbolic links to files are treated as the files: a table may consist of links to another copy of it.
 
-The kernel hands out a directory in steps, some hundred names each, or fewer when a signal arrives. Between two steps
-others go on, so that a name that is made and another one that is removed may both escape a listing. A directory that
-changes is therefore listed again, and what any of the listings has counts. The time of its last change tells, unless
-it changed right before too: whoever has to be sure that nothing came lists once more.
+The kernel returns a directory in batches of some hundred names, or fewer if a signal arrives. Other processes run
+between two batches, so a listing may miss both a name that is created and another one that is removed. A directory that
+changes is therefore listed again, and the results are combined. Changes are detected by the modification time, except
+for changes right after another one; a caller that must be certain that nothing was added lists once more.
 
-How ranges are read: :mod:`lance_core.io.file_ranges`.
+For how ranges are read, see :mod:`lance_core.io.file_ranges`.
 
-Source: local commit primitive of pylance 14.0.2 as recorded from its system calls; the fsyncs are ours.
+Source: local commit primitive of pylance 14.0.2 as recorded from its system calls; the fsyncs are our addition.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ class LocalStore:
             except FileNotFoundError:
                 return
             infos = [info for entry in entries if (info := _info(entry)) is not None]
-            # Links to directories may lead back up.
+            # Links to directories may point back to an ancestor.
             directories = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
         yield from infos
         for directory in directories:
@@ -175,12 +175,12 @@ class LocalWriteStream:
         self._path = path
         self._position = 0
         directory, name = os.path.split(path)
-        # Named after the file to be, so that what a crashed writer leaves can be told to be its.
-        # The reference takes every file of the tags' directory that ends in .json for a tag.
+        # The name contains the final name, so that leftovers of a crashed writer can be identified.
+        # The reference treats every file in the tags directory that ends in .json as a tag.
         ending = "#" if name.endswith(".json") else ""
         self._temporary = os.path.join(directory, f"{_TEMPORARY_PREFIX}{secrets.token_hex(8)}-{name}{ending}")
         with _Translated(path, "create"):
-            # An interrupt may lose a stream before anybody can abort it.
+            # An interrupt may lose the stream before the caller can abort it.
             self._descriptors: list[int] = []
             self._dropped = weakref.finalize(self, _give_up, self._descriptors, self._temporary, os.getpid())
             self._descriptors.append(_created(self._temporary, directory))
@@ -217,12 +217,12 @@ class LocalWriteStream:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # After a commit the temporary name is gone and this does nothing.
+        # After a commit the temporary name no longer exists and this does nothing.
         self.abort()
 
 
 def _created(path: str, directory: str) -> int:
-    """A descriptor of a new file. Its directory is there but for the first file of a table."""
+    """Create a file and return its descriptor. The directory exists except for the first file of a table."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     try:
         return os.open(path, flags, 0o666)
@@ -232,7 +232,7 @@ def _created(path: str, directory: str) -> int:
 
 
 def _give_up(descriptors: list[int], temporary: str, process: int) -> None:
-    """Remove what a stream leaves that was dropped; a forked process leaves its parent's file alone."""
+    """Remove the leftovers of a discarded stream; a forked process does not touch its parent's file."""
     if process == os.getpid():
         while descriptors:
             with suppress(OSError):
@@ -269,7 +269,7 @@ def _write_staging(path: str, data: pa.Buffer | bytes) -> str:
 
 
 def _make_directory(directory: str) -> None:
-    """Make a directory, and those above it that are missing; what is put there is safe with its own sync."""
+    """Create a directory and its missing ancestors; files in it become durable with their own sync."""
     if os.path.isdir(directory):
         return
     above = os.path.dirname(directory) or os.curdir
@@ -277,14 +277,14 @@ def _make_directory(directory: str) -> None:
     try:
         os.mkdir(directory)
     except FileExistsError:
-        # Another writer made it, and may not have come to its sync yet.
+        # Another writer created it, and may not have synced it yet.
         if not os.path.isdir(directory):
             raise
     sync(above)
 
 
 def _names(prefix: str) -> list[str]:
-    """The names of files in a directory; those that were removed meanwhile may be among them."""
+    """List the names of files in a directory; names that were removed in the meantime may be included."""
     names: dict[str, None] = {}
     for _ in range(_MAX_LISTINGS):
         changed_ns = os.stat(prefix).st_mtime_ns
@@ -296,12 +296,12 @@ def _names(prefix: str) -> list[str]:
 
 def _listed_names(prefix: str) -> list[str]:
     with os.scandir(prefix) as entries:
-        # Plain files first: asking the kind that the directory itself tells takes no system call.
+        # Check for plain files first, because the type in the directory entry needs no system call.
         return [entry.name for entry in entries if entry.is_file(follow_symlinks=False) or _is_file(entry)]
 
 
 def _is_file(entry: os.DirEntry[str]) -> bool:
-    """Whether the entry is a file or a link to one; a link that leads nowhere is not."""
+    """Return whether the entry is a file or a link to one; a broken link is not."""
     try:
         return entry.is_file()
     except OSError as error:
@@ -323,7 +323,7 @@ def _info(entry: os.DirEntry[str]) -> ObjectInfo | None:
 
 @contextmanager
 def _unsettled(path: str, errors: Container[int] = _UNCLEAR) -> Iterator[None]:
-    """Say of these failures that the file may have been created all the same."""
+    """Mark these failures as cases in which the file may have been created anyway."""
     try:
         yield
     except OSError as error:
@@ -339,7 +339,7 @@ def _unsettled(path: str, errors: Container[int] = _UNCLEAR) -> Iterator[None]:
 
 
 class _Translated:
-    """Turns the operating system's errors into ours, naming the file and the verb."""
+    """Converts errors of the operating system to ours, with the file and the operation."""
 
     __slots__ = ("_path", "_verb")
 
@@ -366,5 +366,6 @@ class _Translated:
                 retryable=error.errno in _RETRYABLE,
             ) from error
         if isinstance(error, ValueError):
-            # A name that no file can have: with a NUL, or characters that the file system's encoding lacks.
+            # A name that no file can have: it contains a NUL, or characters that the file system encoding cannot
+            # represent.
             raise InvalidInputError(f"cannot {verb} {path!r}: {error}", path=path) from error

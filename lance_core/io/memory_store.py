@@ -1,4 +1,4 @@
-"""MemoryStore: objects in this process's memory, for tests and scratch work (``memory://name/…``)."""
+"""MemoryStore: objects in the memory of this process, for tests and temporary work (``memory://name/…``)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _lock: Final = fork_lock()
 
 
 class MemoryStore:
-    """A dictionary of immutable byte strings, safe for threads."""
+    """A dictionary of immutable byte strings; thread-safe."""
 
     def __init__(self) -> None:
         self._objects: dict[str, tuple[pa.Buffer, float]] = {}
@@ -77,10 +77,10 @@ class MemoryStore:
             self._objects.pop(path, None)
 
     def remove_empty_directory(self, path: str) -> None:
-        """Does nothing: there are no directories."""
+        """Do nothing, because there are no directories."""
 
     def remove_directory(self, path: str) -> None:
-        """Does nothing: there are no directories."""
+        """Do nothing, because there are no directories."""
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         start = prefix.rstrip("/") + "/"
@@ -106,7 +106,7 @@ class MemoryStore:
 
 
 class MemoryWriteStream:
-    """Parts collected until ``commit`` puts them under their name."""
+    """Parts collected until ``commit`` stores them under their name."""
 
     def __init__(self, store: MemoryStore, path: str) -> None:
         self._store = store

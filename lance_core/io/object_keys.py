@@ -1,9 +1,9 @@
-"""Keys of objects, from the path of a URI and back: the same key as the reference makes of it.
+"""Conversion between object keys and URI paths, with the same results as the reference.
 
-The rules are those of URLs: blanks at the end and line ends anywhere are no part of it, ``.`` and ``..`` are followed,
-``%41`` is ``A``. What is left must be UTF-8 without control characters, and have no empty segment.
+The rules are those of URLs: trailing whitespace and all line breaks are dropped, ``.`` and ``..`` are resolved, ``%41``
+is ``A``. The result must be UTF-8 without control characters and without empty segments.
 
-Source: keys that pylance 14.0.2 makes of URIs; the WHATWG URL standard.
+Source: keys that pylance 14.0.2 derives from URIs; the WHATWG URL standard.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ _UNQUOTED: Final = "/!\"$&'()*+,-.:;<=>@[\\]^_`{|}~"
 
 
 def trimmed(url: str) -> str:
-    """A URL without surrounding blanks and line ends."""
+    """Return a URL without surrounding whitespace and line breaks."""
     return url.strip(_BLANKS).translate(_LINE_ENDS)
 
 
 def decoded(path: str) -> str:
-    """A path without percent signs that stand for other characters.
+    """Decode percent-encoded characters in a path.
 
     Raises:
-        InvalidInputError: it is not UTF-8 then.
+        InvalidInputError: the decoded path is not UTF-8.
     """
     try:
         return unquote_to_bytes(path).decode()
@@ -44,11 +44,11 @@ def decoded(path: str) -> str:
 
 
 def key_of(path: str) -> str:
-    """The key that the path of a URI means, without slashes at its ends; empty for the bucket itself.
+    """Return the key for the path of a URI, without leading and trailing slashes; empty for the bucket itself.
 
     Raises:
-        InvalidInputError: it is not UTF-8, has a control character or an empty segment, or leads above the bucket in a
-            way that only shows when it is decoded.
+        InvalidInputError: the key is not UTF-8, has a control character or an empty segment, or its decoded form leads
+            above the bucket.
     """
     key = decoded("/".join(_followed(path.removeprefix("/"))))
     if not key:
@@ -62,12 +62,12 @@ def key_of(path: str) -> str:
 
 
 def quoted(key: str) -> str:
-    """The path of a URI that means a key; letters of all languages stay unchanged."""
+    """Return the URI path for a key; non-ASCII letters stay unchanged."""
     return "".join(each if each > "\x7f" else quote(each, safe=_UNQUOTED) for each in key)
 
 
 def _followed(path: str) -> list[str]:
-    """The segments of a path after ``.`` and ``..``, which leave a slash behind at the end."""
+    """Return the segments of a path after resolving ``.`` and ``..``, which leave a trailing slash."""
     found: list[str] = []
     *inner, last = path.split("/")
     for segment in inner:

@@ -1,10 +1,10 @@
-"""What S3 and its client report, as our errors.
+"""Converts the errors of S3 and its client to ours.
 
 ===========================================  ====================================================================
-the key, version or upload is not there      ``NotFoundError``
-the bucket is not there                      ``StorageError``, errno ENOENT
-credentials refused, or not enough           ``AccessDeniedError``
-no credentials anywhere                      ``AccessDeniedError``
+the key, version or upload does not exist    ``NotFoundError``
+the bucket does not exist                    ``StorageError``, errno ENOENT
+credentials rejected, or not sufficient      ``AccessDeniedError``
+no credentials found                         ``AccessDeniedError``
 slow down, too many requests                 ``StorageError``, retryable
 a failure of the server                      ``StorageError``, retryable and in flight
 no connection                                ``StorageError``, retryable
@@ -12,8 +12,8 @@ a connection that ended, or no answer        ``StorageError``, retryable and in 
 anything else                                ``StorageError``
 ===========================================  ====================================================================
 
-*In flight* means that the store may have done what was asked, or may still do it. Messages are made of codes, the
-server's short text and the place; secrets are removed.
+*In flight* means that the store may have carried out the request, or may still do so. Messages consist of codes, the
+server's short text and the location; secrets are removed.
 
 Source: error codes of the APIs of S3 and DynamoDB; errors of botocore, aiobotocore and aiohttp.
 """
@@ -94,7 +94,7 @@ _SHORTEST_SECRET: Final = 4
 
 
 def status_of(error: BaseException) -> tuple[int, str]:
-    """HTTP status and code that a server answered with; (0, "") for an error of another kind."""
+    """Return the HTTP status and code of a server's answer; (0, "") for other errors."""
     response: Any = getattr(error, "response", None)
     if not isinstance(response, dict):
         return 0, ""
@@ -103,9 +103,9 @@ def status_of(error: BaseException) -> tuple[int, str]:
 
 
 def redacted(text: str, secrets: Iterable[str]) -> str:
-    """A text without secrets."""
+    """Return a text without secrets."""
     for secret in secrets:
-        # Shorter ones are no secrets, and would be found in every word.
+        # Shorter values are not secrets, and would occur in many words.
         if len(secret) >= _SHORTEST_SECRET:
             text = text.replace(secret, "***")
     return text[:_SHOWN_CHARACTERS]
@@ -115,10 +115,10 @@ def translate(error: BaseException, *, verb: str, place: str, secrets: Iterable[
     """Convert an error of the client.
 
     Args:
-        error: what it raised.
-        verb: what was tried.
-        place: with what.
-        secrets: never shown.
+        error: the error of the client.
+        verb: the attempted operation.
+        place: object or bucket of the operation.
+        secrets: values that must not be shown.
     """
     if isinstance(error, LanceError):
         return error

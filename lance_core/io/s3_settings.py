@@ -1,14 +1,14 @@
-"""S3Settings: how a bucket is reached, from storage options and the environment.
+"""S3Settings: settings for accessing a bucket, from storage options and the environment.
 
-Options have the reference's names; the case of a name does not matter, the first of several names wins, and an option
-beats the environment. Names that are not listed are ignored, as the reference does: one dictionary may serve
+Options have the names of the reference; names are case-insensitive, the first of several names wins, and an option
+takes precedence over the environment. Unknown names are ignored, as in the reference, so one dictionary may configure
 several stores.
 
-Credentials are taken together from one place: the options, or ``AWS_ACCESS_KEY_ID`` and its companions; else botocore
-looks where it always does (profiles, web identity, the instance's role). They are never shown: not by ``repr``, and not
-in a message.
+Credentials are taken together from one source: the options, or ``AWS_ACCESS_KEY_ID`` and related variables; otherwise
+botocore searches its usual sources (profiles, web identity, the instance's role). They are never shown, neither by
+``repr`` nor in a message.
 
-Source: storage options and environment variables of pylance 14.0.2 on S3.
+Source: storage options and environment variables of pylance 14.0.2 for S3.
 """
 
 from __future__ import annotations
@@ -68,27 +68,27 @@ _SSE: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class S3Settings:
-    """How a bucket is reached.
+    """Settings for accessing a bucket.
 
     Attributes:
-        access_key_id: None for botocore's own search.
-        secret_access_key: belongs to it.
-        session_token: belongs to it; None for lasting credentials.
-        region: None for botocore's own search.
+        access_key_id: None to let botocore search.
+        secret_access_key: secret of the access key.
+        session_token: token of the access key; None for long-term credentials.
+        region: None to let botocore search.
         endpoint: None for AWS.
-        virtual_hosted: the bucket is part of the host name.
-        anonymous: requests are not signed.
-        express: the bucket is a directory bucket, whose listings are in no order.
+        virtual_hosted: whether the bucket is part of the host name.
+        anonymous: whether requests are unsigned.
+        express: whether the bucket is a directory bucket, whose listings are unordered.
         verifies_certificates: whether a TLS certificate must be valid.
-        requester_pays: whether requests are paid by who makes them.
+        requester_pays: whether the requester pays for requests.
         encryption: server-side encryption of new objects.
-        kms_key_id: key of that encryption.
+        kms_key_id: KMS key of that encryption.
         bucket_key: whether that encryption uses a bucket key.
-        proxy_url: a proxy for every request.
-        timeout_seconds: how long an answer may take.
-        connect_timeout_seconds: how long a connection may take.
-        max_retries: repetitions of a request that may be repeated.
-        retry_timeout_seconds: no repetition starts later than this.
+        proxy_url: proxy for all requests.
+        timeout_seconds: maximum time to wait for an answer.
+        connect_timeout_seconds: maximum time to establish a connection.
+        max_retries: maximum number of retries of a request that may be repeated.
+        retry_timeout_seconds: no retry starts later than this.
     """
 
     access_key_id: str | None = field(default=None, repr=False)
@@ -112,16 +112,16 @@ class S3Settings:
 
     @classmethod
     def of(cls, options: Mapping[str, str] | None, environment: Mapping[str, str] | None = None) -> Self:
-        """Settings from storage options and the environment.
+        """Read settings from storage options and the environment.
 
         Args:
-            options: as the user gave them.
-            environment: None for the process's own.
+            options: the user's options.
+            environment: environment variables; None for those of the process.
 
         Raises:
             InvalidTypeError: an option is not a string.
-            InvalidInputError: a value cannot be understood, half of the credentials is missing, or the endpoint is
-                neither https nor allowed to be http.
+            InvalidInputError: a value is invalid, half of the credentials is missing, or the endpoint is neither https
+                nor allowed to be http.
         """
         found = _Options(lowered_options(options), _of_environment(os.environ if environment is None else environment))
         _check_checksum(found.text(_CHECKSUM_ALGORITHM))
@@ -143,7 +143,7 @@ class S3Settings:
             kms_key_id=kms_key,
             bucket_key=None if found.text(_BUCKET_KEY) is None else found.flag(_BUCKET_KEY),
             proxy_url=found.text(_PROXY),
-            # The reference passes the second name over, whatever its value.
+            # The reference ignores the second name if its value is invalid.
             timeout_seconds=found.seconds(_TIMEOUT, found.whole_seconds(_REQUEST_TIMEOUT, _DEFAULT_TIMEOUT)),
             connect_timeout_seconds=found.seconds(_CONNECT_TIMEOUT, _DEFAULT_CONNECT_TIMEOUT),
             max_retries=found.count(_MAX_RETRIES, _DEFAULT_RETRIES),
@@ -166,10 +166,10 @@ class S3Settings:
 
 
 def lowered_options(options: Mapping[str, str] | None) -> dict[str, str]:
-    """Options by lower-case name.
+    """Return options with lower-case names.
 
     Raises:
-        InvalidTypeError: not a mapping, or a name or a value is not a string; the value is not shown.
+        InvalidTypeError: the options are not a mapping, or a name or value is not a string; the value is not shown.
     """
     if options is not None and not isinstance(options, Mapping):
         raise InvalidTypeError(
@@ -197,7 +197,7 @@ def _of_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class _Options:
-    """What is given by options, and by the environment."""
+    """Values given by options and by the environment."""
 
     given: Mapping[str, str]
     environment: Mapping[str, str]
@@ -223,7 +223,7 @@ class _Options:
         value = "" if text is None else text.strip().lower()
         if value in _TRUE or value in _FALSE:
             return value in _TRUE
-        # Values are not shown: a secret may have been given by the wrong name.
+        # Values are not shown: a secret may have been passed under the wrong name.
         raise InvalidInputError(f"storage option {names[-1]!r} must be true or false")
 
     def seconds(self, names: tuple[str, ...], default: float) -> float:
@@ -234,12 +234,12 @@ class _Options:
         return seconds
 
     def whole_seconds(self, names: tuple[str, ...], default: float) -> float:
-        """Seconds without a unit, or a duration; the default for what is neither."""
+        """Parse seconds without a unit, or a duration; return the default for other text."""
         text = self.text(names) or ""
         return float(text) if _is_count(text) else duration_seconds(text) or default
 
     def count(self, names: tuple[str, ...], default: int) -> int:
-        """A whole number; the default for what is none."""
+        """Parse a whole number; return the default for other text."""
         text = self.text(names) or ""
         return int(text) if _is_count(text) else default
 

@@ -1,12 +1,12 @@
-"""From a user's URI to a store and a path in it.
+"""Resolves a user's URI to a store and a path in it.
 
 ========================================  ==============================================================================
 ``/path``, ``file:///path``               local files
-``memory://name/path``                    this process's memory
-``s3://bucket/path``, ``s3a://…``         S3 and servers like it
-``gs://…``, ``gcs://…``                   Google Cloud Storage, by gcsfs
-``az://…``, ``abfs://…``, ``abfss://…``   Azure Blob Storage, by adlfs
-``{scheme}+ddb://``, ``{scheme}+sql://``  the store of that scheme; which versions there are is kept elsewhere
+``memory://name/path``                    the memory of this process
+``s3://bucket/path``, ``s3a://…``         S3 and compatible servers
+``gs://…``, ``gcs://…``                   Google Cloud Storage, through gcsfs
+``az://…``, ``abfs://…``, ``abfss://…``   Azure Blob Storage, through adlfs
+``{scheme}+ddb://``, ``{scheme}+sql://``  the store of that scheme; the list of versions is kept elsewhere
                                           (:mod:`lance_core.table.manifest_stores`)
 ========================================  ==============================================================================
 """
@@ -63,11 +63,11 @@ class Place:
     """A parsed URI.
 
     Attributes:
-        scheme: of the objects, in lower case; empty for a local path.
-        suffix: names the external manifest store; empty where there is none.
-        authority: bucket, container, or name of a memory; empty for local files.
-        path: of the dataset, in its store.
-        query: of the external manifest store.
+        scheme: scheme of the objects, in lower case; empty for a local path.
+        suffix: name of the external manifest store; empty if there is none.
+        authority: bucket, container, or name of a memory store; empty for local files.
+        path: path of the dataset in its store.
+        query: query of the external manifest store.
     """
 
     scheme: str
@@ -77,14 +77,14 @@ class Place:
     query: str
 
     def uri(self, path: str) -> str:
-        """The URI of another path of the same store, in the same spelling."""
+        """Return the URI of another path in the same store, in the same spelling."""
         if not self.scheme:
             return path
         scheme = f"{self.scheme}+{self.suffix}" if self.suffix else self.scheme
         return f"{scheme}://{self._below(path)}" + (f"?{self.query}" if self.query else "")
 
     def recorded(self, path: str) -> str:
-        """A path of the same store as manifests name it: every reader knows the scheme, and no spelling has another."""
+        """Return a path as recorded in manifests: every reader knows the scheme, and there is only one spelling."""
         if self.scheme in ("", "file"):
             return path
         return f"{_recorded_scheme(self.scheme, self.authority)}://{self._below(path)}"
@@ -99,14 +99,14 @@ class Place:
 
 
 def place_of(uri: str | os.PathLike[str]) -> Place:
-    """Take a URI apart.
+    """Parse a URI.
 
     Args:
-        uri: as above; a local path may be relative to the working directory and begin with ``~``.
+        uri: see the module docstring; a local path may be relative to the working directory and start with ``~``.
 
     Raises:
-        InvalidInputError: the URI is empty or malformed, or holds credentials.
-        UnsupportedSchemeError: no store for this scheme.
+        InvalidInputError: the URI is empty or malformed, or contains credentials.
+        UnsupportedSchemeError: there is no store for the scheme.
     """
     text = os.fspath(uri)
     if not text:
@@ -127,7 +127,7 @@ def place_of(uri: str | os.PathLike[str]) -> Place:
     elif scheme in _S3_SCHEMES or scheme in FSSPEC_SCHEMES:
         if not authority:
             raise InvalidInputError(f"the URI {text!r} has no bucket")
-        # abfss://container@account…/path: the account is the store's business.
+        # abfss://container@account…/path: the store handles the account.
         path = f"{authority.partition('@')[0]}/{key_of(path)}".rstrip("/")
     else:
         raise UnsupportedSchemeError(
@@ -139,18 +139,18 @@ def place_of(uri: str | os.PathLike[str]) -> Place:
 
 
 def resolve(uri: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None) -> tuple[ObjectStore, str]:
-    """The store that a URI names and the path of the dataset in it.
+    """Return the store of a URI and the path of the dataset in it.
 
     Args:
-        uri: as above; a local path may be relative to the working directory and begin with ``~``.
+        uri: see the module docstring; a local path may be relative to the working directory and start with ``~``.
         storage_options: credentials and settings of remote stores.
 
     Raises:
-        InvalidInputError: the URI is empty or malformed, or holds credentials.
+        InvalidInputError: the URI is empty or malformed, or contains credentials.
         InvalidTypeError: the settings are not a mapping of strings to strings.
-        UnsupportedSchemeError: no store for this scheme.
+        UnsupportedSchemeError: there is no store for the scheme.
     """
-    # Stores that need no settings are given the same ones in another deployment.
+    # Checked for every store: those that need no settings here may be remote in another deployment.
     lowered_options(storage_options)
     place = place_of(uri)
     if place.scheme in ("", "file"):
@@ -164,13 +164,13 @@ def resolve(uri: str | os.PathLike[str], storage_options: Mapping[str, str] | No
 
 
 def register_store(name: str, store: ObjectStore) -> None:
-    """Serve ``memory://{name}/…`` from this store, in this process only, in place of what was there.
+    """Serve ``memory://{name}/…`` from this store, in this process only, replacing any previous one.
 
-    Datasets that are open keep the store that they were opened with.
+    Open datasets keep the store with which they were opened.
 
     Args:
-        name: what stands between ``memory://`` and the first slash.
-        store: receives the paths behind that slash.
+        name: text between ``memory://`` and the first slash.
+        store: receives the paths after that slash.
 
     Raises:
         InvalidInputError: the name is empty or contains a slash.
@@ -182,17 +182,17 @@ def register_store(name: str, store: ObjectStore) -> None:
 
 
 def unregister_store(name: str) -> None:
-    """Forget the store of ``memory://{name}/…``: the next one who opens it finds an empty memory."""
+    """Remove the store of ``memory://{name}/…``; the next caller that opens it gets an empty memory store."""
     with _memory_lock:
         _memory_stores.pop(name, None)
 
 
 def recorded_uri(uri: str, path: str | None = None) -> str:
-    """A root as manifests name it: an absolute path, or the URI of the objects.
+    """Return a root as recorded in manifests: an absolute path, or the URI of the objects.
 
     Args:
-        uri: of the root.
-        path: in the store of the URI; None for the one that the URI leads to.
+        uri: URI of the root.
+        path: path in the store of the URI; None for the path of the URI.
 
     Raises:
         InvalidInputError: the URI is empty or malformed, or has a part that may be secret.
@@ -200,7 +200,7 @@ def recorded_uri(uri: str, path: str | None = None) -> str:
     try:
         place = place_of(uri)
     except UnsupportedSchemeError:
-        # Another implementation may know it.
+        # Another implementation may support it.
         if "?" in uri or "#" in uri:
             raise InvalidInputError(
                 f"the URI {uri.partition('?')[0].partition('#')[0]} has a query or a fragment"
@@ -210,28 +210,28 @@ def recorded_uri(uri: str, path: str | None = None) -> str:
 
 
 def canonical_scheme(scheme: str) -> str:
-    """The canonical name of a scheme with several names."""
+    """Return the canonical name of a scheme that has several names."""
     return _CANONICAL_SCHEMES.get(scheme, scheme)
 
 
 def require_no_credentials(uri: str) -> None:
-    """Refuse a URI with a user or a password before its host: URIs are shown in messages and written into manifests.
+    """Reject a URI with a user or a password before its host: URIs are shown in messages and written into manifests.
 
     Raises:
-        InvalidInputError: it has them; they are not shown.
+        InvalidInputError: the URI contains credentials; they are not shown.
     """
     scheme, separator, rest = uri.partition("://")
     user, has_user, _ = re.split("[/?#]", rest, maxsplit=1)[0].rpartition("@")
-    # abfss://container@account…/path names a container there.
+    # In abfss://container@account…/path, that part is the container.
     is_container = scheme.lower().partition("+")[0] in _AZURE_SCHEMES and ":" not in user
     if separator and has_user and not is_container:
         raise InvalidInputError(f"the URI {scheme}://… contains credentials; pass them as storage options")
 
 
 def split_external_scheme(uri: str) -> tuple[str, str, str]:
-    """Scheme of the objects, suffix that names the external manifest store, and the query; empty where there is none.
+    """Return the scheme of the objects, the suffix that names the external manifest store, and the query.
 
-    The query is cut off only where there is a suffix: elsewhere it belongs to nothing.
+    Missing parts are empty. The query is split off only if there is a suffix.
     """
     base, _, suffix = _scheme(uri).partition("+")
     if suffix not in EXTERNAL_SUFFIXES or not base:
@@ -240,12 +240,12 @@ def split_external_scheme(uri: str) -> tuple[str, str, str]:
 
 
 def _recorded_scheme(scheme: str, authority: str) -> str:
-    # Only abfss:// tells the account.
+    # Only abfss:// URIs contain the account.
     return "abfss" if scheme in _AZURE_SCHEMES and "@" in authority else canonical_scheme(scheme)
 
 
 def _authority_and_path(text: str, scheme: str, suffix: str) -> tuple[str, str]:
-    """What lies between the scheme and the first slash, and the rest; queries do not belong to the objects."""
+    """Return the part between the scheme and the first slash, and the rest; queries do not belong to the objects."""
     rest = text.partition("?")[0] if suffix else text
     rest = rest.partition(":")[2]
     if not rest.startswith("//"):

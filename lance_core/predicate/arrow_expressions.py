@@ -1,12 +1,12 @@
 """Arrow expressions as predicates.
 
-An expression tells its content only through its serialized form: an Arrow file of one row, whose schema metadata lists
-the tree in prefix order, and whose columns are the literals and the options::
+The content of an expression is accessible only through its serialized form: an Arrow file with one row, whose schema
+metadata list the tree in prefix order, and whose columns are the literals and the options::
 
     call: and_kleene  call: greater  field_ref: a  literal: 0  end: greater  …  end: and_kleene
 
-They mean what the same predicate in text means: NaN is ordered, and IN finds no null. Arrow takes stack for every term
-of a chain; tens of thousands of them are better given as one ``isin``, or as text.
+They have the same meaning as the same predicate in text: NaN is ordered, and IN does not match null. Arrow uses stack
+space for every term of a chain; express tens of thousands of terms as one ``isin``, or as text.
 
 Source: ``arrow::compute::Serialize(Expression)``; expressions of pyarrow 26.
 """
@@ -49,11 +49,11 @@ def read_arrow_expression(expression: pc.Expression) -> tuple[str, Node]:
     """Parse an expression.
 
     Returns:
-        A text for people, and the records of a predicate.
+        A readable text of the expression, and the records of a predicate.
 
     Raises:
-        InvalidInputError: it is nested too deeply.
-        NotSupportedError: a function, an option, or a field given by position.
+        InvalidInputError: the expression is nested too deeply.
+        NotSupportedError: a function, an option, or a field given by position is not supported.
     """
     try:
         _, (buffer,) = expression.__reduce__()
@@ -62,12 +62,12 @@ def read_arrow_expression(expression: pc.Expression) -> tuple[str, Node]:
     except (pa.ArrowException, OSError) as error:
         raise NotSupportedError(f"the Arrow expression cannot be read: {error}") from error
     node = _Reader(content).read()
-    # Arrow's own text takes the more stack, the longer a chain is.
+    # Arrow's own text form uses more stack the longer a chain is.
     return str(expression) if content.num_columns <= _MOST_SHOWN else f"{node.text[:200]} …", node
 
 
 class _Reader:
-    """One reading of one serialized expression."""
+    """Reads one serialized expression."""
 
     def __init__(self, content: pa.RecordBatch) -> None:
         self._content = content
@@ -105,25 +105,25 @@ class _Reader:
         return node
 
     def _options(self, column: int) -> dict[str, Any]:
-        """The options of a call; values that are lists or examples of a type stay Arrow scalars."""
+        """Return the options of a call; values that are lists or type examples stay Arrow scalars."""
         struct = self._content.column(column)[0]
         return {name: struct[name] for name in struct}
 
 
 def _value(scalar: pa.Scalar) -> Value:
-    # As an array: a scalar's own text needs a Python value, which not every moment has.
+    # As an array: the text of a scalar needs a Python value, which some timestamps do not have.
     text = pa.array([scalar], scalar.type).to_string(indent=0, skip_new_lines=True)[1:-1]
     return Value(text=text, scalar=scalar.cast(_in_utc(scalar.type)), adapts=_is_plain(scalar.type))
 
 
 def _in_utc(dtype: pa.DataType) -> pa.DataType:
-    """A timestamp's type without the name of its zone: the reference is told only that there is one."""
+    """Replace the zone of a timestamp type with UTC; the reference is only told that there is a zone."""
     has_zone = pa.types.is_timestamp(dtype) and dtype.tz is not None
     return pa.timestamp(dtype.unit, "UTC") if has_zone else dtype
 
 
 def _is_plain(dtype: pa.DataType) -> bool:
-    """Whether Python values become literals of this type, so that it takes the type of a column beside it."""
+    """Return whether literals of this type come from plain Python values and so adopt the type of a column."""
     return bool(dtype in _PLAIN)
 
 
@@ -144,7 +144,7 @@ def _infix(text: str, arguments: list[Node], options: dict[str, Any], *, operato
 
 
 def _logical(text: str, arguments: list[Node], options: dict[str, Any], *, operator: str) -> Node:
-    # a & b & c nests to the left: made flat, so that long chains stay low.
+    # a & b & c nests to the left: it is flattened so that long chains stay shallow.
     first, *others = arguments
     if isinstance(first, Logical) and first.operator == operator:
         height = max(first.height, checked_height(*others))
@@ -209,7 +209,7 @@ def _function(text: str, arguments: list[Node], options: dict[str, Any], *, func
 
 
 def _metadata_entries(schema: pa.Schema) -> list[tuple[str, str]]:
-    """All entries of a schema's metadata, in order; ``Schema.metadata`` keeps one of each key."""
+    """Return all entries of a schema's metadata, in order; ``Schema.metadata`` keeps only one entry per key."""
     exported = (ctypes.c_byte * _C_SCHEMA_BYTES)()
     address = ctypes.addressof(exported)
     schema._export_to_c(address)
@@ -217,12 +217,12 @@ def _metadata_entries(schema: pa.Schema) -> list[tuple[str, str]]:
         start = ctypes.c_void_p.from_address(address + _C_METADATA_OFFSET).value
         return [] if start is None else _entries_at(start)
     finally:
-        # Importing takes the exported structure over, and releases it.
+        # Importing takes ownership of the exported structure and releases it.
         pa.Schema._import_from_c(address)
 
 
 def _entries_at(address: int) -> list[tuple[str, str]]:
-    """Entries in the C data interface: a count, then length and bytes of each key and value, in native order."""
+    """Read entries of the C data interface: a count, then length and bytes of each key and value, in native order."""
     texts = []
     count = ctypes.c_int32.from_address(address).value
     address += 4

@@ -1,10 +1,11 @@
-"""Binds a parsed predicate to a schema: names become columns, and every operation gets its types.
+"""Binds a parsed predicate to a schema: resolves names to columns, and assigns types to every operation.
 
-Whether a literal takes the type of the column beside it depends on where the comparison stands. It does in the
-predicate's outermost AND and OR; it does not below a NOT, an IS or another comparison, where both sides become their
-common type. So ``g = 0.1`` finds the single-precision value that is nearest to 0.1, and ``NOT (g <> 0.1)`` does not.
+Whether a literal adopts the type of the column that it is compared with depends on the position of the comparison. It
+does within the outermost AND and OR of the predicate; it does not inside a NOT, an IS or another comparison, where both
+sides become their common type. So ``g = 0.1`` finds the single-precision value nearest to 0.1, but ``NOT (g <> 0.1)``
+does not.
 
-Source: predicates given to pylance 14.0.2, which resolves literals in these places only.
+Source: predicates tested with pylance 14.0.2, which adapts literals only in these positions.
 """
 
 from __future__ import annotations
@@ -75,28 +76,28 @@ class Binder:
     """Binds one predicate to a schema.
 
     Args:
-        schema: the table's.
+        schema: schema of the table.
 
     Attributes:
-        paths: of the columns and members named so far; a :class:`Column` refers to them by position.
+        paths: paths of the columns and members referenced so far; a :class:`Column` refers to them by position.
     """
 
     def __init__(self, schema: Schema) -> None:
-        """Start with no columns."""
+        """Start without columns."""
         self._schema = schema
         self.paths: list[tuple[str, ...]] = []
 
     @singledispatchmethod
     def bind(self, node: Node, adapts: bool = False) -> Expression:
-        """What a record evaluates to.
+        """Build the expression that a record evaluates to.
 
         Args:
             node: the record.
-            adapts: whether it stands where literals take the type of the column beside them.
+            adapts: whether literals in this position adopt the type of the column that they are compared with.
 
         Raises:
-            InvalidInputError: an unknown column, or types that do not go together.
-            NotSupportedError: a function, or a mixture of types, that is not supported.
+            InvalidInputError: a column is unknown, or types are incompatible.
+            NotSupportedError: a function or a combination of types is not supported.
         """
         raise NotSupportedError(f"predicate: {node.text} is not supported")
 
@@ -192,7 +193,7 @@ class Binder:
         return bind_call(node, [self.bind(argument) for argument in node.arguments])
 
     def _condition(self, node: Node, adapts: bool = False) -> Expression:
-        """An operand that must be true, false or unknown."""
+        """Bind an operand that must be true, false or unknown."""
         operand = self.bind(node, adapts)
         if pa.types.is_null(operand.dtype):
             return converted(operand, _BOOL)
@@ -201,16 +202,16 @@ class Binder:
         return operand
 
     def _sides(self, node: Infix, adapts: bool) -> tuple[Expression, Expression]:
-        """Both sides of a comparison."""
+        """Bind both sides of a comparison."""
         left = self.bind(node.left)
-        # Sums with columns in them stay unchanged here, other than in BETWEEN and IN.
+        # Here, sums that contain columns are not adapted, unlike in BETWEEN and IN.
         right = self._beside(node.right, left, adapts and _has_literals_only(node.right))
         if adapts and isinstance(node.left, Value) and node.left.adapts and isinstance(right, Column):
             return _literal(node.left, right), right
         return left, right
 
     def _beside(self, node: Node, other: Expression, adapts: bool) -> Expression:
-        """What is compared with ``other``: literals, also those in sums, take its type when it is a column."""
+        """Bind an operand that is compared with ``other``; literals, also in sums, adopt the type of a column."""
         if not (adapts and isinstance(other, Column)):
             return self.bind(node)
         if isinstance(node, Value) and node.adapts:
@@ -223,7 +224,7 @@ class Binder:
     def _comparison(
         self, node: Node, operator: str, left: Expression, right: Expression, dtype: pa.DataType | None
     ) -> Expression:
-        """Two operands compared."""
+        """Compare two operands."""
         if isinstance(right, Constant):
             left, [right], dtype = without_casts(left, [right], dtype)
         elif isinstance(left, Constant):
@@ -239,7 +240,7 @@ class Binder:
         dtype: pa.DataType | None,
         combine: Callable[..., Values],
     ) -> Expression:
-        """An operand compared with each of the others. It is evaluated once, so that nesting costs nothing."""
+        """Compare an operand with each of the others. The operand is evaluated only once, even when nested."""
         if dtype is None:
             raise mismatch(node, operand, *others)
         tests: list[Callable[[Values, Values], Values]] = []

@@ -1,4 +1,4 @@
-"""Function calls: the arguments that a function takes, and the type that it gives."""
+"""Function calls: the arguments that a function accepts, and its result type."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ __all__ = ["bind_call"]
 
 
 def bind_call(node: Call, arguments: Sequence[Expression]) -> Expression:
-    """What a call evaluates to.
+    """Build the expression that a call evaluates to.
 
     Args:
         node: the call.
-        arguments: its arguments, bound.
+        arguments: its bound arguments.
 
     Raises:
-        InvalidInputError: the number of arguments, or their types.
-        NotSupportedError: the function.
+        InvalidInputError: the number or the types of the arguments are wrong.
+        NotSupportedError: the function is not supported.
     """
     if node.function in CHOICES:
         return _choice(node, arguments)

@@ -1,9 +1,9 @@
 """CAST and typed literals.
 
-A cast of a column is supported where Arrow and the reference give the same value for every value; a cast of a constant
-text is also how ``date '2020-01-01'`` and ``timestamp '…'`` are read.
+A cast of a column is supported if Arrow and the reference give the same result for every value. Casts of constant text
+also implement ``date '2020-01-01'`` and ``timestamp '…'``.
 
-Source: predicates given to pylance 14.0.2.
+Source: predicates tested with pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ __all__ = ["cast_kernel"]
 
 
 def cast_kernel(operand: Expression, node: Cast) -> Callable[[Values], Values]:
-    """How values of an operand become the cast's type.
+    """Return the kernel that converts values of an operand to the type of the cast.
 
     Raises:
-        NotSupportedError: the two types.
-        InvalidInputError: a constant text that is no such value.
+        NotSupportedError: the combination of types is not supported.
+        InvalidInputError: a constant text is not a valid value.
     """
     source, target = operand.dtype, node.target
     if isinstance(operand, Constant) and is_string(source):
@@ -78,7 +78,7 @@ def _timestamp(text: str, target: pa.TimestampType) -> pa.Scalar:
     moment = datetime(year, month, day, hour, minute, second, tzinfo=UTC)
     seconds = int((moment - _EPOCH).total_seconds()) - _offset_seconds(match["sign"], match["hours"], match["minutes"])
     nanoseconds = seconds * 10**9 + int((match["fraction"] or "").ljust(9, "0")[:9])
-    # Beyond the unit, time is cut off towards the past.
+    # Digits finer than the unit are truncated towards the past.
     value = nanoseconds // _NANOSECONDS[target.unit]
     return pa.scalar(np.datetime64(value, target.unit), target)
 

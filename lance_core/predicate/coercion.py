@@ -1,13 +1,13 @@
-"""Which values can be compared, and as what type.
+"""Rules for which values can be compared, and in which type.
 
-Two cases, because predicates have two:
+There are two cases, because predicates have two:
 
-* A plain literal beside a column takes the column's type, if it can without loss of meaning (:func:`adapt`):
-  ``i8 < 300`` and ``i = 1.5`` are mistakes, not comparisons with a wider type. ``binding`` knows where this holds.
-* Any other operands are compared as their common type (:func:`common_type`). A date beside a timestamp is midnight in
-  UTC whatever the timestamp's zone; a timestamp without a zone is local time of the zone beside it.
+* A plain literal next to a column adopts the column's type, if its meaning is preserved (:func:`adapt`): ``i8 < 300``
+  and ``i = 1.5`` are errors, not comparisons in a wider type. ``binding`` determines where this applies.
+* Any other operands are compared in their common type (:func:`common_type`). A date compared with a timestamp is
+  midnight UTC whatever the timestamp's zone; a timestamp without a zone is local time in the zone of the other operand.
 
-Source: predicates given to pylance 14.0.2.
+Source: predicates tested with pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -47,17 +47,17 @@ _CONVERTED: Final = frozenset(
 
 
 def is_string(dtype: pa.DataType) -> bool:
-    """Whether values are text."""
+    """Return whether a type is a string type."""
     return bool(pa.types.is_string(dtype) or pa.types.is_large_string(dtype))
 
 
 def is_binary(dtype: pa.DataType) -> bool:
-    """Whether values are bytes."""
+    """Return whether a type is a binary type."""
     return bool(pa.types.is_binary(dtype) or pa.types.is_large_binary(dtype) or pa.types.is_fixed_size_binary(dtype))
 
 
 def evaluated_type(stored: pa.DataType) -> pa.DataType:
-    """The type in which values of a column are evaluated: without dictionaries and views."""
+    """Return the type in which values of a column are evaluated, without dictionaries and views."""
     dtype = storage_type(stored)
     if dtype.id not in _CONVERTED:
         return dtype
@@ -67,11 +67,11 @@ def evaluated_type(stored: pa.DataType) -> pa.DataType:
 
 
 def adapt(scalar: pa.Scalar, stored: pa.DataType) -> pa.Scalar | None:
-    """A literal as a value of a column's type; None when it is not one.
+    """Convert a literal to a value of a column's type; None if that is not possible.
 
     Args:
-        scalar: as the literal was read: null, bool, int64, uint64, float64, string or binary.
-        stored: the column's type.
+        scalar: the literal as read: null, bool, int64, uint64, float64, string or binary.
+        stored: type of the column.
     """
     dtype = evaluated_type(stored)
     if not scalar.is_valid:
@@ -85,33 +85,33 @@ def adapt(scalar: pa.Scalar, stored: pa.DataType) -> pa.Scalar | None:
 
 
 def common_type(*dtypes: pa.DataType) -> pa.DataType | None:
-    """A type for values of all these types, found pair by pair from left to right; None when there is none.
+    """Return a common type for values of all these types, found pairwise from left to right; None if there is none.
 
-    Of several zones it has the last, other than types that are compared.
+    If there are several time zones, the result has the last one, unlike for comparisons.
     """
     return _known(reduce(lambda common, dtype: _common_pair(dtype, common), dtypes))
 
 
 def comparison_type(*dtypes: pa.DataType) -> pa.DataType | None:
-    """The type as which values of these types are compared; None when they cannot be."""
+    """Return the type in which values of these types are compared; None if they cannot be compared."""
     return _narrowed(reduce(_common_pair, dtypes), dtypes)
 
 
 def range_type(operand: pa.DataType, low: pa.DataType, high: pa.DataType) -> pa.DataType | None:
-    """The type as which BETWEEN compares; None when it cannot."""
+    """Return the type in which BETWEEN compares; None if it cannot."""
     common = _common_pair(_common_pair(operand, low), _common_pair(operand, high))
     return _narrowed(common, (operand, low, high))
 
 
 def _narrowed(common: pa.DataType | None, dtypes: Sequence[pa.DataType]) -> pa.DataType | None:
-    """The common type without units of time that none of the operands needs: dates of all years fit then."""
+    """Return the common type, with a time unit no finer than the operands need, so that dates of all years fit."""
     if common != pa.timestamp("ns"):
         return _known(common)
     return pa.timestamp(_finest([*(dtype.unit for dtype in dtypes if pa.types.is_timestamp(dtype)), "ms"]))
 
 
 def _known(common: pa.DataType | None) -> pa.DataType | None:
-    """A type of values: nulls alone are conditions, and Arrow compares no decimals of negative scale."""
+    """Replace types that cannot be evaluated: null becomes bool, and negative decimal scales become 0."""
     if common is None or not (pa.types.is_null(common) or _scale(common) < 0):
         return common
     return pa.bool_() if pa.types.is_null(common) else pa.decimal256(76, 0)
@@ -141,9 +141,9 @@ def _common_pair(left: pa.DataType | None, right: pa.DataType | None) -> pa.Data
 
 
 def arithmetic_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
-    """The type in which two numbers are added, multiplied …; None when they are not.
+    """Return the type in which arithmetic on two numbers is computed; None if it is not supported.
 
-    Integers of this type wrap around.
+    Integers of this type wrap around on overflow.
     """
     if not (_is_number(left) and _is_number(right)):
         return None
@@ -152,7 +152,7 @@ def arithmetic_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None
 
 
 def convert(values: pa.Array | pa.Scalar, dtype: pa.DataType) -> pa.Array | pa.Scalar:
-    """Values as the common type: finer units of time are cut off, and a timestamp without zone gets one.
+    """Convert values to the common type; finer time units are truncated, and a timestamp without a zone gets one.
 
     Raises:
         pyarrow.ArrowInvalid: a value does not fit, or a time does not exist in the zone.
@@ -166,10 +166,10 @@ def convert(values: pa.Array | pa.Scalar, dtype: pa.DataType) -> pa.Array | pa.S
 
 
 def rescaled(moment: pa.Scalar, dtype: pa.TimestampType) -> pa.Scalar:
-    """A timestamp as another: cut off towards 1970 where the unit is coarser, and not moved between zones.
+    """Convert a timestamp to another type, truncating towards 1970 if the unit is coarser, without shifting zones.
 
     Raises:
-        pyarrow.ArrowInvalid: it is beyond the years of the unit.
+        pyarrow.ArrowInvalid: the timestamp is outside the range of the unit.
     """
     return pc.cast(moment, dtype, safe=not _is_coarser(dtype, moment.type))
 
@@ -188,14 +188,14 @@ def _cast_or_none(scalar: pa.Scalar, dtype: pa.DataType) -> pa.Scalar | None:
 
 
 def _half_or_none(scalar: pa.Scalar) -> pa.Scalar | None:
-    """A number in half precision; None when it becomes infinite, or zero, there."""
+    """Convert a number to half precision; None if that makes it infinite or zero."""
     half = pc.cast(scalar, pa.float16(), safe=False)
     number, rounded = float(scalar.as_py()), float(half.as_py())
     return None if math.isinf(rounded) != math.isinf(number) or (rounded == 0) != (number == 0) else half
 
 
 def _is_coarser(dtype: pa.DataType, source: pa.DataType) -> bool:
-    """Whether a timestamp of the first type has the coarser unit than one, or a date, of the other."""
+    """Return whether a timestamp type has a coarser unit than another timestamp or date type."""
     if not pa.types.is_timestamp(dtype) or not (pa.types.is_timestamp(source) or pa.types.is_date64(source)):
         return False
     return _UNITS.index(dtype.unit) < _UNITS.index("ms" if pa.types.is_date64(source) else source.unit)
@@ -210,7 +210,7 @@ def _is_exact(dtype: pa.DataType) -> bool:
 
 
 def _scale(dtype: pa.DataType) -> int:
-    """Digits behind the point; negative where there are fewer before it."""
+    """Return the number of digits after the decimal point; negative for scales below 0."""
     return int(dtype.scale) if pa.types.is_decimal(dtype) else 0
 
 
@@ -239,7 +239,7 @@ def _common_number(left: pa.DataType, right: pa.DataType) -> pa.DataType:
 
 
 def _common_instant(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
-    """Of two dates or durations the finer, of two timestamps the coarser, of a date and a timestamp one in no zone."""
+    """Return the finer of two dates or durations, the coarser of two timestamps, or a zoneless type for a mix."""
     if pa.types.is_duration(left) and pa.types.is_duration(right):
         return pa.duration(_finest([left.unit, right.unit]))
     stamps = [dtype for dtype in (left, right) if pa.types.is_timestamp(dtype)]

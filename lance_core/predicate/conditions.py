@@ -1,7 +1,7 @@
 """The bounds on columns that a predicate implies: comparisons with constants, combined with AND and OR.
 
-It is enough to tell that no row of a group can satisfy the predicate when the least and the greatest value of the
-group are known. What is not such a comparison counts as satisfied by any row.
+They are sufficient to determine that no row of a group can satisfy the predicate, given the minimum and maximum of the
+group. Any part that is not such a comparison is treated as satisfied by every row.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ FLIPPED: Final = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 def may_match(condition: Condition | None, bounds: Mapping[int, Bounds], num_groups: int) -> NDArray[np.bool_]:
-    """Which groups of rows may have one that satisfies the condition.
+    """Return which groups of rows may contain a row that satisfies the condition.
 
     Args:
-        condition: of a predicate; None when nothing is known of it.
-        bounds: by column of the predicate; columns may be missing.
+        condition: condition of a predicate; None if nothing is known about it.
+        bounds: bounds by column of the predicate; columns may be missing.
         num_groups: number of groups.
 
     Returns:
-        Shape (num_groups,); False only where no row satisfies it.
+        Shape (num_groups,); False only for groups in which no row satisfies it.
     """
     if isinstance(condition, AllOf | AnyOf):
         combine = np.logical_and if isinstance(condition, AllOf) else np.logical_or
@@ -52,20 +52,20 @@ def may_match(condition: Condition | None, bounds: Mapping[int, Bounds], num_gro
     try:
         possible = _compared(condition, *bounds[condition.column])
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        # The bounds have no counterpart in the type of the comparison.
+        # The bounds cannot be converted to the type of the comparison.
         return np.ones(num_groups, np.bool_)
     return np.asarray(possible.fill_null(True))
 
 
 def condition_of(expression: Expression) -> Condition | None:
-    """The bounds on columns that a condition implies; None when there are none."""
+    """Return the bounds on columns that a condition implies; None if there are none."""
     if isinstance(expression, Column):
         return Comparison(expression.index, "=", pa.scalar(True))
     return expression.condition if isinstance(expression, Computed) else None
 
 
 def comparison_of(left: Expression, operator: str, right: Expression) -> Condition | None:
-    """``left operator right``, where one side is a column and the other a constant; else None."""
+    """Return ``left operator right`` as a condition if one side is a column and the other a constant; else None."""
     if operator not in FLIPPED:
         return None
     if isinstance(left, Constant) and isinstance(right, Column) and left.dtype == right.dtype:
@@ -76,7 +76,7 @@ def comparison_of(left: Expression, operator: str, right: Expression) -> Conditi
 
 
 def joined(parts: Sequence[Condition | None], *, all_needed: bool) -> Condition | None:
-    """AND or OR of conditions; None when nothing is known of the whole."""
+    """Combine conditions with AND or OR; None if nothing is known about the result."""
     known = [part for part in parts if part is not None]
     if not known or (len(known) < len(parts) and not all_needed):
         return None
@@ -84,12 +84,12 @@ def joined(parts: Sequence[Condition | None], *, all_needed: bool) -> Condition 
 
 
 def _compared(condition: Comparison, least: pa.Array, greatest: pa.Array) -> pa.Array:
-    """Whether a value between the bounds may satisfy a comparison; null = not known, (num_groups,)."""
+    """Return whether a value within the bounds may satisfy a comparison, (num_groups,); null = not known."""
     value = condition.value
     if _is_nan(value) or (pa.types.is_floating(least.type) and condition.operator != "="):
-        # Bounds leave NaN aside, which is greater than every number, or less when its sign is negative.
+        # Bounds ignore NaN, which is greater than every number, or less if its sign is negative.
         return pa.nulls(len(least), pa.bool_())
-    # As the values are converted when rows are compared: conversions keep the order.
+    # Convert the bounds like the values when rows are compared; conversions preserve the order.
     least, greatest = _without_nan(convert(least, value.type)), _without_nan(convert(greatest, value.type))
     if condition.operator == "=":
         return pc.and_kleene(pc.less_equal(least, value), pc.greater_equal(greatest, value))
@@ -103,7 +103,7 @@ def _is_nan(value: pa.Scalar) -> bool:
 
 
 def _without_nan(bounds: pa.Array) -> pa.Array:
-    """NaN, which bounds nothing, becomes null."""
+    """Replace NaN, which is not a bound, with null."""
     if not pa.types.is_floating(bounds.type):
         return bounds
     return pc.if_else(pc.is_nan(bounds), pa.scalar(None, bounds.type), bounds)

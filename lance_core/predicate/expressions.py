@@ -1,6 +1,6 @@
-"""The bound expressions of a predicate: a tree of columns, constants and kernels; and the bounds that it implies.
+"""The bound expressions of a predicate: a tree of columns, constants and kernels, and the conditions that it implies.
 
-Values are Arrow arrays; constants stay scalars, which Arrow's kernels take beside arrays.
+Values are Arrow arrays; constants stay scalars, which Arrow's kernels accept next to arrays.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ Values: TypeAlias = Any
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """``column operator value``.
+    """A comparison ``column operator value``.
 
     Attributes:
-        column: which of the predicate's columns.
+        column: index among the predicate's columns.
         operator: one of ``= < <= > >=``.
-        value: the constant, of the type in which both are compared.
+        value: the constant, in the type in which both are compared.
     """
 
     column: int
@@ -48,14 +48,14 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class AllOf:
-    """AND; None stands for a part of which nothing is known."""
+    """AND; None represents a part about which nothing is known."""
 
     parts: tuple[Condition | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class AnyOf:
-    """OR; None stands for a part of which nothing is known."""
+    """OR; None represents a part about which nothing is known."""
 
     parts: tuple[Condition | None, ...]
 
@@ -65,12 +65,12 @@ Condition: TypeAlias = Comparison | AllOf | AnyOf
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column that the predicate names.
+    """A column that the predicate references.
 
     Attributes:
-        index: which of the named columns.
-        dtype: of its values when they are evaluated.
-        stored: of its values in the table.
+        index: index among the referenced columns.
+        dtype: type in which its values are evaluated.
+        stored: type of its values in the table.
     """
 
     index: int
@@ -78,7 +78,7 @@ class Column:
     stored: pa.DataType
 
     def evaluate(self, columns: Sequence[pa.Array]) -> Values:
-        """The column."""
+        """Return the column."""
         return columns[self.index]
 
 
@@ -98,20 +98,20 @@ class Constant:
         return self.scalar.type
 
     def evaluate(self, columns: Sequence[pa.Array]) -> Values:
-        """The value."""
+        """Return the value."""
         return self.scalar
 
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """A kernel over operands.
+    """A kernel applied to operands.
 
     Attributes:
-        kernel: takes as many values as there are operands.
+        kernel: accepts as many values as there are operands.
         operands: evaluated first, from left to right.
-        dtype: of the result.
-        condition: what it says of columns alone; None when nothing is known.
-        is_cast: whether it is its one operand as another type.
+        dtype: type of the result.
+        condition: bounds on columns that it implies; None if nothing is known.
+        is_cast: whether it only casts its single operand to another type.
     """
 
     kernel: Callable[..., Values]
@@ -135,7 +135,7 @@ def computed(
     condition: Condition | None = None,
     is_cast: bool = False,
 ) -> Expression:
-    """A kernel over operands, or its result when all of them are constants."""
+    """Apply a kernel to operands; if all of them are constants, return the result as a constant."""
     node = Computed(kernel, operands, dtype, condition, is_cast)
     if all(isinstance(operand, Constant) for operand in operands):
         return Constant(node.evaluate(()))

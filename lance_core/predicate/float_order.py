@@ -1,10 +1,10 @@
-"""The order that predicates give to floating-point numbers.
+"""The order that predicates use for floating-point numbers.
 
 It is the total order of IEEE 754: a NaN equals itself and is greater than every number, a NaN with the sign set is less
-than every number, and -0.0 is less than 0.0. Only where a zero is written out in the predicate do both zeros count as
-equal. Arrow's own comparisons know no order with NaN, so the bits are compared as integers instead.
+than every number, and -0.0 is less than 0.0. Only if a zero is written out in the predicate do both zeros count as
+equal. Arrow's comparisons do not order NaN, so the bits are compared as integers instead.
 
-Source: predicates given to pylance 14.0.2.
+Source: predicates tested with pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _INTEGERS: Final = {
 
 
 def order_keys(values: pa.Array | pa.Scalar, *, joins_zeros: bool) -> pa.Array | pa.Scalar:
-    """Integers with the same order as the numbers; nulls are kept.
+    """Return integers with the same order as the numbers; nulls are kept.
 
     Args:
-        values: of type float16, float32 or float64.
+        values: values of type float16, float32 or float64.
         joins_zeros: whether both zeros get the same key.
 
     Returns:
@@ -39,7 +39,7 @@ def order_keys(values: pa.Array | pa.Scalar, *, joins_zeros: bool) -> pa.Array |
     dtype, greatest, arrow_type = _INTEGERS[values.type.bit_width]
     numbers = np.asarray(values.fill_null(0.0).to_numpy(zero_copy_only=False))
     bits = numbers.view(dtype)
-    # For negative numbers a larger magnitude means less: all bits but the sign are turned over.
+    # For negative numbers a larger magnitude means less, so all bits except the sign are inverted.
     keys = bits ^ ((bits >> (values.type.bit_width - 1)) & dtype(greatest))
     if joins_zeros:
         keys = np.where(numbers == 0, 0, keys).astype(dtype, copy=False)

@@ -1,7 +1,7 @@
 """The functions that a predicate may call.
 
-A function is here when its results are the reference's for every argument. Regular expressions, dates and rounding are
-not: the engines differ in the details.
+A function is included if its results match the reference for every argument. Regular expressions, dates and rounding
+are not included, because the engines differ in the details.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class Function:
     """A function of one argument.
 
     Attributes:
-        kernel: computes it.
+        kernel: computes the function.
         takes: "string" or "number".
-        gives: the type of the result; None for that of the argument.
+        gives: type of the result; None for the type of the argument.
     """
 
     kernel: Callable[[Values], Values]
@@ -39,7 +39,7 @@ class Function:
 
 
 def _changed_case(values: Values, ascii_kernel: Callable[[Values], Values], change: Callable[[str], str]) -> Values:
-    """Change the case; letters outside ASCII may become several (ß, SS), which Arrow's kernels do not do."""
+    """Change the case; letters outside ASCII may become several (ß, SS), which Arrow's kernels do not support."""
     if pc.all(pc.string_is_ascii(values)).as_py() is not False:
         return ascii_kernel(values)
     distinct = pc.dictionary_encode(values)

@@ -1,7 +1,7 @@
-"""The operations of predicates over Arrow values.
+"""The operations of predicates on Arrow values.
 
-Each takes arrays and scalars in any mixture and gives a scalar when all are scalars. Null in, null out, except where
-SQL says otherwise: AND and OR (three-valued logic), IS [NOT] NULL / TRUE / FALSE, IS [NOT] DISTINCT FROM.
+Each accepts any mix of arrays and scalars and returns a scalar if all are scalars. A null operand gives null, except
+where SQL defines otherwise: AND and OR (three-valued logic), IS [NOT] NULL / TRUE / FALSE, IS [NOT] DISTINCT FROM.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = [
 
 
 def all_of(*values: Values) -> Values:
-    """AND: false if any is false, else null if any is null."""
+    """Compute AND: false if any value is false, else null if any is null."""
     result = values[0]
     for value in values[1:]:
         result = pc.and_kleene(result, value)
@@ -42,7 +42,7 @@ def all_of(*values: Values) -> Values:
 
 
 def any_of(*values: Values) -> Values:
-    """OR: true if any is true, else null if any is null."""
+    """Compute OR: true if any value is true, else null if any is null."""
     result = values[0]
     for value in values[1:]:
         result = pc.or_kleene(result, value)
@@ -50,7 +50,7 @@ def any_of(*values: Values) -> Values:
 
 
 def compare_floats(comparison: Callable[[Values, Values], Values], *, joins_zeros: bool) -> Callable[..., Values]:
-    """A comparison of floating-point numbers in their total order."""
+    """Return a comparison of floating-point numbers in their total order."""
 
     def compare(left: Values, right: Values) -> Values:
         return comparison(order_keys(left, joins_zeros=joins_zeros), order_keys(right, joins_zeros=joins_zeros))
@@ -59,7 +59,7 @@ def compare_floats(comparison: Callable[[Values, Values], Values], *, joins_zero
 
 
 def in_single(kernel: Callable[..., Values]) -> Callable[..., Values]:
-    """A kernel that computes half-precision numbers in single precision, since Arrow's kernels do not support them."""
+    """Wrap a kernel to compute half-precision numbers in single precision, because Arrow does not support them."""
 
     def compute(*values: Values) -> Values:
         if not pa.types.is_float16(values[0].type):
@@ -71,7 +71,7 @@ def in_single(kernel: Callable[..., Values]) -> Callable[..., Values]:
 
 
 def is_member(items: pa.Array, *, negated: bool) -> Callable[[Values], Values]:
-    """[NOT] IN a list of constants: null where no item is equal, and the value or an item is null."""
+    """Return a [NOT] IN test for constants: null if no item is equal and the value or an item is null."""
     has_null = bool(items.null_count)
     known = _keys(items.drop_null()).unique()
 
@@ -85,12 +85,12 @@ def is_member(items: pa.Array, *, negated: bool) -> Callable[[Values], Values]:
 
 
 def _keys(values: Values) -> Values:
-    """Values that can be looked up: floating-point numbers by their order, so that NaN is found."""
+    """Return lookup keys for values; floating-point numbers use their order keys, so that NaN is found."""
     return order_keys(values, joins_zeros=True) if pa.types.is_floating(values.type) else values
 
 
 def negate(values: Values) -> Values:
-    """The number with the other sign; integers wrap around."""
+    """Negate numbers; integers wrap around on overflow."""
     return pc.negate(values)
 
 
@@ -104,7 +104,7 @@ def _is_not_distinct(left: Values, right: Values) -> Values:
 
 
 def _remainder(left: Values, right: Values) -> Values:
-    """What is left by a division that rounds towards zero."""
+    """Return the remainder of a division that rounds towards zero."""
     if pa.types.is_floating(left.type):
         return _float_remainder(left, right)
     return pc.subtract(left, pc.multiply(pc.divide(left, right), right))

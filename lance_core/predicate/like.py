@@ -1,9 +1,9 @@
 r"""LIKE and ILIKE as regular expressions.
 
-``%`` stands for any text, line breaks included, ``_`` for one character, and a backslash takes away the meaning of what
-follows it; at the end of the pattern it stands for itself.
+``%`` matches any text, including line breaks, ``_`` matches one character, and a backslash escapes the character that
+follows it; at the end of the pattern it matches itself.
 
-Source: predicates given to pylance 14.0.2.
+Source: predicates tested with pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PIECE: Final = re.compile(r"\\(.)|(.)", re.DOTALL)
 
 
 def like(pattern: str | None, *, ignores_case: bool) -> Callable[[Values], Values]:
-    """Match strings against a pattern; null for a null pattern."""
+    """Return a matcher of strings against a pattern; it gives null for a null pattern."""
     if pattern is None:
         return _unknown
     expression = _PIECE.sub(_translated, pattern)

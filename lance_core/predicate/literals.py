@@ -1,4 +1,4 @@
-"""The values that are written out in a predicate."""
+"""The literal values of a predicate."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _UINT64: Final = range(2**64)
 
 
 def number(text: str) -> pa.Scalar:
-    """An int64; a uint64 or a float64 when it does not fit."""
+    """Parse a number as int64, or as uint64 or float64 if it does not fit."""
     if text.lstrip("-").isdecimal() and len(text) <= 21:
         value = int(text)
         if value in _INT64:

@@ -1,9 +1,9 @@
-"""Finding the column that a name means.
+"""Resolving names to columns.
 
-The name of a column is taken as written; when there is none of that name and it was not quoted, capitals do not matter.
-Members of structs are always taken as written.
+The name of a column is matched exactly; if there is no exact match and the name is not quoted, case is ignored. Members
+of structs are always matched exactly.
 
-Source: predicates given to pylance 14.0.2.
+Source: predicates tested with pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _SYSTEM_COLUMNS: Final = frozenset(
 
 
 def find_column(schema: Schema, name: Name) -> tuple[tuple[str, ...], pa.DataType]:
-    """The path of a column or member, in the schema's spelling, and its type.
+    """Resolve a name to the path of a column or member, in the schema's spelling, and its type.
 
     Raises:
-        InvalidInputError: there is none; close matches are suggested.
-        NotSupportedError: a system column.
+        InvalidInputError: the name is unknown; close matches are suggested.
+        NotSupportedError: the name is a system column.
     """
     head = _top_level(schema, name)
     path = (head, *name.path[1:])

@@ -1,4 +1,4 @@
-"""What operations ask of their operands."""
+"""Requirements of operations on their operands."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ __all__ = ["converted", "is_text", "mismatch", "text_type", "without_casts"]
 
 
 def converted(operand: Expression, dtype: pa.DataType) -> Expression:
-    """The operand as another type."""
+    """Convert an operand to another type."""
     if operand.dtype == dtype:
         return operand
     return computed(partial(convert, dtype=dtype), dtype, operand)
 
 
 def is_text(dtype: pa.DataType) -> bool:
-    """Whether values are strings, or only nulls."""
+    """Return whether values of a type are strings or only nulls."""
     return is_string(dtype) or bool(pa.types.is_null(dtype))
 
 
 def text_type(dtype: pa.DataType) -> pa.DataType:
-    """The string type used for matching."""
+    """Return the string type used for matching."""
     return pa.string() if pa.types.is_null(dtype) else dtype
 
 
 def mismatch(node: Node, *operands: Expression) -> InvalidInputError:
-    """The error for operands that have no common type."""
+    """Return the error for operands that have no common type."""
     types = " and ".join(dict.fromkeys(str(operand.dtype) for operand in operands))
     return InvalidInputError(f"predicate: {node.text}: {types} cannot be compared")
 
@@ -48,13 +48,13 @@ def without_casts(
 ) -> tuple[Expression, Sequence[Expression], pa.DataType | None]:
     """Convert an operand to the common type of a comparison.
 
-    Between timestamps, casts of what is compared with constants, also those to the common type, are left out: the
-    constants take the type of what was cast, as they are in the common type, whatever the zones.
+    Between timestamps, casts of operands that are compared with constants are omitted, including casts to the common
+    type: the constants are converted to the type of the cast's operand instead, whatever the zones.
 
-    Source: predicates given to pylance 14.0.2, and its plans.
+    Source: predicates tested with pylance 14.0.2, and its plans.
 
     Returns:
-        Operand, others and the type as which they are compared.
+        Operand, others, and the type in which they are compared.
     """
     if dtype is None or isinstance(operand, Constant) or not pa.types.is_timestamp(dtype):
         return operand, others, dtype
@@ -67,7 +67,7 @@ def without_casts(
         try:
             constants = [Constant(rescaled(moment, inner.dtype)) for moment in moments]
         except pa.ArrowInvalid:
-            # Beyond the years of nanoseconds.
+            # Outside the range of nanoseconds.
             break
         operand, others, dtype = inner, constants, inner.dtype
         inner = inner.operands[0] if isinstance(inner, Computed) and inner.is_cast else None

@@ -1,6 +1,6 @@
 """The grammar of predicates: sqlglot's parser with the reference's operator precedence.
 
-From loosest to tightest; operators of one line are read from left to right::
+From loosest to tightest; operators on the same line are evaluated from left to right::
 
     OR
     AND
@@ -12,15 +12,15 @@ From loosest to tightest; operators of one line are read from left to right::
     * / % ||   -x
     x::type
 
-So ``a = b IS NULL`` means ``(a = b) IS NULL``, and ``NOT a = b`` means ``NOT (a = b)``. What follows DISTINCT FROM is
-read as far as it goes: ``a IS DISTINCT FROM b AND c`` means ``a IS DISTINCT FROM (b AND c)``.
+So ``a = b IS NULL`` means ``(a = b) IS NULL``, and ``NOT a = b`` means ``NOT (a = b)``. The operand after DISTINCT FROM
+extends as far as possible: ``a IS DISTINCT FROM b AND c`` means ``a IS DISTINCT FROM (b AND c)``.
 
-sqlglot's own levels are other ones (``a = b IS NULL`` is ``a = (b IS NULL)`` there), so one loop over a table of
-precedences takes their place. Names, values, calls and types are read by sqlglot; its tables are cut down to what
-predicates have, so that no other SQL is read into something that looks alike.
+sqlglot's own precedence differs (``a = b IS NULL`` is ``a = (b IS NULL)`` there), so one loop over a table of
+precedences replaces it. sqlglot parses names, values, calls and types; its tables are reduced to what predicates
+support, so that other SQL is never misread as a predicate.
 
-Source: predicates given to pylance 14.0.2. It stops reading where the text is no longer valid and takes what
-stands before; here that is an error.
+Source: predicates tested with pylance 14.0.2. It stops reading where the text is no longer valid and accepts the part
+before; here that is an error.
 """
 
 from __future__ import annotations
@@ -80,20 +80,20 @@ _COLUMNS: Final = _CALLABLE | {TokenType.IDENTIFIER, TokenType.ALIAS}
 
 
 def parse_tree(text: str) -> exp.Expr:
-    """The sqlglot expression of a predicate; its operands have their :data:`SPAN`.
+    """Parse a predicate to a sqlglot expression; its operands have their :data:`SPAN`.
 
-    A NOT before an operand has it in parentheses, which tells it from ``x NOT IN …`` and the like.
+    The operand of a prefix NOT is in parentheses, which distinguishes it from ``x NOT IN …`` and similar operators.
 
     Raises:
-        InvalidInputError: it cannot be read, or is nested too deeply.
-        NotSupportedError: a piece of SQL that predicates do not have here.
+        InvalidInputError: the text cannot be parsed, or is nested too deeply.
+        NotSupportedError: predicates do not support a part of the SQL.
     """
     [tree] = _PredicateParser().parse_into(exp.Condition, tokenize(text), text)
     return cast("exp.Expr", tree)  # the parser gives something or raises
 
 
 class _PredicateParser(Parser):
-    """One reading of one text."""
+    """Parses one text."""
 
     EXPRESSION_PARSERS: ClassVar = {exp.Condition: lambda self: self._parse_predicate()}
     PRIMARY_PARSERS: ClassVar = {
@@ -137,7 +137,7 @@ class _PredicateParser(Parser):
         return self._parse_tighter_than(0)
 
     def _parse_tighter_than(self, binding: int) -> exp.Expr:
-        """Read everything that binds tighter than ``binding``."""
+        """Parse all operations that bind tighter than ``binding``."""
         self._depth += 1
         if self._depth > MAX_HEIGHT:
             self.raise_error(f"nested more than {MAX_HEIGHT} deep")
@@ -149,7 +149,7 @@ class _PredicateParser(Parser):
         return this
 
     def _coming(self) -> int:
-        """How tightly the coming operator binds; 0 when none comes."""
+        """Return the precedence of the next operator; 0 if there is none."""
         token = self._curr.token_type
         if token is TokenType.NOT:
             return _PRECEDENCE[self._next.token_type] if self._next.token_type in _NEGATABLE else 0
@@ -174,7 +174,7 @@ class _PredicateParser(Parser):
         return this or self._unexpected("a column, a value or '('")
 
     def _parse_called(self) -> exp.Expr | None:
-        """A typed literal or a call; None when neither comes."""
+        """Parse a typed literal or a call; None if there is neither."""
         following = self._next.token_type
         if following not in (TokenType.STRING, TokenType.L_PAREN):
             return None
@@ -187,7 +187,7 @@ class _PredicateParser(Parser):
         return self._parse_function_call() if following is TokenType.L_PAREN else None
 
     def _parse_text(self) -> exp.Expr:
-        # sqlglot joins strings that follow each other.
+        # sqlglot joins adjacent strings.
         self._advance()
         return exp.Literal.string(self._prev.text)
 
@@ -207,7 +207,7 @@ class _PredicateParser(Parser):
         return exp.Neg(this=number or self._parse_tighter_than(_MULTIPLY))
 
     def _parse_operation(self, this: exp.Expr, precedence: int) -> exp.Expr:
-        """An operator, and what stands after it."""
+        """Parse an operator and the operand after it."""
         negated = self._match(TokenType.NOT)
         operator = self._curr.token_type
         self._advance()
@@ -250,7 +250,7 @@ class _PredicateParser(Parser):
         if not self._match(TokenType.ALIAS):
             self._unexpected("'AS'")
         cast = self._parse_cast_to(this)
-        # sqlglot does not ask for the bracket itself.
+        # sqlglot does not check for the bracket itself.
         if self._curr.token_type is not TokenType.R_PAREN:
             self._unexpected("')'")
         return cast if strict else exp.TryCast(this=this, to=cast.args["to"])
@@ -270,7 +270,7 @@ class _PredicateParser(Parser):
         tokens: Collection[TokenType] | None = None,
         anonymous_func: bool = False,
     ) -> exp.Expr | None:
-        # sqlglot asks for any token after a dot only.
+        # sqlglot accepts any token only after a dot.
         if any_token and self._curr.token_type not in NAMES:
             self._unexpected("the name of a member")
         return self._parse_id_var(any_token)
@@ -293,7 +293,7 @@ class _PredicateParser(Parser):
         raise syntax_error(self.sql, self._position, f"expected {expected}, found {self._found}")
 
     def raise_error(self, message: str, token: Any = None) -> NoReturn:
-        """The error for a text that cannot be read."""
+        """Raise the error for a text that cannot be parsed."""
         raise syntax_error(self.sql, self._position, f"{message}, found {self._found}")
 
     @property

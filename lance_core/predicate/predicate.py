@@ -32,9 +32,9 @@ class Predicate:
     """A condition over the columns of a table, checked against its schema.
 
     Attributes:
-        text: as given; of an Arrow expression its text form.
-        wanted: the fields it needs, with the table's field ids; without fields when it is constant.
-        field_ids: ids of the fields that it names, in the order in which conditions count them.
+        text: the text as given; for an Arrow expression, its text form.
+        wanted: the fields that it needs, with the table's field ids; without fields if it is constant.
+        field_ids: ids of the referenced fields, in the order in which conditions number them.
     """
 
     text: str
@@ -45,19 +45,19 @@ class Predicate:
 
     @classmethod
     def plan(cls, schema: Schema, condition: object) -> Self:
-        """Read a predicate.
+        """Parse and bind a predicate.
 
         Args:
-            schema: the table's.
+            schema: schema of the table.
             condition: SQL text, or an Arrow expression.
 
         Raises:
-            InvalidInputError: it cannot be read, names an unknown column, mixes types, or is not a condition.
-            InvalidTypeError: neither text nor an Arrow expression.
-            NotSupportedError: names the part that is not supported.
+            InvalidInputError: it cannot be parsed, refers to an unknown column, mixes types, or is not a condition.
+            InvalidTypeError: it is neither text nor an Arrow expression.
+            NotSupportedError: a part is not supported; the message names it.
         """
         if isinstance(condition, str):
-            # sqlglot is a large package: it is loaded by the first predicate only.
+            # sqlglot is a large package, so it is loaded only by the first predicate.
             from lance_core.predicate.reading import parse
 
             _require_text(condition)
@@ -74,7 +74,7 @@ class Predicate:
         except RecursionError as error:
             raise InvalidInputError(f"the predicate {_shown(text)} is nested too deeply") from error
         except pa.ArrowException as error:
-            # Constants are computed while they are bound.
+            # Constants are evaluated during binding.
             raise InvalidInputError(f"the predicate {_shown(text)} cannot be evaluated: {error}") from error
         if not pa.types.is_boolean(expression.dtype):
             raise InvalidInputError(f"the predicate {_shown(text)} is of type {expression.dtype}, expected a condition")
@@ -83,19 +83,19 @@ class Predicate:
 
     @property
     def constant(self) -> bool | None:
-        """Its constant value, if it does not depend on the row; else None."""
+        """The constant value, if the predicate does not depend on the row; else None."""
         return bool(self._expression.scalar.as_py()) if isinstance(self._expression, Constant) else None
 
     @property
     def condition(self) -> Condition | None:
-        """The bounds on columns that it implies, by their index in :attr:`field_ids`; None when there are none."""
+        """The bounds on columns that it implies, by index in :attr:`field_ids`; None if there are none."""
         return condition_of(self._expression)
 
     def matches(self, batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
-        """Which rows satisfy it; a row of which it is unknown does not.
+        """Return a mask of the rows that satisfy the predicate; rows for which it is unknown do not.
 
         Args:
-            batch: with the columns of ``wanted``; others may be there.
+            batch: a batch with the columns of ``wanted``; it may have others.
 
         Returns:
             Shape (num_rows,), fresh.
@@ -116,7 +116,7 @@ class Predicate:
 
 
 def _require_text(condition: str) -> None:
-    """Refuse a string that is not valid Unicode: no column holds half a surrogate pair, nor can a version record it."""
+    """Reject a string that is not valid Unicode: no column holds lone surrogates, and no version can record them."""
     try:
         condition.encode()
     except UnicodeEncodeError as error:
@@ -126,13 +126,13 @@ def _require_text(condition: str) -> None:
 
 
 def _outermost(paths: list[tuple[str, ...]]) -> list[str]:
-    """The paths that are not part of another one, as dotted names."""
+    """Return the paths that are not below another path, as dotted names."""
     kept = [path for path in paths if not any(path[:length] in paths for length in range(1, len(path)))]
     return [".".join(path) for path in kept]
 
 
 def _named(wanted: Schema, path: tuple[str, ...]) -> Field:
-    """The field at a path, which is not empty."""
+    """Return the field at a path, which must not be empty."""
     siblings = wanted.fields
     for name in path:
         found = next(node for node in siblings if node.name == name)
@@ -143,7 +143,7 @@ def _named(wanted: Schema, path: tuple[str, ...]) -> Field:
 def _column(batch: pa.RecordBatch, path: tuple[str, ...]) -> pa.Array:
     array: Any = storage_array(batch.column(path[0]))
     for member in path[1:]:
-        # flatten() passes nulls of the struct on to its members.
+        # flatten() propagates nulls of the struct to its members.
         array = array.flatten()[array.type.get_field_index(member)]
     dtype = evaluated_type(array.type)
     return array if array.type == dtype else array.cast(dtype)

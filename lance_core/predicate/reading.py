@@ -1,7 +1,7 @@
-"""Reading a predicate: from sqlglot's expressions to the records of ``syntax``.
+"""Reading a predicate: converts sqlglot's expressions to the records of ``syntax``.
 
-sqlglot splits the text (``tokenizer``) and builds the tree (``parser``); here every expression class that predicates
-have is turned into its record, by table. What is not in the table is refused by name.
+sqlglot splits the text (``tokenizer``) and builds the tree (``parser``); this module converts every supported
+expression class to its record, using a table. Other classes are rejected by name.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ def parse(text: str) -> Node:
     """Parse a predicate.
 
     Raises:
-        InvalidInputError: it cannot be read, or is nested too deeply.
-        NotSupportedError: a piece of SQL that predicates do not have here.
+        InvalidInputError: the text cannot be parsed, or is nested too deeply.
+        NotSupportedError: predicates do not support a part of the SQL.
     """
     try:
         return _Reader(text).read(parse_tree(text))
@@ -72,7 +72,7 @@ def parse(text: str) -> Node:
 
 
 class _Reader:
-    """Turns the expressions of one text into records."""
+    """Converts the expressions of one text to records."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -80,7 +80,7 @@ class _Reader:
         self._calls = 0
 
     def read(self, tree: exp.Expr) -> Node:
-        """The record of an expression."""
+        """Convert an expression to its record."""
         while isinstance(tree, exp.Paren):
             tree = tree.this
         convert = _CONVERTERS.get(type(tree))
@@ -94,12 +94,12 @@ class _Reader:
         return node
 
     def text(self, tree: exp.Expr) -> str:
-        """The piece of text that an expression was made from."""
+        """Return the part of the text that an expression was parsed from."""
         start, stop = tree.meta[SPAN]
         return self._text[start:stop]
 
     def name(self, tree: exp.Expr) -> Node:
-        """A column, or members of one: ``a``, ``a.b``, ``a['b']``."""
+        """Convert a column or members of one: ``a``, ``a.b``, ``a['b']``."""
         members: list[exp.Expr] = []
         below = tree
         while not isinstance(below, exp.Column):
@@ -116,20 +116,20 @@ class _Reader:
         return member
 
     def literal(self, tree: exp.Literal) -> Node:
-        """A number or a string."""
+        """Convert a number or a string."""
         scalar = pa.scalar(tree.this, pa.string()) if tree.is_string else number(tree.this)
         return Value(text=self.text(tree), scalar=scalar)
 
     def bytes_literal(self, tree: exp.ByteString) -> Node:
-        """``X'6162'``."""
+        """Convert a binary literal ``X'6162'``."""
         return Value(text=self.text(tree), scalar=pa.scalar(bytes.fromhex(tree.this), pa.binary()))
 
     def constant(self, tree: exp.Expr) -> Node:
-        """TRUE, FALSE or NULL."""
+        """Convert TRUE, FALSE or NULL."""
         return Value(text=self.text(tree), scalar=CONSTANTS[_word(tree)])
 
     def logical(self, tree: exp.Expr) -> Node:
-        """A chain of AND or of OR, which leans to the left and may be of any length."""
+        """Convert a chain of AND or of OR, which nests to the left and may have any length."""
         chain = type(tree)
         operands = []
         below = tree
@@ -141,20 +141,20 @@ class _Reader:
         return Logical(text=self.text(tree), height=height, operator=_OPERATORS[chain], operands=nodes)
 
     def infix(self, tree: exp.Expr) -> Node:
-        """Two operands and an operator."""
+        """Convert two operands and an operator."""
         left, right = self.read(tree.this), self.read(tree.args["expression"])
         height = checked_height(left, right)
         return Infix(text=self.text(tree), height=height, operator=_OPERATORS[type(tree)], left=left, right=right)
 
     def negation(self, tree: exp.Neg) -> Node:
-        """A minus; before a number it is part of it."""
+        """Convert a minus; before a number it is part of the number."""
         if isinstance(tree.this, exp.Literal) and not tree.this.is_string:
             return Value(text=self.text(tree), scalar=number(f"-{tree.this.this}"))
         operand = self.read(tree.this)
         return Negation(text=self.text(tree), height=checked_height(operand), operand=operand)
 
     def inversion(self, tree: exp.Not) -> Node:
-        """NOT x, or x NOT IN … and the like."""
+        """Convert NOT x, or x NOT IN … and similar operators."""
         negatable = _NEGATABLE.get(type(tree.this))
         if negatable is not None:
             return negatable(self, tree.this, self.text(tree), negated=True)
@@ -162,26 +162,26 @@ class _Reader:
         return Not(text=self.text(tree), height=checked_height(operand), operand=operand)
 
     def test(self, tree: exp.Expr, text: str, *, negated: bool) -> Node:
-        """IS [NOT] NULL, TRUE or FALSE."""
+        """Convert IS [NOT] NULL, TRUE or FALSE."""
         operand = self.read(tree.this)
         height = checked_height(operand)
         return Test(text=text, height=height, operand=operand, what=_word(tree.expression), negated=negated)
 
     def membership(self, tree: exp.Expr, text: str, *, negated: bool) -> Node:
-        """[NOT] IN."""
+        """Convert [NOT] IN."""
         operand = self.read(tree.this)
         items = tuple(self.read(item) for item in tree.expressions)
         height = checked_height(operand, *items)
         return Membership(text=text, height=height, operand=operand, items=items, negated=negated)
 
     def between(self, tree: exp.Expr, text: str, *, negated: bool) -> Node:
-        """[NOT] BETWEEN."""
+        """Convert [NOT] BETWEEN."""
         operand, low, high = (self.read(tree.args[part]) for part in ("this", "low", "high"))
         height = checked_height(operand, low, high)
         return Between(text=text, height=height, operand=operand, low=low, high=high, negated=negated)
 
     def like(self, tree: exp.Expr, text: str, *, negated: bool) -> Node:
-        """[NOT] LIKE and ILIKE."""
+        """Convert [NOT] LIKE and ILIKE."""
         operand, pattern = self.read(tree.this), self.read(tree.expression)
         return Like(
             text=text,
@@ -193,12 +193,12 @@ class _Reader:
         )
 
     def positive(self, tree: exp.Expr) -> Node:
-        """IS, IN, BETWEEN, LIKE without a NOT."""
+        """Convert IS, IN, BETWEEN or LIKE without a NOT."""
         return _NEGATABLE[type(tree)](self, tree, self.text(tree), negated=False)
 
     def cast(self, tree: exp.Cast) -> Node:
-        """CAST, ``::`` or a typed literal."""
-        # The reference leaves arguments of functions to another reader, which has other defaults.
+        """Convert CAST, ``::`` or a typed literal."""
+        # The reference parses function arguments with another parser, which has other defaults.
         target = type_of(tree.to, default_unit="ns" if self._calls else "us")
         if target is None:
             raise NotSupportedError(f"predicate: {self.text(tree)}: unknown type")
@@ -206,7 +206,7 @@ class _Reader:
         return Cast(text=self.text(tree), height=checked_height(operand), operand=operand, target=target)
 
     def call(self, tree: exp.Anonymous) -> Node:
-        """A function call."""
+        """Convert a function call."""
         self._calls += 1
         arguments = tuple(self.read(argument) for argument in tree.expressions)
         self._calls -= 1

@@ -1,7 +1,7 @@
 """The syntax tree of a predicate, before it is bound to a schema: records only.
 
-Every record keeps the piece of text it was made from, for error messages, and its height, so that no tree is built
-that is too deep to walk.
+Every record keeps the text that it was parsed from, for error messages, and its height, so that no tree becomes too
+deep to walk.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class Name(_Base):
     """A column or a member of one.
 
     Attributes:
-        path: from the column down.
-        exact: whether the column's name was quoted, so that its case counts.
+        path: path from the column downwards.
+        exact: whether the column's name was quoted, so that its case is significant.
     """
 
     path: tuple[str, ...]
@@ -61,7 +61,7 @@ class Value(_Base):
 
     Attributes:
         scalar: the value.
-        adapts: whether it takes the type of the column it is compared with, as plain literals do.
+        adapts: whether it adopts the type of the column that it is compared with, as plain literals do.
     """
 
     scalar: pa.Scalar
@@ -90,7 +90,7 @@ class Not(_Base):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Negation(_Base):
-    """A minus before something that is not a literal."""
+    """A minus before an operand that is not a literal."""
 
     operand: Node
 
@@ -165,7 +165,7 @@ class Call(_Base):
     """A function call.
 
     Attributes:
-        function: in lower case.
+        function: name in lower case.
     """
 
     function: str
@@ -176,10 +176,10 @@ Node: TypeAlias = Name | Value | Logical | Not | Negation | Infix | Test | Membe
 
 
 def checked_height(*below: Node) -> int:
-    """The height of a record over these.
+    """Return the height of a record with these children.
 
     Raises:
-        InvalidInputError: it would be too high.
+        InvalidInputError: the height would exceed the limit.
     """
     height = 1 + max((node.height for node in below), default=0)
     if height > MAX_HEIGHT:

@@ -1,4 +1,4 @@
-"""The words of a predicate: sqlglot's tokenizer with the rules of the dialect.
+"""The tokens of a predicate: sqlglot's tokenizer with the rules of the dialect.
 
 ========  ==================================================================
 name      letters, digits and ``_ @ # $``, not starting with a digit
@@ -9,11 +9,12 @@ number    ``1``, ``1.5``, ``.5``, ``1e-3``
 symbol    operators, brackets, commas
 ========  ==================================================================
 
-Comments (``-- …`` to the end of the line, ``/* … */``) count as space. A backslash means nothing special in a string.
-sqlglot takes whatever it does not know for a name, a comment without an end for a comment, and passes over some more
-that SQL does not have; so its tokens, and what it left out between them, are checked.
+Comments (``-- …`` to the end of the line, ``/* … */``) count as whitespace. A backslash has no special meaning in a
+string.
+sqlglot treats unknown characters as names and unterminated comments as comments, and skips other text that is not valid
+SQL, so its tokens, and the text between them, are checked here.
 
-Source: predicates given to pylance 14.0.2; sqlglot 30.
+Source: predicates tested with pylance 14.0.2; sqlglot 30.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ _SYMBOLS: Final = {
 
 
 class _PredicateTokenizer(Tokenizer):
-    """Knows the words and symbols of predicates only; everything else is a name, or of no known kind."""
+    """Recognizes only the words and symbols of predicates; everything else is a name or unknown."""
 
     SINGLE_TOKENS: ClassVar = {
         **{symbol: Tokenizer.SINGLE_TOKENS[symbol] for symbol in "()[],.-=<>+*/%"},
@@ -93,10 +94,10 @@ class _PredicateTokenizer(Tokenizer):
 
 
 def tokenize(text: str) -> list[Token]:
-    """Split a predicate.
+    """Split a predicate into tokens.
 
     Raises:
-        InvalidInputError: a character that starts nothing, or a quote or comment that is not closed.
+        InvalidInputError: a character does not start a token, or a quote or comment is not closed.
     """
     tokenizer = _PredicateTokenizer()
     try:
@@ -114,7 +115,7 @@ def tokenize(text: str) -> list[Token]:
 
 
 def syntax_error(text: str, position: int, reason: str) -> InvalidInputError:
-    """The error for a predicate that cannot be read; shows where."""
+    """Return the error for a predicate that cannot be parsed, with the position."""
     shown = text if len(text) <= 200 else f"{text[max(position - 80, 0) : position + 80]} …"
     return InvalidInputError(
         f"the predicate {shown!r} cannot be parsed at character {position + 1}: {reason}", position=position
@@ -122,20 +123,20 @@ def syntax_error(text: str, position: int, reason: str) -> InvalidInputError:
 
 
 def _not_closed(text: str, stop: int) -> InvalidInputError:
-    """The error for what follows the last token."""
+    """Return the error for an unclosed quote or comment after the last token."""
     position = len(text) - len(text[stop:].lstrip())
     return syntax_error(text, position, f"a quote or comment is not closed: {text[position : position + 20]!r}")
 
 
 def _check_space(text: str, start: int, stop: int, line_end: str) -> None:
-    """What stands between two tokens must be space and comments, all closed."""
+    """Check that the text between two tokens is whitespace and comments, all of them closed."""
     space = text[start:stop]
     if space and not space.isspace() and not _SPACE[line_end].fullmatch(space):
         raise _not_closed(text, start)
 
 
 def _check(token: Token, text: str, *, before: int) -> None:
-    """A token must be all that its kind may be. Key words are taken as written: they may be names as well."""
+    """Check that a token is valid for its kind. Keywords keep their spelling, because they may also be names."""
     kind = token.token_type
     written = text[token.start : token.end + 1]
     if kind in (TokenType.STRING, TokenType.IDENTIFIER):
@@ -147,7 +148,7 @@ def _check(token: Token, text: str, *, before: int) -> None:
     token.text = written
     pattern = _PATTERNS.get(kind)
     if kind is TokenType.NUMBER and text[before - 1 : before] == ".":
-        # The dot is a token of its own; the digits must follow it at once.
+        # The dot is a separate token; the digits must follow it directly.
         pattern = _FRACTION if before == token.start else _NOTHING
     match = pattern and pattern.match(text, token.start)
     if pattern and (match is None or match.end() != token.end + 1):

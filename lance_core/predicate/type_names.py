@@ -1,6 +1,6 @@
-"""The types that a predicate can name, in CAST and before a quoted literal: from sqlglot's to Arrow's.
+"""The types that a predicate can name, in CAST and before a quoted literal: converts sqlglot's types to Arrow's.
 
-Source: the list that pylance 14.0.2 gives when it does not know a type.
+Source: the list that pylance 14.0.2 reports for an unknown type.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _UNITS: Final = MappingProxyType({0: "s", 3: "ms", 6: "us", 9: "ns"})
 
 
 def type_of(written: exp.Expr, *, default_unit: str = "us") -> pa.DataType | None:
-    """The Arrow type for a type name in a predicate; None when the name is not known.
+    """Return the Arrow type for a type name in a predicate; None if the name is unknown.
 
     Args:
         written: the type name.
@@ -55,7 +55,7 @@ def type_of(written: exp.Expr, *, default_unit: str = "us") -> pa.DataType | Non
 
 
 def _type_with(kind: exp.DType, sizes: list[int]) -> pa.DataType | None:
-    """``timestamp(n)`` and ``decimal(p, s)``."""
+    """Return the type for ``timestamp(n)`` or ``decimal(p, s)``; None if it is unknown."""
     if kind in _TIMESTAMPS and len(sizes) == 1:
         unit = _UNITS.get(sizes[0])
         return None if unit is None else pa.timestamp(unit)

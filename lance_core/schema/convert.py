@@ -1,8 +1,8 @@
 """Schema ⇄ ``pa.Schema`` and Schema ⇄ the flat list of ``lance.file.Field`` messages.
 
-The messages are written as pylance writes them, byte for byte: ``type`` stays 0, ``parent_id`` is -1 at top level,
-and ``encoding`` repeats what the logical type says. The members of a blob v2 descriptor, which only the schemas of
-data files show, have neither id nor parent: they follow their blob.
+The messages are written as pylance writes them, byte for byte: ``type`` is always 0, ``parent_id`` is -1 at the top
+level, and ``encoding`` repeats information from the logical type. The members of a blob v2 descriptor, which occur only
+in the schemas of data files, have neither id nor parent: they follow their blob.
 
 **Source:** ``lance.file.Field``, ``lance.file.Schema``; behavior of pylance 14.0.2.
 """
@@ -63,11 +63,11 @@ _NO_ENCODING: Final = frozenset({"struct", "null"})
 
 
 def schema_from_arrow(arrow: pa.Schema, *, first_field_id: int = 0) -> Schema:
-    """The Lance schema of an Arrow schema, ids given depth first from ``first_field_id``.
+    """Convert an Arrow schema to a Lance schema, with ids assigned depth first from ``first_field_id``.
 
     Raises:
-        InvalidSchemaError: a name that :func:`check_names` refuses, or a column that cannot be a primary key.
-        NotSupportedError: a type that the format cannot hold.
+        InvalidSchemaError: :func:`check_names` rejects a name, or a column cannot be a primary key.
+        NotSupportedError: the format cannot hold a type.
     """
     check_names(arrow.names)
     tops = tuple(_from_arrow_field(column, column.name) for column in arrow)
@@ -76,10 +76,10 @@ def schema_from_arrow(arrow: pa.Schema, *, first_field_id: int = 0) -> Schema:
 
 
 def check_names(names: Iterable[str]) -> None:
-    """Check the names of the top-level columns of a new schema; members of structs may have any.
+    """Check the names of the top-level columns of a new schema; members of structs may have any name.
 
     Raises:
-        InvalidSchemaError: a name is dotted, repeated, or that of a column which every table has unasked.
+        InvalidSchemaError: a name contains a dot, is repeated, or is that of a column which every table has implicitly.
     """
     seen: set[str] = set()
     for name in names:
@@ -95,18 +95,18 @@ def check_names(names: Iterable[str]) -> None:
 
 
 def schema_to_arrow(schema: Schema) -> pa.Schema:
-    """The Arrow schema, with extension types that Arrow knows; unknown ones appear as their storage with metadata.
+    """Convert to an Arrow schema, with the extension types that Arrow knows; others appear as storage with metadata.
 
     Raises:
         CorruptDataError: a logical type is malformed.
-        NotSupportedError: a logical type is not known.
+        NotSupportedError: a logical type is unknown.
     """
     arrow = pa.schema([arrow_field(top) for top in schema.fields], metadata=dict(schema.metadata) or None)
     return restore_schema(arrow) if any(has_extension(top) for top in schema.fields) else arrow
 
 
 def fields_to_proto(schema: Schema) -> list[pb_file.Field]:
-    """The flat list of messages, depth first, parents before children."""
+    """Return the flat list of messages, depth first, parents before children."""
     messages: list[pb_file.Field] = []
     for top in schema.fields:
         _append_messages(messages, top, _TOP_LEVEL)
@@ -120,12 +120,12 @@ def fields_from_proto(
 
     Args:
         messages: parents before children.
-        metadata: of the schema.
+        metadata: metadata of the schema.
         hidden: negative ids that top-level fields may have.
 
     Raises:
         CorruptDataError: an id occurs twice or is negative, or a parent does not precede its child.
-        NotSupportedError: a field has no id and no blob stands before it, or fields are nested more than 64 deep.
+        NotSupportedError: a field has no id and does not follow a blob, or fields are nested more than 64 deep.
     """
     depths: dict[int, int] = {_TOP_LEVEL: 0}
     children: dict[int, list[pb_file.Field]] = {_TOP_LEVEL: []}
@@ -153,7 +153,7 @@ def fields_from_proto(
 
 
 def schema_to_proto(schema: Schema) -> pb_file.Schema:
-    """The whole ``Schema`` message, metadata included."""
+    """Convert the schema to a ``Schema`` message, including metadata."""
     return pb_file.Schema(fields=fields_to_proto(schema), metadata=dict(schema.metadata))
 
 
@@ -229,7 +229,7 @@ def _encoding_hint(logical_type: str) -> pb_file.Encoding:
 
 
 def _from_message(message: pb_file.Field, children: Mapping[int, list[pb_file.Field]]) -> Field:
-    # The number of a missing id is also that of the missing parent of top-level fields.
+    # The value of a missing id is also used as the parent id of top-level fields.
     below = () if message.id == UNASSIGNED_ID else children.get(message.id, ())
     return Field(
         id=message.id,

@@ -1,10 +1,10 @@
 """Item types of fixed-size lists and dictionaries that their logical type cannot express.
 
-A fixed-size list of anything but structs, and a dictionary, have no field below them whose metadata could name an
-extension type: only ``lance.bfloat16`` has a word in the logical type, at any depth. Other extension types would be
-lost without notice, as would the difference between values and views of them in a dictionary.
+A fixed-size list of any type except structs, and a dictionary, have no child field whose metadata could name an
+extension type: only ``lance.bfloat16`` has a name in the logical type, at any depth. Other extension types would be
+lost silently, as would the difference between values and views of them in a dictionary.
 
-**Source:** ``lance.file.Field.logical_type``; behavior of pylance 14.0.2, which refuses the same.
+**Source:** ``lance.file.Field.logical_type``; behavior of pylance 14.0.2, which rejects the same types.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MAX_DEPTH: Final = 64
 
 
 def bfloat16_list_name(dtype: pa.DataType) -> str | None:
-    """The logical type of fixed-size lists of bfloat16, one in the other; None for other types."""
+    """Return the logical type of (nested) fixed-size lists of bfloat16; None for other types."""
     name, sizes = None, []
     for item, size in _lists(dtype):
         sizes.append(str(size))
@@ -38,14 +38,14 @@ def bfloat16_list_name(dtype: pa.DataType) -> str | None:
 
 
 def check_items(dtype: pa.DataType, where: str) -> None:
-    """Check that a logical type can say what a list or dictionary holds; other types pass.
+    """Check that a logical type can express the items of a list or dictionary; other types pass.
 
     Args:
-        dtype: storage type of a field; what is below struct members and list items is not looked at.
+        dtype: storage type of a field; struct members and list items are not checked.
         where: the column's path, for messages.
 
     Raises:
-        NotSupportedError: an extension type, or views in a dictionary; the message names what to cast to.
+        NotSupportedError: an extension type, or views in a dictionary; the message names the type to cast to.
     """
     for item, _ in _lists(dtype):
         name = _extension_of(item)
@@ -66,7 +66,7 @@ def check_items(dtype: pa.DataType, where: str) -> None:
 
 
 def _lists(dtype: pa.DataType) -> Iterator[tuple[pa.Field, int]]:
-    """Items and size of every fixed-size list, from the outermost one."""
+    """Yield the items and the size of every fixed-size list, starting with the outermost."""
     while pa.types.is_fixed_size_list(dtype):
         yield dtype.value_field, dtype.list_size
         dtype = plain_type(dtype.value_type)

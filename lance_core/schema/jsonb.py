@@ -1,17 +1,17 @@
-"""JSONB: the binary form of JSON documents that ``lance.json`` columns hold.
+"""JSONB: the binary form of JSON documents in ``lance.json`` columns.
 
 ::
 
-    document    container, or a scalar as one of kind 0x2, its number 0, with one entry
+    document    container, or a scalar as a container of kind 0x2 with count 0 and one entry
     container   u32 kind (0x8 array, 0x4 object) << 28 | number of members
-                entries: array u32 x n; object u32 x n of the keys, then u32 x n of the values
-                bytes of everything that the entries describe, in their order
+                entries: array u32 x n; object u32 x n for the keys, then u32 x n for the values
+                bytes of everything that the entries describe, in order
     entry       kind << 28 | bytes:  0 null, 1 string, 2 number, 3 false, 4 true, 5 container
     number      0x00 zero  0x10 NaN  0x20 infinity  0x30 -infinity
                 0x40 signed, 0x50 unsigned, 1, 2, 4 or 8 bytes; 0x60 double, 8 bytes
 
-Words and numbers are big-endian. Members of objects are sorted by the bytes of their keys. Integers outside 64 bits
-become doubles.
+Words and numbers are big-endian. Members of objects are sorted by the bytes of their keys. Integers outside the range
+of 64 bits become doubles.
 
 **Source:** columns of pylance 14.0.2, compared byte for byte; the JSONB format of Databend.
 """
@@ -42,10 +42,10 @@ _WIDTHS: Final = (1, 2, 4, 8)
 
 
 def jsonb_from_text(text: bytes) -> bytes:
-    """The binary form of a JSON text.
+    """Convert JSON text to the binary form.
 
     Raises:
-        InvalidInputError: not JSON, a key that occurs twice in one object, or a document nested more than 256 deep.
+        InvalidInputError: invalid JSON, a key that occurs twice in one object, or nesting more than 256 deep.
     """
     try:
         value = json.loads(text.decode(), object_pairs_hook=_object, strict=False, parse_constant=_no_constant)
@@ -62,10 +62,10 @@ def jsonb_from_text(text: bytes) -> bytes:
 
 
 def text_from_jsonb(data: bytes) -> str:
-    """The JSON text of a document, without blanks; NaN and infinities give null.
+    """Convert a document to JSON text, without whitespace; NaN and infinities become null.
 
     Raises:
-        CorruptDataError: not such a document.
+        CorruptDataError: the bytes are not a valid document.
     """
     if not data:
         return "null"
@@ -89,7 +89,7 @@ def _no_constant(name: str) -> Any:
 
 
 def _encoded(value: Any, depth: int) -> tuple[int, bytes]:
-    """Kind of the entry, and its bytes."""
+    """Return the kind of the entry, and its bytes."""
     if value is None:
         return _NULL, b""
     if value is True:
@@ -151,7 +151,7 @@ def _split(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _text(kind: int, data: bytes, start: int, size: int, depth: int) -> str:
-    """The text of the entry at ``data[start : start + size]``."""
+    """Return the text of the entry at ``data[start : start + size]``."""
     stop = start + size
     if stop > len(data):
         raise CorruptDataError(f"an entry of a document of {len(data)} bytes ends at byte {stop}")
@@ -214,7 +214,7 @@ def _number_text(data: bytes) -> str:
 
 
 def _double_text(value: float) -> str:
-    """The shortest digits that give the value back, written as the reference writes them."""
+    """Return the shortest digits that restore the value, formatted as the reference formats them."""
     if not math.isfinite(value):
         return "null"
     text = repr(value)

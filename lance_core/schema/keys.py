@@ -3,10 +3,10 @@
 Both are declared by entries of field metadata, from which the flags of a field are derived::
 
     lance-schema:unenforced-primary-key               true: part of the primary key
-    lance-schema:unenforced-primary-key:position      its place, from 1 on; any number makes it part of the key
-    lance-schema:unenforced-clustering-key:position   its place in the clustering key, from 1 on
+    lance-schema:unenforced-primary-key:position      its position, starting at 1; any number makes it part of the key
+    lance-schema:unenforced-clustering-key:position   its position in the clustering key, starting at 1
 
-A position that is not a number counts as none.
+A position that is not a number is ignored.
 
 Source: ``lance.file.Field``; behavior of pylance 14.0.2.
 """
@@ -42,9 +42,9 @@ _MAX_POSITION: Final = 2**32 - 1
 
 
 def position(metadata: Mapping[str, bytes], key: str) -> int | None:
-    """The number of an entry; None when there is none."""
+    """Parse the number of an entry; None if there is none."""
     text = metadata.get(key, b"")
-    # Longer text may be too long to convert, and is out of range unless it begins with zeros.
+    # Longer text might be too long to convert, and is out of range unless it starts with zeros.
     digits = text.lstrip(b"+").lstrip(b"0") or b"0"
     if not _NUMBER.fullmatch(text) or len(digits) > len(str(_MAX_POSITION)):
         return None
@@ -53,15 +53,15 @@ def position(metadata: Mapping[str, bytes], key: str) -> int | None:
 
 
 def is_primary_key(metadata: Mapping[str, bytes]) -> bool:
-    """Whether a field with that metadata is part of the primary key."""
+    """Return whether a field with this metadata is part of the primary key."""
     return is_true(metadata.get(PRIMARY_KEY)) or position(metadata, PRIMARY_POSITION) is not None
 
 
 def check_primary_keys(fields: Iterable[Field]) -> None:
-    """Check that every part of the primary key can be one: a value of its own in every row.
+    """Check that every part of the primary key is valid: it must have exactly one value in every row.
 
     Raises:
-        InvalidSchemaError: it has children, is inside a list, or may be null.
+        InvalidSchemaError: a part has children, is inside a list, or is nullable.
     """
     for field in fields:
         _check(field, nullable=field.nullable, in_list=False)

@@ -1,22 +1,22 @@
-"""Logical types: the strings of ``Field.logical_type`` and the Arrow types they stand for.
+"""Logical types: the strings of ``Field.logical_type`` and the Arrow types that they represent.
 
 =============================  ==========================================================================
 String                         Arrow
 =============================  ==========================================================================
 ``int32``, ``date32:day`` …    the types without parameters, see ``_PLAIN``
-``timestamp:{unit}:{zone}``    timestamp; zone ``-`` for none, and it may contain colons
+``timestamp:{unit}:{zone}``    timestamp; zone ``-`` for none; the zone may contain colons
 ``decimal:{width}:{p}:{s}``    decimal128, decimal256
 ``fixed_size_binary:{n}``      fixed-size binary of n bytes
 ``fixed_size_list:{item}:{n}`` fixed-size list; n is the last segment, item may contain colons
-``dict:{value}:{index}:false`` dictionary; orderedness is not kept
+``dict:{value}:{index}:false`` dictionary; the ordered flag is not kept
 ``struct``                     children are the members
 ``list``, ``list.struct`` …    one child, the item
 ``map``                        one child, the struct of key and value
 ``json``                       large_binary of JSONB bytes
 =============================  ==========================================================================
 
-Fixed-size lists are nested at most 64 deep. View types are stored as their plain counterparts. There is no string for
-interval, decimal32/64, union, run-end encoded and list-view.
+Fixed-size lists can be nested at most 64 deep. View types are stored as their plain counterparts. There is no string
+for interval, decimal32/64, union, run-end encoded and list-view.
 
 **Source:** ``lance.file.Field.logical_type``; behavior of pylance 14.0.2.
 """
@@ -78,7 +78,7 @@ _BFLOAT16_ITEM: Final = pa.field(
 
 
 def plain_type(dtype: pa.DataType) -> pa.DataType:
-    """The type as it is stored: extension types by their storage, view types by their plain counterparts."""
+    """Return the type as stored: storage types for extension types, plain types for view types."""
     if isinstance(dtype, pa.BaseExtensionType):
         return plain_type(dtype.storage_type)
     if dtype == pa.string_view():
@@ -89,10 +89,10 @@ def plain_type(dtype: pa.DataType) -> pa.DataType:
 
 
 def logical_type_of(dtype: pa.DataType, where: str) -> str:
-    """The string that stands for an Arrow type.
+    """Return the string that represents an Arrow type.
 
     Args:
-        dtype: any Arrow type; extension types count as their storage.
+        dtype: any Arrow type; extension types are treated as their storage.
         where: the column's path, for messages.
 
     Raises:
@@ -124,11 +124,11 @@ def logical_type_of(dtype: pa.DataType, where: str) -> str:
 
 @lru_cache(maxsize=1024)
 def arrow_type(field: Field) -> pa.DataType:
-    """The Arrow type of a field, children included; extension fields give their storage type.
+    """Return the Arrow type of a field, including children; extension fields give their storage type.
 
     Raises:
-        CorruptDataError: the logical type is malformed or its children do not fit.
-        NotSupportedError: the logical type is not known.
+        CorruptDataError: the logical type is malformed or does not match its children.
+        NotSupportedError: the logical type is unknown.
     """
     if field.is_struct:
         return pa.struct([arrow_field(child) for child in field.children])
@@ -160,21 +160,21 @@ def arrow_type(field: Field) -> pa.DataType:
 
 @lru_cache(maxsize=1024)
 def arrow_field(field: Field) -> pa.Field:
-    """The Arrow field of a field, with its metadata; see :func:`arrow_type`."""
+    """Convert a field to an Arrow field, with its metadata; see :func:`arrow_type`."""
     metadata = dict(field.metadata)
     if field.extension_name:
         metadata.setdefault(EXTENSION_NAME_KEY, field.extension_name.encode())
-    # Arrow has no other: whatever the flag says, there are nulls in it only.
+    # In Arrow, the null type holds only nulls, whatever the flag says.
     nullable = field.nullable or field.logical_type == "null"
     return pa.field(field.name, arrow_type(field), nullable=nullable, metadata=metadata or None)
 
 
 def leaf_type(logical_type: str) -> pa.DataType:
-    """The Arrow type of a logical type that needs no child fields.
+    """Return the Arrow type of a logical type that needs no child fields.
 
     Raises:
         CorruptDataError: a parameter of the string is malformed.
-        NotSupportedError: the string is not known, or fixed-size lists are nested more than 64 deep.
+        NotSupportedError: the string is unknown, or fixed-size lists are nested more than 64 deep.
     """
     plain = _TYPE_OF.get(logical_type)
     if plain is not None:
@@ -239,7 +239,7 @@ def _is_fixed_width(dtype: pa.DataType) -> bool:
 
 def _dictionary_name(dtype: pa.DictionaryType, where: str) -> str:
     value = _NAME_OF.get(plain_type(dtype.value_type))
-    # spec: the string has exactly four segments, so that value types with parameters cannot be told apart.
+    # spec: the string has exactly four segments, so value types with parameters cannot be distinguished.
     if value is None or ":" in value:
         raise _unsupported(dtype, where, "dictionary values of this type cannot be stored; use the plain type")
     return f"dict:{value}:{logical_type_of(dtype.index_type, where)}:false"

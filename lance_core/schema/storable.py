@@ -1,21 +1,21 @@
-"""Which field a format version can hold: the one table that every writer asks before it writes a byte.
+"""Determines which fields a format version can hold: the one table that every writer checks before it writes a byte.
 
 =================================================  ====  ====  ====  ====
 Kind of field                                      0.1   2.0   2.1   2.2
 =================================================  ====  ====  ====  ====
-words, strings, binaries, temporal types, null      x     x     x     x
+fixed-width numbers, strings, temporal, null        x     x     x     x
 decimals, fixed-size binary, JSON                   x     x     x     x
 struct, list, dictionary, fixed-size list           x     x     x     x
-packed struct of members of fixed width             (1)   x     x     x
+packed struct of fixed-width members                (1)   x     x     x
 dictionary of bools or floats                       (2)   x     x     x
 fixed-size list of nulls                                  x     x     x
 fixed-size lists 20 to 48 deep                      x           x     x
 the same 49 to 64 deep                              x
 struct without members                                    x     x     x
 values outside the pages (``lance-encoding:blob``)        x     x     x
-the same below a list                                     x
-list with the key of packed structs                 x           x     x
-packed struct by another word than ``true``         x     x
+the same inside a list                                    x
+list with a packed-struct key                       x           x     x
+packed struct with a value other than ``true``      x     x
 packed struct with strings or binaries              (1)               x
 packed struct with fixed-size lists                 (1)   x           x
 fixed-size binary of no bytes                                         x
@@ -24,10 +24,10 @@ fixed-size list of structs                                            x
 ``lance.blob.v2``                                                     x
 =================================================  ====  ====  ====  ====
 
-(1) 0.1 stores it as a plain struct. (2) Dictionaries of floats are read: the reference writes them, and cannot open the
-table afterwards. What no version holds has no logical type; see :mod:`lance_core.schema.logical_types`.
+(1) 0.1 stores it as a plain struct. (2) Dictionaries of floats can be read: the reference writes them, but cannot open
+the table afterwards. Types that no version holds have no logical type; see :mod:`lance_core.schema.logical_types`.
 
-**Source:** spec of the formats, types; what pylance 14.0.2 writes and can read back.
+**Source:** types in the spec of the formats; types that pylance 14.0.2 writes and can read back.
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ _NO_BYTES: Final = "fixed_size_binary:0"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorableRule:
-    """One line of the table.
+    """One row of the table.
 
     Attributes:
         what: the kind of field, for messages.
-        applies: whether a field is of the kind; the second argument tells that a list is above it.
-        versions: which hold it; none at all is possible.
+        applies: whether a field is of this kind; the second argument is True inside a list.
+        versions: versions that hold it; may be empty.
     """
 
     what: str
@@ -129,13 +129,13 @@ RULES: Final = (
         applies=_is_blob_v1,
         versions=(_V.V2_0, _V.V2_1, _V.V2_2),
     ),
-    # The reference writes it too, and then looks for the items in the column of the list.
+    # The reference also writes it, but then looks for the items in the column of the list.
     StorableRule(
         what="a list marked as packed",
         applies=_is_packed_list,
         versions=(_V.V0_1, _V.V2_1, _V.V2_2),
     ),
-    # The reference writes it too; its decoders end the process.
+    # The reference also writes it, but its decoders terminate the process.
     StorableRule(
         what="a packed struct whose key is not 'true'",
         applies=_is_packed_by_another_word,
@@ -184,7 +184,7 @@ RULES: Final = (
         applies=lambda field, _: field.logical_type.startswith("fixed_size_list:") and ":null:" in field.logical_type,
         versions=(_V.V2_0, _V.V2_1, _V.V2_2),
     ),
-    # Messages within messages: readers take at most 100 levels.
+    # Nested messages: readers accept at most 100 levels.
     StorableRule(
         what=f"fixed-size lists nested more than {_MAX_DEPTH_2_1} deep",
         applies=_nested_deeper_than(_MAX_DEPTH_2_1),
@@ -203,8 +203,8 @@ def check_storable(schema: Schema, version: LanceFileVersion) -> None:
     """Check that files of a version can hold every field of a schema.
 
     Raises:
-        UnsupportedVersionError: one cannot be held; the message names the versions that could.
-        NotSupportedError: no version holds it.
+        UnsupportedVersionError: a field cannot be held; the message names the versions that can hold it.
+        NotSupportedError: no version holds a field.
     """
     for field, path, below_list in _walk(schema):
         if field.is_blob:
@@ -226,7 +226,7 @@ def check_storable(schema: Schema, version: LanceFileVersion) -> None:
 
 
 def _check_blob(field: Field, path: str) -> None:
-    """Check that values outside the pages are of a type that can lie there."""
+    """Check that values outside the pages have a type that can be stored there."""
     if field.is_struct:
         members = [(child.name, child.logical_type) for child in field.children]
         is_declared = (
@@ -249,7 +249,7 @@ def _check_blob(field: Field, path: str) -> None:
 
 
 def _walk(schema: Schema) -> Iterator[tuple[Field, str, bool]]:
-    """Every field that is stored as such, its path, and whether it lies below a list."""
+    """Yield every stored field, its path, and whether it is inside a list."""
     left = [(top, top.name, False) for top in reversed(schema.fields)]
     while left:
         field, path, below_list = left.pop()

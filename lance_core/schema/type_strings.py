@@ -1,6 +1,6 @@
-"""Pieces of logical type strings: nested fixed-size lists, numbers, and what messages show of a string.
+"""Parts of logical type strings: nested fixed-size lists, numbers, and quoting in messages.
 
-Strings of damaged files may have any length. They are walked once, and messages quote only their start.
+Strings of damaged files may have any length. They are processed once, and messages quote only their start.
 
 **Source:** ``lance.file.Field.logical_type``; behavior of pylance 14.0.2.
 """
@@ -23,10 +23,10 @@ _MAX_SHOWN: Final = 200
 
 
 def split_fixed_size_list(logical_type: str) -> tuple[str, list[int]]:
-    """The innermost item of ``fixed_size_list:…:{item}:{n}:…`` and the dimensions, outermost first.
+    """Return the innermost item of ``fixed_size_list:…:{item}:{n}:…`` and the dimensions, outermost first.
 
     Raises:
-        CorruptDataError: a dimension is missing or no positive number.
+        CorruptDataError: a dimension is missing or is not a positive number.
         NotSupportedError: lists are nested more than 64 deep.
     """
     depth = start = 0
@@ -44,12 +44,12 @@ def split_fixed_size_list(logical_type: str) -> tuple[str, list[int]]:
 
 
 def checked_number(text: str, low: int, high: int) -> int:
-    """A number in a logical type.
+    """Parse a number in a logical type.
 
     Raises:
-        ValueError: none, or one out of bounds.
+        ValueError: the text is not a number, or the number is out of range.
     """
-    # int() alone would accept blanks, underscores and foreign digits.
+    # int() alone would accept whitespace, underscores and non-ASCII digits.
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdigit() and len(digits) <= 10):
         raise ValueError(f"{text[:_MAX_SHOWN]!r} is not a number")
@@ -60,5 +60,5 @@ def checked_number(text: str, low: int, high: int) -> int:
 
 
 def shown(logical_type: str) -> str:
-    """A string as messages quote it."""
+    """Quote a string for messages."""
     return repr(logical_type) if len(logical_type) <= _MAX_SHOWN else f"{logical_type[:_MAX_SHOWN]!r}…"

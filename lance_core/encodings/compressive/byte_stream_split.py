@@ -1,4 +1,4 @@
-"""byte_stream_split: the first bytes of all values, then the second bytes, and so on.
+"""byte_stream_split: the first byte of every value, then the second byte of every value, and so on.
 
 Used under ``general``: planes of similar bytes compress better than whole floats.
 
@@ -36,7 +36,7 @@ def _decode_chunks(message: pb21.ByteStreamSplit, chunks: Chunks, _decoder: Deco
             "byte_stream_split: only plain values of 16, 32 or 64 bits are supported", arm="byte_stream_split"
         )
     planes = chunks.exact_buffer("byte_stream_split", bits)
-    # Chunks of one size are merged together; all but the last usually have the same.
+    # Chunks of equal size are merged together; usually all chunks except the last have the same size.
     merged = [
         merge_planes(planes.select(slice(start, stop)).rows(size), bits // 8).reshape(-1)
         for start, stop, size in _equal_neighbours(planes.sizes.tolist())
@@ -61,7 +61,7 @@ def _encode_chunks(block: Any, values_per_chunk: int, _encoder: Encoder) -> Enco
 
 
 def _equal_neighbours(sizes: list[int]) -> list[tuple[int, int, int]]:
-    """Runs of equal sizes as (start, stop, size)."""
+    """Return runs of equal sizes as (start, stop, size)."""
     if not sizes:
         return []
     changes = (np.flatnonzero(np.diff(sizes)) + 1).tolist()

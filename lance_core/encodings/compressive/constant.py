@@ -1,7 +1,7 @@
-"""constant: one scalar, or null, for every value; no bytes are stored.
+"""constant: a single scalar, or null, for all values; no bytes are stored.
 
-Pages of 2.1 and 2.2 use it only below fixed-size lists whose items are all null. As a block it is a scalar, its bytes
-in little-endian order, which no release writes and the reference reads. For a whole page of one scalar see
+Pages of 2.1 and 2.2 use it only inside fixed-size lists whose items are all null. As a block it is a scalar in
+little-endian byte order; no release writes this form, but the reference reads it. For a whole page of one scalar, see
 ``structural/constant.py``.
 
 Source: ``lance.encodings21.Constant``; checked against pylance 14.0.2.

@@ -1,13 +1,13 @@
-"""fixed_size_list: lists of one fixed length of primitive items, flattened; the items' validity in front of them.
+"""fixed_size_list: fixed-length lists of primitive items, flattened, preceded by the validity of the items.
 
 ::
 
     mini-block   bitmap of the chunk's items (if has_validity) | buffers of the items
     full zip     per row: bitmap of the row's items (if has_validity) | the items
-    block        the items, which are all valid; no release writes it
+    block        the items, all valid; no release writes this form
 
-In a row of nested lists all bitmaps come first, from the outside inwards; each covers the items of its layer in the
-row.
+In a row of nested lists, all bitmaps come first, from the outermost to the innermost; each covers the items of its
+layer in the row.
 
 Source: ``lance.encodings21.FixedSizeList``; checked against pylance 14.0.2.
 """
@@ -173,7 +173,7 @@ def _checked_dimension(message: pb21.FixedSizeList, chunks: Chunks | None = None
 
 
 def _join_bitmaps(bitmaps: Segments, num_items: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """The bitmaps of all chunks as one mask; each starts on a byte."""
+    """Join the bitmaps of all chunks into one mask; each bitmap starts on a byte boundary."""
     bits = np.unpackbits(bitmaps.gather(), bitorder="little")
     first_bit = (np.cumsum(bitmaps.sizes) - bitmaps.sizes) * 8
     return Segments(bits, first_bit, num_items).gather().view(np.bool_)

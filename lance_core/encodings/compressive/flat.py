@@ -1,4 +1,4 @@
-"""flat: fixed-width values as they are.
+"""flat: fixed-width values, stored unchanged.
 
 ::
 
@@ -121,7 +121,7 @@ def _checked_bits(message: pb21.Flat) -> int:
 
 
 def _join_ragged_bitmaps(buffer: Segments, num_values: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """Join bitmaps whose last bytes are only partly used."""
+    """Join bitmaps whose last byte is only partly used."""
     bits = np.unpackbits(buffer.gather(), bitorder="little")
     first_bit = (np.cumsum(buffer.sizes) - buffer.sizes) * 8
     return pack_mask(Segments(bits, first_bit, num_values).gather().view(np.bool_))

@@ -1,10 +1,10 @@
-"""inline_bitpacking: up to 1024 values per chunk, packed to a width that stands in front of them.
+"""inline_bitpacking: up to 1024 values per chunk, packed to a bit width that is stored before them.
 
 ::
 
     one word: W | 1024 * W / T words of T bits: one FastLanes block
 
-A chunk of fewer values is packed as if zeros followed. W may differ from chunk to chunk; W = 0 stores no block.
+A chunk with fewer values is padded with zeros before packing. W may differ between chunks; W = 0 stores no block.
 
 Source: ``lance.encodings21.InlineBitpacking``; checked against pylance 14.0.2.
 """
@@ -44,7 +44,7 @@ def _describe(message: pb21.InlineBitpacking, _child: object) -> str:
 
 
 def _packed_chunks(message: pb21.InlineBitpacking, chunks: Chunks) -> tuple[NDArray[Any], Segments]:
-    """The width of each chunk, as words of the values' type, and its packed block."""
+    """Return the bit width of each chunk, as words of the value type, and its packed block."""
     value_bits = message.uncompressed_bits_per_value
     if message.HasField("values"):
         raise UnsupportedEncodingError(
@@ -101,7 +101,7 @@ def _encode_chunks(block: Any, values_per_chunk: int, _encoder: Encoder) -> Enco
 
 
 def _encode_block(block: Any) -> tuple[pb21.CompressiveEncoding, NDArray[np.uint8]]:
-    """One block of up to 1024 values."""
+    """Encode one block of up to 1024 values."""
     if not isinstance(block, FixedWidthBlock) or not 1 <= block.num_values <= BLOCK_VALUES:
         raise InternalError("inline_bitpacking: a block holds 1 to 1024 values of fixed width")
     values = np.zeros((1, BLOCK_VALUES), UNSIGNED_DTYPES[block.bits_per_value])
@@ -114,17 +114,17 @@ def _encode_block(block: Any) -> tuple[pb21.CompressiveEncoding, NDArray[np.uint
 
 
 def _evened_out(widths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """One width for all chunks where that costs less than 4 %: they are then packed in one go, and unpacked so too."""
+    """Use one width for all chunks if that costs less than 4 %, so that they can be packed and unpacked in one pass."""
     widest = int(widths.max(initial=0))
     return np.full_like(widths, widest) if widest * len(widths) <= 1.04 * int(widths.sum()) else widths
 
 
 def _pack(blocks: NDArray[Any], widths: NDArray[np.int64], value_bits: int) -> NDArray[np.uint8]:
-    """Pack each block to its own width; the blocks' words back to back."""
+    """Pack each block to its own width; return the words of the blocks back to back."""
     distinct = np.unique(widths).tolist()
     if len(distinct) <= 1:
         return pack_blocks(blocks, value_bits, distinct[0] if distinct else 0).reshape(-1).view(np.uint8)
-    # A block takes one row of 128 bytes per bit of width.
+    # A block takes one row of 128 bytes for each bit of its width.
     rows = np.empty((int(widths.sum()), block_bytes(1)), np.uint8)
     first_row = np.cumsum(widths) - widths
     for width in filter(None, distinct):

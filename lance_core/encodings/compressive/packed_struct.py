@@ -1,10 +1,10 @@
-"""packed_struct: structs of fixed-width members, the members of a row side by side.
+"""packed_struct: structs of fixed-width members; the members of a row are stored side by side.
 
 ::
 
     row 0: member 0 | member 1 | ...      row 1: member 0 | member 1 | ...
 
-Members have no validity of their own.
+Members have no validity.
 
 Source: ``lance.encodings21.PackedStruct``; checked against pylance 14.0.2.
 """
@@ -87,7 +87,7 @@ def _encode_rows(
 
 
 def _joined(block: Any) -> tuple[list[int], FixedWidthBlock]:
-    """The members side by side, and the width of each."""
+    """Return the members joined side by side, and the width of each."""
     if not isinstance(block, StructBlock):
         raise InternalError(f"packed_struct: cannot encode {type(block).__name__}")
     columns, bits = [], []

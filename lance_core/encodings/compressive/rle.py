@@ -3,7 +3,7 @@
 ::
 
     mini-block   buffer 0: one value per run | buffer 1: u8 length of each run
-    block        u64 bytes of the values | one value per run | u8 length of each run
+    block        u64 byte size of the values | one value per run | u8 length of each run
 
 Source: ``lance.encodings21.Rle``; checked against pylance 14.0.2.
 """
@@ -76,10 +76,10 @@ def encode_runs(values: NDArray[Any], num_values: NDArray[np.int64]) -> tuple[pb
 
     Args:
         values: (sum of num_values,) words of 8, 16, 32 or 64 bits.
-        num_values: (num_chunks,) values of each sequence.
+        num_values: (num_chunks,) number of values in each sequence.
 
     Returns:
-        The description, and one segment per sequence.
+        The description, and one segment for each sequence.
     """
     run_values, run_lengths, num_runs = find_runs(values, np.append(0, np.cumsum(num_values)))
     values_bytes = num_runs * values.itemsize

@@ -2,11 +2,11 @@
 
 ::
 
-    mini-block   u32|u64 offsets[n + 1] | bytes | padding to the offset's width
-                 offsets count from the start of the buffer, so the first one is (n + 1) * width
-    block        bits | where the bytes start | offsets[n + 1], the first one 0 | bytes
+    mini-block   u32|u64 offsets[n + 1] | bytes | padding to the width of an offset
+                 offsets are relative to the start of the buffer, so the first one is (n + 1) * width
+    block        bits | start of the bytes | offsets[n + 1], starting at 0 | bytes
                  bits = 32 or 64 is the width of all these numbers
-    full zip     the value's bytes behind their length
+    full zip     the length of the value, then its bytes
 
 Source: ``lance.encodings21.Variable``; checked against pylance 14.0.2.
 """
@@ -133,7 +133,7 @@ def _encode_chunks(block: Any, values_per_chunk: int, _encoder: Encoder) -> Enco
 
 
 def _chunk_offsets(offsets: NDArray[Any], values_per_chunk: int, num_chunks: int, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """The offsets of every chunk, each counted from the start of its own buffer, chunk after chunk."""
+    """Return the offsets of all chunks, concatenated, each relative to the start of its own buffer."""
     num_full = num_chunks - 1
     full_values = num_full * values_per_chunk
     out = np.empty(num_full * (values_per_chunk + 1) + len(offsets) - full_values, dtype)

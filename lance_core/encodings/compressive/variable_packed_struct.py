@@ -1,13 +1,13 @@
-"""variable_packed_struct: structs with a member of variable width or a fixed-size list, row by row.
+"""variable_packed_struct: structs with a variable-width or fixed-size list member, stored row by row.
 
 ::
 
     row    member 0 | member 1 | ...
            fixed width: its bytes       variable width: length | bytes
 
-Each member's bytes are encoded on their own, as its description says. An empty row stands for a null struct: its
-members are zeros and empty strings. Members have no validity of their own. The rows are values of variable width of a
-full-zip page.
+Each member's bytes are encoded separately, as its description specifies. An empty row represents a null struct: its
+members are zeros and empty strings. Members have no validity. The rows are the variable-width values of a full-zip
+page.
 
 Source: ``lance.encodings21.VariablePackedStruct``; checked against pylance 14.0.2.
 """
@@ -101,7 +101,7 @@ def _encode_rows(
 
 
 class _RowCursor:
-    """Takes member after member out of all rows at once; empty rows yield zeros and empty strings."""
+    """Reads the members one after another from all rows at once; empty rows yield zeros and empty strings."""
 
     __slots__ = ("_at", "_data", "_is_filled", "_num_rows", "_stops")
 
@@ -113,14 +113,14 @@ class _RowCursor:
         self._stops = rows.offsets[1:][self._is_filled].astype(np.int64)
 
     def take_fixed(self, width: int) -> NDArray[np.uint8]:
-        """The next ``width`` bytes of every row: (num_rows, width) uint8."""
+        """Return the next ``width`` bytes of every row: (num_rows, width) uint8."""
         taken = self._advance(np.full(len(self._at), width, np.int64))
         rows = np.zeros((self._num_rows, width), np.uint8)
         rows[self._is_filled] = taken.rows(width)
         return rows
 
     def take_variable(self, length_bytes: int) -> VariableWidthBlock:
-        """The next length and as many bytes of every row."""
+        """Return the next length of every row and as many bytes as it specifies."""
         length_words = self._advance(np.full(len(self._at), length_bytes, np.int64)).rows(length_bytes)
         lengths = np.ascontiguousarray(length_words).view(f"<u{length_bytes}").reshape(-1)
         if int(lengths.max(initial=0)) > len(self._data):
@@ -131,7 +131,7 @@ class _RowCursor:
         return VariableWidthBlock(np.append(0, np.cumsum(sizes)), data)
 
     def require_end(self) -> None:
-        """Check that the members have used up every row."""
+        """Check that the members have consumed every row completely."""
         if bool((self._at != self._stops).any()):
             raise CorruptDataError("variable_packed_struct: the members of a row do not fill it")
 

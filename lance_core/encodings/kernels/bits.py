@@ -1,6 +1,6 @@
 """Bitmaps and bit widths.
 
-A bitmap holds one bit per value, least significant bit first: value i is bit ``i % 8`` of byte ``i // 8``. In memory
+A bitmap holds one bit per value, least significant bit first: value i is bit ``i % 8`` of byte ``i // 8``. In memory,
 the same information is a mask: one ``bool`` per value, True = bit set.
 
 Source: Arrow columnar format, which the page encodings share.
@@ -29,29 +29,29 @@ _POWERS_OF_TWO: Final = np.left_shift(np.uint64(1), np.arange(64, dtype=np.uint6
 
 
 def bitmap_bytes(num_bits: int) -> int:
-    """Bytes of a bitmap of ``num_bits`` bits."""
+    """Return the size in bytes of a bitmap of ``num_bits`` bits."""
     return -(-num_bits // 8)
 
 
 def unpack_bitmap(bitmap: NDArray[np.uint8], bit_offset: int, num_bits: int) -> NDArray[np.bool_]:
-    """Bits ``[bit_offset, bit_offset + num_bits)`` of a bitmap as a fresh mask, shape (num_bits,)."""
+    """Return bits ``[bit_offset, bit_offset + num_bits)`` of a bitmap as a fresh mask, shape (num_bits,)."""
     first_byte, shift = divmod(bit_offset, 8)
     covering = bitmap[first_byte : bitmap_bytes(bit_offset + num_bits)]
     return np.unpackbits(covering, bitorder="little")[shift : shift + num_bits].view(np.bool_)
 
 
 def pack_mask(mask: NDArray[np.bool_]) -> NDArray[np.uint8]:
-    """A mask as a fresh bitmap; unused bits of the last byte are 0."""
+    """Convert a mask to a fresh bitmap; unused bits of the last byte are 0."""
     return np.packbits(mask, bitorder="little")
 
 
 def slice_bitmap(bitmap: NDArray[np.uint8], bit_offset: int, num_bits: int) -> NDArray[np.uint8]:
-    """Bits ``[bit_offset, bit_offset + num_bits)`` as a bitmap from bit 0: a view where the offset is whole bytes."""
+    """Return bits ``[bit_offset, bit_offset + num_bits)`` as a bitmap; a view if the offset is a whole byte."""
     if bit_offset % 8 == 0:
         return bitmap[bit_offset // 8 : bitmap_bytes(bit_offset + num_bits)]
     return pack_mask(unpack_bitmap(bitmap, bit_offset, num_bits))
 
 
 def bit_lengths(values: NDArray[Any]) -> NDArray[np.int64]:
-    """Bits needed to hold each unsigned value (0 for 0), same shape."""
+    """Return the number of bits needed for each unsigned value (0 for 0), same shape."""
     return np.searchsorted(_POWERS_OF_TWO, values.astype(np.uint64), side="right").astype(np.int64)

@@ -1,7 +1,7 @@
-"""Layers: what the repetition and definition levels of one page mean.
+"""Layers: the meaning of the repetition and definition levels of one page.
 
-A page lists one layer per level of nesting, the leaf included, from the leaf outwards. A layer says whether its slots
-are lists and which of them may be missing, and takes as many *definition levels* as there are ways to be missing:
+A page lists one layer per level of nesting, including the leaf, from the leaf outwards. A layer specifies whether its
+slots are lists and which of them may be missing, and uses as many *definition levels* as there are ways to be missing:
 
 ====  ==================================  =================  ====================================================
 Code  Layer                               Definition levels  Meaning
@@ -15,11 +15,11 @@ Code  Layer                               Definition levels  Meaning
 ====  ==================================  =================  ====================================================
 
 Definition levels are numbered from 1, layer by layer from the leaf outwards; level 0 is a value. A repetition level k
-says that a new entry of the k-th list from the inside starts; a row starts with the number of lists. (Parquet counts
-both from the outside.)
+means that a new entry of the k-th list from the inside starts; at the start of a row, it equals the number of lists.
+(Parquet counts both from the outside.)
 
-Levels above those of the layers inside the innermost list belong to null and empty lists: they are *invisible* and own
-no value slot.
+Levels above those of the layers inside the innermost list belong to null and empty lists: they are *invisible* and do
+not own a value slot.
 
 Source: ``lance.encodings21.RepDefLayer``; behavior of pylance 14.0.2.
 """
@@ -75,7 +75,7 @@ class Layers:
     """The layers of one page, from the leaf outwards.
 
     Attributes:
-        codes: one code per layer, the leaf's first.
+        codes: one code per layer, starting with the leaf.
     """
 
     codes: tuple[pb21.RepDefLayer, ...]
@@ -85,8 +85,8 @@ class Layers:
         """Check the codes found in a page.
 
         Raises:
-            CorruptDataError: no layer, an unknown code, or a list as the leaf.
-            NotSupportedError: more layers than any schema that this library reads.
+            CorruptDataError: there is no layer, a code is unknown, or the leaf is a list.
+            NotSupportedError: there are more layers than in any schema that this library reads.
         """
         layers = tuple(codes)
         if not layers or layers[0] in LIST_LAYERS or not DEFINITION_LEVELS.keys() >= set(layers):
@@ -117,5 +117,5 @@ class Layers:
 
     @property
     def has_invisible(self) -> bool:
-        """True when some definition level owns no value slot."""
+        """Whether some definition level owns no value slot."""
         return self.max_definition > self.max_visible

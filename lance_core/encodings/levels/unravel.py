@@ -1,7 +1,7 @@
-"""Unravelling: the levels of one page become validity and list offsets again, layer by layer from the leaf outwards.
+"""Unraveling: converts the levels of a page back to validity and list offsets, layer by layer from the leaf outwards.
 
-``Unraveler`` walks the layers of one page. For every layer the caller asks for what the schema says it is:
-``validity()`` for the leaf, a struct or a fixed-size list, ``offsets()`` for a list. Peeling a list keeps only the
+``Unraveler`` walks the layers of one page. For every layer, the caller calls the method that matches the schema:
+``validity()`` for the leaf, a struct or a fixed-size list, ``offsets()`` for a list. Peeling off a list keeps only the
 levels that start one of its entries.
 
 Source: ``lance.encodings21.RepDefLayer``; behavior of pylance 14.0.2.
@@ -37,8 +37,8 @@ class Unraveler:
     """Walks the layers of one page from the leaf outwards.
 
     Args:
-        levels: whole rows: the first repetition level, if there are any, starts a row.
-        what: the column, for messages.
+        levels: levels of whole rows; the first repetition level, if there are any, starts a row.
+        what: name of the column, for messages.
     """
 
     __slots__ = (
@@ -63,7 +63,7 @@ class Unraveler:
         self._next_layer = 0
         self._num_definition_passed = 0
         self._num_lists_passed = 0
-        # Of each definition level: list layers at or inside the layer that owns it. Level 0 is a value.
+        # For each definition level: the number of list layers at or inside the layer that owns it. Level 0 is a value.
         self._lists_at_level = [0]
         num_lists = 0
         for code in self._codes:
@@ -71,13 +71,13 @@ class Unraveler:
             self._lists_at_level += [num_lists] * DEFINITION_LEVELS[code]
 
     def num_slots(self) -> int:
-        """Slots of the layer that comes next."""
+        """Return the number of slots of the next layer."""
         if self._definition is not None:
             return len(self._current_definition(self._definition))
         return self._num_slots if self._repetition is None else len(self._repetition)
 
     def validity(self) -> NDArray[np.bool_] | None:
-        """Peel a leaf, struct or fixed-size list layer: (num_slots,) mask, True = valid; None = all valid.
+        """Peel off a leaf, struct or fixed-size list layer: (num_slots,) mask, True = valid; None = all valid.
 
         Raises:
             CorruptDataError: the page has a list layer here, or no layer at all.
@@ -87,16 +87,16 @@ class Unraveler:
             return None
         passed = self._num_definition_passed
         self._num_definition_passed += 1
-        # pylance leaves out definition levels that would all be 0.
+        # pylance omits definition levels that would all be 0.
         if self._definition is None:
             return None
         return self._current_definition(self._definition) <= passed
 
     def offsets(self) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
-        """Peel a list layer.
+        """Peel off a list layer.
 
         Returns:
-            (num_slots + 1,) int32 or int64 offsets from 0 into the slots of the layer inside, and the validity as in
+            (num_slots + 1,) int32 or int64 offsets from 0 into the slots of the inner layer, and the validity as in
             :meth:`validity`.
 
         Raises:
@@ -105,7 +105,7 @@ class Unraveler:
         code = self._peel(is_list=True)
         if self._repetition is None:
             raise CorruptDataError(f"{self._what}: a list layer without repetition levels")
-        # A null comes below an empty; a level that the layer does not have is 0.
+        # The null level is below the empty level; a level that the layer does not have is 0.
         passed = self._num_definition_passed
         null_level = passed + 1 if code in (NULLABLE_LIST, NULL_AND_EMPTY_LIST) else 0
         self._num_definition_passed += DEFINITION_LEVELS[code]
@@ -120,10 +120,10 @@ class Unraveler:
         return peeled.offsets, peeled.validity
 
     def keep_first_of(self, dimension: int) -> None:
-        """Before ``validity()`` of a fixed-size list of structs: keep one level out of each ``dimension``.
+        """Keep one level out of each ``dimension``; called before ``validity()`` of a fixed-size list of structs.
 
         Raises:
-            CorruptDataError: the levels are not a multiple of the dimension, or a list lies outside of this layer.
+            CorruptDataError: the number of levels is not a multiple of the dimension, or a list encloses this layer.
         """
         inside_list = any(code in LIST_LAYERS for code in self._codes[self._next_layer :])
         if inside_list or self.num_slots() % dimension:
@@ -142,15 +142,15 @@ class Unraveler:
         return code
 
     def _current_definition(self, definition: NDArray[np.uint16]) -> NDArray[np.uint16]:
-        """The definition levels that are slots of the current layer."""
+        """Return the definition levels that are slots of the current layer."""
         highest = sum(lists <= self._num_lists_passed for lists in self._lists_at_level) - 1
         if highest == len(self._lists_at_level) - 1:
             return definition
         return definition[definition <= highest]
 
     def _highest_slot(self) -> int:
-        """The highest definition level that still is a slot of the list layer just peeled."""
-        # A null of the item layers directly outside (a null struct) still is a slot of this list layer.
+        """Return the highest definition level that is a slot of the list layer that was just peeled off."""
+        # A null in the item layers directly outside (a null struct) is still a slot of this list layer.
         highest = self._num_definition_passed
         for code in self._codes[self._next_layer :]:
             if code in LIST_LAYERS:

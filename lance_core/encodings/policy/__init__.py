@@ -1,1 +1,1 @@
-"""Write policy: what a page becomes. Pure decisions; the encodings do the work."""
+"""Write policy: decides how pages are encoded. Pure decisions; the encodings carry them out."""

@@ -1,9 +1,9 @@
 """Decides whether a page is stored as a dictionary and indices.
 
-The number of distinct values is estimated from a sample, by how often values recur in it. Only where the estimate
-promises a smaller page are the values counted; the page is then compared with what it would be otherwise.
+The number of distinct values is estimated from a sample, by how often values recur in it. The values are counted only
+if the estimate promises a smaller page; the result is then compared with the page without a dictionary.
 
-Source: own policy; limits of pylance 14.0.2 where metadata ask for them.
+Source: own policy; limits of pylance 14.0.2 if the metadata request them.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _RUN_BYTES: Final = 5
 def may_have_few_distinct(
     array: pa.Array, item_bytes: float, plain_bytes: float, options: FieldOptions, *, runs: float = 1.0
 ) -> bool:
-    """Whether counting distinct values is worth the time.
+    """Return whether counting distinct values is worth the time.
 
     Args:
         array: the values of a page.
-        item_bytes: of one value in a dictionary, at the least.
+        item_bytes: minimum size of one value in a dictionary.
         plain_bytes: estimated size of the page without a dictionary.
-        options: of the field.
-        runs: of equal values, by the number of values; indices have as many.
+        options: options of the field.
+        runs: number of runs of equal values divided by the number of values; the same for indices.
     """
     num_values: int = len(array) - array.null_count
     if num_values < _MIN_VALUES:
@@ -50,17 +50,17 @@ def may_have_few_distinct(
 
 
 def dictionary_fits(num_items: int, num_values: int, options: FieldOptions) -> bool:
-    """Whether there are few enough items for a dictionary."""
+    """Return whether the number of items is small enough for a dictionary."""
     return num_items <= max(1, min(_MAX_ITEMS, num_values // (options.dict_divisor or _DIVISOR)))
 
 
 def dictionary_pays(dictionary_bytes: float, plain_bytes: float, options: FieldOptions) -> bool:
-    """Whether indices and encoded items make the page small enough.
+    """Return whether indices and encoded items make the page small enough.
 
     Args:
-        dictionary_bytes: of both.
+        dictionary_bytes: size of both together.
         plain_bytes: estimated size of the page without a dictionary.
-        options: of the field.
+        options: options of the field.
     """
     return dictionary_bytes < _gain(options) * plain_bytes
 

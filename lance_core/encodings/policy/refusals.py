@@ -1,13 +1,13 @@
-"""Fields that cannot be written in a way that readers read back; refused before a byte is written.
+"""Rejects fields that readers could not read back, before any byte is written.
 
-* A fixed-size list of structs must not be in a list or contain one. In a struct it must be beside lists of its size
-  only. pylance 14.0.2 fails to write the former; the latter it writes and cannot read, as it takes the slots of a
-  member for rows. Below a fixed-size list of structs, members differ freely.
-* A struct without members stands at top level.
-* The members of a packed struct are of fixed width in whole bytes, strings, binaries or fixed-size lists; with the
-  first alone its rows have fewer than 256 bytes.
+* A fixed-size list of structs must not be in a list or contain one. In a struct, its siblings must all be lists of the
+  same size. pylance 14.0.2 fails to write the former; it writes the latter but cannot read it, because it treats the
+  slots of a member as rows. Inside a fixed-size list of structs, members may differ freely.
+* A struct without members must be a top-level field.
+* The members of a packed struct are fixed-width in whole bytes, strings, binaries or fixed-size lists; if all members
+  are fixed-width, its rows have fewer than 256 bytes.
 
-What a version cannot hold at all is another matter, see :mod:`lance_core.schema.storable`.
+For types that a version cannot hold at all, see :mod:`lance_core.schema.storable`.
 
 Source: behavior of pylance 14.0.2.
 """
@@ -36,8 +36,8 @@ def require_writable_field(top: Field) -> None:
     """Check a top-level field of a structural file.
 
     Raises:
-        NotSupportedError: a nesting or member that cannot be read back.
-        InvalidInputError: the metadata ask for an unknown compression.
+        NotSupportedError: a nesting or member cannot be read back.
+        InvalidInputError: the metadata request an unknown compression.
     """
     for leaf in top.leaves():
         options_of(leaf, top)
@@ -53,7 +53,7 @@ def require_writable_field(top: Field) -> None:
 
 
 def _with_ancestors(field: Field, above: tuple[Field, ...] = ()) -> Iterator[tuple[Field, tuple[Field, ...]]]:
-    """Every field of the tree, with the fields above it, outermost first."""
+    """Yield every field of the tree with its ancestors, outermost first."""
     yield field, above
     for child in field.children:
         yield from _with_ancestors(child, (*above, field))
@@ -93,7 +93,7 @@ def _check_lists_of_structs(field: Field, above: Sequence[Field]) -> None:
     if any(node.is_structural_fixed_size_list for node in above):
         return
     for struct in above:
-        # spec: the reference takes the slots of a member's first leaf for its number of rows.
+        # spec: the reference uses the slots of a member's first leaf as its number of rows.
         if len({_first_slots_per_row(child) for child in struct.children}) > 1:
             refuse(
                 f"must be the only member of struct {struct.name!r}, or stand beside lists of the same size only: the "
@@ -102,7 +102,7 @@ def _check_lists_of_structs(field: Field, above: Sequence[Field]) -> None:
 
 
 def _first_slots_per_row(field: Field) -> int:
-    """What the fixed-size lists of structs above the first leaf make of a row."""
+    """Return the number of slots per row that the fixed-size lists of structs above the first leaf produce."""
     if field.is_leaf:
         return 1
     dimension = int(arrow_type(field).list_size) if field.is_structural_fixed_size_list else 1

@@ -1,6 +1,6 @@
 """blob: pages of columns whose values lie outside the pages, anywhere in the data region of the file.
 
-The page is a page of another layout that holds one descriptor per row, without levels of its own::
+The page wraps a page with another layout that holds one descriptor per row, without levels of its own::
 
     descriptor   u64 position | u64 size       absolute position in the file
 
@@ -8,12 +8,12 @@ The page is a page of another layout that holds one descriptor per row, without 
 Descriptor      Size       Meaning
 ==============  =========  ==========================================================================
 (0, 0)          0          an empty value
-(other, 0)      0          no value: position is ``definition level << 16 | repetition level``
+(other, 0)      0          no value: the position is ``definition level << 16 | repetition level``
 (any, other)    above 0    the bytes [position, position + size) of the file
 ==============  =========  ==========================================================================
 
-The levels in the descriptors belong to the layers of the blob layout. Lists have never been written correctly in this
-form and are refused.
+The levels in the descriptors belong to the layers of the blob layout. No release has written lists correctly in this
+form, so they are rejected.
 
 Source: ``lance.encodings21.BlobLayout``; files of pylance 14.0.2.
 """
@@ -64,11 +64,11 @@ def encode(
     """Lay out one page of descriptors.
 
     Args:
-        levels: of the column; none of its layers is a list.
-        descriptors: position and size of every slot, uint64; what null slots hold does not matter.
+        levels: levels of the column; none of its layers is a list.
+        descriptors: position and size of every slot, uint64; the contents of null slots are ignored.
         num_rows: value of ``Page.length``.
         encoder: encodes the rows of descriptors.
-        version: of the file.
+        version: format version of the file.
 
     Raises:
         NotSupportedError: a layer is a list.
@@ -98,13 +98,13 @@ def open_page(layout: pb21.BlobLayout, sizes: Sequence[int], num_rows: int, deco
 
     Args:
         layout: description of the page.
-        sizes: bytes of each of its buffers.
+        sizes: size of each of its buffers in bytes.
         num_rows: value of ``Page.length``.
         decoder: decodes children.
 
     Raises:
-        CorruptDataError: the bytes contradict the layout or themselves.
-        UnsupportedEncodingError: lists, or descriptors in a layout that this library does not decode.
+        CorruptDataError: the bytes contradict the layout or each other.
+        UnsupportedEncodingError: the page has lists, or this library does not decode the layout of the descriptors.
     """
     layers = Layers.parse(layout.layers, "blob page")
     if layers.max_repetition:
@@ -121,7 +121,7 @@ class BlobState:
     """A page of descriptors.
 
     Attributes:
-        layers: of the column.
+        layers: layers of the column.
         inner: the page that holds the descriptors.
     """
 
@@ -130,11 +130,11 @@ class BlobState:
 
     @property
     def num_bytes(self) -> int:
-        """About so much memory is held."""
+        """Approximate memory use in bytes."""
         return self.inner.num_bytes
 
     def read(self, rows: Rows) -> PageSteps[tuple[Levels, DataBlock]]:
-        """Descriptors of rows; null slots get (0, 0)."""
+        """Read the descriptors of rows; null slots get (0, 0)."""
         _, block = yield from self.inner.read(rows)
         return _with_levels(self.layers, block)
 

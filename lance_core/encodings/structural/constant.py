@@ -9,10 +9,10 @@ scalar of up to 32 bytes    none, or rep, def                      present, poss
 other scalar                value, or value, rep, def              absent
 ==========================  =====================================  =============================
 
-A missing kind of levels is an empty buffer. Levels of all-null pages are encoded as the layout says, raw if it says
-nothing; levels of scalar pages are always raw::
+A missing kind of levels is an empty buffer. Levels of all-null pages are encoded as the layout specifies, or raw if it
+specifies no encoding; levels of scalar pages are always raw::
 
-    value    u32 k | k x u32 length | the k Arrow buffers of an array of one value, validity left out
+    value    u32 k | k x u32 length | the k Arrow buffers of an array of one value, without validity
 
 Source: ``lance.encodings21.ConstantLayout``; checked against pylance 14.0.2.
 """
@@ -54,13 +54,13 @@ _MAX_LEVELS_FOR_FREE: Final = 1024
 def encode_all_null(
     levels: Levels, *, num_rows: int, encoded_levels: bool = True, run_levels: bool = True
 ) -> EncodedPage:
-    """A page without any value: every visible level is null, or there is none.
+    """Encode a page without values: every visible level is null, or there are no visible levels.
 
     Args:
-        levels: of the page.
+        levels: levels of the page.
         num_rows: value of ``Page.length``.
-        encoded_levels: levels may be encoded, as in 2.2; else they are raw words.
-        run_levels: they may be run-length encoded.
+        encoded_levels: levels may be encoded, as in 2.2; otherwise they are raw words.
+        run_levels: levels may be run-length encoded.
     """
     layout = pb21.ConstantLayout(layers=levels.layers.codes)
     if levels.layers.codes == (NULLABLE_ITEM,):
@@ -85,7 +85,7 @@ def encode_all_null(
 
 
 def encode_scalar(levels: Levels, value: FixedWidthBlock | VariableWidthBlock, *, num_rows: int) -> EncodedPage:
-    """A page whose valid values all are ``value``, a block of one; bools take a byte."""
+    """Encode a page whose valid values all equal ``value``, a block of one; booleans take a byte."""
     if value.num_values != 1:
         raise InternalError(f"a constant page holds one value, not {value.num_values}")
     layout = pb21.ConstantLayout(layers=levels.layers.codes)
@@ -117,17 +117,17 @@ def _serialize_scalar(value: FixedWidthBlock | VariableWidthBlock) -> bytes:
 def open_page(
     layout: pb21.ConstantLayout, sizes: Sequence[int], num_rows: int, decoder: Decoder
 ) -> PageSteps[ConstantState]:
-    """Read all of a page: its one value and its levels.
+    """Read a whole page: its single value and its levels.
 
     Args:
         layout: description of the page.
-        sizes: bytes of each of its buffers.
+        sizes: size of each of its buffers in bytes.
         num_rows: value of ``Page.length``.
         decoder: decodes levels.
 
     Raises:
-        CorruptDataError: the bytes contradict the layout or themselves.
-        UnsupportedEncodingError: levels encoded in a way that this library does not decode.
+        CorruptDataError: the bytes contradict the layout or each other.
+        UnsupportedEncodingError: this library does not decode the encoding of the levels.
     """
     layers = Layers.parse(layout.layers, "constant page")
     is_inline = layout.HasField("inline_value")
@@ -148,13 +148,14 @@ def open_page(
 
 @dataclass(frozen=True, slots=True)
 class ConstantState:
-    """A constant page; nothing of it is left to be read.
+    """A constant page that has been read completely.
 
     Attributes:
-        layers: of the page.
+        layers: layers of the page.
         num_rows: value of ``Page.length``.
         scalar: a block of one value; None = all null.
-        levels: of the whole page; None = every row is one value slot, and the work depends on the wanted rows alone.
+        levels: levels of the whole page; None if every row is one value slot, so that the cost depends on the rows
+            read.
         encoded_bytes: size of the page.
     """
 
@@ -170,7 +171,7 @@ class ConstantState:
         return 256 + self.encoded_bytes + (0 if self.levels is None else 4 * self.levels.num_levels)
 
     def read(self, rows: Rows) -> PageSteps[tuple[Levels, DataBlock]]:
-        """Rows of the page."""
+        """Read rows of the page."""
         yield from ()
         if self.levels is None:
             num_rows = rows[1] - rows[0] if isinstance(rows, tuple) else len(rows)

@@ -1,7 +1,7 @@
-"""Reading full-zip pages: finding the requested rows, and their levels and values.
+"""Reading full-zip pages: locates the requested rows, and their levels and values.
 
-Rows of fixed width without lists lie at even distances. All others are found through the repetition index, of which
-only the entries of the wanted rows are read.
+Fixed-width rows without lists are evenly spaced. All other rows are located through the repetition index, of which only
+the entries of the wanted rows are read.
 
 Source: page layout in ``full_zip.py``; checked against pylance 14.0.2.
 """
@@ -38,11 +38,11 @@ _INDEX_BYTES: Final = (1, 2, 4, 8)
 def open_page(
     layout: pb21.FullZipLayout, sizes: Sequence[int], num_rows: int, decoder: Decoder
 ) -> PageSteps[FullZipState]:
-    """The metadata of a page before its rows; nothing has to be read for it.
+    """Check the metadata of a page before its rows are read; this requires no reads.
 
     Args:
         layout: description of the page.
-        sizes: bytes of each of its buffers.
+        sizes: size of each of its buffers in bytes.
         num_rows: value of ``Page.length``.
         decoder: decodes children.
 
@@ -73,10 +73,10 @@ class FullZipState:
 
     Attributes:
         layout: description of the page.
-        form: how its entries are put together.
+        form: layout of its entries.
         num_rows: value of ``Page.length``.
         data_bytes: size of page buffer 0.
-        index_width: bytes of an entry of the repetition index; 0 = there is none.
+        index_width: size of an entry of the repetition index in bytes; 0 = there is no index.
         decoder: decodes children.
     """
 
@@ -89,11 +89,11 @@ class FullZipState:
 
     @property
     def num_bytes(self) -> int:
-        """About so much memory is held."""
+        """Approximate memory use in bytes."""
         return 256
 
     def read(self, rows: Rows) -> PageSteps[tuple[Levels, DataBlock]]:
-        """Decode rows; the bytes of other rows are not requested."""
+        """Decode rows without requesting the bytes of other rows."""
         num_rows = rows[1] - rows[0] if isinstance(rows, tuple) else len(rows)
         if self.index_width == 0:
             return (yield from self._read_even(rows, num_rows))
@@ -123,7 +123,7 @@ class FullZipState:
         return self._split_even(zipped)
 
     def _row_bounds(self, rows: Rows) -> PageSteps[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        """Where wanted rows start and stop in page buffer 0, from the repetition index."""
+        """Read the start and stop of the wanted rows in page buffer 0 from the repetition index."""
         width = self.index_width
         if isinstance(rows, tuple):
             first, num_entries = rows[0], rows[1] - rows[0] + 1
@@ -149,7 +149,7 @@ class FullZipState:
         return starts.astype(np.int64), stops.astype(np.int64)
 
     def _split_even(self, zipped: NDArray[np.uint8]) -> tuple[Levels, DataBlock]:
-        """Levels that all own a value: one row of bytes each."""
+        """Decode levels that all own a value, given as one row of bytes each."""
         word_bytes = self.form.word_bytes
         levels = self.form.levels_of(zipped[:, :word_bytes])
         return levels, self.decoder.per_value(self.layout.value_compression, FixedRows(zipped[:, word_bytes:]))
@@ -196,7 +196,7 @@ class FullZipState:
 
 
 def _pairs(found: Fetched, width: int) -> NDArray[np.unsignedinteger]:
-    """Two neighboring entries of the repetition index for every wanted row, (num_rows, 2)."""
+    """Return two adjacent entries of the repetition index for every wanted row, (num_rows, 2)."""
     picked = found.data[found.starts[:, None] + np.arange(2 * width)]
     pairs: NDArray[np.unsignedinteger] = picked.view(UNSIGNED_DTYPES[width * 8])
     return pairs
@@ -205,7 +205,7 @@ def _pairs(found: Fetched, width: int) -> NDArray[np.unsignedinteger]:
 def _level_stops(
     starts: NDArray[np.int64], row_starts: NDArray[np.int64], row_stops: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Where every level ends: where the next one of its row starts, or where the row ends."""
+    """Return the end of every level: the start of the next level in its row, or the end of the row."""
     stops = np.append(starts[1:], row_stops[-1])
     last_levels = np.append(np.searchsorted(starts, row_starts)[1:], len(starts)) - 1
     stops[last_levels] = row_stops

@@ -1,9 +1,9 @@
-"""Level buffers: repetition or definition levels of one or many chunks as bytes.
+"""Level buffers: encodes and decodes the repetition or definition levels of one or many chunks.
 
-Levels are 16-bit words, encoded like any block of values. Writing packs them to the width of the page's largest level,
-or run-length encodes them where the version allows it; a page whose levels are all 0 needs no bytes at all.
+Levels are 16-bit words, encoded like any block of values. The writer packs them to the width of the page's largest
+level, or run-length encodes them if the version allows it; a page whose levels are all 0 needs no bytes at all.
 
-Source: ``MiniBlockLayout.rep_compression`` and ``def_compression``, the same fields of ``ConstantLayout``.
+Source: ``MiniBlockLayout.rep_compression`` and ``def_compression``, and the same fields of ``ConstantLayout``.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ def encode_levels(
 
     Args:
         levels: (sum of num_levels,) levels.
-        num_levels: (num_chunks,) levels of each chunk.
-        allow_runs: run-length encode them where that is clearly smaller.
+        num_levels: (num_chunks,) number of levels in each chunk.
+        allow_runs: whether to run-length encode levels if that is clearly smaller.
 
     Returns:
-        The description, and one segment per chunk.
+        The description, and one segment for each chunk.
     """
     packed_bits = int(levels.max(initial=0)).bit_length()
     packed_bytes = len(levels) * packed_bits // 8
     if len(levels) < BLOCK_VALUES:
-        # A short block is packed like a full one, or left as it is.
+        # A short block is either packed like a full block or left unpacked.
         packed_bytes = min(len(levels) * _LEVEL_BITS // 8, BLOCK_VALUES * packed_bits // 8)
     if allow_runs and _estimated_run_bytes(levels) < packed_bytes:
         encoding, segments = encode_runs(levels, num_levels)
@@ -63,7 +63,7 @@ def encode_levels(
 
 
 def _estimated_run_bytes(levels: NDArray[np.uint16]) -> int:
-    """At least this many bytes, chunk borders left out."""
+    """Return a lower bound of the encoded size in bytes, ignoring chunk boundaries."""
     return _BLOCK_HEADER_BYTES + _RUN_BYTES * int(np.count_nonzero(levels[1:] != levels[:-1]))
 
 
@@ -73,8 +73,8 @@ def decode_levels(
     """Decode the levels of many chunks: (sum of num_levels,) levels.
 
     Raises:
-        CorruptDataError: the bytes do not hold as many levels.
-        UnsupportedEncodingError: an encoding that levels cannot have.
+        CorruptDataError: the bytes do not hold that many levels.
+        UnsupportedEncodingError: the encoding is not allowed for levels.
     """
     block = decoder.block(encoding, Chunks(num_levels, (buffer,)))
     if not isinstance(block, FixedWidthBlock) or block.bits_per_value != _LEVEL_BITS:
@@ -85,7 +85,7 @@ def decode_levels(
 def pick_levels(
     encoding: pb21.CompressiveEncoding, buffer: Segments, num_levels: NDArray[np.int64], picks: Picks, decoder: Decoder
 ) -> NDArray[np.uint16]:
-    """Decode single levels of many chunks: (num_picks,) levels; otherwise as :func:`decode_levels`."""
+    """Decode individual levels of many chunks: (num_picks,) levels; otherwise like :func:`decode_levels`."""
     block = decoder.pick_blocks(encoding, Chunks(num_levels, (buffer,)), picks)
     if not isinstance(block, FixedWidthBlock) or block.bits_per_value != _LEVEL_BITS:
         raise CorruptDataError("levels are not 16-bit words")
@@ -93,10 +93,10 @@ def pick_levels(
 
 
 def check_levels(layers: Layers, repetition: NDArray[np.uint16] | None, definition: NDArray[np.uint16] | None) -> None:
-    """Check that levels are possible for the layers of their page.
+    """Check that levels are valid for the layers of their page.
 
     Raises:
-        CorruptDataError: a level above the highest, repetition levels without lists or lists without them.
+        CorruptDataError: a level is too high, or repetition levels are present without lists or absent with lists.
     """
     if (repetition is None) != (layers.max_repetition == 0):
         raise CorruptDataError(f"repetition levels do not match layers {list(layers.codes)}")

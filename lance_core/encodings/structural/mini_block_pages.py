@@ -1,7 +1,7 @@
-"""Reading mini-block pages: finding the chunks of the requested rows, and their levels and values.
+"""Reading mini-block pages: locates the chunks of the requested rows, and their levels and values.
 
-For a range of rows all of its chunks are decoded and the range is cut out. For scattered rows the repetition levels of
-the chunks are decoded, and of everything else only the wanted places.
+For a range of rows, all of its chunks are decoded and the range is cut out. For scattered rows, the repetition levels
+of the chunks are decoded, and of everything else only the wanted positions.
 
 Source: page layout in ``mini_block.py``; checked against pylance 14.0.2.
 """
@@ -46,13 +46,13 @@ def open_page(
 
     Args:
         layout: description of the page.
-        sizes: bytes of each of its buffers.
+        sizes: size of each of its buffers in bytes.
         num_rows: value of ``Page.length``.
         decoder: decodes children.
 
     Raises:
-        CorruptDataError: the bytes contradict the layout or themselves.
-        UnsupportedEncodingError: an encoding that is not decoded here.
+        CorruptDataError: the bytes contradict the layout or each other.
+        UnsupportedEncodingError: this library does not decode the encoding.
     """
     layers = Layers.parse(layout.layers, "mini-block page")
     has_dictionary = layout.HasField("dictionary")
@@ -76,7 +76,7 @@ def open_page(
 
 
 def merge_key(layout: pb21.MiniBlockLayout) -> bytes | None:
-    """Pages of a column whose keys are equal can be read as one; None = never."""
+    """Return the merge key of a page; pages of a column with equal keys can be read as one. None = never."""
     if layout.HasField("dictionary"):
         return None
     common = pb21.MiniBlockLayout()
@@ -86,11 +86,11 @@ def merge_key(layout: pb21.MiniBlockLayout) -> bytes | None:
 
 
 def merged(states: Sequence[MiniBlockState], data_starts: Sequence[int]) -> MiniBlockState:
-    """Several pages of a column as one, so that what scattered rows need of them is decoded in one go.
+    """Combine several pages of a column into one, so that the values for scattered rows are decoded in one step.
 
     Args:
-        states: the pages, in row order; their layouts have the same :func:`merge_key`. Their rows are numbered on.
-        data_starts: where page buffer 1 of each starts; the result asks for parts of buffer 1 counted from there.
+        states: the pages, in row order, with the same :func:`merge_key`. Their rows are numbered consecutively.
+        data_starts: start of page buffer 1 of each page; requests for buffer 1 are relative to the same origin.
     """
     first = states[0]
     tables = [state.table for state in states]
@@ -121,14 +121,14 @@ def _dictionary_items(layout: pb21.MiniBlockLayout, data: NDArray[np.uint8], dec
 
 @dataclass(frozen=True, slots=True)
 class MiniBlockState:
-    """A mini-block page of which the chunks, the repetition index and the dictionary are known.
+    """A mini-block page whose chunk table, repetition index and dictionary are known.
 
     Attributes:
         layout: description of the page.
-        layers: of the page.
+        layers: layers of the page.
         num_rows: value of ``Page.length``.
-        table: where the chunks are.
-        index: which rows lie in which chunks; None = each value slot is a row, or there is no index.
+        table: locations of the chunks.
+        index: rows in each chunk; None = each value slot is a row, or there is no index.
         items: the dictionary.
         encoded_bytes: size of the chunk words and of the repetition index.
         decoder: decodes children.
@@ -145,7 +145,7 @@ class MiniBlockState:
 
     @property
     def num_bytes(self) -> int:
-        """About so much memory is held: numbers of 8 bytes for words of 2 or 4, and the items."""
+        """Approximate memory use in bytes: 8-byte numbers for words of 2 or 4 bytes, and the items."""
         items_bytes = 0
         if isinstance(self.items, FixedWidthBlock | VariableWidthBlock):
             items_bytes = self.items.data.nbytes
@@ -154,7 +154,7 @@ class MiniBlockState:
         return 16 * self.encoded_bytes + items_bytes + 1024
 
     def read(self, rows: Rows) -> PageSteps[tuple[Levels, DataBlock]]:
-        """Decode rows and no more chunks than they need."""
+        """Decode rows, and only the chunks that they need."""
         if isinstance(rows, tuple):
             return (yield from self._read_range(*rows))
         if self.layers.max_repetition == 0:
@@ -194,7 +194,7 @@ class MiniBlockState:
         return Levels(self.layers, repetition, definition, num_levels), self._resolved(block)
 
     def _resolved(self, block: DataBlock) -> DataBlock:
-        """The values, if the block holds their numbers in the dictionary."""
+        """Return the values, or the dictionary items if the block holds indices."""
         if self.items is None:
             return block
         if not isinstance(block, FixedWidthBlock) or block.bits_per_value not in UNSIGNED_DTYPES:
@@ -218,7 +218,7 @@ class MiniBlockState:
         return directory if counts is directory.num_levels else replace(directory, num_levels=counts)
 
     def _pick_values(self, rows: NDArray[np.int64]) -> PageSteps[tuple[Levels, DataBlock]]:
-        """Rows of a page without lists: each is one value slot."""
+        """Read rows of a page without lists, in which each row is one value slot."""
         table = self.table
         chunks = np.searchsorted(table.value_stops, rows, side="right")
         slots = rows - (table.value_stops - table.num_values)[chunks]
@@ -245,7 +245,7 @@ class MiniBlockState:
         return self._resolved(block)
 
     def _pick_without_index(self, rows: NDArray[np.int64]) -> PageSteps[tuple[Levels, DataBlock]]:
-        """Rows of a page with lists but without an index: only its first chunk is known to start with a row."""
+        """Read rows of a page with lists but without an index: only the first chunk is known to start with a row."""
         directory = yield from self._chunks(np.arange(self.table.num_chunks, dtype=np.int64))
         starts_before = np.zeros(1, np.int64)
         return self._pick_rows(directory, rows, np.zeros_like(rows), starts_before, None)
@@ -271,15 +271,15 @@ class MiniBlockState:
         last: NDArray[np.int64] | None,
         starts_after: NDArray[np.int64] | None = None,
     ) -> tuple[Levels, DataBlock]:
-        """Whole rows out of some chunks.
+        """Pick whole rows from some chunks.
 
         Args:
             directory: the chunks.
-            rows: wanted rows.
-            first: chunk, of those in the directory, in which each row starts.
-            starts_before: rows that start in front of each of the chunks.
-            last: chunk in which each row ends; None = anywhere.
-            starts_after: rows that have started with each of the chunks, to be checked; None = unknown.
+            rows: the wanted rows.
+            first: the chunk, among those in the directory, in which each row starts.
+            starts_before: number of rows that start before each of the chunks.
+            last: the chunk in which each row ends; None = anywhere.
+            starts_after: number of rows started up to the end of each chunk, to be checked; None = unknown.
         """
         layout, layers, decoder = self.layout, self.layers, self.decoder
         if directory.repetition is None:
@@ -330,13 +330,13 @@ def _visible_picks(
     num_values: NDArray[np.int64],
     level_stops: NDArray[np.int64],
 ) -> Picks:
-    """Places of the values of the wanted levels; invisible levels have none.
+    """Return the positions of the values of the wanted levels; invisible levels have none.
 
     Args:
-        invisible: (num_invisible,) which levels are invisible, ascending.
+        invisible: (num_invisible,) positions of the invisible levels, ascending.
         wanted: (num_wanted,) levels.
         is_visible: (num_wanted,) mask.
-        num_values: (num_chunks,) values of each chunk.
+        num_values: (num_chunks,) number of values in each chunk.
         level_stops: (num_chunks,) level at which each chunk ends.
     """
     value_stops = np.cumsum(num_values)

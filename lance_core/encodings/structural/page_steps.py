@@ -1,10 +1,10 @@
-"""Reading a page in steps: what is needed of it next is requested, never more.
+"""Reading a page in steps, each of which requests only what is needed next.
 
 A page is read by a generator. It yields the parts of the page's buffers that it needs next and is sent their bytes, so
-that pure decoding code decides what is fetched and someone else fetches it, for many pages at once::
+that pure decoding code decides what is fetched and the caller fetches it, for many pages at once::
 
-    open     parts that say where everything is: chunk words, repetition index, dictionary   →  PageState, to be kept
-    read     parts that hold the wanted rows, once or twice                                  →  levels and values
+    open     parts that locate everything else: chunk words, repetition index, dictionary      →  PageState, cacheable
+    read     parts that hold the wanted rows, in one or two steps                              →  levels and values
 
 Source: design, see ``docs/decisions/0009-reading-data-files.md``.
 """
@@ -37,7 +37,7 @@ class Wanted:
 
     Attributes:
         buffer: index of the buffer.
-        starts: (num_parts,) int64, ascending; the caller has checked that all parts lie inside the buffer.
+        starts: (num_parts,) int64, ascending; the caller has checked that all parts are inside the buffer.
         stops: (num_parts,) int64, ascending.
     """
 
@@ -47,7 +47,7 @@ class Wanted:
 
     @classmethod
     def span(cls, buffer: int, start: int, stop: int) -> Wanted:
-        """One part."""
+        """Return a single part."""
         return cls(buffer, np.array([start], np.int64), np.array([stop], np.int64))
 
 
@@ -56,15 +56,15 @@ class Fetched:
     """The bytes of the parts of one ``Wanted``.
 
     Attributes:
-        data: bytes that hold all parts, perhaps with others between them.
-        starts: (num_parts,) int64: where each part starts in ``data``.
+        data: bytes that hold all parts, possibly with other bytes between them.
+        starts: (num_parts,) int64 start of each part in ``data``.
     """
 
     data: NDArray[np.uint8]
     starts: NDArray[np.int64]
 
     def only(self, num_bytes: int) -> NDArray[np.uint8]:
-        """The bytes of the first part."""
+        """Return the bytes of the first part."""
         start = int(self.starts[0])
         return self.data[start : start + num_bytes]
 
@@ -78,14 +78,14 @@ class PageState(Protocol):
 
     @property
     def num_bytes(self) -> int:
-        """About so much memory is held."""
+        """Approximate memory use in bytes."""
 
     def read(self, rows: Rows) -> PageSteps[tuple[Levels, DataBlock]]:
         """Decode rows.
 
         Raises:
-            CorruptDataError: the bytes contradict the layout or themselves.
-            UnsupportedEncodingError: an encoding that is not decoded here.
+            CorruptDataError: the bytes contradict the layout or each other.
+            UnsupportedEncodingError: this library does not decode the encoding.
         """
 
 

@@ -1,7 +1,7 @@
 """Dictionary columns: pages of plain keys, and one list of values for the whole file.
 
-The values of several batches are joined: those that are new go to the end, so that keys written before keep their
-meaning. A key cannot be null, hence neither can a row.
+The values of several batches are joined: new values are appended, so that keys written earlier keep their meaning. A
+key cannot be null, so a row cannot be null either.
 
 **Source:** behavior of pylance 14.0.2, which writes the dictionary of the first batch only.
 """
@@ -24,7 +24,7 @@ __all__ = ["DictionaryUnion", "can_be_dictionary_value", "decode_dictionary"]
 
 
 def can_be_dictionary_value(dtype: pa.DataType) -> bool:
-    """Whether a file can hold dictionaries of such values: integers, strings and binaries."""
+    """Return whether a file can hold dictionaries of values of this type: integers, strings and binaries."""
     return bool(pa.types.is_integer(dtype) or is_variable_width(dtype))
 
 
@@ -50,8 +50,8 @@ class DictionaryUnion:
     Args:
         dtype: the column's type.
         where: the column's path, for messages.
-        values: what the dictionary starts with; nothing by default.
-        is_fixed: whether no value may be added to it.
+        values: initial values of the dictionary; none by default.
+        is_fixed: whether no values may be added.
     """
 
     __slots__ = ("_dtype", "_is_fixed", "_where", "values")
@@ -66,15 +66,15 @@ class DictionaryUnion:
         self.values: pa.Array = values if values is not None else pa.array([], dtype.value_type)
 
     def keys(self, array: pa.DictionaryArray, visible: NDArray[np.bool_] | None) -> pa.Array:
-        """The rows as keys into :attr:`values`, which grows as needed; a view where the dictionary is the same.
+        """Return the rows as keys into :attr:`values`, which grows as needed; a view if the dictionary is the same.
 
         Args:
             array: some rows.
-            visible: which of them do not lie below a null struct, shape (len(array),); None for all.
+            visible: mask of the rows that are not below a null struct, shape (len(array),); None for all.
 
         Raises:
-            SchemaMismatchError: a row is null, or lies below a null.
-            InvalidInputError: more values than the index type can number, or a fixed dictionary lacks one.
+            SchemaMismatchError: a row is null or below a null.
+            InvalidInputError: there are too many values for the index type, or a fixed dictionary lacks a value.
         """
         validity = validity_of(array)
         if any(mask is not None and not mask.all() for mask in (validity, visible)):

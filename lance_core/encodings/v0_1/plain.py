@@ -1,12 +1,12 @@
-"""Plain pages: raw values of a fixed width, row 0 first.
+"""Plain pages: raw values of a fixed width, starting with row 0.
 
 ::
 
-    bool               1 bit a value, least significant first; a page starts at a whole byte
-    fixed-size list    the items of all rows, flattened at every depth; those of bool lie bit by bit across rows
-    anything else      ``width`` bytes a value
+    bool               1 bit per value, least significant first; a page starts at a byte boundary
+    fixed-size list    the items of all rows, flattened at every depth; booleans are packed bit by bit across rows
+    anything else      ``width`` bytes per value
 
-Nothing says which values are null. What lies under a null is written as zeros.
+Nulls are not marked. Values under nulls are written as zeros.
 
 **Source:** behavior of pylance 14.0.2; files of releases since 0.4.
 """
@@ -35,13 +35,13 @@ __all__ = ["PlainLayout", "decode_plain", "encode_plain", "plain_layout"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlainLayout:
-    """How many bits the rows of a plain page take.
+    """Width of the rows of a plain page in bits.
 
     Attributes:
         dtype: type of a row.
-        item_type: type of the innermost items; ``dtype`` itself but for fixed-size lists.
-        items_per_row: innermost items of one row.
-        bits_per_item: width of one of them.
+        item_type: type of the innermost items; ``dtype`` itself except for fixed-size lists.
+        items_per_row: number of innermost items per row.
+        bits_per_item: width of an item in bits.
     """
 
     dtype: pa.DataType
@@ -56,14 +56,14 @@ class PlainLayout:
 
     @property
     def alignment(self) -> int:
-        """Where in memory the values must lie, in bytes."""
+        """Required memory alignment of the values in bytes."""
         num_bytes = self.bits_per_item // 8
         return num_bytes if num_bytes in (2, 4, 8, 16) else 8 if num_bytes == 32 else 1
 
     def spans(self, starts: NDArray[np.int64], stops: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Bytes that hold rows ``[starts[i], stops[i])``, counted from the start of their page.
+        """Return the bytes that hold rows ``[starts[i], stops[i])``, relative to the start of their page.
 
-        The products must fit: callers check row counts against the size of the file first.
+        The products must not overflow: callers first check row counts against the size of the file.
         """
         width, rest = divmod(self.bits_per_row, 8)
         if not rest:
@@ -73,10 +73,10 @@ class PlainLayout:
 
 @lru_cache(maxsize=1024)
 def plain_layout(dtype: pa.DataType) -> PlainLayout:
-    """The layout of a type.
+    """Return the layout of a type.
 
     Raises:
-        NotSupportedError: the type is not of a fixed width.
+        NotSupportedError: the type does not have a fixed width.
     """
     item_type, items_per_row = dtype, 1
     while pa.types.is_fixed_size_list(item_type):
@@ -94,10 +94,10 @@ def plain_layout(dtype: pa.DataType) -> PlainLayout:
 def decode_plain(
     layout: PlainLayout, data: NDArray[np.uint8], starts: NDArray[np.int64], stops: NDArray[np.int64]
 ) -> pa.Array:
-    """Rows of several pages as one array without nulls; a view of ``data`` where that is aligned.
+    """Decode rows of several pages to one array without nulls; a view of ``data`` if it is aligned.
 
     Args:
-        layout: of the rows.
+        layout: layout of the rows.
         data: the bytes of :meth:`PlainLayout.spans`, back to back.
         starts: first row of each run, shape (num_runs,).
         stops: end of each run.
@@ -114,10 +114,10 @@ def decode_plain(
 
 
 def encode_plain(array: pa.Array, validity: NDArray[np.bool_] | None) -> NDArray[np.uint8]:
-    """The bytes of a page; a view of the array's memory where nothing has to be zeroed.
+    """Return the bytes of a page; a view of the array's memory if nothing has to be zeroed.
 
     Args:
-        array: of a type that :func:`plain_layout` knows; any offset.
+        array: an array of a type supported by :func:`plain_layout`; any offset.
         validity: (len(array),) mask of the rows to keep; it hides at least the array's own nulls.
     """
     while pa.types.is_fixed_size_list(array.type):
@@ -147,12 +147,12 @@ def _block(dtype: pa.DataType, num_rows: int, data: NDArray[np.uint8], bits: int
 def _joined_bits(
     layout: PlainLayout, data: NDArray[np.uint8], starts: NDArray[np.int64], stops: NDArray[np.int64]
 ) -> NDArray[np.uint8]:
-    """One bitmap of the bits of all runs."""
+    """Join the bits of all runs into one bitmap."""
     first_bits, last_bits = starts * layout.items_per_row, stops * layout.items_per_row
     if not (first_bits % 8).any() and not (last_bits[:-1] % 8).any():
         return data
     run_bytes = -(-last_bits // 8) - first_bits // 8
-    # Where the first bit of each run stands among the bits of ``data``, and among those that are kept.
+    # Position of the first bit of each run among the bits of ``data``, and among those that are kept.
     given = 8 * (np.cumsum(run_bytes) - run_bytes) + first_bits % 8
     num_bits = last_bits - first_bits
     kept = np.cumsum(num_bits) - num_bits

@@ -1,14 +1,14 @@
-"""What the page encodings of format 2.0 have in common.
+"""Definitions shared by the page encodings of format 2.0.
 
-A page is a tree of ``ArrayEncoding`` messages whose leaves name buffers. Decoding a tree is a conversation::
+A page is a tree of ``ArrayEncoding`` messages whose leaves refer to buffers. A tree is decoded in a dialog::
 
     decoder  →  spans of bytes that it needs                  yield
-    reader   →  those bytes, the runs put back to back        send
-    …                                                         until the array is there
+    reader   →  those bytes, with the runs back to back       send
+    …                                                         until the array is complete
 
-Most arms need one round; strings whose offsets must be seen first need two. :func:`together` lets several decoders
-speak at once, so that a page takes as many rounds as its slowest part, not as many as it has parts. What is known
-without reading anything is the first round.
+Most arms need one round; strings whose offsets must be read first need two. :func:`together` runs several decoders in
+parallel, so that a page takes as many rounds as its slowest part, not the sum of all parts. The first round requests
+everything that is known without reading.
 
 Source: ``lance.encodings.ArrayEncoding``; behavior of pylance 14.0.2.
 """
@@ -62,17 +62,17 @@ class Decode(Protocol):
     def __call__(
         self, encoding: pb20.ArrayEncoding, dtype: pa.DataType, rows: Spans, page: PageBuffers
     ) -> Steps[pa.Array]:
-        """Rows of one encoding, as an array of ``dtype``; see :class:`Arm`."""
+        """Decode rows of one encoding to an array of ``dtype``; see :class:`Arm`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arm:
-    """One arm of ``ArrayEncoding.array_encoding`` that stands for values.
+    """One arm of ``ArrayEncoding.array_encoding`` that represents values.
 
     Attributes:
-        name: the arm, as the protocol calls it.
-        decode: ``(message, dtype, rows, page, decode) -> Steps[array]``: the rows as an array of exactly that type.
-            Raises CorruptDataError where the message, the buffers and the type contradict each other.
+        name: name of the arm in the protocol.
+        decode: ``(message, dtype, rows, page, decode) -> Steps[array]``: decodes the rows to an array of exactly that
+            type. Raises CorruptDataError if the message, the buffers and the type contradict each other.
     """
 
     name: str
@@ -80,7 +80,7 @@ class Arm:
 
 
 class PageBuffers:
-    """Where the buffers of one page are. Remembers what its decoders want to find again.
+    """Locations of the buffers of one page. Also keeps the dictionary items that its decoders reuse.
 
     Args:
         page: (offset in the file, size) of the page's buffers, bytes.
@@ -95,20 +95,20 @@ class PageBuffers:
         self.items: pa.Array | None = None
 
     def size(self, buffer: pb20.Buffer) -> int:
-        """Bytes of a buffer.
+        """Return the size of a buffer in bytes.
 
         Raises:
-            CorruptDataError: there is no such buffer.
-            UnsupportedEncodingError: a buffer of the whole file.
+            CorruptDataError: the buffer does not exist.
+            UnsupportedEncodingError: the buffer belongs to the whole file.
         """
         return self._place(buffer)[1]
 
     def bytes(self, buffer: pb20.Buffer, wanted: Spans) -> Spans:
-        """Bytes of a buffer as bytes of the file.
+        """Convert bytes of a buffer to bytes of the file.
 
         Raises:
-            CorruptDataError: the buffer is not there, or ends before them.
-            UnsupportedEncodingError: a buffer of the whole file.
+            CorruptDataError: the buffer does not exist, or ends before them.
+            UnsupportedEncodingError: the buffer belongs to the whole file.
         """
         offset, size = self._place(buffer)
         if wanted.stop > size:
@@ -139,13 +139,13 @@ class PageBuilder:
         self.buffers: list[pa.Buffer] = []
 
     def add(self, buffer: pa.Buffer) -> pb20.Buffer:
-        """Add a buffer; the reference to it."""
+        """Add a buffer and return the reference to it."""
         self.buffers.append(buffer)
         return pb20.Buffer(buffer_index=len(self.buffers) - 1)
 
 
 def together(parts: Sequence[Steps[Any]]) -> Steps[list[Any]]:
-    """Several decoders, round by round."""
+    """Run several decoders in parallel, round by round."""
     results: list[Any] = [None] * len(parts)
     answers: dict[int, list[pa.Buffer] | None] = dict.fromkeys(range(len(parts)))
     while True:
@@ -166,13 +166,13 @@ def together(parts: Sequence[Steps[Any]]) -> Steps[list[Any]]:
 
 
 def done(value: T) -> Steps[T]:
-    """A decoder that needs nothing."""
+    """Wrap a value as a decoder that reads nothing."""
     yield from ()
     return value
 
 
 def is_variable_width(dtype: pa.DataType) -> bool:
-    """True for strings and binaries."""
+    """Return whether a type is a string or binary type."""
     return bool(
         pa.types.is_string(dtype)
         or pa.types.is_large_string(dtype)
@@ -182,7 +182,7 @@ def is_variable_width(dtype: pa.DataType) -> bool:
 
 
 def may_be_invalid(dtype: pa.DataType) -> bool:
-    """Whether not every byte string of the right size holds values of the type, at any depth."""
+    """Return whether some byte strings of the right size are not values of the type, at any depth."""
     if pa.types.is_dictionary(dtype):
         return may_be_invalid(dtype.value_type)
     if dtype.num_fields:
@@ -193,10 +193,10 @@ def may_be_invalid(dtype: pa.DataType) -> bool:
 
 
 def checked_values(array: pa.Array) -> pa.Array:
-    """The array, after checking that its bytes are valid for its type.
+    """Return the array after checking that its bytes are valid for its type.
 
     Raises:
-        CorruptDataError: not text, a decimal with too many digits, a time beyond the day.
+        CorruptDataError: the bytes are not text, a decimal has too many digits, or a time is outside the day.
     """
     try:
         array.validate(full=True)
@@ -206,7 +206,7 @@ def checked_values(array: pa.Array) -> pa.Array:
 
 
 def bits_per_row(dtype: pa.DataType) -> int:
-    """Bits of a row in memory, validity excluded; for types of variable width those of the offset."""
+    """Return the bits per row in memory, without validity; for variable-width types, those of the offset."""
     if pa.types.is_fixed_size_list(dtype):
         return min(_TYPE_BYTES_LIMIT, int(dtype.list_size) * bits_per_row(dtype.value_type))
     if pa.types.is_struct(dtype):
@@ -222,10 +222,10 @@ def bits_per_row(dtype: pa.DataType) -> int:
 
 
 def blank_array(dtype: pa.DataType, num_rows: int) -> pa.Array:
-    """Nulls.
+    """Return an array of nulls.
 
     Raises:
-        NotSupportedError: so many that no page can mean them.
+        NotSupportedError: there are more nulls than any page can represent.
     """
     if num_rows * (bits_per_row(dtype) + 1) > 8 * _MAX_BLANK_BYTES:
         raise NotSupportedError(f"{num_rows} nulls are too many for one array of type {dtype}; read fewer rows at once")
@@ -233,5 +233,5 @@ def blank_array(dtype: pa.DataType, num_rows: int) -> pa.Array:
 
 
 def wrong_type(arm: str, dtype: pa.DataType) -> CorruptDataError:
-    """A page that cannot hold a column of this type."""
+    """Return the error for a page that cannot hold a column of this type."""
     return CorruptDataError(f"a column of type {dtype} cannot be encoded as {arm}", expected=str(dtype), found=arm)

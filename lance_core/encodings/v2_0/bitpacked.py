@@ -1,11 +1,11 @@
-"""``bitpacked``: integers cut down to fewer bits, one behind the other across byte borders, lowest bit first.
+"""``bitpacked``: integers truncated to fewer bits, packed across byte boundaries, lowest bit first.
 
 ::
 
     value i    bits [i * width, (i + 1) * width) of the buffer
-    signed     the highest of the stored bits is the sign
+    signed     the highest stored bit is the sign
 
-No 2.0 writer of today produces it.
+No current writer of format 2.0 produces it.
 
 Source: ``lance.encodings.Bitpacked``; behavior of pylance 14.0.2.
 """
@@ -36,12 +36,12 @@ _MAX_BITS: Final = 64
 def unpack_words(
     packed: NDArray[np.uint8], first_bit: int, num_values: int, width: int, *, signed: bool
 ) -> NDArray[np.uint64]:
-    """Values of ``width`` bits as 64-bit words, shape (num_values,).
+    """Unpack values of ``width`` bits to 64-bit words, shape (num_values,).
 
     Args:
-        packed: (num_bytes,) uint8; reaches to the end of the last value.
-        first_bit: where the first value starts.
-        num_values: how many.
+        packed: (num_bytes,) uint8; contains at least all bits of the last value.
+        first_bit: position of the first value.
+        num_values: number of values.
         width: 1 to 64 bits.
         signed: copy the highest bit of each value into all bits above it.
     """

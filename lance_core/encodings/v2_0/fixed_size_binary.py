@@ -1,10 +1,10 @@
-"""``fixed_size_binary``: a string or binary column whose values all have one length; there are no nulls inside.
+"""``fixed_size_binary``: a string or binary column whose values all have the same length; there are no nulls inside.
 
 ::
 
     bytes    num_rows * byte_width bytes, as flat values of 8 bits or of the whole width
 
-No 2.0 writer is known to produce it.
+No writer of format 2.0 is known to produce it.
 
 Source: ``lance.encodings.FixedSizeBinary``; behavior of pylance 14.0.2.
 """

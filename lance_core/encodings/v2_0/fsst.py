@@ -1,9 +1,9 @@
-"""``fsst``: strings whose bytes are codes of a symbol table; written only if a field's metadata requires it.
+"""``fsst``: strings whose bytes are codes of a symbol table; written only if a field's metadata requests it.
 
 ::
 
-    binary         the encoded strings, nulls included
-    symbol_table   2312 bytes, see kernels/fsst_symbols.py; may say that the strings were left as they are
+    binary         the encoded strings, including nulls
+    symbol_table   2312 bytes, see kernels/fsst_symbols.py; may indicate that the strings are uncompressed
 
 Source: ``lance.encodings.Fsst``; behavior of pylance 14.0.2.
 """
@@ -41,11 +41,11 @@ _MIN_BYTES: Final = 32 * 1024
 
 
 def encode_fsst(array: pa.Array, page: PageBuilder) -> pb20.ArrayEncoding:
-    """Strings with a symbol table of their own; plain ``binary`` where the reference would not read one.
+    """Encode strings with their own symbol table, or as plain ``binary`` if the reference would not read one.
 
     Args:
-        array: of one of the four variable-width types.
-        page: takes the buffers.
+        array: an array of one of the four variable-width types.
+        page: receives the buffers.
     """
     strings = strings_from_array(array)
     is_large = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)

@@ -1,11 +1,11 @@
-"""``packed_struct``: the members of a struct row by row in one buffer, without padding between them.
+"""``packed_struct``: the members of a struct, row by row in one buffer, without padding between them.
 
 ::
 
-    row      member 0 | member 1 | …      each of a whole number of bytes; a fixed-size list is all of its items
-    inner    what each member would look like alone; the column's type tells the same
+    row      member 0 | member 1 | …      each a whole number of bytes; a fixed-size list includes all of its items
+    inner    the encoding that each member would have alone; the column's type gives the same information
 
-There are no nulls, neither of the struct nor of its members.
+There are no nulls, neither in the struct nor in its members.
 
 Source: ``lance.encodings.PackedStruct``; behavior of pylance 14.0.2.
 """
@@ -35,7 +35,7 @@ __all__ = ["ARM", "encode_packed", "is_packable"]
 
 
 def is_packable(dtype: pa.DataType) -> bool:
-    """Whether a member of this type can be packed: types of whole bytes, and fixed-size lists of these."""
+    """Return whether a member of this type can be packed: types of whole bytes, and fixed-size lists of them."""
     if pa.types.is_fixed_size_list(dtype):
         return is_packable(dtype.value_type)
     if pa.types.is_boolean(dtype) or pa.types.is_null(dtype) or pa.types.is_dictionary(dtype):
@@ -46,15 +46,15 @@ def is_packable(dtype: pa.DataType) -> bool:
 def encode_packed(
     array: pa.StructArray, page: PageBuilder, encode: Callable[[pa.Array, PageBuilder], pb20.ArrayEncoding]
 ) -> pb20.ArrayEncoding:
-    """The rows of a struct of packable members.
+    """Encode the rows of a struct with packable members.
 
     Args:
         array: the rows, without nulls at any level.
-        page: takes the buffer.
-        encode: encodes one member, for the description only.
+        page: receives the buffer.
+        encode: encodes one member, only for the description.
 
     Raises:
-        NotSupportedError: a null.
+        NotSupportedError: a member has a null.
     """
     members = [array.field(index) for index in range(array.type.num_fields)]
     inner = []
@@ -75,7 +75,7 @@ def encode_packed(
 
 
 def has_nulls(array: pa.Array) -> bool:
-    """Whether there is a null at any level of nested fixed-size lists."""
+    """Return whether there is a null at any level of nested fixed-size lists."""
     if array.null_count:
         return True
     return bool(pa.types.is_fixed_size_list(array.type)) and has_nulls(items_of(array))

@@ -1,6 +1,6 @@
-"""Which page encodings of format 2.0 exist: one literal table per protobuf oneof, and the only dispatch over it.
+"""The table of page encodings of format 2.0: one literal table per protobuf oneof, and the only dispatch on it.
 
-``ARMS`` and ``STRUCTURE`` together with ``REFUSED`` name every arm of ``ArrayEncoding.array_encoding``; a test compares
+Together, ``ARMS``, ``STRUCTURE`` and ``REFUSED`` list every arm of ``ArrayEncoding.array_encoding``; a test compares
 them with the oneof.
 
 Source: ``lance.encodings.ArrayEncoding``.
@@ -81,11 +81,11 @@ REFUSED: Final[Mapping[str, str]] = MappingProxyType(
 
 
 def selected_arm(encoding: pb20.ArrayEncoding) -> str:
-    """Name of the arm that is set.
+    """Return the name of the arm that is set.
 
     Raises:
-        CorruptDataError: none is.
-        UnsupportedEncodingError: one that this library's protocol does not know, or that is refused.
+        CorruptDataError: no arm is set.
+        UnsupportedEncodingError: the arm is unknown to this library's protocol, or is rejected.
     """
     arm = encoding.WhichOneof("array_encoding")
     if arm is None:
@@ -98,7 +98,7 @@ def selected_arm(encoding: pb20.ArrayEncoding) -> str:
 
 
 def is_packed(message: Message) -> bool:
-    """Whether some buffer below this message is compressed, and so is read as a whole."""
+    """Return whether some buffer inside this message is compressed and must therefore be read as a whole."""
     if isinstance(message, pb20.Flat):
         return flat.is_compressed(message)
     return any(
@@ -110,20 +110,20 @@ def is_packed(message: Message) -> bool:
 
 
 def decode_array(encoding: pb20.ArrayEncoding, dtype: pa.DataType, rows: Spans, page: PageBuffers) -> Steps[pa.Array]:
-    """Rows of one page.
+    """Decode rows of one page.
 
     Args:
-        encoding: how the page is encoded.
+        encoding: encoding of the page.
         dtype: Arrow type of the column.
-        rows: the wanted rows, counted from the start of the page.
-        page: where its buffers are.
+        rows: the wanted rows, relative to the start of the page.
+        page: locations of its buffers.
 
     Returns:
-        An array of exactly ``dtype`` over the bytes of the page wherever the layout allows it.
+        An array of exactly ``dtype``; it uses the bytes of the page if the layout allows it.
 
     Raises:
-        CorruptDataError: page and type contradict each other, or the page itself.
-        UnsupportedEncodingError: an arm that is not supported.
+        CorruptDataError: the page contradicts the type or itself.
+        UnsupportedEncodingError: the arm is not supported.
     """
     arm = selected_arm(encoding)
     known = ARMS.get(arm)

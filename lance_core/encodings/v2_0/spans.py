@@ -1,6 +1,6 @@
-"""Spans: the requested rows, items, bits or bytes.
+"""Spans: requested rows, items, bits or bytes.
 
-A scan wants one run of rows, a take wants many short ones; both are the same thing to a decoder. From level to level
+A scan requests one run of rows, a take requests many short ones; a decoder treats both alike. From level to level,
 spans change their unit (rows to items, items to bytes) but never their order.
 
 Source: none; a bookkeeping record.
@@ -26,7 +26,7 @@ MAX_POSITION: Final = 1 << 62
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Spans:
-    """Half-open runs in ascending order that do not overlap; one may be empty.
+    """Half-open runs in ascending order that do not overlap; a run may be empty.
 
     Attributes:
         starts: (num_spans,) int64; at least one.
@@ -40,12 +40,12 @@ class Spans:
 
     @classmethod
     def single(cls, start: int, stop: int) -> Self:
-        """One run."""
+        """Return a single run."""
         return cls(np.array([start], np.int64), np.array([stop], np.int64), stop - start)
 
     @classmethod
     def of(cls, starts: NDArray[np.int64], stops: NDArray[np.int64]) -> Self:
-        """Runs that ascend and do not overlap; those that touch are joined."""
+        """Build spans from ascending runs that do not overlap; adjacent runs are joined."""
         if len(starts) > 1:
             joins = starts[1:] == stops[:-1]
             if bool(joins.any()):
@@ -55,22 +55,22 @@ class Spans:
 
     @classmethod
     def of_points(cls, points: NDArray[np.int64]) -> Self:
-        """Single positions, ascending and without repetition; at least one."""
+        """Build spans from individual positions, ascending and without duplicates; at least one."""
         return cls.of(points, points + 1)
 
     @property
     def start(self) -> int:
-        """Where the first run starts."""
+        """Start of the first run."""
         return int(self.starts[0])
 
     @property
     def stop(self) -> int:
-        """Where the last run ends."""
+        """End of the last run."""
         return int(self.stops[-1])
 
     @property
     def is_single(self) -> bool:
-        """True for one run."""
+        """Whether there is only one run."""
         return len(self.starts) == 1
 
     @property
@@ -79,27 +79,27 @@ class Spans:
         return self.stops - self.starts
 
     def scaled(self, factor: int) -> Spans:
-        """The same runs when each position stands for ``factor`` finer ones.
+        """Return the same runs in a unit of which ``factor`` make up one position.
 
         Raises:
-            CorruptDataError: positions beyond any file.
+            CorruptDataError: a position exceeds the size of any file.
         """
         if self.stop * factor >= MAX_POSITION:
             raise CorruptDataError(f"position {self.stop} in units of {factor} exceeds the size of any file")
         return Spans(self.starts * factor, self.stops * factor, self.total * factor)
 
     def shifted(self, offset: int) -> Spans:
-        """The same runs, moved by ``offset``.
+        """Return the same runs, shifted by ``offset``.
 
         Raises:
-            CorruptDataError: positions beyond any file.
+            CorruptDataError: a position exceeds the size of any file.
         """
         if self.stop + offset >= MAX_POSITION:
             raise CorruptDataError(f"position {self.stop} + {offset} exceeds the size of any file")
         return Spans(self.starts + offset, self.stops + offset, self.total)
 
     def positions(self) -> NDArray[np.int64]:
-        """Every position, shape (total,)."""
+        """Return all positions, shape (total,)."""
         if self.is_single:
             return np.arange(self.start, self.stop)
         lengths = self.lengths
@@ -107,7 +107,7 @@ class Spans:
         return np.repeat(self.starts - before, lengths) + np.arange(self.total)
 
     def clipped(self, start: int, stop: int) -> Spans | None:
-        """What lies in ``[start, stop)``, counted from ``start``; None if nothing does."""
+        """Return the part inside ``[start, stop)``, relative to ``start``; None if it is empty."""
         if start == 0 and self.total > 0 and self.stop <= stop:
             return self
         first = int(np.searchsorted(self.stops, start, side="right"))
@@ -119,17 +119,17 @@ class Spans:
         return Spans(starts, stops, int((stops - starts).sum()))
 
     def covering(self, unit: int) -> Spans:
-        """The coarser positions, ``unit`` fine ones each, that the runs touch."""
+        """Return the coarser positions, each ``unit`` positions wide, that the runs touch."""
         starts, stops = self.starts // unit, -(-self.stops // unit)
         if len(starts) > 1:
-            # Neighbors may share a coarse position.
+            # Adjacent runs may share a coarse position.
             new = np.concatenate(([True], starts[1:] > stops[:-1]))
             starts = starts[new]
             stops = stops[np.concatenate((new[1:], [True]))]
         return Spans(starts, stops, int((stops - starts).sum()))
 
     def index_of(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Where positions, all of which lie in the runs, stand when the runs are put back to back."""
+        """Return the indices of positions, all of which are in the runs, in the concatenation of the runs."""
         if self.is_single:
             return positions - self.start
         lengths = self.lengths

@@ -26,13 +26,13 @@ __all__ = ["StructuralFieldWriter"]
 
 
 class StructuralFieldWriter:
-    """Collects the arrays of one field and writes a page of every leaf when they are worth one.
+    """Collects the arrays of one field and writes one page per leaf when there is enough data.
 
-    What the field's metadata ask for is checked at once.
+    The settings in the field's metadata are validated on creation.
 
     Args:
         field: the top-level field.
-        file: the file that it is written to.
+        file: the file that the field is written to.
     """
 
     def __init__(self, field: Field, file: FileInProgress) -> None:
@@ -54,27 +54,27 @@ class StructuralFieldWriter:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes (in memory) that are collected and not yet written."""
+        """Bytes (in memory) collected but not yet written."""
         return self._cache.num_bytes
 
     def write_blobs(self, array: pa.Array, sink: BufferSink) -> None:
-        """Write the values that lie outside the pages; :meth:`write` then takes their descriptors."""
+        """Write the values that lie outside the pages; :meth:`write` then uses their descriptors."""
         if self._blobs is not None:
             self._described = self._blobs.place(array, sink)
 
     def write(self, array: pa.Array, sink: BufferSink) -> None:
-        """Take the rows of a batch; writes the pages that are now due."""
+        """Add the rows of a batch and write the pages that are ready."""
         described, self._described = self._described, None
         for first_row, part in self._cache.add(array if described is None else described):
             self._write_pages(first_row, part, sink)
 
     def flush(self, sink: BufferSink) -> None:
-        """Write what is collected."""
+        """Write the collected data."""
         for first_row, part in self._cache.drain():
             self._write_pages(first_row, part, sink)
 
     def finish(self, sink: BufferSink) -> list[FinishedColumn]:
-        """One column per leaf, depth first."""
+        """Return one column per leaf, depth first."""
         if self._blobs is not None:
             self._blobs.finish()
         return [
@@ -83,7 +83,7 @@ class StructuralFieldWriter:
         ]
 
     def _write_pages(self, first_row: int, array: pa.Array, sink: BufferSink) -> None:
-        """Encode rows of the field, and write one page of every leaf when their turn comes."""
+        """Encode rows of the field, and write one page per leaf in submission order."""
 
         def encode() -> list[EncodedPage]:
             return encode_pages(self._field, array, version=self._version, multi_page=True)

@@ -47,17 +47,17 @@ _MERGED_BYTES: Final = 2 * 1024 * 1024
 def structural_sources(
     metadata: MetadataReader, fields: Sequence[Field], column_indices: Mapping[int, int] | None
 ) -> list[FieldSource]:
-    """Sources of some top-level fields.
+    """Return the sources of some top-level fields.
 
     Args:
         metadata: the open file.
         fields: top-level fields, possibly pruned.
-        column_indices: field id → column, for every leaf of ``fields``; None = as the file's own schema says.
+        column_indices: field id → column, for every leaf of ``fields``; None = as recorded in the file's own schema.
 
     Raises:
-        InvalidInputError: a leaf without a column.
+        InvalidInputError: a leaf has no column.
         CorruptDataError: the metadata of a column is damaged.
-        UnsupportedEncodingError: a page is described in a way that is not supported.
+        UnsupportedEncodingError: the description of a page is not supported.
     """
     if column_indices is None:
         column_indices = {leaf.id: index for index, leaf in enumerate(metadata.schema.leaves())}
@@ -86,8 +86,8 @@ class StructuralSource:
     Args:
         field: the field.
         columns: its leaves, depth first.
-        states: what is known of pages of the file.
-        is_mapped: whether ranges of the file cost nothing until their bytes are looked at.
+        states: cached information about pages of the file.
+        is_mapped: whether reading a range of the file costs nothing until its bytes are accessed.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class StructuralSource:
         return self._field
 
     def plan(self, start: int, stop: int, *, batch_rows: int | None = None) -> Sequence[PageSegment]:
-        """Cut rows into segments at the page boundaries of every leaf, and large pages into pieces; join small ones."""
+        """Cut rows into segments at the page boundaries of every leaf; split large pages and join small ones."""
         segments = plan_segments(
             self._columns,
             start,
@@ -118,11 +118,11 @@ class StructuralSource:
         return merge_segments(segments, self._merge_keys, _MERGED_BYTES)
 
     def memory_of(self, segment: Segment) -> int:
-        """About the bytes that the decoded rows take."""
+        """Estimate the memory of the decoded rows in bytes."""
         return cast("PageSegment", segment).memory
 
     def cut(self, segment: Segment, pace: Pace) -> Sequence[PageSegment]:
-        """The same rows as segments of the wanted size: parts of pages, or small pages joined."""
+        """Split the rows into segments of the wanted size: parts of pages, or small pages joined."""
         pieces = plan_segments(
             self._columns,
             segment.start,
@@ -136,7 +136,7 @@ class StructuralSource:
         return merge_segments(pieces, self._merge_keys, min(_MERGED_BYTES, in_proportion))
 
     def first_ranges(self, segment: Segment) -> Sequence[ByteRange]:
-        """The buffers of the pages that the segment reads completely."""
+        """Return the buffers of the pages that the segment reads completely."""
         return [
             buffer
             for part in cast("PageSegment", segment).slices
@@ -146,7 +146,7 @@ class StructuralSource:
         ]
 
     def decode(self, segment: Segment, read: Read) -> pa.Array:
-        """The rows of one segment."""
+        """Return the rows of one segment."""
         slices = cast("PageSegment", segment).slices
         pages = [
             self._read_pages(
@@ -159,11 +159,11 @@ class StructuralSource:
         return assemble(self._field, run_steps(together(pages), read))
 
     def take(self, rows: NDArray[np.int64], read: Read) -> list[pa.Array]:
-        """Single rows, ascending."""
+        """Read individual rows, ascending."""
         return run_steps(self.take_steps(rows), read)
 
     def take_steps(self, rows: NDArray[np.int64]) -> ReadSteps[list[pa.Array]]:
-        """The same step by step, so that several fields can share their requests."""
+        """Like :meth:`take`, but step by step, so that several fields can share their requests."""
         if bool((rows[1:] == rows[:-1]).any()):
             distinct, places = np.unique(rows, return_inverse=True)
             arrays = yield from self.take_steps(distinct)
@@ -178,7 +178,7 @@ class StructuralSource:
         return [assemble(self._field, leaves[at : at + step]) for at in range(0, len(leaves), step)]
 
     def _merge_keys(self, column: LeafColumn) -> list[bytes | None]:
-        """Of every page of a leaf; looked up once."""
+        """Return the merge keys of all pages of a leaf; computed once."""
         if column.index not in self._keys:
             self._keys[column.index] = [merge_key(page) for page in column.pages]
         return self._keys[column.index]

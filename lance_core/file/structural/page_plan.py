@@ -1,7 +1,7 @@
-"""Planning of reads: which rows of which pages make up a range of a top-level field. Pure arithmetic.
+"""Read planning: which rows of which pages make up a range of a top-level field. Pure arithmetic.
 
-The leaves of one field have pages of their own that need not line up. A row range is therefore cut into *segments* at
-every page boundary of every leaf: inside a segment each leaf needs one page only.
+The leaves of one field have their own pages, which need not line up. A row range is therefore cut into *segments* at
+every page boundary of every leaf: within a segment, each leaf needs only one page.
 
 **Source:** ``lance.file.v2.ColumnMetadata.Page.length``; behavior of pylance 14.0.2.
 """
@@ -40,8 +40,8 @@ class LeafColumn:
         field: the leaf.
         index: the column's number in the file.
         where: file and column, for messages.
-        slots_per_row: factor between rows and ``Page.length``; more than 1 below a fixed-size list of structs.
-        pages: its pages that have rows, in row order.
+        slots_per_row: factor between rows and ``Page.length``; more than 1 inside a fixed-size list of structs.
+        pages: the pages that have rows, in row order.
     """
 
     field: Field
@@ -52,21 +52,21 @@ class LeafColumn:
 
     @cached_property
     def row_starts(self) -> NDArray[np.int64]:
-        """File row at which each page starts, and the number of rows of the file, shape (num_pages + 1,)."""
+        """File row at which each page starts, followed by the number of rows of the file, shape (num_pages + 1,)."""
         lengths = [page.length // self.slots_per_row for page in self.pages]
         return np.array(list(itertools.accumulate(lengths, initial=0)), np.int64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageSlice:
-    """Slots of one page of one leaf, or of several that follow each other.
+    """Slots of one page of one leaf, or of several consecutive pages.
 
     Attributes:
         column: the leaf.
         page_index: the first page's number among the leaf's pages that have rows.
-        start: first wanted slot, counted from the start of the first page.
-        stop: end of the wanted slots, counted from there too.
-        num_pages: how many pages; of each at least one slot is wanted.
+        start: first wanted slot, relative to the start of the first page.
+        stop: end of the wanted slots, relative to the same start.
+        num_pages: number of pages; at least one slot of each is wanted.
     """
 
     column: LeafColumn
@@ -77,7 +77,7 @@ class PageSlice:
 
     @property
     def pages(self) -> Sequence[Page]:
-        """The pages."""
+        """The pages of the slice."""
         return self.column.pages[self.page_index : self.page_index + self.num_pages]
 
     @property
@@ -87,18 +87,18 @@ class PageSlice:
 
     @property
     def is_whole(self) -> bool:
-        """True when every slot of the pages is wanted."""
+        """Whether every slot of the pages is wanted."""
         return (self.start, self.stop) == (0, self.num_slots)
 
     @property
     def num_bytes(self) -> int:
-        """Encoded bytes, in proportion to the wanted slots."""
+        """Encoded bytes, proportional to the wanted slots."""
         num_bytes = sum([page.num_bytes for page in self.pages])
         return num_bytes * (self.stop - self.start) // self.num_slots if num_bytes else 0
 
     @property
     def memory(self) -> int:
-        """Decoded bytes, about, in proportion to the wanted slots."""
+        """Approximate decoded bytes, proportional to the wanted slots."""
         dtype = arrow_type(self.column.field)
         return sum(page_memory(page, dtype) for page in self.pages) * (self.stop - self.start) // self.num_slots
 
@@ -111,7 +111,7 @@ class PageSegment:
         start: first row.
         stop: end of the rows.
         slices: one per leaf, depth first.
-        num_bytes: encoded bytes of the pages, in proportion to the wanted rows.
+        num_bytes: encoded bytes of the pages, proportional to the wanted rows.
     """
 
     start: int
@@ -121,21 +121,21 @@ class PageSegment:
 
     @property
     def memory(self) -> int:
-        """Decoded bytes, about."""
+        """Approximate decoded bytes."""
         return sum(part.memory for part in self.slices)
 
 
 def leaf_columns(
     field: Field, indices: Sequence[int], metadatas: Sequence[ColumnMetadata], num_rows: int, path: str
 ) -> list[LeafColumn]:
-    """Line up the leaves of a field with their columns.
+    """Match the leaves of a field with their columns.
 
     Args:
         field: a top-level field.
         indices: column number per leaf, depth first.
         metadatas: pages per leaf, depth first.
         num_rows: rows of the file.
-        path: the file, for messages.
+        path: path of the file, for messages.
 
     Raises:
         CorruptDataError: the pages of a column do not add up to the rows of the file.
@@ -179,12 +179,12 @@ def plan_segments(
         columns: the leaves of one field.
         start: first row.
         stop: end of the rows.
-        max_rows: a segment has at most this many rows; pages can claim any number of rows with no bytes at all.
-        max_bytes: a segment stands for about so many encoded bytes, if it has more than one row.
-        batch_rows: rows that are needed at a time. Pages of which a few bytes may become very many, and of which single
-            rows can be decoded, are cut into such pieces; pages whose values are handed out as they lie in the file are
-            not cut into smaller ones.
-        pace: cuts further, and says where batches begin; None = at ``start``.
+        max_rows: maximum rows per segment; pages can claim any number of rows with no bytes at all.
+        max_bytes: approximate maximum of encoded bytes per segment with more than one row.
+        batch_rows: number of rows needed at a time. Pages in which a few bytes may expand to very many, and whose rows
+            can be decoded individually, are cut into pieces of this size; pages whose values are returned as stored in
+            the file are not cut any smaller.
+        pace: cuts further, and specifies where batches start; None = at ``start``.
     """
     if start >= stop:
         return []
@@ -216,7 +216,7 @@ def _num_pieces(whole: PageSegment, max_rows: int, max_bytes: int, batch_rows: i
 
 
 def _num_paced(whole: PageSegment, pace: Pace) -> int:
-    """Into how many pieces the rows are cut for the sake of memory: none is smaller than a batch."""
+    """Return the number of pieces needed to limit memory; no piece is smaller than a batch."""
     memory = whole.memory
     if memory <= pace.max_memory or not all(can_be_cut(page) for part in whole.slices for page in part.pages):
         return 1
@@ -232,7 +232,7 @@ def _edges(columns: Sequence[LeafColumn], start: int, stop: int) -> list[int]:
 
 
 def _may_grow(part: PageSlice, max_bytes: int) -> bool:
-    """Whether the values are large and stored in few bytes: compressed one by one, or one for all."""
+    """Return whether the values are large but stored in few bytes: compressed individually, or stored once."""
     [page] = part.pages
     layout = page.layout
     if layout.HasField("full_zip"):
@@ -241,7 +241,7 @@ def _may_grow(part: PageSlice, max_bytes: int) -> bool:
 
 
 def _is_as_stored(part: PageSlice) -> bool:
-    """Whether the values are handed out as views of the file: of fixed width, without levels."""
+    """Return whether the values are returned as views of the file: fixed width, without levels."""
     [page] = part.pages
     layout = page.layout.full_zip
     return layout.bits_per_value > 0 and not layout.bits_rep and not layout.bits_def
@@ -266,9 +266,9 @@ def _page_slice(column: LeafColumn, start: int, stop: int) -> PageSlice:
 
 
 def _slots_per_row(field: Field, slots: int) -> list[tuple[Field, int]]:
-    """Leaves, depth first, with the factor between rows and ``Page.length``.
+    """Return the leaves, depth first, with the factor between rows and ``Page.length``.
 
-    spec: below a fixed-size list of structs ``length`` counts the list's slots; below other lists it counts rows.
+    spec: inside a fixed-size list of structs ``length`` counts the list's slots; inside other lists it counts rows.
     """
     if field.is_leaf:
         return [(field, slots)]

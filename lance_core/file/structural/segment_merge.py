@@ -1,4 +1,4 @@
-"""Joining small segments whose pages can be read as one: what decoding costs once per page is then paid once for all.
+"""Joins small segments whose pages can be read as one, so that the decoding cost per page is paid only once.
 
 **Source:** own measurements: 138 pages of 160 KB each decode three times as fast in groups of 2 MB.
 """
@@ -20,12 +20,12 @@ __all__ = ["merge_segments"]
 def merge_segments(
     segments: Sequence[PageSegment], merge_keys: Callable[[LeafColumn], Sequence[bytes | None]], max_bytes: int
 ) -> list[PageSegment]:
-    """Join neighbors.
+    """Join neighboring segments.
 
     Args:
-        segments: of one field, in row order and without gaps.
-        merge_keys: of each page of a leaf; pages with equal ones can be read as one.
-        max_bytes: a joined segment stands for at most this many encoded bytes.
+        segments: segments of one field, in row order and without gaps.
+        merge_keys: returns the key of each page of a leaf; pages with equal keys can be read as one.
+        max_bytes: maximum encoded bytes of a joined segment.
     """
     if len(segments) < 2 or all(segment.num_bytes * 2 > max_bytes for segment in segments):
         return list(segments)

@@ -1,4 +1,4 @@
-"""The part of a file's text that only format 0.1 has: batches, pages, dictionaries and statistics.
+"""The part of a file description that is specific to format 0.1: batches, pages, dictionaries and statistics.
 
 **Source:** byte map in :mod:`lance_core.file.v0_1.layout`.
 """
@@ -22,7 +22,7 @@ __all__ = ["legacy_lines"]
 
 
 def legacy_lines(metadata: LegacyMetadataReader) -> Iterator[str]:
-    """The description of a 0.1 file, without its schema.
+    """Yield the description of a 0.1 file, without its schema.
 
     Raises:
         CorruptDataError: dictionaries or statistics are damaged.
@@ -59,5 +59,5 @@ def _shown(value: pa.Scalar) -> str:
     try:
         return repr(value.as_py())
     except (OverflowError, ValueError):
-        # The bounds of a page of nulls are those of the type: no date of Python's.
+        # The bounds of a page of nulls are those of the type, which Python cannot represent as a date.
         return f"{value.value} since 1970"

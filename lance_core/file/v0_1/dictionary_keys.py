@@ -1,4 +1,4 @@
-"""Dictionary columns on their way into a file: rows become keys into the one dictionary of their field.
+"""Dictionary columns when writing a file: rows are converted to keys into the one dictionary of their field.
 
 **Source:** behavior of pylance 14.0.2.
 """
@@ -32,11 +32,11 @@ class DictionaryKeys:
 
     Args:
         schema: the fields.
-        values: field id -> what a dictionary starts with.
-        are_fixed: whether nothing may be added to the ones that are given.
+        values: field id -> initial values of a dictionary.
+        are_fixed: whether no values may be added to the given dictionaries.
 
     Raises:
-        UnsupportedVersionError: a dictionary of values that the format cannot hold.
+        UnsupportedVersionError: a dictionary has values that the format cannot hold.
     """
 
     def __init__(
@@ -60,11 +60,11 @@ class DictionaryKeys:
         return {field_id: self._unions[field_id].values for field_id in sorted(self._unions)}
 
     def replaced(self, field: Field, array: pa.Array) -> pa.Array:
-        """The array with every nested dictionary replaced by its keys; the array itself when there is none.
+        """Replace every nested dictionary with its keys; return the array itself if there is none.
 
         Raises:
             SchemaMismatchError: a dictionary row is null.
-            InvalidInputError: a dictionary would get too many values.
+            InvalidInputError: a dictionary would have too many values.
         """
         if not any(node.id in self._unions for node in field.walk()):
             return array

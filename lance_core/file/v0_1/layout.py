@@ -5,7 +5,7 @@
     0        batches                 row groups: the pages of every field, depth first, batch after batch
     A        page table              i64 (position, length) for every field id lo..hi, and every batch of it
              statistics pages        only if a column has statistics
-             statistics page table   one batch; ids of their own from 0
+             statistics page table   one batch; with its own ids from 0
              dictionary values       plain or binary, one list per dictionary field, ascending field id
     B        u32 length, Manifest    the schema, with the positions of the dictionaries
     C        u32 length, Metadata    A, B, first row of every batch, the schema of the statistics
@@ -19,7 +19,7 @@ structs, have (0, 0).
 Field                        Position                      Length
 ===========================  ============================  =====================
 fixed width, dictionary      values or keys                rows
-string, binary               offsets, behind the bytes     rows
+string, binary               offsets, after the bytes      rows
 list                         offsets, before the items     rows + 1
 null                         anything                      rows
 ===========================  ============================  =====================

@@ -1,9 +1,9 @@
-"""LegacyMetadataReader: everything of a 0.1 file but its values.
+"""LegacyMetadataReader: everything in a 0.1 file except its values.
 
-The page table does not say which field ids it has. They run from the first id that the table's manifest lists for the
-file to the largest one, and from 0 in files of early releases; the sections that follow the page table tell which of
-these it is. Fields that got other ids when the table was corrected (:mod:`lance_core.table.old_writers`) are found by
-their place among the fields of the file.
+The page table does not record which field ids it has. They range from the first id that the table's manifest lists for
+the file to the largest one, or from 0 in files of early releases; the sections after the page table show which case
+applies. Fields whose ids changed when the table was corrected (:mod:`lance_core.table.old_writers`) are found by their
+position among the fields of the file.
 
 **Source:** byte map in :mod:`lance_core.file.v0_1.layout`; behavior of pylance 14.0.2; files of releases since 0.4.
 """
@@ -48,24 +48,24 @@ _SECTION: Final = "metadata of format 0.1"
 
 
 class LegacyMetadataReader:
-    """An open 0.1 file without its values. Safe for use by several threads.
+    """An open 0.1 file without its values. Safe for concurrent use by several threads.
 
     Args:
         tail: the end of the file.
-        field_ids: what the manifest lists for the file; without it the file's own schema decides.
+        field_ids: ids that the manifest lists for the file; None = as recorded in the file's own schema.
 
     Attributes:
         batch_offsets: (num_batches + 1,) int64, first row of each batch, then the number of rows.
-        schema: the fields that the file itself describes; none in a file without a schema.
-        own_ids: field id of the table -> that of the file, for the fields that the table reads from it.
-        statistics_schema: fields of the statistics, with ids of their own; None without statistics.
+        schema: the fields that the file itself describes; empty in a file without a schema.
+        own_ids: field id of the table -> field id of the file, for the fields that the table reads from it.
+        statistics_schema: fields of the statistics, with their own ids; None without statistics.
         page_table: the pages of all fields.
-        pages: decodes them.
-        spans: where they lie.
+        pages: decodes the pages.
+        spans: locations of the pages.
 
     Raises:
         CorruptDataError: the metadata is damaged.
-        NotSupportedError: the schema has a field that is not handled here.
+        NotSupportedError: the schema has a field that this library does not support.
     """
 
     def __init__(self, tail: FileTail, field_ids: Sequence[int] | None = None) -> None:
@@ -77,7 +77,7 @@ class LegacyMetadataReader:
         self._position = self._metadata_position()
         self._message = self._parsed_metadata()
         if 0 < self.num_bytes - self._message.page_table_position <= _MOST_AHEAD:
-            # One request for the tables and the messages.
+            # One request for both the tables and the messages.
             tail.extend(self._message.page_table_position)
         self.batch_offsets = self._checked_offsets()
         self._manifest = self._embedded_manifest()
@@ -115,24 +115,24 @@ class LegacyMetadataReader:
         return len(self.batch_offsets) - 1
 
     def read(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
-        """Bytes of the file; no request when they are in memory already."""
+        """Read bytes of the file; this makes no request if they are already in memory."""
         return self._tail.read(ranges)
 
     def check_columns(self, columns: Mapping[int, int]) -> None:
-        """Check that there are the fields of a manifest; a file without a schema is not checked.
+        """Check that the fields of a manifest exist; a file without a schema is not checked.
 
         Raises:
-            CorruptDataError: one is missing.
+            CorruptDataError: a field is missing.
         """
         unknown = [each for each in columns if self.schema.find(self.own_ids.get(each, each)) is None]
         if unknown and self.schema.fields:
             raise CorruptDataError(f"data file {self.path} has no field {unknown[0]}", path=self.path)
 
     def dictionary(self, field: Field) -> pa.Array:
-        """The values of a dictionary field; read once.
+        """Return the values of a dictionary field; they are read once.
 
         Raises:
-            CorruptDataError: the file has none for it.
+            CorruptDataError: the file has no dictionary for the field.
         """
         known = self._values.get(field.id)
         if known is not None:
@@ -141,11 +141,11 @@ class LegacyMetadataReader:
         if place is None:
             raise self._corrupt(f"field {field.name!r} has no dictionary")
         values = self.pages.values(field, place.position, place.num_values, Extents(self.read))
-        # Without a lock, which another thread could hold while the process forks: the first of several counts.
+        # No lock, because another thread could hold it while the process forks; the first of several results is kept.
         return self._values.setdefault(field.id, values)
 
     def statistics_pages(self) -> PageReader | None:
-        """Decodes the statistics: one batch, with a row for every batch of the file. None without statistics."""
+        """Return a decoder of the statistics (one batch, with a row per batch of the file); None without statistics."""
         if self._statistics_table is None:
             return None
         return PageReader(self._statistics_table, self.num_bytes, self.path)
@@ -215,7 +215,7 @@ class LegacyMetadataReader:
         return {field_id: own_id for field_id, own_id in zip(self._listed_ids, own, strict=True) if field_id >= 0}
 
     def _id_ranges(self) -> Iterator[tuple[int, int]]:
-        """First and last field id that the page table may have, the likeliest first."""
+        """Yield the first and last field id that the page table may have, most likely first."""
         own = self.schema.field_ids()
         if self._field_ids:
             yield self._field_ids[0], max(self._field_ids)
@@ -226,7 +226,7 @@ class LegacyMetadataReader:
             yield 0, max(self._field_ids)
 
     def _page_table_end(self) -> tuple[int, bool]:
-        """Where the section behind the page table starts, and whether that is certain."""
+        """Return the start of the section after the page table, and whether it is certain."""
         if self._statistics_table is not None:
             # The first column of the statistics is a count, which has no bytes before its position.
             return int(self._statistics_table.positions[self._statistics_table.lengths > 0].min(initial=2**62)), True
@@ -235,7 +235,7 @@ class LegacyMetadataReader:
         return min(ends), not self._manifest.dictionaries
 
     def _is_plausible(self, table: PageTable) -> bool:
-        """Whether top-level fields have pages of as many rows as the batches."""
+        """Return whether top-level fields have pages with as many rows as the batches."""
         if not all(0 <= field_id - table.first_id < len(table.positions) for field_id in self.schema.field_ids()):
             return False
         num_rows = np.diff(self.batch_offsets)
@@ -258,7 +258,7 @@ class LegacyMetadataReader:
             raise self._corrupt(error.message) from error
 
     def _section(self, position: int, what: str) -> bytes:
-        """The message at a position, without the length in front of it."""
+        """Return the message at a position, without the preceding length."""
         [length] = self.read([self._range(position, position + LENGTH.size, what)])
         (num_bytes,) = LENGTH.unpack(length)
         start = position + LENGTH.size

@@ -1,7 +1,7 @@
-"""PageSpans: the bytes of whole pages, as far as they are known without reading.
+"""PageSpans: the byte ranges of whole pages, as far as they are known without reading.
 
-A binary page begins behind whatever page ends last before its offsets. That is a guess, which the offsets confirm; it
-saves a request, and tells how large the values are before any of them is read.
+A binary page is assumed to start after the last page that ends before its offsets. The offsets confirm this guess; it
+saves a request, and reveals the size of the values before any of them is read.
 
 **Source:** byte map in :mod:`lance_core.file.v0_1.layout`.
 """
@@ -33,11 +33,11 @@ __all__ = ["PageSpans"]
 
 
 class PageSpans:
-    """Where the pages of a file start and end. Safe for use by several threads.
+    """Start and end of the pages of a file. Safe for concurrent use by several threads.
 
     Args:
         table: positions and lengths.
-        schema: all fields of the file, as far as known.
+        schema: all known fields of the file.
         file_bytes: size of the file.
     """
 
@@ -48,13 +48,13 @@ class PageSpans:
         self._file_bytes = file_bytes
 
     def of(self, field: Field) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Starts and ends of the pages of a field and of those below it, each (num_pages_fields, num_batches).
+        """Return the starts and ends of the pages of a field and its descendants, each (num_pages_fields, num_batches).
 
-        The spans lie within the file whatever the table says; the reader of the pages complains about what does not.
+        The spans are inside the file whatever the table records; the page reader reports pages that are not.
 
         Raises:
             CorruptDataError: the table has no row for a field.
-            NotSupportedError: a type that this format does not hold.
+            NotSupportedError: this format does not hold the type.
         """
         spans = [self._spans(node) for node in _with_pages(field)]
         if not spans:
@@ -78,12 +78,12 @@ class PageSpans:
                 try:
                     ends.append(self._known(node)[1])
                 except (CorruptDataError, NotSupportedError):
-                    # A field that cannot be read; whoever wants it learns why.
+                    # A field that cannot be read; reading it reports the reason.
                     continue
         return np.sort(np.concatenate(ends))
 
     def _known(self, field: Field) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Positions of the pages, and their ends."""
+        """Return the positions of the pages, and their ends."""
         positions, lengths = self._table.pages(field.id)
         dtype = arrow_type(field)
         if pa.types.is_null(dtype):

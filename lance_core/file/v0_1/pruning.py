@@ -1,7 +1,7 @@
-"""Which batches of a 0.1 file a filter can skip, according to the statistics.
+"""Determines which batches of a 0.1 file a filter can skip, based on the statistics.
 
-Statistics describe the rows as they were written. A null of a type without a null in the file reads back as a value,
-and a string that lies under a null may; so the bounds of a batch count only when it had no nulls.
+Statistics describe the rows as they were written. A null of a type without nulls in the file reads back as a value, and
+so may a string under a null. The bounds of a batch are therefore used only if it had no nulls.
 
 **Source:** behavior of pylance 14.0.2.
 """
@@ -24,15 +24,15 @@ __all__ = ["batch_bounds"]
 
 
 def batch_bounds(metadata: LegacyMetadataReader, field_ids: Sequence[int]) -> dict[int, tuple[pa.Array, pa.Array]]:
-    """Least and greatest value that reading gives, for every batch.
+    """Return the minimum and maximum of the values as read back, for every batch.
 
     Args:
         metadata: the open file.
-        field_ids: the fields that matter.
+        field_ids: the relevant fields.
 
     Returns:
-        Field id → two arrays with an entry for each batch, null where nothing is known. Fields without statistics, and
-        those that the table reads from another file, are left out.
+        Field id → two arrays with one entry per batch, null if unknown. Fields without statistics, and fields that the
+        table reads from another file, are omitted.
 
     Raises:
         CorruptDataError: the statistics are damaged.

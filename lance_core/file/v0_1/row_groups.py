@@ -1,6 +1,6 @@
-"""RowGroups: batches of any size → batches of equal size.
+"""RowGroups: regroups batches of any size into batches of equal size.
 
-**Source:** behavior of pylance 14.0.2, which cuts rows across the batches that it is given.
+**Source:** behavior of pylance 14.0.2, which regroups rows across batch boundaries.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ _RUN_BYTES: Final = 4 << 20
 
 
 class RowGroups:
-    """Collects columns and hands out groups of exactly ``group_rows`` rows, the last one excepted.
+    """Collects columns and returns groups of exactly ``group_rows`` rows, except for the last one.
 
     Args:
-        group_rows: rows of a group.
+        group_rows: rows per group.
     """
 
     __slots__ = ("_group_rows", "_held", "num_bytes", "num_rows")
 
     def __init__(self, group_rows: int) -> None:
-        """Nothing is held yet."""
+        """Create an empty collection."""
         self._group_rows = group_rows
         self._held: list[list[pa.Array]] = []
         self.num_rows = 0
         self.num_bytes = 0
 
     def add(self, columns: list[pa.Array], num_rows: int) -> Iterator[list[pa.Array]]:
-        """Take rows; yield runs of groups that are complete now, each of a few MiB or one group."""
+        """Add rows; yield runs of complete groups, each a few MiB or a single group."""
         start = 0
         if self.num_rows:
             start = min(self._group_rows - self.num_rows, num_rows)
@@ -52,7 +52,7 @@ class RowGroups:
             self._hold([column.slice(stop) for column in columns], num_rows - stop)
 
     def rest(self) -> list[pa.Array]:
-        """What is held, as one group; then nothing is."""
+        """Return the collected rows as one group, and clear the collection."""
         held, self._held = self._held, []
         self.num_rows = self.num_bytes = 0
         return [pieces[0] if len(pieces) == 1 else pa.concat_arrays(pieces) for pieces in zip(*held, strict=True)]

@@ -1,8 +1,8 @@
 """LegacyFileWriter: record batches → row groups → pages → one data file of format 0.1.
 
-Groups are written as soon as they have their rows. What stays in memory is one group, two numbers for every page, the
-statistics, and the dictionaries. The file equals the one that pylance 14.0.2 writes of the same rows, byte for byte,
-as long as no value lies under a null.
+Groups are written as soon as they are complete. Only one group, two numbers per page, the statistics and the
+dictionaries stay in memory. The file is identical, byte for byte, to the one that pylance 14.0.2 writes for the same
+rows, as long as no value lies under a null.
 
 **Source:** byte map in :mod:`lance_core.file.v0_1.layout`; ``lance.file.Metadata``; behavior of pylance 14.0.2.
 """
@@ -46,15 +46,15 @@ _FLUSH_BYTES: Final = 1024 * 1024
 class LegacyFileWriter(DataFileWriter):
     """Writes one data file of format 0.1.
 
-    Leaving the ``with`` block without :meth:`finish` aborts.
+    Leaving the ``with`` block without calling :meth:`finish` aborts the write.
 
     Args:
-        stream: where the bytes go; committed by :meth:`finish`, aborted by :meth:`abort`.
+        stream: output stream; committed by :meth:`finish`, aborted by :meth:`abort`.
         schema: the fields of the file, with their table-wide ids.
-        max_rows_per_group: rows of every batch of the file but the last.
-        dictionaries: field id -> the table's values of dictionary columns, which every file of it shares; a value that
-            is not among them is refused. Columns without an entry get a dictionary of the values that come.
-        dictionaries_grow: whether new values go behind the given ones instead of being refused.
+        max_rows_per_group: rows of every batch of the file except the last.
+        dictionaries: field id -> the table's values of dictionary columns, shared by all files of the table; any other
+            value is rejected. Columns without an entry get a dictionary of the values that occur.
+        dictionaries_grow: whether new values are appended to the given ones instead of being rejected.
 
     Raises:
         InvalidInputError: the group size is not positive.
@@ -87,12 +87,12 @@ class LegacyFileWriter(DataFileWriter):
 
     @property
     def num_rows(self) -> int:
-        """Rows taken so far."""
+        """Number of rows accepted so far."""
         return self._num_rows
 
     @property
     def num_bytes(self) -> int:
-        """Bytes written so far and bytes (in memory) still collected: an estimate of the file's size."""
+        """Bytes written so far plus bytes (in memory) still collected: an estimate of the file size."""
         return self._pages.position + self._groups.num_bytes
 
     @property
@@ -104,9 +104,9 @@ class LegacyFileWriter(DataFileWriter):
         """Add rows. The batch's memory is referenced until its group is complete.
 
         Raises:
-            SchemaMismatchError: the batch does not fit the schema, or has a null in a dictionary column, where it would
-                turn into a value.
-            InvalidInputError: more rows than a file can have, or a dictionary gets too many values.
+            SchemaMismatchError: the batch does not match the schema, or has a null in a dictionary column, where it
+                would turn into a value.
+            InvalidInputError: there are more rows than a file can have, or a dictionary gets too many values.
             StorageError: the stream failed; the file can no longer be finished.
         """
         self._require_open()
@@ -123,7 +123,7 @@ class LegacyFileWriter(DataFileWriter):
         self._is_open = True
 
     def add_global_buffer(self, data: bytes | pa.Buffer) -> int:
-        """Refused: there are no global buffers in this format.
+        """Raise an error: this format has no global buffers.
 
         Raises:
             NotSupportedError: always.
@@ -131,15 +131,15 @@ class LegacyFileWriter(DataFileWriter):
         raise NotSupportedError("files of format 0.1 have no global buffers; use format 2.0 or later")
 
     def add_schema_metadata(self, key: str, value: bytes) -> None:
-        """Add or replace an entry of the schema metadata in the file's manifest."""
+        """Add or replace an entry in the schema metadata of the file's manifest."""
         self._require_open()
         self._schema = self._schema.with_metadata({**self._schema.metadata, key: value})
 
     def finish(self) -> WrittenFile:
-        """Write what is collected, the tables, the messages and the footer, and commit the stream.
+        """Write the collected rows, the tables, the messages and the footer, and commit the stream.
 
         Raises:
-            InvalidInputError: the writer is finished, aborted, or failed before.
+            InvalidInputError: the writer is finished, aborted, or failed earlier.
             StorageError: the stream failed.
         """
         self._require_open()
@@ -152,20 +152,21 @@ class LegacyFileWriter(DataFileWriter):
         return WrittenFile(
             num_rows=self._num_rows,
             num_bytes=self._pages.position,
-            # Ascending, as readers take the first for the smallest; a column that was cast keeps its old place.
+            # Ascending, because readers assume that the first is the smallest; a column that was cast keeps its old
+            # position.
             field_ids=tuple(sorted(self._schema.field_ids())),
             column_indices=(),
         )
 
     def abort(self) -> None:
-        """Abort: remove what was written. Safe after any failure and when repeated."""
+        """Abort and remove what was written. Safe to call after any failure, and more than once."""
         self._is_open = False
         self._groups = RowGroups(1)
         self._pages.parts = []
         self._stream.abort()
 
     def _write_groups(self, columns: list[pa.Array]) -> None:
-        """Write rows that begin with a group; the last one may have fewer rows."""
+        """Write rows that start with a new group; the last group may have fewer rows."""
         num_rows = len(columns[0])
         bounds = np.append(np.arange(0, num_rows, self._group_rows), num_rows)
         self._pages.write(self._schema.fields, columns, bounds, with_statistics=True)

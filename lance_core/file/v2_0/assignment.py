@@ -1,10 +1,10 @@
-"""Which column of a 2.0 file belongs to which field.
+"""Assignment of the columns of a 2.0 file to fields.
 
-The fields are walked depth first, parents before children, and each takes the next column, struct headers and list
-offsets included. Members of a packed struct have none. A string of releases 0.12 and 0.13 takes two.
+The fields are visited depth first, parents before children, and each takes the next column, including struct headers
+and list offsets. Members of a packed struct have no column. A string of releases 0.12 and 0.13 takes two.
 
-A manifest tells the column of every field id that has one. A file that is opened alone is walked; what its schema
-leaves open is looked up in the pages.
+A manifest records the column of every field id that has one. For a file that is opened alone, the schema is walked;
+ambiguous cases are resolved by inspecting the pages.
 
 Source: ``lance.table.DataFile.column_indices``; behavior of pylance 14.0.2.
 """
@@ -31,21 +31,21 @@ _NO_COLUMN: Final = -1
 
 
 def column_owners(field: Field) -> list[Field]:
-    """The fields that own a column when a field is written, in the order of the columns."""
+    """Return the fields that own a column when a field is written, in column order."""
     if field.is_packed or field.is_blob or field.is_fixed_size_list:
         return [field]
     return [field, *(owner for child in field.children for owner in column_owners(child))]
 
 
 def assigned_columns(metadata: MetadataReader, column_indices: Mapping[int, int] | None) -> Mapping[int, int]:
-    """The column of each field of a file, by field id; fields without one are left out.
+    """Return the column of each field of a file, by field id; fields without a column are omitted.
 
     Args:
         metadata: the open file.
-        column_indices: what a manifest says; None = nothing.
+        column_indices: columns recorded in a manifest; None = no manifest.
 
     Raises:
-        CorruptDataError: the schema needs other columns than the file has, or a column that it has not.
+        CorruptDataError: the schema needs more or fewer columns than the file has, or a column that it does not have.
     """
     num_columns = metadata.footer.num_columns
     if column_indices is not None:
@@ -69,9 +69,9 @@ def assigned_columns(metadata: MetadataReader, column_indices: Mapping[int, int]
 
 
 def describes_blobs(metadata: MetadataReader, blobs: Sequence[Field], column_indices: Mapping[int, int] | None) -> bool:
-    """Whether the pages of any of some blob leaves describe values that lie outside of them.
+    """Return whether the pages of any of some blob leaves describe values that lie outside the pages.
 
-    Releases before 0.20 do not know blobs and wrote the bytes into pages; the column says which it is.
+    Releases before 0.20 do not support blobs and wrote the bytes into pages; the column metadata tell the cases apart.
     """
     assigned = assigned_columns(metadata, column_indices)
     columns = metadata.columns([assigned[leaf.id] for leaf in blobs if leaf.id in assigned])
@@ -79,7 +79,7 @@ def describes_blobs(metadata: MetadataReader, blobs: Sequence[Field], column_ind
 
 
 def first_arm(column: ColumnMetadata) -> str | None:
-    """How the first page that has rows is encoded; of a column without rows, the first page; None without pages."""
+    """Return the encoding of the first page that has rows, else of the first page; None if there are no pages."""
     page = next((page for page in column.pages if page.length), column.pages[0] if column.pages else None)
     return None if page is None else page.array_encoding.WhichOneof("array_encoding")
 
@@ -91,11 +91,11 @@ class _Walk:
         self.columns: dict[int, int] = {}
         self.position = 0
         self._metadata = metadata
-        # Only then are there fields with two columns.
+        # Only in this case are there fields with two columns.
         self._has_old_strings = metadata.footer.num_columns > _plain_count(metadata.schema)
 
     def visit(self, field: Field) -> None:
-        """Give the field, and those below it, the next columns."""
+        """Assign the next columns to the field and its descendants."""
         self.columns[field.id] = self.position
         here = self.position
         self.position += 1
@@ -114,7 +114,7 @@ class _Walk:
     def _is_packed(self, field: Field, index: int) -> bool:
         if not any(key in field.metadata for key in PACKED_KEYS):
             return False
-        # The reference packs whatever the value of the key is; a struct header always has a page.
+        # The reference packs the struct whatever the value of the key; a struct header always has a page.
         return self._arm(index) in (None, "packed_struct")
 
     def _arm(self, index: int) -> str | None:

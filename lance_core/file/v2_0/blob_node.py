@@ -79,7 +79,7 @@ class BlobNode:
         if len(stored) and bool((starts[1:] >= stops[:-1]).all()):
             [data] = yield [Spans.of(starts, stops)]
         else:
-            # Not in the order of the rows: no writer does so.
+            # Not in row order; no writer does this.
             parts = yield [Spans.of(starts[at : at + 1], stops[at : at + 1]) for at in range(len(stored))]
             data = pa.py_buffer(b"".join(parts))
         validity = None if not bool(is_null.any()) else ~is_null

@@ -1,6 +1,6 @@
-"""ColumnPages: the pages of one column, and which of them hold some rows.
+"""ColumnPages: the pages of one column, and how to find those that hold some rows.
 
-Pages of length 0 are skipped wherever they stand.
+Pages of length 0 are skipped wherever they occur.
 
 Source: ``lance.file.v2.ColumnMetadata``; behavior of pylance 14.0.2.
 """
@@ -39,8 +39,8 @@ class ColumnPages:
         where: file and column, for messages.
 
     Attributes:
-        pages: in row order.
-        edges: (num_pages + 1,) int64: first row of each page, and the number of rows.
+        pages: the pages, in row order.
+        edges: (num_pages + 1,) int64: first row of each page, then the number of rows.
     """
 
     __slots__ = ("_buffers", "edges", "pages", "where")
@@ -71,10 +71,10 @@ class ColumnPages:
         return sum(page.num_bytes for page in self.pages)
 
     def check_rows(self, expected: int) -> None:
-        """Compare the rows with what the rest of the file says.
+        """Check that the number of rows matches the rest of the file.
 
         Raises:
-            CorruptDataError: they differ.
+            CorruptDataError: the numbers differ.
         """
         if self.num_rows != expected:
             raise CorruptDataError(
@@ -84,7 +84,7 @@ class ColumnPages:
             )
 
     def split(self, rows: Spans) -> list[tuple[int, Spans]]:
-        """The pages that hold the rows, each with the rows counted from its start."""
+        """Return the pages that hold the rows, each with its rows relative to the start of the page."""
         if rows.stop > self.num_rows:
             raise CorruptDataError(
                 f"{self.where}: row {rows.stop} was requested, but the column has {self.num_rows} rows"
@@ -102,12 +102,12 @@ class ColumnPages:
         return parts
 
     def decode(self, rows: Spans, step: _DecodePage[T]) -> Steps[list[T]]:
-        """Decode the rows page by page, all pages in the same rounds."""
+        """Decode the rows page by page, with all pages in the same rounds."""
         parts = [self._page(index, inside, step) for index, inside in self.split(rows)]
         return (yield from together(parts))
 
     def bytes_of(self, rows: Spans) -> int:
-        """Encoded bytes of a run of rows, in proportion."""
+        """Estimate the encoded bytes of a run of rows, proportional to the pages."""
         return sum(
             self.pages[index].num_bytes * inside.total // self.pages[index].length
             for index, inside in (self.split(rows) if rows.total else [])
@@ -121,10 +121,10 @@ class ColumnPages:
 
 
 def joined(arrays: Sequence[pa.Array]) -> pa.Array:
-    """One array of all of them.
+    """Join the arrays into one.
 
     Raises:
-        NotSupportedError: Arrow cannot hold so much in one array.
+        NotSupportedError: Arrow cannot hold that much in one array.
     """
     if len(arrays) == 1:
         return arrays[0]

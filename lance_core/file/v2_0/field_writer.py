@@ -1,7 +1,7 @@
 """V20FieldWriter: the columns of one top-level field in a file of format 2.0.
 
-The field becomes a tree of column writers, see :mod:`lance_core.file.v2_0.column_writers`. A batch is checked before
-anything of it is written.
+The field becomes a tree of column writers; see :mod:`lance_core.file.v2_0.column_writers`. A batch is checked before
+any of it is written.
 
 Source: ``lance.file.v2.ColumnMetadata``; behavior of pylance 14.0.2, byte for byte for a single batch.
 """
@@ -31,11 +31,11 @@ class V20FieldWriter:
 
     Args:
         field: the top-level field.
-        file: the file that it is written to.
+        file: the file that the field is written to.
 
     Raises:
-        UnsupportedVersionError: a type that format 2.0 cannot hold; the message names the version that can.
-        InvalidInputError: encoding metadata that makes no sense.
+        UnsupportedVersionError: format 2.0 cannot hold a type; the message names the version that can.
+        InvalidInputError: the encoding metadata are invalid.
     """
 
     def __init__(self, field: Field, file: FileInProgress) -> None:
@@ -44,28 +44,28 @@ class V20FieldWriter:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes (in memory) that are collected and not yet written."""
+        """Bytes (in memory) collected but not yet written."""
         return self._column.num_bytes
 
     def write_blobs(self, array: pa.Array, sink: BufferSink) -> None:
         """Check the rows of a batch, then write the values that lie outside the pages.
 
         Raises:
-            UnsupportedVersionError: nulls that format 2.0 cannot hold; nothing was written.
+            UnsupportedVersionError: the rows have nulls that format 2.0 cannot hold; nothing was written.
         """
         self._column.check(array)
         self._column.write_blobs(array, sink)
 
     def write(self, array: pa.Array, sink: BufferSink) -> None:
-        """Take the rows of a batch; writes the pages that are now due."""
+        """Add the rows of a batch and write the pages that are ready."""
         self._column.write(array, sink)
 
     def flush(self, sink: BufferSink) -> None:
-        """Write what is collected."""
+        """Write the collected data."""
         self._column.flush(sink)
 
     def finish(self, sink: BufferSink) -> list[FinishedColumn]:
-        """One column per value field, list and struct, depth first."""
+        """Return one column per value field, list and struct, depth first."""
         return list(self._column.finish())
 
 

@@ -1,7 +1,7 @@
 """Nodes whose rows are runs of the rows of another node: lists, and the strings of early releases.
 
-Pages of items need not end where pages of offsets end. Where the items of an offsets page start is the sum of what the
-pages before it announce.
+Pages of items need not end where pages of offsets end. The items of an offsets page start at the sum of the item counts
+of the preceding pages.
 
 Source: ``lance.encodings.List``; behavior of pylance 14.0.2, and of 0.12 and 0.13 for strings.
 """
@@ -44,8 +44,8 @@ class ListNode:
     Attributes:
         dtype: its Arrow type.
         pages: the offsets column.
-        item: the items; pages of items are not cut where those of offsets are.
-        item_starts: (num_pages + 1,) int64: first item of each offsets page, and the number of items.
+        item: the items; their pages are split independently of the offsets pages.
+        item_starts: (num_pages + 1,) int64: first item of each offsets page, then the number of items.
     """
 
     dtype: pa.DataType
@@ -55,10 +55,10 @@ class ListNode:
 
     @classmethod
     def of(cls, dtype: pa.DataType, pages: ColumnPages, item: Node) -> ListNode:
-        """Line up offsets and items.
+        """Match offsets and items.
 
         Raises:
-            CorruptDataError: the pages count more or fewer items than there are.
+            CorruptDataError: the pages record more or fewer items than there are.
         """
         counts = []
         for index, page in enumerate(pages.pages):
@@ -94,7 +94,7 @@ class ListNode:
         return [_list_array(self.dtype, ends, joined(items))]
 
     def read_ends(self, rows: Spans) -> Steps[Ends]:
-        """Where the items of some lists are, counted over all pages."""
+        """Read the positions of the items of some lists, counted over all pages."""
         split = self.pages.split(rows)
         parts: list[Ends] = yield from self.pages.decode(rows, _read_list_page)
         if not parts:
@@ -120,7 +120,7 @@ class ListNode:
 
 @dataclass(frozen=True, slots=True)
 class BytesNode:
-    """Strings of releases 0.12 and 0.13: lists of single bytes.
+    """Strings of releases 0.12 and 0.13, stored as lists of single bytes.
 
     Attributes:
         dtype: one of the four variable-width types.
