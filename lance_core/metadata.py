@@ -106,7 +106,7 @@ MAY_CHANGE_ROWS: Final[Mapping[str, bool]] = MappingProxyType(
 
 
 def open_version_log(uri: str | Path, storage_options: Mapping[str, str] | None = None) -> VersionLog:
-    """The versions of the table at a URI; nothing is read yet, and there may be no table.
+    """Return the versions of the table at a URI; nothing is read yet, and there may be no table.
 
     Args:
         uri: where the table is.
@@ -121,7 +121,7 @@ def open_version_log(uri: str | Path, storage_options: Mapping[str, str] | None 
 
 
 def open_store(uri: str | Path, storage_options: Mapping[str, str] | None = None) -> tuple[ObjectStore, str]:
-    """The store that a URI names, and the path of the table in it.
+    """Return the store that a URI names, and the path of the table in it.
 
     Args:
         uri: where the table is.
@@ -135,7 +135,7 @@ def open_store(uri: str | Path, storage_options: Mapping[str, str] | None = None
 
 
 def named_versions(log: VersionLog) -> frozenset[int]:
-    """The versions of the main line that a tag or a branch refers to, and that no cleanup may remove.
+    """Return the versions of the main line that a tag or a branch refers to, and that no cleanup may remove.
 
     Raises:
         CorruptDataError: the file of a tag or a branch is damaged.
@@ -164,7 +164,7 @@ def check_storable(schema: pa.Schema, version: LanceFileVersion | None = None) -
 
 
 def stored_field_ids(schema: Schema, columns: Sequence[str], version: LanceFileVersion) -> list[int]:
-    """The field ids that a data file of some columns lists, in order.
+    """Return the field ids that a data file of some columns lists, in order.
 
     Args:
         schema: of the table.

@@ -48,7 +48,7 @@ def on_new_data() -> dg.AutomationCondition[Any]:
 
 
 def build_automation_sensor(*, interval_seconds: int) -> dg.AutomationConditionSensorDefinition:
-    """The sensor that evaluates the conditions of all assets; it is running by default."""
+    """Return the sensor that evaluates the conditions of all assets; it is running by default."""
     return dg.AutomationConditionSensorDefinition(
         name="automation_sensor",
         target=dg.AssetSelection.all(),

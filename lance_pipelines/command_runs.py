@@ -67,7 +67,7 @@ def run_operation(
 
 
 def _load(module: str) -> dg.Definitions:
-    """The definitions in a module, found as ``dagster -m`` finds them.
+    """Return the definitions in a module, found as ``dagster -m`` finds them.
 
     Raises:
         InvalidInputError: there is no such module, or it holds none.
@@ -97,7 +97,7 @@ def _load(module: str) -> dg.Definitions:
 
 
 def _find_job(definitions: dg.Definitions, operation: str, dataset: str | None) -> dg.JobDefinition:
-    """The job with the operation's and the dataset's tags.
+    """Return the job with the operation's and the dataset's tags.
 
     Raises:
         InvalidInputError: there is none, or no dataset is named and there are several.

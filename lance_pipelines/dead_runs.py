@@ -107,7 +107,7 @@ def _watch(instance: dg.DagsterInstance, run_id: str, stop: threading.Event) -> 
 
 
 def machine() -> str:
-    """Where a process id means the same process: the host, and on Linux the process namespace of a container."""
+    """Return where a process id means the same process: the host, and on Linux the process namespace of a container."""
     namespace = ""
     with suppress(OSError):
         namespace = os.readlink("/proc/self/ns/pid")  # not a path: "pid:[4026531836]"
@@ -115,7 +115,7 @@ def machine() -> str:
 
 
 def _identity(process_id: int) -> str:
-    """The process id with its start time: ids are used again."""
+    """Return the process id with its start time: ids are used again."""
     return f"{process_id}@{psutil.Process(process_id).create_time():.0f}"
 
 

@@ -56,7 +56,7 @@ def maintenance_observation(
     data_version: str | None = None,
     policy: MaintenancePolicy | None = None,
 ) -> dg.AssetObservation:
-    """The event of a maintenance commit, or of files that maintenance removed.
+    """Return the event of a maintenance commit, or of files that maintenance removed.
 
     Args:
         dataset: the declaration's name.
@@ -106,7 +106,7 @@ def external_materialization(
     writer: str = EXTERNAL_WRITER,
     policy: MaintenancePolicy | None = None,
 ) -> dg.AssetMaterialization:
-    """The event of a data-changing commit by another program.
+    """Return the event of a data-changing commit by another program.
 
     Args:
         dataset: the declaration's name.
@@ -137,7 +137,7 @@ def external_observation(
     writer: str = EXTERNAL_WRITER,
     policy: MaintenancePolicy | None = None,
 ) -> dg.AssetObservation:
-    """The event of a commit by another program that changed no row; see :func:`external_materialization`."""
+    """Return the event of a commit by another program that changed no row; see :func:`external_materialization`."""
     return dg.AssetObservation(
         asset_key=dataset,
         description=f"version {version} ({op}) was committed by another program: no row changed",

@@ -82,7 +82,7 @@ class FoundVersion:
         return self.operation in CHANGES_ROWS and self.content == content
 
     def follows(self, version: int, content: str) -> bool:
-        """Whether it directly follows a version with that content and changed no row."""
+        """Return whether it directly follows a version with that content and changed no row."""
         return self.version == version + 1 or self.content_before == content
 
     def facts(self) -> dict[str, int | str]:

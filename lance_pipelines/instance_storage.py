@@ -33,7 +33,7 @@ class LockedSqliteStorage(DagsterSqliteStorage):
 
     @classmethod
     def config_type(cls) -> dict[str, dg.Field]:
-        """The parent's ``base_dir``, but optional."""
+        """Return the parent's ``base_dir``, but optional."""
         return {"base_dir": dg.Field(dg.StringSource, is_required=False)}
 
     @classmethod

@@ -93,7 +93,7 @@ def build_maintenance_jobs(declarations: Sequence[DatasetDeclaration]) -> list[d
 
 
 def job_name(operation: str, declarations: Sequence[DatasetDeclaration], dataset: str) -> str:
-    """Name of the job that runs an operation on a dataset.
+    """Return name of the job that runs an operation on a dataset.
 
     Raises:
         InvalidInputError: no such dataset is declared.
@@ -110,7 +110,7 @@ def job_tags(operation: str, dataset: str) -> dict[str, str]:
 
 
 def request_config(operation: str, **values: Any) -> dict[str, Any]:
-    """The run configuration of a maintenance job, for sensors, schedules and the command line.
+    """Return the run configuration of a maintenance job, for sensors, schedules and the command line.
 
     Args:
         operation: ``compact``, ``materialize_deletions``, ``cleanup`` or ``delete_rows``.

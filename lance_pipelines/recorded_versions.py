@@ -87,11 +87,11 @@ class RecordedVersions:
         return next((point for point in self.points if point.is_materialization), None)
 
     def is_materialized(self, data_version: str) -> bool:
-        """Whether this data was reported to the asset."""
+        """Return whether this data was reported to the asset."""
         return any(point.is_materialization and point.data_version == data_version for point in self.points)
 
     def find(self, chain: Iterable[FoundVersion], *, after: int = 0) -> str | None:
-        """The data version of versions between which no row changed.
+        """Return the data version of versions between which no row changed.
 
         Args:
             chain: those versions, ascending.
@@ -114,7 +114,7 @@ class RecordedVersions:
 
 
 def find_data_version(instance: dg.DagsterInstance, dataset: str, uri: str, version: int) -> str:
-    """The data version of one version: from the history, else from the event log, else a placeholder.
+    """Return the data version of one version: from the history, else from the event log, else a placeholder.
 
     Args:
         instance: has the events.
@@ -135,13 +135,13 @@ def find_data_version(instance: dg.DagsterInstance, dataset: str, uri: str, vers
 
 
 def event_value(event: dg.AssetMaterialization | dg.AssetObservation, key: str) -> object:
-    """A value of an event's metadata; None when it is absent."""
+    """Return a value of an event's metadata; None when it is absent."""
     value = event.metadata.get(key)
     return None if value is None else value.value
 
 
 def is_event_at(event: dg.AssetMaterialization | dg.AssetObservation, uri: str) -> bool:
-    """Whether an event is about the dataset at this location, or records no location."""
+    """Return whether an event is about the dataset at this location, or records no location."""
     told = event_value(event, URI_KEY)
     return not isinstance(told, str) or absolute_uri(told) == absolute_uri(uri)
 

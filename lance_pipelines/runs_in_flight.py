@@ -94,7 +94,7 @@ def _find(instance: dg.DagsterInstance, dataset: str, ops: Sequence[str]) -> lis
 
 
 def _is_to_materialize(instance: dg.DagsterInstance, run: dg.DagsterRun, dataset: str) -> bool:
-    """Whether a run was launched to materialize the dataset's asset, and has not done so yet."""
+    """Return whether a run was launched to materialize the dataset's asset, and has not done so yet."""
     key = dg.AssetKey(dataset)
     events = [entry.get_dagster_event() for entry in instance.all_logs(run.run_id, of_type=_ASSET_EVENTS)]
     kinds = {event.event_type for event in events if event.asset_key == key}

@@ -25,7 +25,7 @@ _MAX_RUNTIME_TAGS: Final = ("dagster/max_runtime", "dagster/max_runtime_seconds"
 
 
 def is_silent(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
-    """Whether an unfinished run has been silent for too long; call it after dead runs were marked as failed."""
+    """Return whether an unfinished run has been silent for too long; call it after dead runs were marked as failed."""
     if run.status is dg.DagsterRunStatus.QUEUED or run.tags.get(MACHINE_TAG) == machine():
         return False
     heard_of = _last_heard_of(instance, run)

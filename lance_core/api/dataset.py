@@ -120,7 +120,7 @@ class LanceDataset:
 
     @classmethod
     def of(cls, view: TableView) -> Self:
-        """A handle that shows a version that has been read already."""
+        """Return a handle that shows a version that has been read already."""
         handle = cls.__new__(cls)
         handle._view = view
         handle._lock = Lock()
@@ -135,7 +135,7 @@ class LanceDataset:
         storage_options: dict[str, str] | None,
         line: Hashable = None,
     ) -> Self:
-        """The same from the parts of a view; ``line`` as for :attr:`line`, where it is known."""
+        """Return the same from the parts of a view; ``line`` as for :attr:`line`, where it is known."""
         return cls.of(TableView(uri, log, manifest, storage_options, line))
 
     def __repr__(self) -> str:
@@ -210,7 +210,7 @@ class LanceDataset:
         return self.storage_options
 
     def latest_storage_options(self) -> dict[str, str] | None:
-        """The options in use: those that the dataset was opened with, since options are not refreshed."""
+        """Return the options in use: those that the dataset was opened with, since options are not refreshed."""
         return self.storage_options
 
     @property
@@ -257,11 +257,11 @@ class LanceDataset:
         return dict(self._view.manifest.message.table_metadata)
 
     def config(self) -> dict[str, str]:
-        """The table config."""
+        """Return the table config."""
         return dict(self._view.manifest.message.config)
 
     def base_paths(self) -> dict[int, DatasetBasePath]:
-        """The base paths of the version, by id."""
+        """Return the base paths of the version, by id."""
         return {base.id: base_path_from_proto(base) for base in self._view.manifest.message.base_paths}
 
     def validate(self) -> None:
@@ -280,19 +280,19 @@ class LanceDataset:
         return self._view.latest_version
 
     def versions(self) -> list[Version]:
-        """All versions, oldest first; reads every manifest."""
+        """Return all versions, oldest first; reads every manifest."""
         return [version_info(self._view.log.read(name)) for name in self._view.log.newer_than(0)]
 
     def version_refs(self) -> list[dict[str, int]]:
-        """The numbers of all versions, oldest first; reads no manifest."""
+        """Return the numbers of all versions, oldest first; reads no manifest."""
         return [{"version": name.version} for name in self._view.log.newer_than(0)]
 
     def get_version(self) -> Version:
-        """What :meth:`versions` tells about this version; nothing is read."""
+        """Return what :meth:`versions` tells about this version; nothing is read."""
         return version_info(self._view.manifest)
 
     def checkout_version(self, version: int | str | tuple[str | None, int | None]) -> Self:
-        """A handle for another version.
+        """Return a handle for another version.
 
         Args:
             version: a number of the line of this handle (the main branch or a branch), the name of a tag, or (branch,
@@ -322,11 +322,11 @@ class LanceDataset:
         self._change(Restore(version=self.version), read_version=self.latest_version)
 
     def read_transaction(self, version: int) -> Transaction | None:
-        """The transaction that created a version; None when it is no longer recorded."""
+        """Return the transaction that created a version; None when it is no longer recorded."""
         return read_public_transaction(self._view.log, whole_number("version", version))
 
     def get_transactions(self, recent_transactions: int = 10) -> list[Transaction | None]:
-        """The transactions of this version and those before it, newest first.
+        """Return the transactions of this version and those before it, newest first.
 
         Args:
             recent_transactions: the maximum number; this version's is always included. A detached version has no
@@ -348,7 +348,7 @@ class LanceDataset:
         begin_version: int | None = None,
         end_version: int | None = None,
     ) -> DatasetDelta:
-        """What changed between two versions.
+        """Return what changed between two versions.
 
         Args:
             compared_against: the version to compare this one with; replaces the two other arguments.
@@ -363,19 +363,19 @@ class LanceDataset:
     # ── Reading ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def get_fragments(self, filter: Any = None) -> list[LanceFragment]:
-        """The fragments, ascending by id. A filter is not supported."""
+        """Return the fragments, ascending by id. A filter is not supported."""
         refuse_unsupported("get_fragments", filter=filter)
         view = self._view
         return [LanceFragment.of(self, view, fragment) for fragment in view.fragments]
 
     def get_fragment(self, fragment_id: int) -> LanceFragment | None:
-        """The fragment of that id; None when there is none."""
+        """Return the fragment of that id; None when there is none."""
         view = self._view
         record = view.find_fragment(fragment_id)
         return None if record is None else LanceFragment.of(self, view, record)
 
     def fragment_ids(self) -> BitMap:
-        """The ids of all fragments of the version shown."""
+        """Return the ids of all fragments of the version shown."""
         # Imported late, as everywhere.
         from pyroaring import BitMap
 
@@ -577,7 +577,7 @@ class LanceDataset:
         ).to_batches()
 
     def head(self, num_rows: int, **kwargs: Any) -> pa.Table:
-        """The first rows; ``kwargs`` as for :meth:`scanner`."""
+        """Return the first rows; ``kwargs`` as for :meth:`scanner`."""
         return self.scanner(**{**kwargs, "limit": num_rows}).to_table()
 
     def slice(self, start: int, end: int, columns: list[str] | dict[str, str] | None = None) -> pa.Table:
@@ -1069,7 +1069,7 @@ class LanceDataset:
         include_files: bool = False,
         max_files: int = DEFAULT_MAX_FILES,
     ) -> CleanupExplanation:
-        """What :meth:`cleanup_old_versions` would remove; nothing is changed.
+        """Return what :meth:`cleanup_old_versions` would remove; nothing is changed.
 
         Args:
             older_than: see :meth:`cleanup_old_versions`.
@@ -1111,7 +1111,7 @@ class LanceDataset:
     def tracked_files(
         self, *, min_version: int | None = None, progress: Callable[..., Any] | None = None
     ) -> pa.RecordBatchReader:
-        """Every file that a version of this branch refers to, in any location, once for each version.
+        """Return every file that a version of this branch refers to, in any location, once for each version.
 
         Args:
             min_version: leave older versions out.

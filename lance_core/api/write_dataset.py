@@ -249,7 +249,7 @@ def write_fragments(  # noqa: D417  # the reference's signature; arguments witho
 
 
 def _storage_version(version: str | None, use_legacy_format: bool | None) -> str | None:
-    """The version that both arguments together ask for, as the reference does it."""
+    """Return the version that both arguments together ask for, as the reference does it."""
     if use_legacy_format is None:
         return version
     warn("use_legacy_format is deprecated, use data_storage_version instead", DeprecationWarning, stacklevel=3)
@@ -262,7 +262,7 @@ def _destination(
     base_store_params: dict[str, dict[str, str]] | None,
     commit_lock: CommitLock | None = None,
 ) -> tuple[str, VersionLog, Manifest | None, dict[str, str] | None, Hashable]:
-    """Where to write, the version to plan on, None when there is no dataset, and what its line is told by."""
+    """Return where to write, the version to plan on, None when there is no dataset, and what its line is told by."""
     if isinstance(uri, LanceDataset):
         log = locked(uri.log, commit_lock)
         options = inherited_options(uri.storage_options, storage_options, base_store_params)

@@ -80,7 +80,7 @@ class AutoCleanup:
 
     @classmethod
     def due_after(cls, version: int, config: Mapping[str, str]) -> AutoCleanup | None:
-        """The cleanup policy to apply after the commit of a version; None for no cleanup.
+        """Return the cleanup policy to apply after the commit of a version; None for no cleanup.
 
         Raises:
             InvalidCleanupError: a value of the config is invalid.
@@ -110,7 +110,7 @@ def clean_up_after(log: VersionLog, manifest: Manifest) -> None:
 
 
 def initial_entries(options: Any) -> dict[str, str]:
-    """The config entries of a new table from ``auto_cleanup_options``; none without options.
+    """Return the config entries of a new table from ``auto_cleanup_options``; none without options.
 
     Raises:
         InvalidTypeError: no mapping, or a value that is not a whole number.

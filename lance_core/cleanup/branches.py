@@ -88,7 +88,7 @@ class BranchRoot:
 
 
 def branch_manifests(paths: Iterable[str]) -> set[BranchManifest]:
-    """The manifests of branches among paths relative to the main root."""
+    """Return the manifests of branches among paths relative to the main root."""
     found: set[BranchManifest] = set()
     for path in paths:
         root, middle, file_name = path.rpartition(f"/{VERSIONS_DIRECTORY}/")
@@ -101,7 +101,7 @@ def branch_manifests(paths: Iterable[str]) -> set[BranchManifest]:
 
 
 def manifests_of_others(line: Line) -> set[BranchManifest]:
-    """The manifests of all branches but the line itself, as they are listed now."""
+    """Return the manifests of all branches but the line itself, as they are listed now."""
     root = line.main.root
     prefix = line.main.store.join(root, BRANCH_ROOTS_DIRECTORY)
     found = branch_manifests(info.path[len(root) :].lstrip("/") for info in line.main.store.list_recursive(prefix))
@@ -150,14 +150,14 @@ def _own_forks(line: Line, records: Mapping[str, BranchRecord]) -> tuple[Fork, .
 
 
 def _may_go_back(record: BranchRecord | None, own: tuple[Fork, ...]) -> bool:
-    """Whether a branch goes back to the line with these forks, as far as is known."""
+    """Return whether a branch goes back to the line with these forks, as far as is known."""
     if record is None or not record.forks:
         return True
     return len(record.forks) > len(own) and record.forks[: len(own)] == own
 
 
 def _that_count(branch: str, names: list[ManifestName], tags: set[tuple[str | None, int]]) -> list[ManifestName]:
-    """The versions of a branch without its detached ones, unless a tag names them or there are no others."""
+    """Return the versions of a branch without its detached ones, unless a tag names them or there are no others."""
     found = [name for name in names if not is_detached_version(name.version) or (branch, name.version) in tags]
     return found or names
 

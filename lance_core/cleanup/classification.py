@@ -110,7 +110,7 @@ class Classifier:
         self._lost_roots = tuple(f"{BRANCH_ROOTS_DIRECTORY}/{branch.name}/" for branch in lost)
 
     def classify(self, file: StoredFile) -> ClassifiedPath:
-        """What becomes of a file."""
+        """Return what becomes of a file."""
         if file.path.startswith(self._nested_roots):
             return _settle(file, _NESTED)
         directory, _, rest = file.path.partition("/")
@@ -160,7 +160,7 @@ class Classifier:
         return _classified(file, PathState.REMOVABLE, "not referenced by any version", kind)
 
     def _is_searched(self, file: StoredFile, directory: str) -> bool:
-        """Whether the reference looks at a file that no version names."""
+        """Return whether the reference looks at a file that no version names."""
         bound = self._survey.oldest_kept
         if bound is None or directory in _UNBOUNDED:
             return True

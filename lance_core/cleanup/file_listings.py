@@ -56,7 +56,7 @@ _MICROSECONDS: Final = 1_000_000
 
 
 def all_files(log: VersionLog, uri: str) -> pa.RecordBatchReader:
-    """Every file below a root.
+    """Return every file below a root.
 
     Args:
         log: the versions at the root.
@@ -88,7 +88,7 @@ def tracked_files(
     min_version: int | None,
     progress: Callable[[int, int | None], object] | None,
 ) -> pa.RecordBatchReader:
-    """Every file that a version refers to, once for each version.
+    """Return every file that a version refers to, once for each version.
 
     Args:
         log: the versions.

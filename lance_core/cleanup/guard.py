@@ -79,7 +79,7 @@ class Guard:
         self._gone_versions.add(version)
 
     def keeps(self, version: int) -> bool:
-        """Whether the manifest of a version that was to be removed is kept."""
+        """Return whether the manifest of a version that was to be removed is kept."""
         return version in self.spared_versions or version in self.damaged_versions
 
     def look(self) -> None:

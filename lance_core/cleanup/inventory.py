@@ -59,12 +59,12 @@ class StoredFile:
 
 
 def relative_path(root: str, path: str) -> str:
-    """The path of a file relative to its root."""
+    """Return the path of a file relative to its root."""
     return path[len(root) :].lstrip("/")
 
 
 def list_files(log: VersionLog) -> list[StoredFile]:
-    """All files below the root, ordered by path."""
+    """Return all files below the root, ordered by path."""
     found = _list(log, log.root)
     seen = {file.path.partition("/")[0] for file in found} | {file.path.rpartition("/")[0] for file in found}
     missing = _DIRECTORIES - seen

@@ -45,7 +45,7 @@ _SIDECAR_DEPTH: Final = 3
 
 
 def owner_of(path: str) -> str:
-    """The owner of a stored file, by its path below the root."""
+    """Return the owner of a stored file, by its path below the root."""
     parts = path.split("/")
     if parts[0] == INDICES_DIRECTORY and len(parts) > 1:
         return f"{parts[0]}/{parts[1]}"
@@ -55,7 +55,7 @@ def owner_of(path: str) -> str:
 
 
 def held_directories(owners: Iterable[str]) -> tuple[str, ...]:
-    """Those of some owners that hold every file below them."""
+    """Return those of some owners that hold every file below them."""
     return tuple(owner for owner in owners if owner.endswith("/"))
 
 

@@ -128,7 +128,7 @@ class CleanupPlan:
         return figures(self._in(PathState.REMOVABLE))
 
     def explanation(self, *, include_files: bool = False, max_files: int = DEFAULT_MAX_FILES) -> CleanupExplanation:
-        """The plan in the reference's form.
+        """Return the plan in the reference's form.
 
         Args:
             include_files: whether to list files.

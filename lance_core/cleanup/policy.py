@@ -69,7 +69,7 @@ class CleanupPolicy:
         versions: Iterable[int] | None = None,
         delete_concurrency: int | None = None,
     ) -> CleanupPolicy:
-        """A policy with checked values; two weeks if no option is given.
+        """Return a policy with checked values; two weeks if no option is given.
 
         Raises:
             InvalidCleanupError: a number out of its range, or no version listed.
@@ -90,7 +90,7 @@ class CleanupPolicy:
         )
 
     def rule(self, versions: Sequence[int], now_ns: int) -> VersionRule:
-        """The policy applied to a table.
+        """Return the policy applied to a table.
 
         Args:
             versions: the numbers of all its versions, ascending.
@@ -118,7 +118,7 @@ class VersionRule:
     versions: frozenset[int] | None
 
     def selects(self, version: int, timestamp_ns: int) -> bool:
-        """Whether a version matches the whole policy."""
+        """Return whether a version matches the whole policy."""
         return (
             (self.before_ns is None or timestamp_ns < self.before_ns)
             and (self.before_version is None or version < self.before_version)
@@ -127,7 +127,7 @@ class VersionRule:
 
 
 def count(name: str, value: Any) -> int:
-    """A whole number that is a count; True is none.
+    """Return a whole number that is a count; True is none.
 
     Raises:
         InvalidTypeError: names the argument.

@@ -127,7 +127,7 @@ def tagged_versions(line: Line) -> dict[str, int]:
 
 
 def detached_owners(log: VersionLog, version: int) -> set[str]:
-    """What a tagged version names if it is detached: nothing lists those, and only the tag holds their files."""
+    """Return what a tagged version names if it is detached: nothing lists those, and only the tag holds their files."""
     if not is_detached_version(version):
         return set()
     try:
@@ -215,7 +215,7 @@ class _VersionReader:
         )
 
     def _reason(self, version: int, timestamp_ns: int) -> KeepReason | None:
-        """Why a version stays; None when it goes."""
+        """Return why a version stays; None when it goes."""
         is_selected = self._rule.selects(version, timestamp_ns)
         if is_selected:
             self._selected.add(version)

@@ -55,7 +55,7 @@ _WITH_DIRECTORIES: Final = (DATA_DIRECTORY, INDICES_DIRECTORY)
 
 
 def figures(files: Iterable[ClassifiedPath]) -> CleanupStats:
-    """What the removal of these files amounts to."""
+    """Return what the removal of these files amounts to."""
     counts = dict.fromkeys(_COUNTERS.values(), 0)
     num_bytes = 0
     for file in files:
@@ -184,7 +184,7 @@ class Removal:
         return True
 
     def _is_gone(self, path: str) -> bool:
-        """Whether a file went although its removal was reported to have failed."""
+        """Return whether a file went although its removal was reported to have failed."""
         try:
             self._log.store.head(path)
         except NotFoundError:
@@ -209,7 +209,7 @@ class Removal:
 
 
 def _announces(file: ClassifiedPath) -> bool:
-    """Whether it tells others, by being gone, that a version is about to go; the manifest holds the same."""
+    """Return whether it tells others, by being gone, that a version is about to go; the manifest holds the same."""
     return file.kind is FileKind.TRANSACTION and file.goes_with is not None
 
 

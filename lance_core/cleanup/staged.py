@@ -24,7 +24,7 @@ __all__ = ["abandoned_manifests"]
 
 
 def abandoned_manifests(log: VersionLog, files: Iterable[StoredFile], *, before: float) -> frozenset[str]:
-    """The paths of staged manifests that no row names.
+    """Return the paths of staged manifests that no row names.
 
     Args:
         log: the versions of the table.

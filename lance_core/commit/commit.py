@@ -195,7 +195,7 @@ def with_hidden_columns(
 def commit_settings(
     transaction: Transaction, options: CommitOptions, *, known: Manifest | None = None
 ) -> CommitSettings:
-    """How a transaction is committed; arguments as for :func:`commit`.
+    """Return how a transaction is committed; arguments as for :func:`commit`.
 
     Raises:
         InvalidInputError: a limit is out of its range.
@@ -234,7 +234,7 @@ def _template(transaction: Transaction, options: CommitOptions, known: Manifest 
 
 
 def manifest_of(outcome: CommitOutcome, root: str) -> Manifest:
-    """The manifest of a successful outcome; an exception for any other."""
+    """Return the manifest of a successful outcome; an exception for any other."""
     match outcome:
         case Committed(manifest) | AlreadyCommitted(manifest):
             return manifest

@@ -36,7 +36,7 @@ class DraftCompletion:
     """
 
     def __init__(self, log: VersionLog, operation: Operation, options: CommitOptions) -> None:
-        """Nothing is read yet."""
+        """Initialize without reading anything."""
         self._log = log
         self._operation = operation
         self._options = options

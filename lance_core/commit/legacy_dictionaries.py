@@ -34,7 +34,7 @@ __all__ = ["DictionaryAmendment", "known_dictionaries"]
 
 
 def known_dictionaries(manifest: Manifest) -> Mapping[int, pa.Array]:
-    """What new files of a table start from: field id -> values.
+    """Return what new files of a table start from: field id -> values.
 
     Raises:
         NotSupportedError: the manifest does not tell the values of a column that data files hold.
@@ -69,7 +69,7 @@ class DictionaryAmendment:
         replaces: bool,
         storage_options: Mapping[str, str] | None,
     ) -> None:
-        """Nothing is read yet."""
+        """Initialize without reading anything."""
         self._log = log
         self._fragments = fragments
         self._replaces = replaces
@@ -141,7 +141,7 @@ def _longest(field: Field, copies: Sequence[pa.Array]) -> pa.Array:
 
 
 def _bits(values: pa.Array) -> pa.Array:
-    """The values, floats as numbers of the same bits: NaN is equal to itself."""
+    """Return the values, floats as numbers of the same bits: NaN is equal to itself."""
     if not pa.types.is_floating(values.type):
         return values
     return values.view({2: pa.uint16(), 4: pa.uint32(), 8: pa.uint64()}[values.type.byte_width])

@@ -100,7 +100,7 @@ def _check_fragments(
 
 
 def _schema_of(log: VersionLog, version: int) -> Schema | None:
-    """The schema of an older version; None when it no longer exists."""
+    """Return the schema of an older version; None when it no longer exists."""
     try:
         return log.read_version(version).schema
     except VersionNotFoundError:

@@ -21,7 +21,7 @@ __all__ = ["with_index_files"]
 
 
 def with_index_files(log: VersionLog, transaction: Transaction) -> Transaction:
-    """The transaction, with the files of each rewritten index.
+    """Return the transaction, with the files of each rewritten index.
 
     Raises:
         NotFoundError: an index has no files.

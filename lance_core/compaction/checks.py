@@ -18,7 +18,7 @@ __all__ = ["check_rewritable", "output_version"]
 
 
 def output_version(manifest: Manifest, settings: CompactionSettings) -> LanceFileVersion:
-    """The format of the new files: the requested one, or the table's.
+    """Return the format of the new files: the requested one, or the table's.
 
     Raises:
         NotSupportedError: files of the format that is requested do not mix with the table's.

@@ -121,7 +121,7 @@ class _Rows:
         self.num_rows = sum(self._reader(fragment).num_live_rows for fragment in fragments)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows; a thread reads ahead when there are many."""
+        """Yield the rows; a thread reads ahead when there are many."""
         self._deleted = []
         num_bytes = sum(file.file_size_bytes for fragment in self._fragments for file in fragment.message.files)
         if num_bytes < _AHEAD_MIN_BYTES:
@@ -155,7 +155,7 @@ class _Rows:
         return with_values(reader.batches(schema, position, stop, ReadConfig(batch_rows=batch_rows)), reader, schema)
 
     def sources(self) -> list[tuple[Fragment, npt.NDArray[np.uint32]]]:
-        """Every fragment that was read, with its deleted positions."""
+        """Return every fragment that was read, with its deleted positions."""
         return list(zip(self._fragments, self._deleted, strict=True))
 
     def _reader(self, fragment: Fragment) -> FragmentReader:
@@ -176,7 +176,7 @@ def _batch_rows(row_bytes: int) -> int:
 
 
 def _find(manifest: Manifest, fragments: Sequence[FragmentMetadata]) -> list[Fragment]:
-    """The records of a task's fragments."""
+    """Return the records of a task's fragments."""
     by_id = {fragment.id: fragment for fragment in manifest.fragments}
     records = []
     for fragment in fragments:
@@ -197,7 +197,7 @@ _END: Final = object()
 
 
 def read_ahead(source: Iterator[_T], depth: int) -> Iterator[_T]:
-    """The items of a source, in order; up to ``depth`` of them are taken early, in a thread.
+    """Yield the items of a source, in order; up to ``depth`` of them are taken early, in a thread.
 
     Args:
         source: only used in that thread.
@@ -221,14 +221,14 @@ def read_ahead(source: Iterator[_T], depth: int) -> Iterator[_T]:
 
 
 def needs_row_addresses(manifest: Manifest) -> bool:
-    """Whether there is an index that refers to rows by their addresses."""
+    """Return whether there is an index that refers to rows by their addresses."""
     if manifest.has_stable_row_ids:
         return False
     return any(not index.is_system for index in parse_index_section(manifest.index_section))
 
 
 def serialize_row_addresses(sources: Iterable[tuple[Fragment, npt.NDArray[np.uint32]]]) -> bytes:
-    """The addresses of all live rows, as a 64-bit Roaring bitmap.
+    """Return the addresses of all live rows, as a 64-bit Roaring bitmap.
 
     Args:
         sources: fragments with their deleted positions.
@@ -250,7 +250,7 @@ _VALUES_BYTES: Final = 64 * 1024 * 1024
 
 
 def with_values(batches: Iterator[pa.RecordBatch], reader: FragmentReader, schema: Schema) -> Iterator[pa.RecordBatch]:
-    """The batches with values in place of descriptors, possibly more and smaller ones.
+    """Yield the batches with values in place of descriptors, possibly more and smaller ones.
 
     Args:
         batches: rows of one fragment.

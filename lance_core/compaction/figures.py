@@ -114,7 +114,7 @@ class PlanFigures:
 
 
 def figures_of(fragment: FragmentMetadata) -> FragmentFigures:
-    """The numbers of a fragment for the planner, without indices."""
+    """Return the numbers of a fragment for the planner, without indices."""
     return FragmentFigures(
         id=fragment.id,
         physical_rows=fragment.physical_rows,

@@ -116,16 +116,16 @@ class _History:
         self.latest = set(map(_data_key, old))
 
     def made_by(self, result: RewriteResult) -> int | None:
-        """The first version since the plan that has the group."""
+        """Return the first version since the plan that has the group."""
         versions = [version for name in result.new_file_names() for version in self.named.get(name, ())]
         return min((version for version in versions if version > result.read_version), default=None)
 
     def is_undone(self, result: RewriteResult) -> bool:
-        """Whether the latest version reads old data files again."""
+        """Return whether the latest version reads old data files again."""
         return any(_data_key(fragment) in self.latest for fragment in result.original_fragments)
 
     def needs_no_file_of(self, result: RewriteResult) -> bool:
-        """Whether the new files of a group can be removed; see the module."""
+        """Return whether the new files of a group can be removed; see the module."""
         old = {content_key(fragment) for fragment in result.original_fragments}
         return (
             self.is_complete
@@ -135,5 +135,5 @@ class _History:
 
 
 def _data_key(fragment: FragmentMetadata) -> Hashable:
-    """A fragment, whatever rows of it are deleted."""
+    """Return a fragment, whatever rows of it are deleted."""
     return fragment.id, tuple((file.base_id, file.path) for file in fragment.files)

@@ -273,7 +273,7 @@ def _with_id(fragment: Fragment, fragment_id: int) -> Fragment:
 
 
 def checked_results(rewrites: Iterable[RewriteResult]) -> list[RewriteResult]:
-    """The results, when each of them, and all of them together, make sense.
+    """Return the results, when each of them, and all of them together, make sense.
 
     Raises:
         InvalidTypeError: something else than results, or a number that is none.

@@ -136,7 +136,7 @@ class OutputFiles:
 
 
 def _cache_bytes(num_leaves: int, settings: CompactionSettings) -> int:
-    """What one column collects before it writes a page."""
+    """Return what one column collects before it writes a page."""
     total = _MAX_CACHE_BYTES
     if settings.byte_target is not None:
         total = min(total, settings.byte_target // _PAGES_PER_TARGET)

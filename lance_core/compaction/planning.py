@@ -118,7 +118,7 @@ def plan_tasks(fragments: Sequence[FragmentFigures], settings: CompactionSetting
 
 
 def plan_bins(fragments: Iterable[FragmentFigures], settings: CompactionSettings) -> list[_Task]:
-    """The reference's plan without a budget.
+    """Return the reference's plan without a budget.
 
     Args:
         fragments: of the whole table, ascending by id.
@@ -154,7 +154,7 @@ def _candidacy(fragment: FragmentFigures, settings: CompactionSettings) -> _Cand
 
 
 def _tasks_of(members: list[FragmentFigures], settings: CompactionSettings) -> list[_Task]:
-    """The tasks of one bin."""
+    """Return the tasks of one bin."""
     if not members or (len(members) == 1 and _candidacy(members[0], settings) is not _Candidacy.ITSELF):
         return []
     return [task for task in _split(members, settings) if _is_useful(task, settings)]
@@ -182,7 +182,7 @@ def _split(members: list[FragmentFigures], settings: CompactionSettings) -> list
 
 
 def _is_useful(task: _Task, settings: CompactionSettings) -> bool:
-    """Whether rewriting changes more than the place of the rows. With a row target only, it always does."""
+    """Return whether rewriting changes more than the place of the rows. With a row target only, it always does."""
     if settings.byte_target is None:
         return bool(task)
     if any(_candidacy(fragment, settings) is _Candidacy.ITSELF for fragment in task):
@@ -244,12 +244,12 @@ def _disjoint(tasks: list[_Task]) -> list[_Task]:
 
 
 def within_budget(tasks: list[_Task], settings: CompactionSettings) -> list[_Task]:
-    """The tasks before the first that exceeds a limit, as the reference cuts them off."""
+    """Return the tasks before the first that exceeds a limit, as the reference cuts them off."""
     return tasks[: _num_within(map(_amount, tasks), settings)]
 
 
 def _first_part(tasks: list[_Task], settings: CompactionSettings) -> list[_Task]:
-    """The first run of fragments of one task that stays within the limits and is worth rewriting."""
+    """Return the first run of fragments of one task that stays within the limits and is worth rewriting."""
     for task in tasks:
         amounts = [_amount((fragment,)) for fragment in task]
         for start in range(len(task)):
@@ -265,7 +265,7 @@ def _amount(task: _Task) -> _Amount:
 
 
 def _num_within(amounts: Iterable[_Amount], settings: CompactionSettings) -> int:
-    """How many of the first amounts stay, added up, within the limits."""
+    """Return how many of the first amounts stay, added up, within the limits."""
     limits = (settings.max_source_fragments, settings.max_source_rows, settings.max_source_bytes)
     totals = [0, 0, 0]
     count = 0
@@ -299,7 +299,7 @@ class OutputEstimate:
 
 
 def next_file_rows(rows_left: int, target_rows: int) -> int:
-    """The number of rows of the next file.
+    """Return the number of rows of the next file.
 
     Computing it again for every file gives an even split: with ``k`` files left to write, each takes at least an equal
     share, after which ``rows_left // target_rows`` is ``k - 1``.
@@ -308,7 +308,7 @@ def next_file_rows(rows_left: int, target_rows: int) -> int:
 
 
 def estimate_outputs(rows: int, num_bytes: int, settings: CompactionSettings) -> list[OutputEstimate]:
-    """The files that this many rows become; none for no rows."""
+    """Return the files that this many rows become; none for no rows."""
     max_bytes = settings.byte_target
     outputs = []
     while rows:

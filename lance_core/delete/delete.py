@@ -201,7 +201,7 @@ def write_deletion(log: VersionLog, read_version: int, delete: FragmentDelete, *
 
 
 def _stays_bitmap(fragment: Fragment, deleted: BitMap) -> bool | None:
-    """Whether the new file is a bitmap; None when there is no old one."""
+    """Return whether the new file is a bitmap; None when there is no old one."""
     before = fragment.deletion_file
     if before is None:
         return None
@@ -247,7 +247,7 @@ def _attempt(
 
 
 def _written(log: VersionLog, plan: DeletePlan) -> tuple[Fragment, ...]:
-    """The fragments that keep rows, with their new deletion files; nothing is left behind after a failure."""
+    """Return the fragments that keep rows, with their new deletion files; nothing is left behind after a failure."""
     changed = [delete for delete in plan.deletes if not delete.is_dropped]
     if len(changed) < 2:
         # A thread would take longer than the file.

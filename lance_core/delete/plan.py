@@ -117,7 +117,7 @@ def plan_delete(dataset: Handle, predicate: object) -> DeletePlan:
 def plan_rows(
     fragments: Iterable[Fragment], schema: Schema, locator: FileLocator, read_version: int, predicate: object
 ) -> DeletePlan:
-    """The same for some fragments of a version."""
+    """Return the same for some fragments of a version."""
     planned = Predicate.plan(with_row_columns(stored_schema(schema), offsets=False), predicate)
     deletes = (_search(fragment, locator, planned) for fragment in fragments)
     return DeletePlan.of(read_version, planned.text, deletes)

@@ -46,12 +46,12 @@ _PAIR = 2
 
 
 def read_manifest(log: VersionLog, reference: Reference) -> Manifest:
-    """The manifest of a reference; raises as :func:`open_version`."""
+    """Return the manifest of a reference; raises as :func:`open_version`."""
     return open_version(log, reference)[1]
 
 
 def open_version(log: VersionLog, reference: Reference, *, branch: str = "") -> tuple[VersionLog, Manifest]:
-    """The branch and the manifest of a reference.
+    """Return the branch and the manifest of a reference.
 
     Args:
         log: the versions of one line.
@@ -97,7 +97,7 @@ def locate(log: VersionLog, reference: Reference, *, branch: str = "") -> tuple[
 
 
 def to_moment(asof: datetime | str) -> datetime:
-    """A moment in local time without a zone, which is how versions show theirs.
+    """Return a moment in local time without a zone, which is how versions show theirs.
 
     Raises:
         InvalidInputError: the text is not an ISO date.

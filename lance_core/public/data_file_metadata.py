@@ -43,7 +43,7 @@ class DataFile:
 
 
 def read_data_file(document: JsonObject) -> DataFile:
-    """The data file of a document.
+    """Return the data file of a document.
 
     Raises:
         InvalidInputError: the document is invalid.

@@ -135,7 +135,7 @@ class IndexDescription:
 
 
 def index_to_proto(index: Index) -> pb_table.IndexMetadata:
-    """The message of an index.
+    """Return the message of an index.
 
     Raises:
         InvalidInputError: a value is malformed.
@@ -171,7 +171,7 @@ def index_to_proto(index: Index) -> pb_table.IndexMetadata:
 
 
 def index_from_proto(message: pb_table.IndexMetadata) -> Index:
-    """The public form of an index in a transaction.
+    """Return the public form of an index in a transaction.
 
     Raises:
         CorruptDataError: its id is not a UUID, or its bitmap cannot be decoded.
@@ -213,7 +213,7 @@ def describe_indices(
 
 
 def indices_named(manifest: Manifest, name: str, root: str) -> tuple[pb_table.IndexMetadata, ...]:
-    """The segments of an index of a version.
+    """Return the segments of an index of a version.
 
     Args:
         manifest: of the version.

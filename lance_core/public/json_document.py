@@ -54,7 +54,7 @@ class JsonObject:
         self.where = where
 
     def take(self, name: str, reader: Reader[_T], default: Any = _REQUIRED) -> _T:
-        """An entry.
+        """Return an entry.
 
         Args:
             name: its name.

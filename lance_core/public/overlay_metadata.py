@@ -56,7 +56,7 @@ def plain_offsets(offsets: Iterable[Any]) -> list[Any]:
 
 
 def with_coverage(fragment: dict[str, Any]) -> dict[str, Any]:
-    """The document of a fragment in the dialect of plans, the other one beside it."""
+    """Return the document of a fragment in the dialect of plans, the other one beside it."""
     for overlay in fragment["overlays"]:
         offsets = overlay["offsets"]
         if all(isinstance(each, int) for each in offsets):
@@ -81,7 +81,7 @@ def bitmap_of_offsets(offsets: Collection[int]) -> bytes:
 
 
 def offsets_of_bitmap(data: bytes) -> list[int]:
-    """The rows of a serialized Roaring bitmap.
+    """Return the rows of a serialized Roaring bitmap.
 
     Raises:
         CorruptDataError: it is not one.

@@ -83,7 +83,7 @@ def require_same_branch(main: VersionLog, record: BranchRecord) -> None:
 
 
 def own_files(main: VersionLog, branch: str) -> list[str]:
-    """The paths below the root of a branch that belong to no branch below or above it; arguments as below."""
+    """Return the paths below the root of a branch that belong to no branch below or above it; arguments as below."""
     root = branch_root(main.store, main.root, branch)
     paths = [info.path[len(root) :].lstrip("/") for info in main.store.list_recursive(root)]
     known = branch_names(main.store, main.root) | {branch}
@@ -98,7 +98,7 @@ def _is_own(branch: str, path: str, known: frozenset[str], below: tuple[str, ...
 
 
 def has_rows(main: VersionLog, branch: str) -> bool:
-    """Whether an external manifest store has versions of a branch; arguments as below."""
+    """Return whether an external manifest store has versions of a branch; arguments as below."""
     protocol = main.protocol
     return isinstance(protocol, ExternalCommit) and protocol.knows(main.at(branch_root(main.store, main.root, branch)))
 

@@ -104,7 +104,7 @@ class Branches:
         self._main = main_line(log, manifest.message.branch)
 
     def list(self) -> dict[str, Branch]:
-        """All branches by name.
+        """Return all branches by name.
 
         Raises:
             CorruptDataError: a file among the branches is not a branch record.
@@ -112,7 +112,7 @@ class Branches:
         return {name: _branch(record) for name, record in self._records().items()}
 
     def list_ordered(self, order: str | None = None) -> builtins.list[tuple[str, Branch]]:
-        """All branches ordered by their source version, then by name.
+        """Return all branches ordered by their source version, then by name.
 
         Args:
             order: "asc" or "desc"; None for "desc".
@@ -254,7 +254,7 @@ class Branches:
         return open_version(self._line, reference, branch=self._manifest.message.branch)
 
     def _left_behind(self, target: VersionLog, clone: Clone, error: AlreadyExistsError) -> Manifest:
-        """The first version of a branch that was made of the same version and not recorded."""
+        """Return the first version of a branch that was made of the same version and not recorded."""
         names = target.newer_than(0)
         if len(names) == 1:
             with suppress(VersionNotFoundError):
@@ -300,7 +300,7 @@ class Branches:
 
 
 def _goes_on_from(target: VersionLog, first: Manifest) -> bool:
-    """Whether the versions of a branch began with this one; a cleanup may have removed it since."""
+    """Return whether the versions of a branch began with this one; a cleanup may have removed it since."""
     names = target.newer_than(0)
     if names and names[0].version > first.version:
         # A version of others is the first of another branch, unless they have built it on one.

@@ -82,7 +82,7 @@ def clone_version(
 
 
 def _find_rival(target: VersionLog, made: Manifest) -> ManifestName | None:
-    """A version of a new root that is none of those that others have built on its first one.
+    """Return a version of a new root that is none of those that others have built on its first one.
 
     Raises:
         CommitOutcomeUnknownError: versions were removed meanwhile, so that it does not show.

@@ -81,7 +81,7 @@ class Tags:
         self._log = main_line(log, self._branch)
 
     def list(self) -> dict[str, Tag]:
-        """All tags by name.
+        """Return all tags by name.
 
         Raises:
             CorruptDataError: a file among the tags is not a tag record.
@@ -89,7 +89,7 @@ class Tags:
         return {name: _tag(record) for name, record in list_tags(self._log.store, self._log.root).items()}
 
     def list_ordered(self, order: str | None = None) -> builtins.list[tuple[str, Tag]]:
-        """All tags ordered by version, then by name.
+        """Return all tags ordered by version, then by name.
 
         Args:
             order: "asc" or "desc"; None for "desc".
@@ -208,7 +208,7 @@ class Tags:
         return tag_path(self._log.store, self._log.root, tag)
 
     def _source(self, branch: str | None) -> BranchRecord | None:
-        """The record of the branch that has a version; None for the main branch."""
+        """Return the record of the branch that has a version; None for the main branch."""
         return None if branch is None else read_record(self._log, branch)
 
     def _target(self, reference: Reference) -> tuple[str | None, int, int]:

@@ -112,7 +112,7 @@ class _Line:
         self._external = log.protocol if isinstance(log.protocol, ExternalCommit) else None
 
     def problems(self) -> Iterator[Problem]:
-        """All problems of the branch."""
+        """Yield all problems of the branch."""
         for file in self._files:
             directory, _, name = file.path.rpartition("/")
             is_temporary = directory in _WITH_TEMPORARIES and name.startswith(_TEMPORARY)
@@ -132,7 +132,7 @@ class _Line:
             yield self._found(ProblemKind.ABANDONED_MANIFEST, file)
 
     def _manifests(self) -> Iterator[Problem]:
-        """An interrupted migration, an empty newest manifest, and problems of the newest version."""
+        """Yield an interrupted migration, an empty newest manifest, and problems of the newest version."""
         named = [
             (parsed, file)
             for file in self._files
@@ -162,7 +162,7 @@ class _Line:
                 yield self._found(ProblemKind.EMPTY_MANIFEST, file, external or newer)
 
     def _changing(self, files: Sequence[StoredFile]) -> str:
-        """Why a migration may still be in progress; renaming does not change the age of a file."""
+        """Return why a migration may still be in progress; renaming does not change the age of a file."""
         names = self._log.store.list_names(self._log.store.join(self._log.root, VERSIONS_DIRECTORY))
         found = {name for name in names if parse_manifest_name(name) is not None}
         same = found == {file.path.partition("/")[2] for file in files}
@@ -186,7 +186,7 @@ def _unrecorded(
 
 
 def _why_used(log: VersionLog, branch: str) -> str:
-    """Why a branch without a record must be kept; also when that cannot be determined."""
+    """Return why a branch without a record must be kept; also when that cannot be determined."""
     try:
         refuse_when_used(log, branch, list_branches(log.store, log.root))
     except LanceError as error:

@@ -27,7 +27,7 @@ _CONFIG: Final = ReadConfig(batch_rows=65536)
 
 
 def field_with_references(manifest: Manifest, locator: FileLocator) -> Field | None:
-    """The first blob column of which a value lies below a base path, or may; None when there is none.
+    """Return the first blob column of which a value lies below a base path, or may; None when there is none.
 
     Columns inside of others are not looked into: they may.
 

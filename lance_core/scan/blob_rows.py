@@ -120,7 +120,7 @@ class BlobRows:
 
 
 def _member(array: pa.Array, path: str, top: str) -> pa.Array:
-    """The member at a path; nulls of the structs above are its own."""
+    """Return the member at a path; nulls of the structs above are its own."""
     rest = path[len(top) + 1 :]
     while rest:
         names = [member.name for member in array.type]

@@ -56,7 +56,7 @@ def _live(physical: npt.NDArray[np.int64], deleted: npt.NDArray[np.uint32]) -> n
 
 
 def _remaining(ruled_out: npt.NDArray[np.int64], num_rows: int, gap_rows: int) -> list[tuple[int, int]]:
-    """What is left of ``num_rows`` rows without the ranges that are long enough to be worth leaving out."""
+    """Return what is left of ``num_rows`` rows without the ranges that are long enough to be worth leaving out."""
     starts, stops = ruled_out[np.argsort(ruled_out[:, 0], kind="stable")].T
     reached = np.maximum.accumulate(stops)
     cuts = np.flatnonzero(starts[1:] > reached[:-1]) + 1

@@ -28,7 +28,7 @@ _READER_THREADS: Final = 16
 
 
 def with_row_counts(manifest: Manifest, locator: FileLocator, totals: FragmentTotals | None = None) -> Manifest:
-    """The manifest with the rows of every fragment; itself when they are recorded.
+    """Return the manifest with the rows of every fragment; itself when they are recorded.
 
     Args:
         manifest: of the version.
@@ -53,7 +53,7 @@ def with_row_counts(manifest: Manifest, locator: FileLocator, totals: FragmentTo
 
 
 def uncounted_fragments(message: pb_table.Manifest) -> list[pb_table.DataFragment]:
-    """The fragments whose rows are not recorded."""
+    """Return the fragments whose rows are not recorded."""
     return [fragment for fragment in message.fragments if not fragment.physical_rows and fragment.files]
 
 

@@ -61,7 +61,7 @@ class FragmentOverlays:
     """
 
     def __init__(self, fragment: Fragment, open_file: Callable[[DataFile], FileReader]) -> None:
-        """Nothing is read yet."""
+        """Initialize without reading anything."""
         self._overlays = fragment.message.overlays
         self._num_rows = fragment.physical_rows
         self._what = f"fragment {fragment.id}"
@@ -69,7 +69,7 @@ class FragmentOverlays:
         self._covered: dict[frozenset[int], _Covered] = {}
 
     def __bool__(self) -> bool:
-        """Whether there are any."""
+        """Return whether there are any."""
         return bool(self._overlays)
 
     def lay_over(self, wanted: Schema, arrays: Sequence[pa.Array], positions: npt.NDArray[np.int64]) -> list[pa.Array]:
@@ -127,7 +127,7 @@ class FragmentOverlays:
         covered: _Covered,
         places: npt.NDArray[np.int64],
     ) -> pa.Array:
-        """The array with other values at ``hits``, which are those of ``places`` among the covered cells."""
+        """Return the array with other values at ``hits``, which are those of ``places`` among the covered cells."""
         order = np.arange(len(array), dtype=np.int64)
         parts = [storage_array(array)]
         length = len(array)

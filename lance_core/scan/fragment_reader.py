@@ -51,7 +51,7 @@ class FragmentReader:
     def __init__(
         self, fragment: Fragment, locator: FileLocator, first_row: int = 0, session: Session = UNCACHED
     ) -> None:
-        """Nothing is read yet."""
+        """Initialize without reading anything."""
         self._fragment = fragment
         self._locator = locator
         files = self._files = OpenFiles(fragment, locator, session)
@@ -91,7 +91,7 @@ class FragmentReader:
         return self._files.deleted_rows()
 
     def blobs(self, descriptors: pa.StructArray, field_id: int) -> BlobDescriptors:
-        """Where the values of a blob column are.
+        """Return where the values of a blob column are.
 
         Args:
             descriptors: what the column gave for some rows of this fragment.
@@ -158,7 +158,7 @@ class FragmentReader:
         return plan.output.batch(self._assemble(plan.wanted, parts, rows), len(rows))
 
     def hidden_column(self, field_id: int) -> npt.NDArray[np.uint64]:
-        """A hidden row lineage column, deleted rows included.
+        """Return a hidden row lineage column, deleted rows included.
 
         Raises:
             CorruptDataError: no file holds it, or it is damaged.
@@ -179,7 +179,7 @@ class FragmentReader:
             self._files.reader(file).check_columns(file.all_columns())
 
     def statistics(self, field_ids: Sequence[int]) -> Iterator[RowStatistics]:
-        """Those of the files that hold any of some fields; none under overlays, which they do not know.
+        """Yield those of the files that hold any of some fields; none under overlays, which they do not know.
 
         Raises:
             CorruptDataError: the statistics of a file are damaged.
@@ -218,13 +218,13 @@ class FragmentReader:
             yield parts, num_rows
 
     def _hidden_files(self, row_columns: Iterable[Field]) -> list[PlannedFile]:
-        """Where those of the row's columns are that are kept in hidden columns."""
+        """Return where those of the row's columns are that are kept in hidden columns."""
         hidden = [top for top in row_columns if self._lineage.is_hidden(top.id)]
         holders = map(self._files.hidden_file, hidden)
         return [(file, Schema(fields=(top,)), file.all_columns()) for top, file in zip(hidden, holders, strict=True)]
 
     def _assemble(self, wanted: Schema, parts: _Parts, rows: range | npt.NDArray[np.int64]) -> list[pa.Array]:
-        """The columns of rows at some physical positions."""
+        """Return the columns of rows at some physical positions."""
         arrays = []
         for top in wanted.fields:
             if top.id not in ROW_COLUMN_IDS:
@@ -246,7 +246,7 @@ def _positions(rows: range | npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 
 
 def _without(batch: pa.RecordBatch, deleted: npt.NDArray[np.uint32], position: int) -> pa.RecordBatch:
-    """The batch without deleted rows; ``position`` is the physical position of its first row."""
+    """Return the batch without deleted rows; ``position`` is the physical position of its first row."""
     if not len(deleted):
         return batch
     low, high = np.searchsorted(deleted, [position, position + batch.num_rows])

@@ -46,7 +46,7 @@ def fetch_hidden_columns(
 
 
 def hidden_columns_of(locator: FileLocator) -> HiddenColumns:
-    """How the hidden columns of a version's fragments are read.
+    """Return how the hidden columns of a version's fragments are read.
 
     Args:
         locator: finds the version's files.

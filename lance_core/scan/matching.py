@@ -46,11 +46,11 @@ class RowCut:
         self._left = limit
 
     def is_done(self) -> bool:
-        """Whether the limit has been reached."""
+        """Return whether the limit has been reached."""
         return self._left == 0
 
     def next(self, num_rows: int) -> slice:
-        """Which of the next rows are kept."""
+        """Return which of the next rows are kept."""
         start = min(self._skip, num_rows)
         self._skip -= start
         stop = num_rows if self._left is None else min(num_rows, start + self._left)
@@ -93,7 +93,7 @@ def matching_batches(
 
 
 def is_covered(wanted: Schema, predicate: Predicate) -> bool:
-    """Whether only the predicate's columns are requested."""
+    """Return whether only the predicate's columns are requested."""
     return all(top in predicate.wanted.fields for top in wanted.fields)
 
 

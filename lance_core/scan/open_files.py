@@ -61,7 +61,7 @@ class OpenFiles:
         return self._deleted
 
     def reader(self, file: DataFile) -> FileReader:
-        """A data file that holds all rows of the fragment.
+        """Return a data file that holds all rows of the fragment.
 
         Raises:
             CorruptDataError: it is damaged, or has other rows than the fragment, or another format than recorded.
@@ -78,7 +78,7 @@ class OpenFiles:
         return reader
 
     def any_reader(self, file: DataFile) -> FileReader:
-        """A data file that need not hold all rows, such as an overlay; raises as :meth:`reader`."""
+        """Return a data file that need not hold all rows, such as an overlay; raises as :meth:`reader`."""
         reader = self._open.get(file.path)
         if reader is None:
             location = self._locator.data_file(file)
@@ -97,7 +97,7 @@ class OpenFiles:
         return reader
 
     def hidden_file(self, field: Field) -> DataFile:
-        """The data file that holds a hidden column.
+        """Return the data file that holds a hidden column.
 
         Raises:
             CorruptDataError: there is none, or more than one.
@@ -113,7 +113,7 @@ class OpenFiles:
         return files[0]
 
     def hidden_column(self, field_id: int) -> npt.NDArray[np.uint64]:
-        """A hidden row lineage column, deleted rows included.
+        """Return a hidden row lineage column, deleted rows included.
 
         Raises:
             CorruptDataError: no file holds it, or it is damaged.
@@ -124,12 +124,12 @@ class OpenFiles:
         return np.asarray(self.without_nulls(one_array(table.column(0))))
 
     def without_nulls(self, array: pa.Array) -> pa.Array:
-        """A hidden column, after checking that it has a number for each row."""
+        """Return a hidden column, after checking that it has a number for each row."""
         if array.null_count:
             raise CorruptDataError(f"fragment {self._fragment.id}: a hidden column of row lineage has nulls")
         return array
 
 
 def one_array(column: pa.ChunkedArray) -> pa.Array:
-    """A column in one piece."""
+    """Return a column in one piece."""
     return pa.concat_arrays(column.chunks) if column.num_chunks != 1 else column.chunk(0)

@@ -82,7 +82,7 @@ class Projection:
 
 
 def _names(columns: Iterable[str] | dict[str, str] | None) -> list[str] | None:
-    """The argument as a list; None for every column."""
+    """Return the argument as a list; None for every column."""
     if columns is None:
         return None
     if isinstance(columns, dict):

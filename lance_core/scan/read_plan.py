@@ -51,7 +51,7 @@ class ReadPlan:
     @staticmethod
     @lru_cache(maxsize=64)
     def of(wanted: Schema, table: Schema | None = None) -> ReadPlan:
-        """The plan for a projection; recent plans are cached."""
+        """Return the plan for a projection; recent plans are cached."""
         return ReadPlan(wanted, table)
 
     @property
@@ -60,7 +60,7 @@ class ReadPlan:
         return self._output or OutputSchema(self.wanted)
 
     def files(self, files: Sequence[DataFile]) -> list[PlannedFile]:
-        """What to read from which file of a fragment; see :class:`ColumnSources`."""
+        """Return what to read from which file of a fragment; see :class:`ColumnSources`."""
         layout = tuple((file.field_ids, file.column_indices, file.file_version) for file in files)
         planned = self._layouts.get(layout)
         if planned is None:

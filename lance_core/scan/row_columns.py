@@ -75,7 +75,7 @@ ROW_COLUMN_IDS: Final = frozenset({*(field.id for field in _FIELDS), _OFFSET_ID}
 
 
 def with_row_columns(schema: Schema, *, offsets: bool = True, nullable_offsets: bool = True) -> Schema:
-    """A schema with these columns behind its own.
+    """Return a schema with these columns behind its own.
 
     Args:
         schema: the table's.
@@ -91,7 +91,7 @@ def with_row_columns(schema: Schema, *, offsets: bool = True, nullable_offsets: 
 def columns_with_row_names(
     schema: Schema, columns: Sequence[str] | dict[str, str] | None, *, with_id: bool, with_address: bool
 ) -> Sequence[str] | dict[str, str] | None:
-    """The columns to ask for when the row's id or address shall stand last.
+    """Return the columns to ask for when the row's id or address shall stand last.
 
     Args:
         schema: the table's.
@@ -106,7 +106,7 @@ def columns_with_row_names(
 
 
 def split_row_columns(wanted: Schema) -> tuple[Schema, tuple[Field, ...]]:
-    """What data files hold of a projection, and what they do not."""
+    """Return what data files hold of a projection, and what they do not."""
     row = tuple(top for top in wanted.fields if top.id in ROW_COLUMN_IDS)
     if not row:
         return wanted, ()
@@ -115,7 +115,7 @@ def split_row_columns(wanted: Schema) -> tuple[Schema, tuple[Field, ...]]:
 
 
 def wants_offsets(fields: Iterable[Field]) -> bool:
-    """Whether ``_rowoffset`` is among some fields."""
+    """Return whether ``_rowoffset`` is among some fields."""
     return any(field.id == _OFFSET_ID for field in fields)
 
 

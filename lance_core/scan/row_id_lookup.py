@@ -49,7 +49,7 @@ class RowIdLookup:
     """
 
     def __init__(self, fragments: Sequence[Fragment], locator: FileLocator) -> None:
-        """Nothing is read yet."""
+        """Initialize without reading anything."""
         self._fragments = fragments
         self._locator = locator
 
@@ -59,7 +59,7 @@ class RowIdLookup:
         return any(fragment.has_row_ids for fragment in self._fragments)
 
     def find(self, ids: npt.NDArray[np.uint64], *, ignores_deletions: bool = False) -> RowPlaces:
-        """The locations of rows.
+        """Return the locations of rows.
 
         Args:
             ids: row ids, in any order, repetition allowed.

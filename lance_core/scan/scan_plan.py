@@ -38,7 +38,7 @@ class LiveRange:
 
 
 def plan_ranges(live_counts: Iterable[int], *, offset: int | None, limit: int | None) -> Iterator[LiveRange]:
-    """The parts of fragments that hold rows ``[offset, offset + limit)`` of the whole.
+    """Yield the parts of fragments that hold rows ``[offset, offset + limit)`` of the whole.
 
     Args:
         live_counts: live rows of each fragment, in scan order; consumed no further than needed.

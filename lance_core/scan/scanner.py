@@ -159,11 +159,11 @@ class LanceScanner:
         return self.to_batches()
 
     def to_reader(self) -> pa.RecordBatchReader:
-        """The rows as an Arrow stream."""
+        """Return the rows as an Arrow stream."""
         return pa.RecordBatchReader.from_batches(self.projected_schema, self.to_batches())
 
     def to_table(self) -> pa.Table:
-        """The rows in memory."""
+        """Return the rows in memory."""
         batches = list(self.to_batches())
         if batches and not self.projected_schema.names:
             # A table without columns keeps its number of rows only when it is made of such batches.
@@ -171,13 +171,13 @@ class LanceScanner:
         return pa.Table.from_batches(batches, schema=self.projected_schema)
 
     def count_rows(self) -> int:
-        """How many rows the scan returns; only the filter's columns are read, without a filter none."""
+        """Return how many rows the scan returns; only the filter's columns are read, without a filter none."""
         if self._predicate is None:
             return sum(rows.stop - rows.start for _, rows in self._ranges())
         return sum(len(rows) for _, rows in self._found())
 
     def head(self, num_rows: int) -> pa.Table:
-        """The first rows."""
+        """Return the first rows."""
         plan_ranges((), offset=None, limit=whole_number("num_rows", num_rows))
         shorter = copy(self)
         shorter._limit = num_rows if self._limit is None else min(num_rows, self._limit)

@@ -50,7 +50,7 @@ class BlobHandling(Enum):
 
     @classmethod
     def parse(cls, name: str | None) -> Self:
-        """The member of a name; None for the default.
+        """Return the member of a name; None for the default.
 
         Raises:
             InvalidInputError: there is none of that name.
@@ -101,7 +101,7 @@ class ShownColumns:
         return ShownColumns(Schema(fields=tuple(by_id[top.id] for top in shown.fields), metadata=shown.metadata), shown)
 
     def apply(self, batch: pa.RecordBatch, reader: FragmentReader) -> pa.RecordBatch:
-        """The batch in the form that callers get.
+        """Return the batch in the form that callers get.
 
         Args:
             batch: of ``stored``; rows of one fragment, none of them twice.

@@ -90,7 +90,7 @@ class TableView:
         return cls(line_uri(text, of=opened, to=log), log, manifest, storage_options)
 
     def at(self, reference: Reference) -> Self:
-        """The view of another version of the dataset.
+        """Return the view of another version of the dataset.
 
         Args:
             reference: a number of this line, the name of a tag, or (branch, number) with None or "main" for the main
@@ -108,11 +108,11 @@ class TableView:
         return type(self)(line_uri(self.uri, of=self.log, to=log), log, manifest, self.storage_options, line)
 
     def latest(self) -> Self:
-        """The view of the latest version of this line, which may have been made again under its name."""
+        """Return the view of the latest version of this line, which may have been made again under its name."""
         return type(self)(self.uri, self.log, read_manifest(self.log, None), self.storage_options)
 
     def showing(self, manifest: Manifest) -> Self:
-        """The view of another version of this line that has been read already."""
+        """Return the view of another version of this line that has been read already."""
         return type(self)(self.uri, self.log, manifest, self.storage_options, self.known_line)
 
     @property
@@ -175,7 +175,7 @@ class TableView:
         return Fragments(self.counted_manifest.message.fragments)
 
     def lineage(self, num_versions: int) -> list[int]:
-        """The numbers of this version and those before it, newest first; a detached version is of no lineage.
+        """Return the numbers of this version and those before it, newest first; a detached version is of no lineage.
 
         Args:
             num_versions: how many at most, 1 or more.
@@ -186,11 +186,11 @@ class TableView:
         return [name.version for name in reversed(newer) if name.version <= self.version]
 
     def find_fragment(self, fragment_id: int) -> Fragment | None:
-        """The record of a fragment; None when there is none."""
+        """Return the record of a fragment; None when there is none."""
         return next((fragment for fragment in self.fragments if fragment.id == fragment_id), None)
 
     def source(self, fragment_ids: Sequence[int] | None = None) -> ScanSource:
-        """What is scanned: every fragment, or some of them in this order.
+        """Return what is scanned: every fragment, or some of them in this order.
 
         Raises:
             InvalidInputError: there is no such fragment.
@@ -204,7 +204,7 @@ class TableView:
         return self._source_of([by_id[fragment_id] for fragment_id in fragment_ids])
 
     def source_of(self, fragment: Fragment) -> ScanSource:
-        """What is scanned when one fragment is."""
+        """Return what is scanned when one fragment is."""
         return self._source_of((fragment,))
 
     def _source_of(self, fragments: Sequence[Fragment]) -> ScanSource:
@@ -216,7 +216,7 @@ class TableView:
         return RowIdLookup(self.fragments, self.locator)
 
     def recorded_root(self) -> str:
-        """The root of this line, as manifests record it."""
+        """Return the root of this line, as manifests record it."""
         return recorded_root(self.uri, self.log)
 
 

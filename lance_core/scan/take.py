@@ -76,7 +76,7 @@ def take_rows_by_id(
 
 
 def find_rows_at(source: ScanSource, wanted: npt.NDArray[np.int64]) -> RowPlaces:
-    """The addresses of rows, by position among the rows that are not deleted.
+    """Return the addresses of rows, by position among the rows that are not deleted.
 
     Raises:
         RowOutOfRangeError: a position outside the rows.

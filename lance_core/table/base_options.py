@@ -68,7 +68,7 @@ def inherited_options(
     storage_options: dict[str, str] | None,
     base_store_params: Mapping[str, Mapping[str, str]] | None,
 ) -> dict[str, str] | None:
-    """What a call on a handle works with: its arguments, and the handle's own where they are None.
+    """Return what a call on a handle works with: its arguments, and the handle's own where they are None.
 
     Args:
         of_handle: as the handle was opened.
@@ -81,7 +81,7 @@ def inherited_options(
 
 
 def options_of_base(storage_options: Mapping[str, str] | None, base_id: int, path: str) -> Mapping[str, str] | None:
-    """What the store of a base path gets.
+    """Return what the store of a base path gets.
 
     Args:
         storage_options: of the table.
@@ -106,7 +106,7 @@ def options_of_base(storage_options: Mapping[str, str] | None, base_id: int, pat
 
 
 def _recorded(path: str) -> str:
-    """The path of a base in the spelling that manifests have, whichever the user gave."""
+    """Return the path of a base in the spelling that manifests have, whichever the user gave."""
     try:
         return recorded_uri(path)
     except InvalidInputError:

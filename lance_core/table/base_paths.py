@@ -86,7 +86,7 @@ class DataPlace:
 
 
 def directory_uri(path: str) -> str:
-    """The URI of a directory, with a slash at its end; local paths get a scheme."""
+    """Return the URI of a directory, with a slash at its end; local paths get a scheme."""
     text = path if "://" in path else f"file://{path}"
     return text.rstrip("/") + "/"
 
@@ -119,11 +119,11 @@ class FileLocator:
         return self._find(file.base_id, DATA_DIRECTORY, file.path)
 
     def deletion_file(self, fragment_id: int, file: DeletionFile) -> Location:
-        """The location of a deletion file. Raises ``CorruptDataError`` when its base path is not listed."""
+        """Return the location of a deletion file. Raises ``CorruptDataError`` when its base path is not listed."""
         return self._find(file.base_id, DELETIONS_DIRECTORY, file.name(fragment_id))
 
     def index_directory(self, name: str, base_id: int | None) -> Location:
-        """Where the files of an index lie. Raises ``CorruptDataError`` when its base path is not listed."""
+        """Return where the files of an index lie. Raises ``CorruptDataError`` when its base path is not listed."""
         return self._find(base_id, INDICES_DIRECTORY, name)
 
     def data_place(self, base_id: int | None) -> DataPlace:
@@ -145,12 +145,12 @@ class FileLocator:
         return tuple(self._bases.values())
 
     def uri_below_base(self, base_id: int, path: str) -> str:
-        """The URI of a file below a base path; raises as :meth:`below_base`."""
+        """Return the URI of a file below a base path; raises as :meth:`below_base`."""
         self.below_base(base_id, path)
         return directory_uri(self._bases[base_id].path) + path
 
     def below_base(self, base_id: int | None, path: str) -> Location:
-        """A file below a base path itself, such as a value that a table refers to; None = the table's own root.
+        """Return a file below a base path itself, such as a value that a table refers to; None = the table's own root.
 
         Raises:
             CorruptDataError: the base path is not listed, or the path leaves it.

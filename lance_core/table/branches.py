@@ -112,14 +112,14 @@ class BranchRecord:
         return self.forked_at(0)
 
     def forked_at(self, depth: int) -> int | None:
-        """The version that the fork after ``depth`` others was made from; None when the file does not tell."""
+        """Return the version that the fork after ``depth`` others was made from; None when the file does not tell."""
         # 0 is what the reference puts where it does not know.
         if depth < len(self.forks) and self.forks[depth].version > 0:
             return self.forks[depth].version
         return self.parent_version if self.parent is None and depth == 0 else None
 
     def to_json(self) -> bytes:
-        """The bytes of the file.
+        """Return the bytes of the file.
 
         Raises:
             InvalidInputError: a text of the metadata cannot be written as UTF-8.
@@ -187,17 +187,17 @@ def check_branch_name(name: str) -> None:
 
 
 def branch_path(store: ObjectStore, root: str, name: str) -> str:
-    """The file of a branch, below the main root."""
+    """Return the file of a branch, below the main root."""
     return store.join(root, BRANCHES_DIRECTORY, f"{quote(name, safe='')}{REF_SUFFIX}")
 
 
 def branch_root(store: ObjectStore, root: str, name: str) -> str:
-    """The root of a branch, below the main root."""
+    """Return the root of a branch, below the main root."""
     return store.join(root, BRANCH_ROOTS_DIRECTORY, *name.split("/"))
 
 
 def main_root(root: str, branch: str) -> str:
-    """The main root, from the root of a branch; ``root`` itself for the main branch.
+    """Return the main root, from the root of a branch; ``root`` itself for the main branch.
 
     A copy of a branch that lies elsewhere is a table of its own.
 
@@ -210,13 +210,13 @@ def main_root(root: str, branch: str) -> str:
 
 
 def branch_at(store: ObjectStore, main: str, root: str) -> str:
-    """The branch whose root a path is; empty for the main root and for any other place."""
+    """Return the branch whose root a path is; empty for the main root and for any other place."""
     prefix = f"{store.join(main, BRANCH_ROOTS_DIRECTORY)}/"
     return root.removeprefix(prefix) if root.startswith(prefix) else ""
 
 
 def branch_names(store: ObjectStore, root: str) -> frozenset[str]:
-    """The names of all branches that have a record, readable or not, below the main root."""
+    """Return the names of all branches that have a record, readable or not, below the main root."""
     directory = store.join(root, BRANCHES_DIRECTORY)
     return frozenset(
         unquote(file_name.removesuffix(REF_SUFFIX))
@@ -226,7 +226,7 @@ def branch_names(store: ObjectStore, root: str) -> frozenset[str]:
 
 
 def branch_of_file(path: str, known: Container[str]) -> str | None:
-    """The branch whose root a file belongs to; None when it lies in no directory of a root.
+    """Return the branch whose root a file belongs to; None when it lies in no directory of a root.
 
     Below the directories of a root there may be roots of other tables, which are not branches.
 
@@ -241,7 +241,7 @@ def branch_of_file(path: str, known: Container[str]) -> str | None:
 
 
 def nested_roots(paths: Iterable[str]) -> tuple[str, ...]:
-    """The roots, each with a slash at its end, that lie below a root, by the paths of all files below it."""
+    """Return the roots, each with a slash at its end, that lie below a root, by the paths of all files below it."""
     return tuple({f"{path.partition(_VERSIONS_BELOW)[0]}/" for path in paths if _VERSIONS_BELOW in path})
 
 
@@ -257,7 +257,7 @@ def list_branches(store: ObjectStore, root: str) -> dict[str, BranchRecord]:
 
 
 def _forks(document: Mapping[str, object]) -> tuple[Fork, ...]:
-    """What ``identifier.version_mapping`` says; nothing when it cannot be understood."""
+    """Return what ``identifier.version_mapping`` says; nothing when it cannot be understood."""
     identifier = document.get("identifier")
     pairs = identifier.get("version_mapping") if isinstance(identifier, dict) else None
     if not isinstance(pairs, list):

@@ -32,7 +32,7 @@ DEAD_FIELD_ID: Final = -2
 
 
 def stored_fields(fields: Iterable[Field], version: LanceFileVersion) -> Iterator[Field]:
-    """The fields that a new data file lists, in this order: those that own a column; in 0.1 all, by ascending id.
+    """Yield the fields that a new data file lists, in this order: those that own a column; in 0.1 all, by ascending id.
 
     Args:
         fields: siblings; all that is below them is in the file.
@@ -147,7 +147,7 @@ class DataFile:
         )
 
     def to_proto(self) -> pb_table.DataFile:
-        """The message; the inverse of :meth:`from_proto`."""
+        """Return the protobuf message; the inverse of :meth:`from_proto`."""
         major, minor = self.file_version.manifest_pair
         message = pb_table.DataFile(
             path=self.path,

@@ -82,7 +82,7 @@ class DeletionFile:
     base_id: int | None = None
 
     def name(self, fragment_id: int) -> str:
-        """The file name below ``_deletions/``."""
+        """Return the file name below ``_deletions/``."""
         return f"{fragment_id}-{self.read_version}-{self.id}.{self.file_type.value}"
 
     @classmethod
@@ -104,7 +104,7 @@ class DeletionFile:
         )
 
     def to_proto(self) -> pb_table.DeletionFile:
-        """The message; the inverse of :meth:`from_proto`."""
+        """Return the protobuf message; the inverse of :meth:`from_proto`."""
         message = pb_table.DeletionFile(
             file_type=_NUMBERS[self.file_type],
             read_version=self.read_version,
@@ -117,7 +117,7 @@ class DeletionFile:
 
 
 def deletion_file_path(store: ObjectStore, root: str, fragment_id: int, deletion: DeletionFile) -> str:
-    """The path of a deletion file below the table's own root."""
+    """Return the path of a deletion file below the table's own root."""
     return store.join(root, DELETIONS_DIRECTORY, deletion.name(fragment_id))
 
 
@@ -171,7 +171,7 @@ def write_deletion_file(
 
 
 def serialize_deletion_file(offsets: BitMap, file_type: DeletionFileType) -> bytes:
-    """The bytes of a deletion file; the inverse of :func:`parse_deletion_file`."""
+    """Return the bytes of a deletion file; the inverse of :func:`parse_deletion_file`."""
     rows = np.frombuffer(offsets.to_array(), dtype=np.uint32)
     if file_type is DeletionFileType.BITMAP:
         from pyroaring import BitMap
@@ -188,7 +188,7 @@ def serialize_deletion_file(offsets: BitMap, file_type: DeletionFileType) -> byt
 def parse_deletion_file(
     buffer: pa.Buffer, file_type: DeletionFileType, *, physical_rows: int, what: str
 ) -> npt.NDArray[np.uint32]:
-    """The deleted offsets, sorted and unique.
+    """Return the deleted offsets, sorted and unique.
 
     Args:
         buffer: the whole file.

@@ -19,7 +19,7 @@ __all__ = ["read_deletion_offsets"]
 
 
 def read_deletion_offsets(fragment: Fragment, locator: FileLocator) -> npt.NDArray[np.uint32]:
-    """The deleted rows of a fragment, sorted and unique; none when it has no deletion file.
+    """Return the deleted rows of a fragment, sorted and unique; none when it has no deletion file.
 
     Args:
         fragment: whose rows are wanted.

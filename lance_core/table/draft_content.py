@@ -124,7 +124,7 @@ class DraftContent:
         self._message.schema_metadata.update(values)
 
     def field_metadata(self, field_id: int) -> dict[str, bytes]:
-        """The metadata of a field.
+        """Return the metadata of a field.
 
         Raises:
             SchemaMismatchError: there is no such field.

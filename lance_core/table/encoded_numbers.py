@@ -69,7 +69,7 @@ class PackedNumbers:
         return numbers
 
     def __len__(self) -> int:
-        """How many numbers."""
+        """Return the number of numbers."""
         return len(self.offsets)
 
     @property
@@ -88,16 +88,16 @@ class PackedNumbers:
         return bool((self.offsets[1:] > self.offsets[:-1]).all())
 
     def at(self, positions: _Positions) -> _Numbers:
-        """The numbers at some positions, fresh."""
+        """Return the numbers at some positions, fresh."""
         return self.offsets[positions].astype(np.uint64) + np.uint64(self.base)
 
     def offsets_of(self, numbers: _Numbers) -> npt.NDArray[Any]:
-        """What numbers between the smallest and the largest are stored as."""
+        """Return what numbers between the smallest and the largest are stored as."""
         return (numbers - np.uint64(self.base)).astype(self.offsets.dtype)
 
 
 def encode_numbers(numbers: _Numbers, low: int, high: int) -> pb_rowids.EncodedU64Array:
-    """The narrowest form of a list.
+    """Return the narrowest form of a list.
 
     Args:
         numbers: in any order, at least one.

@@ -145,7 +145,7 @@ def derive_flags(
 
 
 def _mixes_file_versions(message: pb_table.Manifest, totals: FragmentTotals) -> bool:
-    """Whether a data file is of another version than the table's."""
+    """Return whether a data file is of another version than the table's."""
     if not message.HasField("data_format"):
         return False
     pairs = set(totals.version_pairs())
@@ -156,7 +156,7 @@ def _mixes_file_versions(message: pb_table.Manifest, totals: FragmentTotals) -> 
 
 
 def _switched_on() -> int:
-    """What the environment turns on."""
+    """Return what the environment turns on."""
     return int(FeatureFlag.DATA_OVERLAYS) if overlays_enabled() else 0
 
 

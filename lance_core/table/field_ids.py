@@ -21,12 +21,12 @@ __all__ = ["highest_field_id", "next_field_id", "with_relatives"]
 
 
 def next_field_id(message: pb_table.Manifest) -> int:
-    """The id that the next new field of a table gets."""
+    """Return the id that the next new field of a table gets."""
     return highest_field_id(message) + 1
 
 
 def highest_field_id(message: pb_table.Manifest) -> int:
-    """The highest id in use; where the table counts them, the highest ever given. -1 when there is none."""
+    """Return the highest id in use; where the table counts them, the highest ever given. -1 when there is none."""
     if message.HasField("max_allocated_field_id"):
         return message.max_allocated_field_id
     highest = max((field.id for field in message.fields), default=-1)

@@ -44,7 +44,7 @@ class Fragment:
         fragment_id: int = 0,
         deletion: DeletionFile | None = None,
     ) -> Self:
-        """A fragment of these files, without row ids."""
+        """Return a fragment of these files, without row ids."""
         return cls(
             pb_table.DataFragment(
                 id=fragment_id,
@@ -90,7 +90,7 @@ class Fragment:
         return self.message.physical_rows - self.message.deletion_file.num_deleted_rows
 
     def with_deletion(self, deletion: pb_table.DeletionFile | None) -> Self:
-        """A copy with another deletion file; None for none. The rest, row ids included, stays."""
+        """Return a copy with another deletion file; None for none. The rest, row ids included, stays."""
         message = pb_table.DataFragment()
         message.CopyFrom(self.message)
         message.ClearField("deletion_file")
@@ -99,14 +99,14 @@ class Fragment:
         return type(self)(message)
 
     def with_physical_rows(self, physical_rows: int) -> Self:
-        """A copy with another number of rows."""
+        """Return a copy with another number of rows."""
         message = pb_table.DataFragment()
         message.CopyFrom(self.message)
         message.physical_rows = physical_rows
         return type(self)(message)
 
     def live_field_ids(self) -> set[int]:
-        """Ids of the fields that have a column in some file."""
+        """Return ids of the fields that have a column in some file."""
         return {field_id for file in self.message.files for field_id in file.fields if field_id >= 0}
 
 
@@ -124,7 +124,7 @@ class Fragments(Sequence[Fragment]):
         self._messages = messages
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Return the number of entries."""
         return len(self._messages)
 
     @overload

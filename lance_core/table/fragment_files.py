@@ -27,13 +27,13 @@ def field_files(fragment: pb_table.DataFragment) -> Mapping[int, tuple[int | Non
 
 
 def rewritten_fields(before: pb_table.DataFragment, after: pb_table.DataFragment) -> frozenset[int]:
-    """The fields that another file holds than before, or a file where none did, or none where a file did."""
+    """Return the fields that another file holds than before, or a file where none did, or none where a file did."""
     old, new = field_files(before), field_files(after)
     return frozenset(field_id for field_id, _ in old.items() ^ new.items())
 
 
 def new_files(before: pb_table.DataFragment | None, after: pb_table.DataFragment) -> list[pb_table.DataFile]:
-    """The files of a fragment that it did not have before."""
+    """Return the files of a fragment that it did not have before."""
     known = set() if before is None else {_place(file) for file in before.files}
     return [file for file in after.files if _place(file) not in known]
 
@@ -41,7 +41,7 @@ def new_files(before: pb_table.DataFragment | None, after: pb_table.DataFragment
 def only_new_files(
     before: Mapping[int, pb_table.DataFragment], after: Iterable[pb_table.DataFragment]
 ) -> tuple[Fragment, ...]:
-    """Each fragment with only its new files; fragments without new files are omitted.
+    """Return each fragment with only its new files; fragments without new files are omitted.
 
     Args:
         before: by fragment id.
@@ -56,7 +56,7 @@ def only_new_files(
 
 
 def with_dead_fields(file: pb_table.DataFile, field_ids: Collection[int]) -> pb_table.DataFile:
-    """A copy of a file's record in which some fields are dead; their columns stay listed."""
+    """Return a copy of a file's record in which some fields are dead; their columns stay listed."""
     copy = type(file)()
     copy.CopyFrom(file)
     copy.fields[:] = [DEAD_FIELD_ID if field_id in field_ids else field_id for field_id in file.fields]

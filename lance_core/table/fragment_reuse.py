@@ -46,7 +46,7 @@ class FragmentReuse:
 
     @classmethod
     def of(cls, indices: Iterable[pb_table.IndexMetadata]) -> FragmentReuse:
-        """What the indices of a table record; nothing where no compaction deferred the remapping."""
+        """Return what the indices of a table record; nothing where no compaction deferred the remapping."""
         groups: list[tuple[frozenset[int], frozenset[int]]] = []
         for index in indices:
             if index.name == FRAGMENT_REUSE_INDEX:
@@ -64,7 +64,7 @@ class FragmentReuse:
         return cls(tuple(groups))
 
     def present_fragments(self, covered: BitMap) -> BitMap:
-        """The fragments that an index with some bitmap answers for; none where that is unknown.
+        """Return the fragments that an index with some bitmap answers for; none where that is unknown.
 
         Old fragments of a group that the index covers in part are gone and stand for nothing.
         """

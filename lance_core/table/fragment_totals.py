@@ -162,7 +162,7 @@ class FragmentTotals:
         return found if found >= 0 else None
 
     def version_pairs(self) -> frozenset[VersionPair]:
-        """The version pairs of data files that occur."""
+        """Return the version pairs of data files that occur."""
         majors = _distinct(self.columns.files.file_major_version, self.num_files)
         minors = _distinct(self.columns.files.file_minor_version, self.num_files)
         if len(majors) <= 1 and len(minors) <= 1:
@@ -177,5 +177,5 @@ def _is_full(column: Collection[int], num_messages: int) -> bool:
 
 
 def _distinct(column: Collection[int], num_messages: int) -> set[int]:
-    """The values of a column, zeros that are not on the wire included."""
+    """Return the values of a column, zeros that are not on the wire included."""
     return {*column, 0} if len(column) < num_messages else set(column)

@@ -40,7 +40,7 @@ _SYSTEM_INDICES: Final = frozenset({FRAGMENT_REUSE_INDEX, MEM_WAL_INDEX})
 
 
 def is_system_index(name: str) -> bool:
-    """Whether an index of that name serves the table itself and answers no query."""
+    """Return whether an index of that name serves the table itself and answers no query."""
     return name in _SYSTEM_INDICES
 
 
@@ -50,7 +50,7 @@ def type_name(index: pb_table.IndexMetadata) -> str:
 
 
 def read_fragment_bitmap(index: pb_table.IndexMetadata) -> BitMap | None:
-    """The fragments that an index answers for, dead ones included; None when they were not recorded.
+    """Return the fragments that an index answers for, dead ones included; None when they were not recorded.
 
     Raises:
         CorruptDataError: the bitmap cannot be decoded.
@@ -81,7 +81,7 @@ class IndexSummary:
         return is_system_index(self.name)
 
     def fragment_ids(self) -> BitMap | None:
-        """Ids of the fragments that the index answers for, dead ones included; None when they were not recorded.
+        """Return ids of the fragments that the index answers for, dead ones included; None when they were not recorded.
 
         Raises:
             CorruptDataError: the bitmap cannot be decoded.
@@ -90,7 +90,7 @@ class IndexSummary:
 
 
 def parse_index_section(section: bytes | None) -> tuple[IndexSummary, ...]:
-    """The indices of a serialized ``IndexSection``; none for None.
+    """Return the indices of a serialized ``IndexSection``; none for None.
 
     Raises:
         CorruptDataError: the bytes are not such a message.

@@ -63,7 +63,7 @@ _HOLD_ROW_IDS: Final = frozenset(
 
 
 def decode_index_section(section: bytes | None) -> list[pb_table.IndexMetadata]:
-    """The indices of a section, in their order.
+    """Return the indices of a section, in their order.
 
     Raises:
         CorruptDataError: the bytes are not an index section.
@@ -183,7 +183,7 @@ def _segments_to_keep(indices: Iterable[pb_table.IndexMetadata], name: str) -> l
 
 
 def _is_empty(index: pb_table.IndexMetadata) -> bool:
-    """Whether it is known to answer for nothing."""
+    """Return whether it is known to answer for nothing."""
     covered = read_fragment_bitmap(index)
     return covered is not None and not covered
 

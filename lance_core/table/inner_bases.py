@@ -40,7 +40,7 @@ _DIRECTORIES: Final = (
 
 
 def inner_directories(root: str, paths: Iterable[str]) -> set[str]:
-    """Which base paths lie in directories of a table; each relative to its root, with a slash at its end.
+    """Return which base paths lie in directories of a table; each relative to its root, with a slash at its end.
 
     Stores are not told apart: a directory too many is kept, never one too few.
 

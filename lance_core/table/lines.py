@@ -31,7 +31,7 @@ _CLOCK_SKEW_SECONDS: Final = 300
 
 
 def main_line(log: VersionLog, branch: str) -> VersionLog:
-    """The versions of the main branch of a dataset, from those of any line."""
+    """Return the versions of the main branch of a dataset, from those of any line."""
     root = main_root(log.root, branch)
     return log if root == log.root else log.at(root)
 
@@ -47,7 +47,7 @@ def line_identity(log: VersionLog, branch: str) -> Hashable:
 
 
 def read_record(main: VersionLog, branch: str) -> BranchRecord:
-    """The record of a branch.
+    """Return the record of a branch.
 
     Raises:
         RefNotFoundError: it has none.
@@ -61,12 +61,12 @@ def read_record(main: VersionLog, branch: str) -> BranchRecord:
 
 
 def identity_of(record: BranchRecord) -> tuple[Hashable, int]:
-    """What tells the branch of a record from another of its name, and when it was made, in seconds."""
+    """Return what tells the branch of a record from another of its name, and when it was made, in seconds."""
     return record.forks, record.created_at
 
 
 def planned_line(log: VersionLog, manifest: Manifest) -> Hashable:
-    """What the line of a version is told by that was opened some time ago and that a change is to be planned on.
+    """Return what the line of a version is told by that was opened some time ago and that a change is to be planned on.
 
     Returns:
         None on the main branch; a mark that is not a line's when the branch was made again since.
@@ -96,7 +96,7 @@ def planned_line(log: VersionLog, manifest: Manifest) -> Hashable:
 
 
 def line_of(main: VersionLog, branch: str | None) -> VersionLog:
-    """The versions of a branch, from those of the main branch; None or "main" for that itself.
+    """Return the versions of a branch, from those of the main branch; None or "main" for that itself.
 
     Raises:
         RefNotFoundError: no branch may have that name.

@@ -110,7 +110,7 @@ class Manifest:
         stable_row_ids: bool = False,
         naming: ManifestNaming = ManifestNaming.V2,
     ) -> Self:
-        """The state before the first version: version 0, no fields, no fragments."""
+        """Return the state before the first version: version 0, no fields, no fragments."""
         flags = int(FeatureFlag.STABLE_ROW_IDS) if stable_row_ids else 0
         message = pb_table.Manifest(
             data_format=pb_table.Manifest.DataStorageFormat(file_format=FILE_FORMAT, version=file_version.value),

@@ -299,5 +299,5 @@ class ManifestDraft(DraftContent):
 
 
 def _is_empty(fragment: pb_table.DataFragment) -> bool:
-    """Whether every row is deleted. Fragments of early releases do not say how many rows they have."""
+    """Return whether every row is deleted. Fragments of early releases do not say how many rows they have."""
     return 0 < fragment.physical_rows == fragment.deletion_file.num_deleted_rows

@@ -64,7 +64,7 @@ class ManifestFile:
 
 
 def is_kept_inline(transaction: bytes) -> bool:
-    """Whether a serialized transaction is kept in the manifest and not only as a file."""
+    """Return whether a serialized transaction is kept in the manifest and not only as a file."""
     return len(transaction) <= _MAX_INLINE_TRANSACTION_BYTES
 
 

@@ -126,7 +126,7 @@ def refresh_changed_rows(
 def _creation_versions(
     moved: _Numbers, sources: Sequence[pb_table.DataFragment], version: int, hidden: HiddenColumns
 ) -> _Numbers:
-    """The version that created each moved row; the committing one for a row that is nowhere."""
+    """Return the version that created each moved row; the committing one for a row that is nowhere."""
     found = np.full(len(moved), version, np.uint64)
     missing = np.arange(len(moved))
     for source in sources:

@@ -100,7 +100,7 @@ class AsWritten:
 
 
 def corrected(written: AsWritten) -> AsWritten:
-    """The corrected manifest; the argument itself when nothing is wrong.
+    """Return the corrected manifest; the argument itself when nothing is wrong.
 
     Raises:
         CorruptDataError: the index section, or a bitmap in it, cannot be decoded.
@@ -129,7 +129,7 @@ def corrected(written: AsWritten) -> AsWritten:
 
 
 def defects_of(written: AsWritten, num_rows: Mapping[int, int]) -> Iterator[Defect]:
-    """What is wrong with a manifest as it was written.
+    """Yield what is wrong with a manifest as it was written.
 
     Args:
         written: what the file records.
@@ -167,7 +167,7 @@ def defects_of(written: AsWritten, num_rows: Mapping[int, int]) -> Iterator[Defe
 
 
 def _release(message: pb_table.Manifest) -> _Release:
-    """The release of the reference that wrote a manifest; of other writers, one without any of these defects."""
+    """Return the release of the reference that wrote a manifest; of other writers, one without any of these defects."""
     if not message.HasField("writer_version"):
         return _UNKNOWN
     numbers = _NUMBERS.match(message.writer_version.version)
@@ -201,7 +201,7 @@ def _lists_twice(fragment: pb_table.DataFragment) -> bool:
 
 
 def _is_leaf(node: Field | None) -> bool:
-    """Whether it is a field without members; what the schema does not have counts as one."""
+    """Return whether it is a field without members; what the schema does not have counts as one."""
     return node is None or node.is_leaf
 
 
@@ -210,7 +210,7 @@ def _holds(node: Field | None, field_ids: set[int]) -> bool:
 
 
 def _format_of_files(message: pb_table.Manifest) -> LanceFileVersion | None:
-    """The format that all data files have; None when there is none, or no file at all."""
+    """Return the format that all data files have; None when there is none, or no file at all."""
     pairs = {
         (file.file_major_version, file.file_minor_version): file
         for fragment in message.fragments

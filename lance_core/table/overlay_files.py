@@ -48,17 +48,17 @@ OVERLAYS_VARIABLE: Final = "LANCE_ENABLE_UNSTABLE_DATA_OVERLAY_FILES"
 
 
 def overlays_enabled() -> bool:
-    """Whether tables with overlays may be read and written."""
+    """Return whether tables with overlays may be read and written."""
     return OVERLAYS_VARIABLE in os.environ
 
 
 def overlaid_fields(overlays: Sequence[pb_table.DataOverlayFile]) -> frozenset[int]:
-    """The fields of which a cell may be covered."""
+    """Return the fields of which a cell may be covered."""
     return frozenset(field_id for overlay in overlays for field_id in overlay.data_file.fields if field_id >= 0)
 
 
 def coverage(overlay: pb_table.DataOverlayFile, field_ids: Collection[int], what: str) -> BitMap | None:
-    """The offsets at which an overlay holds values of fields that one column is made of.
+    """Return the offsets at which an overlay holds values of fields that one column is made of.
 
     Args:
         overlay: one overlay.
@@ -92,7 +92,7 @@ def coverage(overlay: pb_table.DataOverlayFile, field_ids: Collection[int], what
 
 
 def covered_anywhere(overlay: pb_table.DataOverlayFile, what: str) -> BitMap:
-    """The offsets that an overlay covers in any field. Raises what :func:`coverage` raises."""
+    """Return the offsets that an overlay covers in any field. Raises what :func:`coverage` raises."""
     # Imported late: hardly any table has overlays.
     from pyroaring import BitMap
 

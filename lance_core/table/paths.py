@@ -142,12 +142,12 @@ class ManifestName:
 
 
 def is_detached_version(version: int) -> bool:
-    """Whether a number is that of a detached version."""
+    """Return whether a number is that of a detached version."""
     return FIRST_DETACHED_VERSION <= version <= _MAX_U64
 
 
 def manifest_name(version: int, naming: ManifestNaming = ManifestNaming.V2) -> str:
-    """The file name of a version below ``_versions/``."""
+    """Return the file name of a version below ``_versions/``."""
     if is_detached_version(version):
         return f"d{version}.manifest"
     if not 0 < version < 2**63:
@@ -158,7 +158,7 @@ def manifest_name(version: int, naming: ManifestNaming = ManifestNaming.V2) -> s
 
 
 def parse_manifest_name(name: str) -> ManifestName | None:
-    """The version that a file below ``_versions/`` holds; None for anything that is not an attached manifest.
+    """Return the version that a file below ``_versions/`` holds; None for anything that is not an attached manifest.
 
     Staging files (``…manifest#1``), temporary files, the hint and detached manifests are not.
     """
@@ -223,12 +223,12 @@ def newer_manifest_names(names: Iterable[str], version: int) -> list[ManifestNam
 
 
 def is_detached_manifest_name(name: str) -> bool:
-    """Whether a file below ``_versions/`` is a manifest outside the lineage."""
+    """Return whether a file below ``_versions/`` is a manifest outside the lineage."""
     return _DETACHED.fullmatch(name) is not None
 
 
 def is_staged_manifest_name(name: str) -> bool:
-    """Whether a file below ``_versions/`` is a manifest on its way: ``{final}#{n}`` or ``{final}-{uuid}``."""
+    """Return whether a file below ``_versions/`` is a manifest on its way: ``{final}#{n}`` or ``{final}-{uuid}``."""
     return _STAGED.fullmatch(name) is not None
 
 
@@ -251,23 +251,23 @@ def hold_name(version: int, since: int) -> str:
 
 
 def parse_hold_name(name: str) -> Hold | None:
-    """What the name of a hold says; None for another name."""
+    """Return what the name of a hold says; None for another name."""
     match = _HOLD.fullmatch(name)
     return None if match is None else Hold(int(match[1]), int(match[2]))
 
 
 def transaction_file_name(read_version: int, transaction_uuid: str) -> str:
-    """The file name of a transaction below ``_transactions/``."""
+    """Return the file name of a transaction below ``_transactions/``."""
     return f"{read_version}-{transaction_uuid}.txn"
 
 
 def new_file_token() -> str:
-    """A fresh token for :func:`data_file_name`: 16 hex digits."""
+    """Return a fresh token for :func:`data_file_name`: 16 hex digits."""
     return secrets.token_hex(_TOKEN_DIGITS // 2)
 
 
 def data_file_name(token: str | None = None) -> str:
-    """A fresh, unique file name below ``data/``: 24 binary digits, 26 hex digits, ``.lance``.
+    """Return a fresh, unique file name below ``data/``: 24 binary digits, 26 hex digits, ``.lance``.
 
     The binary digits spread neighbors over the partitions of an object store.
 
@@ -289,14 +289,14 @@ def data_file_name(token: str | None = None) -> str:
 
 
 def file_token_of(data_file_path: str) -> str | None:
-    """The last 16 hex digits of a data file's stem; None when the name does not have the usual form."""
+    """Return the last 16 hex digits of a data file's stem; None when the name does not have the usual form."""
     stem = data_file_path.removesuffix(".lance")
     tail = stem[-_TOKEN_DIGITS:]
     return tail if stem != data_file_path and _TOKEN.fullmatch(tail) else None
 
 
 def is_plain_path(path: str) -> bool:
-    """Whether a path stays below the directory that it is relative to, however it may be decoded on the way."""
+    """Return whether a path stays below the directory that it is relative to, however it may be decoded on the way."""
     while True:
         segments = path.split("/")
         if "\0" in path or "\\" in path or segments[0].endswith(":") or not {"", ".", ".."}.isdisjoint(segments):

@@ -77,7 +77,7 @@ def known_to_exist(what: str) -> Iterator[None]:
 
 
 def _read_back(store: ObjectStore, path: str, cause: StorageError | None) -> bytes | None:
-    """What is there after a create that was not answered "created"; None for nothing."""
+    """Return what is there after a create that was not answered "created"; None for nothing."""
     try:
         return bytes(store.get(path))
     except NotFoundError:

@@ -36,7 +36,7 @@ _LAST_SECOND: Final = (datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC) - _EPOCH) 
 
 
 def ref_json(document: Mapping[str, object], what: str) -> bytes:
-    """The bytes of a file.
+    """Return the bytes of a file.
 
     Raises:
         InvalidInputError: a text cannot be written as UTF-8.
@@ -50,7 +50,7 @@ def ref_json(document: Mapping[str, object], what: str) -> bytes:
 
 
 def is_unfinished_ref(file_name: str) -> bool:
-    """Whether a file is an unfinished ref; any name with the ending of refs is a finished one."""
+    """Return whether a file is an unfinished ref; any name with the ending of refs is a finished one."""
     return not file_name.endswith(REF_SUFFIX) and _UNFINISHED.fullmatch(file_name) is not None
 
 
@@ -87,21 +87,21 @@ class RefDocument:
         return cls(values, path)
 
     def number(self, key: str, default: int | None = None) -> int:
-        """A whole number; it must exist unless there is a default."""
+        """Return a whole number; it must exist unless there is a default."""
         value = self.values.get(key, default)
         if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MAX_U64:
             raise self._unexpected(key, "a whole number", value)
         return value
 
     def text(self, key: str) -> str | None:
-        """A string; None when null or absent."""
+        """Return a string; None when null or absent."""
         value = self.values.get(key)
         if value is not None and not isinstance(value, str):
             raise self._unexpected(key, "a string or null", value)
         return value
 
     def texts(self, key: str) -> dict[str, str]:
-        """An object of strings; empty when absent."""
+        """Return an object of strings; empty when absent."""
         value = self.values.get(key, {})
         if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
             raise self._unexpected(key, "an object of strings", value)

@@ -79,7 +79,7 @@ class TagRecord:
         return self.branch in (None, "", MAIN_BRANCH)
 
     def to_json(self) -> bytes:
-        """The bytes of the file.
+        """Return the bytes of the file.
 
         Raises:
             InvalidInputError: a text of the metadata cannot be written as UTF-8.
@@ -121,12 +121,12 @@ def check_tag_name(name: str) -> None:
 
 
 def tag_path(store: ObjectStore, root: str, name: str) -> str:
-    """The file of a tag."""
+    """Return the file of a tag."""
     return store.join(root, TAGS_DIRECTORY, f"{name}{REF_SUFFIX}")
 
 
 def list_tags(store: ObjectStore, root: str) -> dict[str, TagRecord]:
-    """All tags by name, in the order of the names.
+    """Return all tags by name, in the order of the names.
 
     Raises:
         CorruptDataError: a file is not a tag.

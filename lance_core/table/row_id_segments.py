@@ -48,7 +48,7 @@ _MAX_SLOTS: Final = 2**32
 
 
 def encode_segment(numbers: _Numbers) -> pb_rowids.U64Segment:
-    """The segment of some numbers; at least one.
+    """Return the segment of some numbers; at least one.
 
     Args:
         numbers: without repetition, in the order of the rows.
@@ -83,7 +83,7 @@ def encode_segment(numbers: _Numbers) -> pb_rowids.U64Segment:
 
 
 def parse_segment(segment: pb_rowids.U64Segment, what: str) -> RowIdSet | None:
-    """The ids of a segment; None when it has none.
+    """Return the ids of a segment; None when it has none.
 
     Args:
         segment: the message.

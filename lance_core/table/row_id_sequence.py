@@ -62,7 +62,7 @@ class RowIdSequence:
 
     @classmethod
     def of(cls, ids: _Numbers, what: str) -> Self:
-        """The sequence of ids that are given one by one, packed.
+        """Return the sequence of ids that are given one by one, packed.
 
         Raises:
             CorruptDataError: an id is there twice.
@@ -71,11 +71,11 @@ class RowIdSequence:
         return cls([] if packed is None else [packed])
 
     def __len__(self) -> int:
-        """How many ids."""
+        """Return the number of ids."""
         return int(self.stops[-1]) if len(self.stops) else 0
 
     def require(self, num_rows: int, what: str) -> Self:
-        """The sequence itself, which must have as many ids as there are rows.
+        """Return the sequence itself, which must have as many ids as there are rows.
 
         Raises:
             CorruptDataError: it has another number.
@@ -89,7 +89,7 @@ class RowIdSequence:
         return self
 
     def at(self, positions: _Positions) -> _Numbers:
-        """The ids at some positions, in any order; fresh, shape (num_positions,)."""
+        """Return the ids at some positions, in any order; fresh, shape (num_positions,)."""
         if len(self.sets) == 1:
             return self.sets[0].at(positions)
         ids = np.empty(len(positions), np.uint64)
@@ -101,16 +101,16 @@ class RowIdSequence:
         return ids
 
     def parts(self) -> Iterator[_Numbers]:
-        """The ids, segment by segment, unpacked."""
+        """Yield the ids, segment by segment, unpacked."""
         for each in self.sets:
             yield each.at(np.arange(len(each), dtype=np.int64))
 
     def numbers(self) -> _Numbers:
-        """All ids, unpacked."""
+        """Return all ids, unpacked."""
         return np.concatenate([np.empty(0, np.uint64), *self.parts()])
 
     def find(self, ids: _Numbers) -> _Positions:
-        """The position of each id, shape (num_ids,); -1 where there is none."""
+        """Return the position of each id, shape (num_ids,); -1 where there is none."""
         found = np.full(len(ids), -1, np.int64)
         starts = [0, *self.stops[:-1].tolist()]
         for start, each in zip(starts, self.sets, strict=True):

@@ -63,15 +63,15 @@ class RowIdSet(Protocol):
         ...
 
     def __len__(self) -> int:
-        """How many ids."""
+        """Return the number of ids."""
         ...
 
     def at(self, positions: _Positions) -> _Numbers:
-        """The ids at some positions, in any order; fresh."""
+        """Return the ids at some positions, in any order; fresh."""
         ...
 
     def find(self, ids: _Numbers) -> _Positions:
-        """The position of each id; -1 where there is none."""
+        """Return the position of each id; -1 where there is none."""
         ...
 
 
@@ -83,15 +83,15 @@ class PlainRange:
         self.low, self.high = start, stop - 1
 
     def __len__(self) -> int:
-        """How many ids."""
+        """Return the number of ids."""
         return self.high + 1 - self.low
 
     def at(self, positions: _Positions) -> _Numbers:
-        """The ids at some positions."""
+        """Return the ids at some positions."""
         return positions.astype(np.uint64) + np.uint64(self.low)
 
     def find(self, ids: _Numbers) -> _Positions:
-        """The positions of some ids."""
+        """Return the positions of some ids."""
         return (ids - np.uint64(self.low)).astype(np.int64)
 
 
@@ -115,15 +115,15 @@ class RangeWithHoles:
         return self._start + int(self._slots(np.array([len(self) - 1], np.int64))[0])
 
     def __len__(self) -> int:
-        """How many ids."""
+        """Return the number of ids."""
         return self._stop - self._start - len(self._holes)
 
     def at(self, positions: _Positions) -> _Numbers:
-        """The ids at some positions."""
+        """Return the ids at some positions."""
         return self._slots(positions).astype(np.uint64) + np.uint64(self._start)
 
     def find(self, ids: _Numbers) -> _Positions:
-        """The positions of some ids."""
+        """Return the positions of some ids."""
         slots = (ids - np.uint64(self._start)).astype(np.int64)
         holes_before = np.searchsorted(self._holes, slots)
         is_hole = np.searchsorted(self._holes, slots, side="right") > holes_before
@@ -153,11 +153,11 @@ class MaskedIds:
         return int(self.at(np.array([len(self) - 1], np.int64))[0])
 
     def __len__(self) -> int:
-        """How many ids."""
+        """Return the number of ids."""
         return int(self._stops[-1])
 
     def at(self, positions: _Positions) -> _Numbers:
-        """The ids at some positions."""
+        """Return the ids at some positions."""
         if len(positions) > _FEW and bool((positions[1:] - positions[:-1] == 1).all()):
             return self._run(int(positions[0]), len(positions))
         places = np.searchsorted(self._stops, positions, side="right")
@@ -174,7 +174,7 @@ class MaskedIds:
         return slots[skipped : skipped + count].astype(np.uint64) + np.uint64(self._start + low * 8)
 
     def find(self, ids: _Numbers) -> _Positions:
-        """The positions of some ids."""
+        """Return the positions of some ids."""
         slots = (ids - np.uint64(self._start)).astype(np.int64)
         places, bits = slots >> 3, slots & 7
         octets = self._bitmap[places]
@@ -191,15 +191,15 @@ class SortedIds:
         self.low, self.high = ids.low, ids.high
 
     def __len__(self) -> int:
-        """How many ids."""
+        """Return the number of ids."""
         return len(self._ids)
 
     def at(self, positions: _Positions) -> _Numbers:
-        """The ids at some positions."""
+        """Return the ids at some positions."""
         return self._ids.at(positions)
 
     def find(self, ids: _Numbers) -> _Positions:
-        """The positions of some ids."""
+        """Return the positions of some ids."""
         wanted = self._ids.offsets_of(ids)
         places = np.searchsorted(self._ids.offsets, wanted)
         return np.where(self._ids.offsets[places] == wanted, places, -1)
@@ -214,15 +214,15 @@ class ListedIds:
         self.low, self.high = ids.low, ids.high
 
     def __len__(self) -> int:
-        """How many ids."""
+        """Return the number of ids."""
         return len(self._ids)
 
     def at(self, positions: _Positions) -> _Numbers:
-        """The ids at some positions."""
+        """Return the ids at some positions."""
         return self._ids.at(positions)
 
     def find(self, ids: _Numbers) -> _Positions:
-        """The positions of some ids."""
+        """Return the positions of some ids."""
         wanted = self._ids.offsets_of(ids)
         places = self._order[np.searchsorted(self._ids.offsets, wanted, sorter=self._order)].astype(np.int64)
         return np.where(self._ids.offsets[places] == wanted, places, -1)

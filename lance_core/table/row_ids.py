@@ -119,12 +119,12 @@ def carry_row_ids(
 
 
 def live_rows(fragment: Fragment, deleted: npt.NDArray[np.uint32]) -> npt.NDArray[np.int64]:
-    """The physical positions of the rows that are not deleted, ascending."""
+    """Return the physical positions of the rows that are not deleted, ascending."""
     return np.delete(np.arange(fragment.physical_rows, dtype=np.int64), deleted.astype(np.int64))
 
 
 def _live_ids(lineage: RowLineage, live: npt.NDArray[np.int64]) -> Iterator[_Numbers]:
-    """The ids of live rows, segment by segment."""
+    """Yield the ids of live rows, segment by segment."""
     sequence = lineage.row_ids()
     for part in np.split(live, np.searchsorted(live, sequence.stops[:-1])):
         if len(part):

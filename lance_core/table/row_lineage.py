@@ -132,7 +132,7 @@ def column_key(fragment: pb_table.DataFragment, field_id: int) -> ColumnKey:
 
 
 def hidden_fields(fragment: pb_table.DataFragment) -> list[int]:
-    """Ids of the fields whose numbers are kept in hidden columns."""
+    """Return ids of the fields whose numbers are kept in hidden columns."""
     lineage = RowLineage(fragment)
     return [field_id for field_id in _ARMS if lineage.is_hidden(field_id)]
 
@@ -159,14 +159,14 @@ class RowLineage:
         return self._fragment.WhichOneof("row_id_sequence") is not None
 
     def is_hidden(self, field_id: int) -> bool:
-        """Whether the ids or versions of that field id are kept in a hidden column; nothing else is."""
+        """Return whether the ids or versions of that field id are kept in a hidden column; nothing else is."""
         if field_id not in _ARMS:
             return False
         oneof, inline = _ARMS[field_id]
         return self._fragment.WhichOneof(oneof) not in (None, inline)
 
     def given_row_ids(self) -> RowIdSequence:
-        """The row ids that the fragment carries, however many; none when it carries none.
+        """Return the row ids that the fragment carries, however many; none when it carries none.
 
         Raises:
             CorruptDataError: they are damaged.
@@ -179,7 +179,7 @@ class RowLineage:
         return self._ids
 
     def row_ids(self) -> RowIdSequence:
-        """The stable ids of all rows.
+        """Return the stable ids of all rows.
 
         Raises:
             CorruptDataError: they are damaged, or there is another number of them.
@@ -187,19 +187,19 @@ class RowLineage:
         return self.given_row_ids().require(self._fragment.physical_rows, self._what)
 
     def ids_at(self, positions: _Positions) -> _Numbers:
-        """The ids of some rows: the stable ones, else their addresses."""
+        """Return the ids of some rows: the stable ones, else their addresses."""
         return self.row_ids().at(positions) if self.has_row_ids else self.addresses_at(positions)
 
     def addresses_at(self, positions: _Positions) -> _Numbers:
-        """The addresses of some rows."""
+        """Return the addresses of some rows."""
         return (np.uint64(self._fragment.id) << _ADDRESS_SHIFT) | positions.astype(np.uint64)
 
     def created_at(self, positions: _Positions) -> _Numbers:
-        """The versions that created some rows."""
+        """Return the versions that created some rows."""
         return self._runs(CREATED_AT_ID).at(positions)
 
     def updated_at(self, positions: _Positions) -> _Numbers:
-        """The versions that last changed some rows."""
+        """Return the versions that last changed some rows."""
         recorded = self._fragment.WhichOneof("last_updated_at_version_sequence") is not None
         return self._runs(UPDATED_AT_ID if recorded else CREATED_AT_ID).at(positions)
 

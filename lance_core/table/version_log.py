@@ -60,7 +60,7 @@ class VersionLog:
     """
 
     def __init__(self, store: ObjectStore, root: str, protocol: CommitProtocol | None = None) -> None:
-        """Nothing is read yet."""
+        """Initialize without reading anything."""
         self._store = store
         self._root = root
         self._protocol = ConditionalCreate() if protocol is None else protocol
@@ -85,11 +85,11 @@ class VersionLog:
         return VersionLog(self._store, root, self._protocol)
 
     def path(self, name: ManifestName) -> str:
-        """The path of a version's manifest."""
+        """Return the path of a version's manifest."""
         return self._store.join(self._root, VERSIONS_DIRECTORY, manifest_name(name.version, name.naming))
 
     def latest(self) -> ManifestName | None:
-        """The latest version; None when there is none, that is: when there is no table.
+        """Return the latest version; None when there is none, that is: when there is no table.
 
         Raises:
             CorruptDataError: manifests of both namings occur.
@@ -122,7 +122,7 @@ class VersionLog:
         self._protocol.latest(self)
 
     def newer_than(self, version: int) -> list[ManifestName]:
-        """The versions after ``version``, ascending; one listing.
+        """Return the versions after ``version``, ascending; one listing.
 
         Raises:
             CorruptDataError: manifests of both namings occur.
@@ -149,7 +149,7 @@ class VersionLog:
         return newer or ([] if self._store.capabilities.lexical_listing else self.newer_than(version))
 
     def read(self, name: ManifestName) -> Manifest:
-        """The manifest of a version.
+        """Return the manifest of a version.
 
         Raises:
             VersionNotFoundError: there is no such manifest.
@@ -165,7 +165,7 @@ class VersionLog:
         return Manifest.parse(buffer, path=path, name=name)
 
     def read_latest(self) -> Manifest | None:
-        """The manifest of the latest version; None when there is no table.
+        """Return the manifest of the latest version; None when there is no table.
 
         A cleanup may remove what was the latest version right after it was found; there is a newer one then.
 
@@ -185,7 +185,7 @@ class VersionLog:
         return None
 
     def read_version(self, version: int) -> Manifest:
-        """The manifest of an explicit version, whichever naming the table has; nothing is listed.
+        """Return the manifest of an explicit version, whichever naming the table has; nothing is listed.
 
         Raises:
             VersionNotFoundError: there is no such version.
@@ -202,7 +202,7 @@ class VersionLog:
         raise VersionNotFoundError(f"{self._root} has no version {version}", version=version)
 
     def manifest_bytes(self, version: int) -> int:
-        """The size of the manifest of an explicit version, which is finished first if its commit was not.
+        """Return the size of the manifest of an explicit version, which is finished first if its commit was not.
 
         Raises:
             VersionNotFoundError: there is no such version.
@@ -253,7 +253,7 @@ class VersionLog:
             remove_objects(self._store, [mark])
 
     def held_versions(self, now: float) -> set[int]:
-        """The versions that are held. Raises ``StorageError`` when the store failed.
+        """Return the versions that are held. Raises ``StorageError`` when the store failed.
 
         Args:
             now: seconds since the epoch.
@@ -298,7 +298,7 @@ class VersionLog:
                 yield name
 
     def _is_newest_first(self, name: ManifestName) -> bool:
-        """Whether everything listed after this name is older."""
+        """Return whether everything listed after this name is older."""
         return self._store.capabilities.lexical_listing and name.naming is ManifestNaming.V2
 
     def _check_naming(self, seen: ManifestName | None, name: ManifestName) -> None:

@@ -70,11 +70,11 @@ class VersionRuns:
         return cls(np.array([num_rows], np.int64), np.array([version], np.uint64))
 
     def at(self, positions: npt.NDArray[np.int64]) -> _Numbers:
-        """The versions of some rows, fresh, shape (num_positions,)."""
+        """Return the versions of some rows, fresh, shape (num_positions,)."""
         return self.versions[np.searchsorted(self.stops, positions, side="right")]
 
     def numbers(self) -> _Numbers:
-        """The versions of all rows, unpacked."""
+        """Return the versions of all rows, unpacked."""
         return np.repeat(self.versions, np.diff(self.stops, prepend=0))
 
 

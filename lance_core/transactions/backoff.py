@@ -37,13 +37,13 @@ class SlotBackoff:
     """
 
     def __init__(self, rng: random.Random) -> None:
-        """Nothing is lost yet."""
+        """Start with no lost attempts."""
         self._rng = rng
         self._shortest_seconds = math.inf
         self._losses = 0
 
     def next_seconds(self, attempt_seconds: float) -> float:
-        """The next waiting time; 0 is possible.
+        """Return the next waiting time; 0 is possible.
 
         Args:
             attempt_seconds: how long the attempt took that was lost.

@@ -61,7 +61,7 @@ class Basis:
     def __init__(
         self, log: VersionLog, transaction: Transaction, settings: CommitSettings, known: Manifest | None
     ) -> None:
-        """Nothing is read yet."""
+        """Initialize without reading anything."""
         self._log = log
         self._transaction = transaction
         self._settings = settings
@@ -207,7 +207,7 @@ class Basis:
         return newer
 
     def _newer(self) -> list[ManifestName]:
-        """The versions after the one judged last.
+        """Return the versions after the one judged last.
 
         When that one no longer exists, or the one before it, a cleanup may have removed versions after it as well, and
         a writer that came too late may have created one of them anew.
@@ -220,7 +220,7 @@ class Basis:
         return listed[len(old) :]
 
     def _is_built_on_last(self, manifest: Manifest) -> bool:
-        """Whether a version was built on the one judged before it, which may have come too late.
+        """Return whether a version was built on the one judged before it, which may have come too late.
 
         Where versions are missing right before the first that was judged, it has to be proved.
         """
@@ -302,7 +302,7 @@ class Basis:
         return None
 
     def _has_left_its_file(self) -> bool:
-        """Whether an earlier commit of this transaction got as far as writing its file."""
+        """Return whether an earlier commit of this transaction got as far as writing its file."""
         try:
             self._log.store.head(transaction_path(self._log, self._transaction.file_name))
         except NotFoundError:
@@ -310,7 +310,7 @@ class Basis:
         return True
 
     def _find_earlier_try(self) -> Conflicted | None:
-        """Whether an earlier commit of this transaction made a version that a cleanup has removed with its file.
+        """Return whether an earlier commit of this transaction made a version that a cleanup has removed with its file.
 
         Versions after it, which the cleanup left, may still name its data files.
         """

@@ -177,7 +177,7 @@ def _may_insert_one_key(ours: Update, theirs: Update) -> bool:
 
 
 def _share_fragment(ours: Operation, theirs: Operation) -> bool:
-    """Whether both touched one fragment, as far as is known."""
+    """Return whether both touched one fragment, as far as is known."""
     mine, others = ours.touched_fragments(), theirs.touched_fragments()
     return mine is None or others is None or not mine.isdisjoint(others)
 

@@ -128,7 +128,7 @@ class Commit:
     def __init__(
         self, log: VersionLog, transaction: Transaction, settings: CommitSettings, known: Manifest | None = None
     ) -> None:
-        """Nothing is read yet."""
+        """Initialize without reading anything."""
         self._outcome: CommitOutcome | None = None
         self._log = log
         self._transaction = transaction
@@ -264,7 +264,7 @@ class Commit:
         return Conflicted(Verdict.INCOMPATIBLE, self._basis.manifest.version, reason)
 
     def _is_on_line(self, made: Manifest) -> bool:
-        """Whether the line of a version is still the one that the first try began on."""
+        """Return whether the line of a version is still the one that the first try began on."""
         try:
             return line_identity(self._log, made.message.branch) == self._progress.line
         except RefNotFoundError:
@@ -363,7 +363,7 @@ class Commit:
                 return LostRace(found)
 
     def _newer_than(self, target: ManifestName) -> bool:
-        """Whether there are versions after one that is missing; also when that cannot be determined."""
+        """Return whether there are versions after one that is missing; also when that cannot be determined."""
         try:
             return bool(self._log.newer_than(target.version))
         except LanceError:
@@ -469,7 +469,7 @@ class Commit:
         return sealed.manifest.version
 
     def _lost_files(self, made: Manifest) -> VersionNotFoundError | None:
-        """Why the rows of a version cannot be read: it restores one that was cleaned up."""
+        """Return why the rows of a version cannot be read: it restores one that was cleaned up."""
         restored = self._transaction.operation.restored_version
         if restored is None:
             return None

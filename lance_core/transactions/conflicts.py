@@ -118,7 +118,7 @@ MATRIX: Final = _parse(TABLE)
 
 
 def judge(ours: Operation, theirs: Operation) -> Verdict:
-    """What a committed operation means for one that is about to be committed.
+    """Return what a committed operation means for one that is about to be committed.
 
     Args:
         ours: the operation about to be committed.
@@ -129,7 +129,7 @@ def judge(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def lines_of(operation: Operation) -> tuple[str, ...]:
-    """The names of an operation in the table. None for an update of settings that changes nothing."""
+    """Return the names of an operation in the table. None for an update of settings that changes nothing."""
     match operation:
         case UpdateConfig():
             parts = ("config", "table_metadata", "schema_metadata", "field_metadata")

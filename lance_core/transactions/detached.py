@@ -64,7 +64,7 @@ class DetachedCommit:
         self.current = _numbered(read, version - 1)
 
     def build(self, hidden: HiddenColumns = no_hidden_columns) -> ManifestDraft:
-        """The draft of the version; makes nothing, and may be repeated.
+        """Return the draft of the version; makes nothing, and may be repeated.
 
         Args:
             hidden: the hidden columns of the version to build on and of the operation.
@@ -124,7 +124,7 @@ def _check_schema(before: pb_table.Manifest, after: pb_table.Manifest) -> None:
 
 
 def _numbered(manifest: Manifest, version: int) -> Manifest:
-    """The same content under another number."""
+    """Return the same content under another number."""
     message = pb_table.Manifest()
     message.CopyFrom(manifest.message)
     message.version = version

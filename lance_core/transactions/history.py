@@ -22,7 +22,7 @@ __all__ = ["is_made_by", "read_transaction", "record_transaction", "transaction_
 
 
 def transaction_path(log: VersionLog, file_name: str) -> str:
-    """The path of a transaction file."""
+    """Return the path of a transaction file."""
     return log.store.join(log.root, TRANSACTIONS_DIRECTORY, file_name)
 
 
@@ -39,7 +39,7 @@ def record_transaction(log: VersionLog, file_name: str, serialized: bytes) -> No
 
 
 def read_transaction(log: VersionLog, manifest: Manifest) -> Transaction | None:
-    """The transaction that made a version; None when it has none, or its file was removed.
+    """Return the transaction that made a version; None when it has none, or its file was removed.
 
     Raises:
         CorruptDataError: it cannot be decoded.
@@ -57,7 +57,7 @@ def read_transaction(log: VersionLog, manifest: Manifest) -> Transaction | None:
 
 
 def is_made_by(manifest: Manifest, transaction: Transaction) -> bool:
-    """Whether a version is the work of this transaction.
+    """Return whether a version is the work of this transaction.
 
     Raises:
         CorruptDataError: the version's transaction cannot be decoded.

@@ -26,7 +26,7 @@ _WORD_BYTES: Final = 4
 def may_share_keys(
     one: pb_transaction.Transaction.KeyExistenceFilter, other: pb_transaction.Transaction.KeyExistenceFilter
 ) -> bool:
-    """Whether some key may be in both filters. What cannot be compared may."""
+    """Return whether some key may be in both filters. What cannot be compared may."""
     kind = one.WhichOneof("data")
     if list(one.field_ids) != list(other.field_ids) or kind != other.WhichOneof("data"):
         return True

@@ -88,7 +88,7 @@ def find_presence(
     before: Manifest | None,
     newer: Sequence[ManifestName],
 ) -> Presence:
-    """Whether a version is part of the lineage of the latest one.
+    """Return whether a version is part of the lineage of the latest one.
 
     Args:
         log: the table's versions.
@@ -144,7 +144,7 @@ def _leads_to(log: VersionLog, version: Manifest, before: Manifest, latest: Mani
 def is_built_on(
     log: VersionLog, transaction: Transaction, made: Manifest, before: Manifest | None, following: Manifest
 ) -> Presence:
-    """Whether the next version was built on this one; arguments and errors as for :func:`find_presence`."""
+    """Return whether the next version was built on this one; arguments and errors as for :func:`find_presence`."""
     return _compare(log, transaction, made, before, following, is_effect_enough=True)[0]
 
 
@@ -169,7 +169,7 @@ def _compare(
     *,
     is_effect_enough: bool,
 ) -> tuple[Presence, bool]:
-    """The presence, and whether something differs that the next transaction leaves alone.
+    """Return the presence, and whether something differs that the next transaction leaves alone.
 
     Args:
         log: the table's versions.
@@ -228,7 +228,7 @@ def _compare(
 
 
 def _is_made_by_delete(delete: Operation, made: Manifest, following: Manifest) -> bool:
-    """Whether a version is plainly what a delete makes of another one; False says nothing."""
+    """Return whether a version is plainly what a delete makes of another one; False says nothing."""
     updated = {fragment.id: fragment.message for fragment in delete.changed_fragments()}
     gone = delete.removed_fragments()
     before = [fragment for fragment in made.message.fragments if fragment.id not in gone]
@@ -256,7 +256,7 @@ def _told_by_files(
     *,
     is_effect_enough: bool,
 ) -> Presence | None:
-    """What the names of files, or the rows in deletion files, tell; None for nothing."""
+    """Return what the names of files, or the rows in deletion files, tell; None for nothing."""
     if _shows_files(transaction, made, before, following):
         return Presence.PRESENT
     ours = transaction.operation
@@ -278,7 +278,7 @@ def _told_by_files(
 def _survival(
     log: VersionLog, made: Manifest, following: Manifest, undone: set[_Fact], *, hides_rows: bool
 ) -> Presence:
-    """Whether a version's change is in the next one, which is what its transaction makes of the version.
+    """Return whether a version's change is in the next one, which is what its transaction makes of the version.
 
     Args:
         log: the table's versions.
@@ -320,13 +320,13 @@ def _hiding(log: VersionLog, made: Manifest, following: Manifest, fragment_ids: 
 
 
 def _has_no_more_fragments(made: Manifest, following: Manifest) -> bool:
-    """Whether no fragment was added in between, to which rows might have been moved."""
+    """Return whether no fragment was added in between, to which rows might have been moved."""
     highest = [each.message.max_fragment_id for each in (made, following) if each.message.HasField("max_fragment_id")]
     return len(highest) == 2 and highest[0] == highest[1]
 
 
 def _moves_rows(theirs: Transaction) -> bool:
-    """Whether rows that it hides are there again in new fragments."""
+    """Return whether rows that it hides are there again in new fragments."""
     return theirs.operation.hides_rows and bool(theirs.operation.added_fragments())
 
 
@@ -335,7 +335,7 @@ def _data_paths(fragment: pb_table.DataFragment) -> list[str]:
 
 
 def _shows_files(transaction: Transaction, made: Manifest, before: Manifest | None, later: Manifest) -> bool:
-    """Whether a later version shows at first sight that it was built on the one that a transaction made.
+    """Return whether a later version shows at first sight that it was built on the one that a transaction made.
 
     Looks at new fragments and at those with a new deletion file only, however many there are. False says nothing.
     """
@@ -359,7 +359,7 @@ def _shows_files(transaction: Transaction, made: Manifest, before: Manifest | No
 
 
 def _position(fragments: Sequence[pb_table.DataFragment], fragment_id: int) -> int:
-    """Where a fragment is, or would be; they are in the order of their ids."""
+    """Return where a fragment is, or would be; they are in the order of their ids."""
     return bisect_left(fragments, fragment_id, key=lambda fragment: fragment.id)
 
 
@@ -372,7 +372,7 @@ def _fragment_of(manifest: Manifest, fragment_id: int) -> pb_table.DataFragment 
 
 
 def _unique_names(transaction: Transaction, made: Manifest, before: Manifest | None) -> set[_Fact]:
-    """The names of files that a version added; they are made for one transaction, and occur nowhere else."""
+    """Return the names of files that a version added; they are made for one transaction, and occur nowhere else."""
     if transaction.operation.restored_version is not None:
         # It brings back files that others may bring back as well.
         return set()
@@ -386,7 +386,7 @@ def _unique_names(transaction: Transaction, made: Manifest, before: Manifest | N
 
 
 def _facts(manifest: Manifest) -> set[_Fact]:
-    """What distinguishes a version from another, as far as operations change it."""
+    """Return what distinguishes a version from another, as far as operations change it."""
     return {*_fragment_facts(manifest.message.fragments), *_facts_beside_fragments(manifest)}
 
 
@@ -416,7 +416,7 @@ def _fragment_facts(fragments: Iterable[pb_table.DataFragment]) -> Iterator[_Fac
 
 
 def _fragments_in(message: Message) -> Iterator[pb_table.DataFragment]:
-    """All fragments anywhere in a message."""
+    """Yield all fragments anywhere in a message."""
     if isinstance(message, pb_table.DataFragment):
         yield message
         return
@@ -428,7 +428,7 @@ def _fragments_in(message: Message) -> Iterator[pb_table.DataFragment]:
 
 
 def _names(facts: Iterable[_Fact]) -> set[_Fact]:
-    """The names of the files that facts are about."""
+    """Return the names of the files that facts are about."""
     return {name for fact in facts if (name := _name(fact)) is not None}
 
 

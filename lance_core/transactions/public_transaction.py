@@ -72,7 +72,7 @@ def transaction_to_core(transaction: Transaction) -> CoreTransaction:
 
 
 def transaction_from_core(transaction: CoreTransaction) -> Transaction:
-    """The public form of a committed transaction."""
+    """Return the public form of a committed transaction."""
     return Transaction(
         read_version=transaction.read_version,
         operation=transaction.operation.to_public(),
@@ -82,7 +82,7 @@ def transaction_from_core(transaction: CoreTransaction) -> Transaction:
 
 
 def read_public_transaction(log: VersionLog, version: int) -> Transaction | None:
-    """The transaction that made a version; None when it is not recorded any more.
+    """Return the transaction that made a version; None when it is not recorded any more.
 
     Raises:
         VersionNotFoundError: there is no such version.
@@ -95,7 +95,7 @@ def read_public_transaction(log: VersionLog, version: int) -> Transaction | None
 def requested_transaction(
     operation: LanceOperation.BaseOperation | Transaction, read_version: int | None, commit_message: str | None
 ) -> Transaction:
-    """The transaction itself, or a new one for the operation.
+    """Return the transaction itself, or a new one for the operation.
 
     Raises:
         InvalidInputError: the operation needs a read version, or the message is given twice.

@@ -62,7 +62,7 @@ class DeleteRebase:
     def __init__(
         self, log: VersionLog, affected_rows: Mapping[int, BitMap], storage_options: Mapping[str, str] | None
     ) -> None:
-        """Nothing is read yet."""
+        """Initialize without reading anything."""
         self._log = log
         self._affected_rows = affected_rows
         self._storage_options = storage_options
@@ -158,7 +158,7 @@ class DeleteRebase:
         return changed
 
     def _path(self, fragment: Fragment) -> str | None:
-        """Where the fragment's deletion file is, unless it has none or lies in a base path."""
+        """Return where the fragment's deletion file is, unless it has none or lies in a base path."""
         deletion = fragment.deletion_file
         if deletion is None or deletion.base_id is not None:
             return None
@@ -166,5 +166,5 @@ class DeleteRebase:
 
 
 def _columns(fragment: Fragment) -> list[tuple[str, tuple[int, ...]]]:
-    """Which file stores which fields."""
+    """Return which file stores which fields."""
     return [(file.path, tuple(file.fields)) for file in fragment.message.files]

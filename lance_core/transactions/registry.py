@@ -106,7 +106,7 @@ class LanceOperation:
 
 
 def operation_from_proto(message: pb_transaction.Transaction) -> Operation:
-    """The operation of a transaction.
+    """Return the operation of a transaction.
 
     Raises:
         CorruptDataError: it has none.

@@ -75,7 +75,7 @@ def held(log: VersionLog, version: int, wait: Callable[[float], None]) -> Iterat
 
 
 def has_lost_files(log: VersionLog, made: Manifest, storage_options: Mapping[str, str] | None) -> bool:
-    """Whether files are missing that a version names which restores another one.
+    """Return whether files are missing that a version names which restores another one.
 
     Args:
         log: the table's versions.
@@ -89,7 +89,7 @@ def has_lost_files(log: VersionLog, made: Manifest, storage_options: Mapping[str
 
 
 def _find_missing(log: VersionLog, manifest: Manifest, storage_options: Mapping[str, str] | None) -> str | None:
-    """The path of a data or deletion file of a version that is missing."""
+    """Return the path of a data or deletion file of a version that is missing."""
     locator = FileLocator(log.store, log.root, manifest.base_paths, storage_options)
     listed: dict[tuple[int | None, str], set[str]] = {}
     for base_id, location in _files(manifest, locator):

@@ -41,7 +41,7 @@ COMMIT_MESSAGE_KEY: Final = "__lance_commit_message"
 
 
 def new_uuid() -> str:
-    """A fresh transaction uuid."""
+    """Return a fresh transaction uuid."""
     return str(uuid_module.uuid4())
 
 
@@ -89,7 +89,7 @@ class Transaction:
         )
 
     def apply(self, current: Manifest, log: VersionLog, hidden: HiddenColumns = no_hidden_columns) -> ManifestDraft:
-        """The version that the change makes of another one.
+        """Return the version that the change makes of another one.
 
         Args:
             current: the version to build on.
@@ -111,7 +111,7 @@ class Transaction:
         )
 
     def serialize(self) -> bytes:
-        """The bare message.
+        """Return the bare message.
 
         Raises:
             NotSupportedError: the operation cannot be executed by this library.
@@ -125,7 +125,7 @@ class Transaction:
 
 
 def checked_uuid(text: str) -> str:
-    """The uuid in its canonical spelling, which other writers require.
+    """Return the uuid in its canonical spelling, which other writers require.
 
     Raises:
         InvalidInputError: it is not spelled that way.
@@ -140,7 +140,7 @@ def checked_uuid(text: str) -> str:
 
 
 def checked_properties(properties: object, commit_message: object = None) -> dict[str, str]:
-    """The properties of a transaction, its commit message among them.
+    """Return the properties of a transaction, its commit message among them.
 
     Raises:
         InvalidTypeError: not a mapping of strings to strings, or the message is not a string.

@@ -63,7 +63,7 @@ class ExternalReferences:
         return [base_id for base_id, _ in places], [path for _, path in places]
 
     def fetch(self, uris: list[str], ranges: list[tuple[int, int] | None]) -> list[bytes] | None:
-        """The bytes, if they are copied; None if references are kept.
+        """Return the bytes, if they are copied; None if references are kept.
 
         Raises:
             NotFoundError: the file does not exist.

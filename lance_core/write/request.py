@@ -111,7 +111,7 @@ class WriteRequest:
 
 
 def _size(name: str, value: int | None) -> int | None:
-    """A size that is given, which is at least 1; None where none is."""
+    """Return a size that is given, which is at least 1; None where none is."""
     if value is None:
         return None
     size = whole_number(name, value)

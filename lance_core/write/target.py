@@ -146,7 +146,7 @@ def _version_for(manifest: Manifest, mode: Mode, asked: LanceFileVersion | None)
 
 
 def _as_given(table_schema: Schema, data_schema: pa.Schema) -> Schema:
-    """The schema of the table with blobs in the shape that the rows have them in."""
+    """Return the schema of the table with blobs in the shape that the rows have them in."""
     names = data_schema.names
     tops = [
         in_given_shape(top, data_schema.field(names.index(top.name)).type) if top.name in names else top

@@ -191,7 +191,7 @@ def _remove(log: VersionLog, manifest: Manifest | None, planned: Transaction, op
 
 
 def _planned_on_latest(log: VersionLog, planned: Transaction, schema: Schema) -> tuple[Transaction, Manifest]:
-    """An append, on the latest version, of rows that were written for another one, or to create the dataset."""
+    """Return an append, on the latest version, of rows that were written for another one, or to create the dataset."""
     fragments = planned.operation.added_fragments()
     latest = read_manifest(log, None)
     check_compatible(latest.schema, schema_to_arrow(schema))

@@ -296,6 +296,6 @@ class Story:
         self._server.wait_until(has_caught_up, f"{DOWNSTREAM} did not run", seconds=_RUN_SECONDS)
 
     def _downstream_data_versions(self) -> list[str]:
-        """The data versions of the dataset that the downstream asset ran for, newest first."""
+        """Return the data versions of the dataset that the downstream asset ran for, newest first."""
         key = f"dagster/input_data_version/{DATASET}"
         return [tags[key] for tags in self._api.asset_events(DOWNSTREAM).materializations]

@@ -147,7 +147,7 @@ def _nothing_to_commit(dataset: lance_core.LanceDataset) -> Landing:
 
 
 def _find_landed(staged: StagedWrite, dataset: lance_core.LanceDataset) -> Landing | None:
-    """The version since the planned one that carries this write's transaction.
+    """Return the version since the planned one that carries this write's transaction.
 
     Raises:
         CommitOutcomeUnknownError: some of those versions were cleaned up, and the others are not this write.

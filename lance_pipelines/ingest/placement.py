@@ -43,7 +43,7 @@ _NAMESPACE: Final = uuid.UUID("6f0a2d52-9c0b-4d8e-8a53-0d9c1f4be7a1")
 
 
 def transaction_uuid(write_id: str) -> str:
-    """The UUID of the transaction that commits this write; the same for every attempt."""
+    """Return the UUID of the transaction that commits this write; the same for every attempt."""
     return str(uuid.uuid5(_NAMESPACE, write_id))
 
 
@@ -114,7 +114,7 @@ def _create(staged: StagedWrite) -> int:
 
 
 def _file_version(staged: StagedWrite) -> LanceFileVersion | None:
-    """What a dataset without rows is marked with; where there are data files they tell."""
+    """Return what a dataset without rows is marked with; where there are data files they tell."""
     return None if staged.data_storage_version is None else LanceFileVersion.parse(staged.data_storage_version)
 
 

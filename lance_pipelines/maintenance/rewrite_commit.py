@@ -154,7 +154,7 @@ def _commit_round(
 
 
 def _next_tasks(plan: PlannedRewrite, lost: list[RewriteResult], outcome: RewriteOutcome) -> list[CompactionTask]:
-    """What another round has to do, as of the latest version."""
+    """Return what another round has to do, as of the latest version."""
     if lost:
         return plan_again(lance_core.dataset(plan.uri), lost, plan.options).tasks
     if not outcome.committed or "target_bytes_per_fragment" not in plan.options or "max_source_bytes" in plan.options:

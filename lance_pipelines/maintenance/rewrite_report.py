@@ -64,7 +64,7 @@ class RewriteReport:
         return self.groups > 0
 
     def metadata(self) -> dict[str, int | float | str]:
-        """The metrics for an event; those of the version are the event's own."""
+        """Return the metrics for an event; those of the version are the event's own."""
         return {
             "lance/read_version": self.before.version,
             "lance/groups": self.groups,

@@ -23,7 +23,7 @@ __all__ = ["build_rewrite_commit_op"]
 
 
 def build_rewrite_commit_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
-    """The commit op of one dataset's rewriting jobs."""
+    """Return the commit op of one dataset's rewriting jobs."""
 
     @dg.op(
         name=f"commit_rewrites_of_{declaration.name}",

@@ -46,7 +46,7 @@ def take_last_words() -> list[str]:
 
 
 def config_headline(error: dg.DagsterInvalidConfigError) -> str:
-    """The errors of a run configuration in one line: the path of each field, without Dagster's samples."""
+    """Return the errors of a run configuration in one line: the path of each field, without Dagster's samples."""
     found = [_SAMPLE.split(str(each.message))[0] for each in error.errors]
     return " ".join(f"run configuration: {'; '.join(found)}".split())
 

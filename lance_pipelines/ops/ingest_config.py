@@ -82,7 +82,7 @@ class IngestConfig(dg.Config):
 
 
 def apply_config(declaration: DatasetDeclaration, config: IngestConfig) -> DatasetDeclaration:
-    """The declaration with the changes of this run.
+    """Return the declaration with the changes of this run.
 
     Raises:
         InvalidInputError: the combination is invalid; the message names the dataset and the field.

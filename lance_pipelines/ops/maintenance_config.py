@@ -110,7 +110,7 @@ class DeleteRowsConfig(MaintenanceConfig):
 
 
 def dataset_uri(declaration: DatasetDeclaration, config: MaintenanceConfig) -> str:
-    """The location of this run's dataset.
+    """Return the location of this run's dataset.
 
     Raises:
         InvalidInputError: the configured location is empty.
@@ -124,7 +124,7 @@ def dataset_uri(declaration: DatasetDeclaration, config: MaintenanceConfig) -> s
 
 
 def is_dry_run(declaration: DatasetDeclaration, config: MaintenanceConfig) -> bool:
-    """Whether this run only prints its plan.
+    """Return whether this run only prints its plan.
 
     Raises:
         InvalidInputError: it is null, which is ambiguous.
@@ -156,7 +156,7 @@ def materialization_options(declaration: DatasetDeclaration, config: Materialize
 
 
 def cleanup_policy(declaration: DatasetDeclaration, config: CleanupConfig) -> CleanupPolicy:
-    """The cleanup policy of this run.
+    """Return the cleanup policy of this run.
 
     Raises:
         InvalidInputError: a value is invalid; the message names the dataset and the field.
@@ -176,7 +176,7 @@ def cleanup_policy(declaration: DatasetDeclaration, config: CleanupConfig) -> Cl
 
 
 def declared_values(operation: str, policy: MaintenancePolicy) -> dict[str, Any] | None:
-    """The policy as values of an operation's configuration; None for an operation without a policy."""
+    """Return the policy as values of an operation's configuration; None for an operation without a policy."""
     if operation not in ("compact", "materialize_deletions", "cleanup"):
         return None
     if operation == "cleanup":

@@ -146,7 +146,7 @@ def _texts(roots: pa.Array, paths: pa.Array) -> Iterator[tuple[int, pa.Array]]:
 
 
 def _text_of(path: Path) -> str | None:
-    """A regular, small file's text; None when it is anything else, is not UTF-8, or cannot be read."""
+    """Return a regular, small file's text; None when it is anything else, is not UTF-8, or cannot be read."""
     try:
         status = path.stat()
         # Opening a pipe would wait for its other end.
@@ -159,11 +159,11 @@ def _text_of(path: Path) -> str | None:
 
 
 def _record_of(uri: str, installed: Mapping[str, InstalledRecord]) -> InstalledRecord:
-    """The distribution of a RECORD as Spark names it: a URI, percent-encoded, with one or three slashes."""
+    """Return the distribution of a RECORD as Spark names it: a URI, percent-encoded, with one or three slashes."""
     path = "/" + unquote(re.sub(r"^file:/*", "", uri))
     return installed.get(path) or InstalledRecord.of(path)
 
 
 def _without_glob(path: str) -> str:
-    """The path with every character escaped that Spark would take for a pattern."""
+    """Return the path with every character escaped that Spark would take for a pattern."""
     return re.sub(r"([\\*?\[\]{}])", r"\\\1", path)

@@ -194,7 +194,7 @@ def _inspect(executable: Path) -> JavaRuntime | str:
 
 
 def _spark_home_of(executable: Path, runtime: JavaRuntime) -> Path:
-    """The directory whose ``bin/java`` Spark can start; a shim where the runtime needs one."""
+    """Return the directory whose ``bin/java`` Spark can start; a shim where the runtime needs one."""
     if not runtime.has_vector_module:
         return _shim_home(runtime)
     directory = executable.parent
@@ -208,7 +208,7 @@ def _spark_home_of(executable: Path, runtime: JavaRuntime) -> Path:
 
 
 def _probe(executable: Path, *arguments: str) -> str:
-    """What ``java -version`` prints with all its settings; the reason when it cannot be started."""
+    """Return what ``java -version`` prints with all its settings; the reason when it cannot be started."""
     command = [str(executable), *arguments, "-XshowSettings:properties", "-version"]
     try:
         finished = subprocess.run(

@@ -29,7 +29,7 @@ class VersionPlaces(Protocol):
         ...
 
     def path(self, name: ManifestName) -> str:
-        """The path of a version's manifest."""
+        """Return the path of a version's manifest."""
         ...
 
 
@@ -37,7 +37,7 @@ class CommitProtocol(Protocol):
     """Decides who makes a version."""
 
     def latest(self, places: VersionPlaces) -> ManifestName | None:
-        """The latest version, finished if its commit was not; None when only the listing tells."""
+        """Return the latest version, finished if its commit was not; None when only the listing tells."""
         ...
 
     def recover(self, places: VersionPlaces, name: ManifestName) -> bool:
@@ -45,7 +45,7 @@ class CommitProtocol(Protocol):
         ...
 
     def has_abandoned(self, places: VersionPlaces, name: ManifestName, path: str) -> bool:
-        """Whether a staged manifest will never be published, by its path below the root; False if unknown."""
+        """Return whether a staged manifest will never be published, by its path below the root; False if unknown."""
         ...
 
     def adopt(self, places: VersionPlaces, name: ManifestName, newest: Callable[[], ManifestName | None]) -> None:

@@ -61,7 +61,7 @@ class ExternalCommit:
         self._manifests = manifests
 
     def latest(self, places: VersionPlaces) -> ManifestName | None:
-        """The version of the last row, finished; None when the table has no row."""
+        """Return the version of the last row, finished; None when the table has no row."""
         row = self._manifests.latest(places.root)
         return None if row is None else self._finished(places, row)
 
@@ -74,7 +74,7 @@ class ExternalCommit:
         return True
 
     def has_abandoned(self, places: VersionPlaces, name: ManifestName, path: str) -> bool:
-        """Whether the row of the version names something else, or there is none."""
+        """Return whether the row of the version names something else, or there is none."""
         row = self._manifests.find(places.root, name.version)
         return row is None or row.path != path
 
@@ -129,7 +129,7 @@ class ExternalCommit:
             self._manifests.withdraw(places.root, row)
 
     def knows(self, places: VersionPlaces) -> bool:
-        """Whether the store has a row of the table, finished or not."""
+        """Return whether the store has a row of the table, finished or not."""
         return self._manifests.latest(places.root) is not None
 
     def forget(self, places: VersionPlaces) -> None:
@@ -146,7 +146,7 @@ class ExternalCommit:
                 self._finished(places, winner)
 
     def _finished(self, places: VersionPlaces, row: ManifestRow) -> ManifestName:
-        """The name of a row's version, after S3 to S5 if they were not done."""
+        """Return the name of a row's version, after S3 to S5 if they were not done."""
         name = _name_of(row)
         if row.path.endswith(_ENDING):
             return name

@@ -30,11 +30,11 @@ class ManifestStore(Protocol):
     """A database of versions. Reads show every write that has been answered before."""
 
     def latest(self, root: str) -> ManifestRow | None:
-        """The row of a table's highest version; None when it has no row."""
+        """Return the row of a table's highest version; None when it has no row."""
         ...
 
     def find(self, root: str, version: int) -> ManifestRow | None:
-        """The row of a version."""
+        """Return the row of a version."""
         ...
 
     def reserve(self, root: str, row: ManifestRow) -> bool:

@@ -64,7 +64,7 @@ class DynamoDbManifests:
         return f"DynamoDbManifests(table={self._table!r})"
 
     def latest(self, root: str) -> ManifestRow | None:
-        """The row of a table's highest version.
+        """Return the row of a table's highest version.
 
         The reference adds rows of detached versions when it reads them, which then look like the newest.
         """
@@ -82,7 +82,7 @@ class DynamoDbManifests:
         return _row(base, items[0]) if items else None
 
     def find(self, root: str, version: int) -> ManifestRow | None:
-        """The row of a version."""
+        """Return the row of a version."""
         base = _base_uri(root)
         key = {"base_uri": {"S": base}, "version": {"N": str(version)}}
         item = self._call("get_item", Key=key, ConsistentRead=True).get("Item")
@@ -195,7 +195,7 @@ def _connect(settings: S3Settings, endpoint: str | None) -> Any:
 
 
 def _base_uri(root: str) -> str:
-    """The key prefix: the path without its bucket."""
+    """Return the key prefix: the path without its bucket."""
     return root.partition("/")[2].strip("/")
 
 

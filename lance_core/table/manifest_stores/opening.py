@@ -35,7 +35,7 @@ _URL_VARIABLE: Final = "LANCE_SQL_URL"
 
 
 def open_manifest_store(uri: str, storage_options: Mapping[str, str] | None) -> ManifestStore | None:
-    """The external manifest store that a URI names; None when it names none.
+    """Return the external manifest store that a URI names; None when it names none.
 
     Raises:
         InvalidInputError: the query is not what the scheme wants, or the database is not given.
@@ -58,7 +58,7 @@ def open_manifest_store(uri: str, storage_options: Mapping[str, str] | None) -> 
 
 
 def _parameter(query: str, name: str, default: str | None) -> str:
-    """The one parameter that the query may have."""
+    """Return the one parameter that the query may have."""
     found = parse_qsl(query, keep_blank_values=True)
     if not found and default is not None:
         return default

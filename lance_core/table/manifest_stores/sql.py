@@ -75,13 +75,13 @@ class SqlManifests:
         return f"SqlManifests({self._place!r})"
 
     def latest(self, root: str) -> ManifestRow | None:
-        """The row of a table's highest version."""
+        """Return the row of a table's highest version."""
         table = self._table
         query = self._rows().where(table.c.base_uri == self._base(root)).order_by(table.c.version.desc()).limit(1)
         return self._one(query)
 
     def find(self, root: str, version: int) -> ManifestRow | None:
-        """The row of a version."""
+        """Return the row of a version."""
         table = self._table
         return self._one(self._rows().where(table.c.base_uri == self._base(root), table.c.version == version))
 
@@ -233,7 +233,7 @@ def _in_memory(url: Any) -> bool:
 
 
 def _shown(text: str) -> str:
-    """The URL of a database without user, password and options."""
+    """Return the URL of a database without user, password and options."""
     scheme, _, rest = text.partition("://")
     return f"{scheme}://{rest.rpartition('@')[2].partition('?')[0]}"
 

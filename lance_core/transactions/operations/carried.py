@@ -58,7 +58,7 @@ class CarriedOperation(Operation):
         raise NotSupportedError(f"committing the operation {self.arm!r} is not supported", arm=self.arm)
 
     def to_public(self) -> PublicOther:
-        """What users see: its name."""
+        """Return the public form of the operation, which has only its name."""
         return PublicOther(self.arm)
 
     def apply(self, context: ApplyContext) -> ManifestDraft:

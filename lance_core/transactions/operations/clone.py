@@ -48,7 +48,7 @@ class PublicClone(BaseOperation):
     branch_name: str | None
 
     def to_record(self) -> Clone:
-        """The record."""
+        """Return the record to commit."""
         return Clone(
             is_shallow=bool(self.is_shallow),
             ref_name=None if self.ref_name is None else checked_text("ref_name", self.ref_name),
@@ -96,7 +96,7 @@ class Clone(Operation):
         )
 
     def to_proto(self) -> pb_transaction.Transaction.Clone:
-        """The message; the inverse of :meth:`from_proto`."""
+        """Return the protobuf message; the inverse of :meth:`from_proto`."""
         return pb_transaction.Transaction.Clone(
             is_shallow=self.is_shallow,
             ref_version=self.ref_version,
@@ -111,7 +111,7 @@ class Clone(Operation):
         return self.ref_path, self.ref_version
 
     def starting_point(self, new_table: NewTable) -> Manifest:
-        """What the first version of the clone is built on: the source, one version back."""
+        """Return what the first version of the clone is built on: the source, one version back."""
         source = new_table.source
         if source is None:
             raise InternalError(
@@ -128,11 +128,11 @@ class Clone(Operation):
         )
 
     def to_public(self) -> PublicClone:
-        """What users see."""
+        """Return the public form of the operation."""
         return PublicClone(self.is_shallow, self.ref_name, self.ref_version, self.ref_path, self.branch_name)
 
     def apply(self, context: ApplyContext) -> ManifestDraft:
-        """The first version of the clone, on top of its :meth:`starting_point`.
+        """Return the first version of the clone, on top of its :meth:`starting_point`.
 
         Raises:
             UnsupportedFeatureFlagError: the source needs a feature that this library cannot write.
@@ -169,7 +169,7 @@ class Clone(Operation):
 
 
 def _in_own_root(fragment: pb_table.DataFragment) -> pb_table.DataFragment:
-    """A copy whose files lie in the table's own root."""
+    """Return a copy whose files lie in the table's own root."""
     copy = pb_table.DataFragment()
     copy.CopyFrom(fragment)
     for file in (*copy.files, *(overlay.data_file for overlay in copy.overlays)):
@@ -180,7 +180,7 @@ def _in_own_root(fragment: pb_table.DataFragment) -> pb_table.DataFragment:
 
 
 def _in_base(fragment: pb_table.DataFragment, base_id: int) -> pb_table.DataFragment:
-    """A copy whose files, where they lay in the source's own root, lie in a base path."""
+    """Return a copy whose files, where they lay in the source's own root, lie in a base path."""
     copy = pb_table.DataFragment()
     copy.CopyFrom(fragment)
     for file in (*copy.files, *(overlay.data_file for overlay in copy.overlays)):

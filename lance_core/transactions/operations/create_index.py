@@ -49,7 +49,7 @@ class PublicCreateIndex(BaseOperation):
     removed_indices: list[Index]
 
     def to_record(self) -> CreateIndex:
-        """The record."""
+        """Return the record to commit."""
         return CreateIndex(
             new_indices=tuple(map(index_to_proto, self.new_indices)),
             removed_indices=tuple(map(index_to_proto, self.removed_indices)),
@@ -78,13 +78,13 @@ class CreateIndex(Operation):
         return cls(new_indices=tuple(message.new_indices), removed_indices=tuple(message.removed_indices))
 
     def to_proto(self) -> pb_transaction.Transaction.CreateIndex:
-        """The message; the inverse of :meth:`from_proto`."""
+        """Return the protobuf message; the inverse of :meth:`from_proto`."""
         return pb_transaction.Transaction.CreateIndex(
             new_indices=self.new_indices, removed_indices=self.removed_indices
         )
 
     def touched_fragments(self) -> frozenset[int] | None:
-        """The fragments that new indices answer for; None when one does not say.
+        """Return the fragments that new indices answer for; None when one does not say.
 
         Raises:
             CorruptDataError: a bitmap cannot be decoded.
@@ -98,19 +98,19 @@ class CreateIndex(Operation):
         return frozenset(found)
 
     def names(self) -> frozenset[str]:
-        """The names of the new indices."""
+        """Return the names of the new indices."""
         return frozenset(index.name for index in self.new_indices)
 
     def field_ids(self) -> frozenset[int]:
-        """The fields that the new indices are on."""
+        """Return the fields that the new indices are on."""
         return frozenset(field_id for index in self.new_indices for field_id in index.fields)
 
     def held_field_ids(self) -> frozenset[int]:
-        """The fields of the new indices."""
+        """Return the fields of the new indices."""
         return self.field_ids()
 
     def on_top_of(self, before: Manifest, after: Manifest) -> Self:
-        """The operation when another version comes first: fragments whose values changed are not covered."""
+        """Return the operation when another version comes first: fragments whose values changed are not covered."""
         old = {fragment.id: fragment for fragment in before.message.fragments}
         section = pb_table.IndexSection(indices=self.new_indices).SerializeToString()
         pairs = ((old[fragment.id], fragment) for fragment in after.message.fragments if fragment.id in old)
@@ -120,13 +120,13 @@ class CreateIndex(Operation):
         )
 
     def to_public(self) -> PublicCreateIndex:
-        """What users see."""
+        """Return the public form of the operation."""
         return PublicCreateIndex(
             list(map(index_from_proto, self.new_indices)), list(map(index_from_proto, self.removed_indices))
         )
 
     def apply(self, context: ApplyContext) -> ManifestDraft:
-        """The version after ``context.current``.
+        """Build the version after ``context.current``.
 
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.

@@ -70,7 +70,7 @@ class PublicDataOverlay(BaseOperation):
     groups: list[PublicDataOverlayGroup]
 
     def to_record(self) -> DataOverlay:
-        """The record."""
+        """Return the record to commit."""
         return DataOverlay(
             groups=tuple(
                 OverlayGroup(
@@ -104,7 +104,7 @@ class DataOverlay(Operation):
         )
 
     def to_proto(self) -> pb_transaction.Transaction.DataOverlay:
-        """The message; the inverse of :meth:`from_proto`."""
+        """Return the protobuf message; the inverse of :meth:`from_proto`."""
         return pb_transaction.Transaction.DataOverlay(
             groups=[
                 pb_transaction.Transaction.DataOverlayGroup(fragment_id=group.fragment_id, overlays=group.overlays)
@@ -113,15 +113,15 @@ class DataOverlay(Operation):
         )
 
     def touched_fragments(self) -> frozenset[int]:
-        """Ids of the fragments that are overlaid."""
+        """Return ids of the fragments that are overlaid."""
         return frozenset(group.fragment_id for group in self.groups)
 
     def laid_overlays(self) -> tuple[OverlayGroup, ...]:
-        """All of them."""
+        """Return all of them."""
         return self.groups
 
     def to_public(self) -> PublicDataOverlay:
-        """What users see."""
+        """Return the public form of the operation."""
         return PublicDataOverlay(
             [
                 PublicDataOverlayGroup(group.fragment_id, [overlay_from_record(each) for each in group.overlays])
@@ -130,7 +130,7 @@ class DataOverlay(Operation):
         )
 
     def apply(self, context: ApplyContext) -> ManifestDraft:
-        """The version after ``context.current``.
+        """Build the version after ``context.current``.
 
         Raises:
             UnsupportedFeatureFlagError: overlays are not switched on, or the table needs another feature that this
@@ -182,7 +182,7 @@ class DataOverlay(Operation):
 def _checked_rows(
     overlay: pb_table.DataOverlayFile, fragment: pb_table.DataFragment, current: Manifest
 ) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
-    """The rows that an overlay covers in any field."""
+    """Return the rows that an overlay covers in any field."""
     what = f"fragment {fragment.id}"
     check_file(
         DataFile.from_proto(overlay.data_file),

@@ -77,7 +77,7 @@ class PublicDataReplacement(BaseOperation):
     replacements: list[PublicDataReplacementGroup]
 
     def to_record(self) -> DataReplacement:
-        """The record."""
+        """Return the record to commit."""
         return DataReplacement(
             replacements=tuple(
                 Replacement(
@@ -112,7 +112,7 @@ class DataReplacement(Operation):
         )
 
     def to_proto(self) -> pb_transaction.Transaction.DataReplacement:
-        """The message; the inverse of :meth:`from_proto`."""
+        """Return the protobuf message; the inverse of :meth:`from_proto`."""
         return pb_transaction.Transaction.DataReplacement(
             replacements=[
                 pb_transaction.Transaction.DataReplacementGroup(
@@ -123,15 +123,15 @@ class DataReplacement(Operation):
         )
 
     def touched_fragments(self) -> frozenset[int]:
-        """Ids of the fragments that get a file."""
+        """Return ids of the fragments that get a file."""
         return frozenset(each.fragment_id for each in self.replacements)
 
     def field_ids(self) -> frozenset[int]:
-        """The fields that are rewritten."""
+        """Return the fields that are rewritten."""
         return frozenset(field_id for each in self.replacements for field_id in each.new_file.live_field_ids)
 
     def added_files(self, current: Manifest) -> tuple[Fragment, ...]:
-        """The new file of each fragment that is in a version."""
+        """Return the new file of each fragment that is in a version."""
         present = {fragment.id: fragment for fragment in current.message.fragments}
         return only_new_files(
             present,
@@ -147,7 +147,7 @@ class DataReplacement(Operation):
         )
 
     def to_public(self) -> PublicDataReplacement:
-        """What users see."""
+        """Return the public form of the operation."""
         return PublicDataReplacement(
             [
                 PublicDataReplacementGroup(each.fragment_id, data_file_from_record(each.new_file))
@@ -156,7 +156,7 @@ class DataReplacement(Operation):
         )
 
     def apply(self, context: ApplyContext) -> ManifestDraft:
-        """The version after ``context.current``.
+        """Build the version after ``context.current``.
 
         The new values belong to ``context.read_version``: cells that were overlaid later stay so.
 

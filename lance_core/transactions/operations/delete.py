@@ -52,7 +52,7 @@ class PublicDelete(BaseOperation):
         check_fragments(self.updated_fragments)
 
     def to_record(self) -> Delete:
-        """The record."""
+        """Return the record to commit."""
         return Delete(
             updated_fragments=fragment_records(self.updated_fragments),
             deleted_fragment_ids=tuple(
@@ -90,7 +90,7 @@ class Delete(Operation):
         )
 
     def to_proto(self) -> pb_transaction.Transaction.Delete:
-        """The message; the inverse of :meth:`from_proto`."""
+        """Return the protobuf message; the inverse of :meth:`from_proto`."""
         return pb_transaction.Transaction.Delete(
             updated_fragments=[fragment.message for fragment in self.updated_fragments],
             deleted_fragment_ids=self.deleted_fragment_ids,
@@ -98,28 +98,28 @@ class Delete(Operation):
         )
 
     def touched_fragments(self) -> frozenset[int]:
-        """Ids of the fragments that lose rows."""
+        """Return ids of the fragments that lose rows."""
         return frozenset({*self.deleted_fragment_ids, *(fragment.id for fragment in self.updated_fragments)})
 
     def changed_fragments(self) -> tuple[Fragment, ...]:
-        """Those that lost some of their rows."""
+        """Return those that lost some of their rows."""
         return self.updated_fragments
 
     def removed_fragments(self) -> frozenset[int]:
-        """Ids of those that lost every row."""
+        """Return ids of those that lost every row."""
         return frozenset(self.deleted_fragment_ids)
 
     def with_hidden_rows(self, changed: tuple[Fragment, ...], emptied: Collection[int]) -> Self:
-        """The delete, merged with others."""
+        """Return the delete, merged with others."""
         gone = (*self.deleted_fragment_ids, *sorted(emptied))
         return replace(self, updated_fragments=changed, deleted_fragment_ids=gone)
 
     def to_public(self) -> PublicDelete:
-        """What users see."""
+        """Return the public form of the operation."""
         return PublicDelete(shown_fragments(self.updated_fragments), list(self.deleted_fragment_ids), self.predicate)
 
     def apply(self, context: ApplyContext) -> ManifestDraft:
-        """The version after ``context.current``.
+        """Build the version after ``context.current``.
 
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.

@@ -69,7 +69,7 @@ def _is_in_primary_key(field: pb_file.Field) -> bool:
 
 
 def _touches(current: Manifest, field_id: int, update: MapUpdate, keys: frozenset[str]) -> bool:
-    """Whether entries of a key are set or removed, or replaced by others."""
+    """Return whether entries of a key are set or removed, or replaced by others."""
     if not keys.isdisjoint(update.entries):
         return True
     field = next(each for each in current.message.fields if each.id == field_id)

@@ -25,7 +25,7 @@ _OF_THE_ROWS: Final = (
 
 
 def with_lineage_of(old: pb_table.DataFragment, new: pb_table.DataFragment) -> pb_table.DataFragment:
-    """A copy of ``new`` whose row ids, versions, overlays and metadata are those of ``old``."""
+    """Return a copy of ``new`` whose row ids, versions, overlays and metadata are those of ``old``."""
     result = pb_table.DataFragment()
     result.CopyFrom(new)
     for name in _OF_THE_ROWS:

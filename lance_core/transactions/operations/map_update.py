@@ -38,7 +38,7 @@ class MapUpdate:
         )
 
     def to_proto(self) -> pb_transaction.Transaction.UpdateMap:
-        """The message; the inverse of :meth:`from_proto`."""
+        """Return the protobuf message; the inverse of :meth:`from_proto`."""
         return pb_transaction.Transaction.UpdateMap(
             update_entries=[
                 pb_transaction.Transaction.UpdateMapEntry(key=key, value=value) for key, value in self.entries.items()
@@ -47,7 +47,7 @@ class MapUpdate:
         )
 
     def applied_to(self, values: Mapping[str, str]) -> dict[str, str]:
-        """The map after the change."""
+        """Return the map after the change."""
         changed = {} if self.replace else dict(values)
         for key, value in self.entries.items():
             if value is None:
@@ -72,7 +72,7 @@ class PublicUpdateMap:
 
 
 def map_update(what: str, values: Mapping[Any, Any], *, replace: bool) -> MapUpdate:
-    """The change of a map of settings.
+    """Return the change of a map of settings.
 
     Args:
         what: the argument, for error messages.

@@ -72,15 +72,15 @@ class PublicMerge(BaseOperation):
         check_fragments(self.fragments)
 
     def unnumbered_schema(self) -> pa.Schema | None:
-        """An Arrow schema."""
+        """Return an Arrow schema."""
         return self.schema if isinstance(self.schema, pa.Schema) else None
 
     def with_schema(self, schema: Schema) -> Self:
-        """The merge to a schema with field ids."""
+        """Return the merge to a schema with field ids."""
         return replace(self, schema=schema)
 
     def to_record(self) -> Merge:
-        """The record."""
+        """Return the record to commit."""
         return Merge(
             fragments=fragment_records(self.fragments),
             schema=schema_with_ids(self.schema),
@@ -122,7 +122,7 @@ class Merge(Operation):
         )
 
     def to_proto(self) -> pb_transaction.Transaction.Merge:
-        """The message; the inverse of :meth:`from_proto`."""
+        """Return the protobuf message; the inverse of :meth:`from_proto`."""
         return pb_transaction.Transaction.Merge(
             fragments=[fragment.message for fragment in self.fragments],
             schema=fields_to_proto(self.schema),
@@ -131,24 +131,24 @@ class Merge(Operation):
         )
 
     def touched_fragments(self) -> frozenset[int]:
-        """Ids of the fragments that it lists."""
+        """Return ids of the fragments that it lists."""
         return frozenset(fragment.id for fragment in self.fragments)
 
     def added_files(self, current: Manifest) -> tuple[Fragment, ...]:
-        """The further files of the fragments that it lists."""
+        """Return the further files of the fragments that it lists."""
         present = {fragment.id: fragment for fragment in current.message.fragments}
         return only_new_files(present, (fragment.message for fragment in self.fragments))
 
     def new_schema(self) -> Schema:
-        """The schema with the new columns."""
+        """Return the schema with the new columns."""
         return self.schema
 
     def to_public(self) -> PublicMerge:
-        """What users see."""
+        """Return the public form of the operation."""
         return PublicMerge(shown_fragments(self.fragments), self.schema, self.preserves_nullability)
 
     def apply(self, context: ApplyContext) -> ManifestDraft:
-        """The version after ``context.current``.
+        """Build the version after ``context.current``.
 
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
@@ -191,7 +191,7 @@ class Merge(Operation):
         return draft
 
     def _split(self, before: dict[int, pb_table.DataFragment]) -> tuple[list[Fragment], list[Fragment]]:
-        """The fragments of the table, and the others."""
+        """Return the fragments of the table, and the others."""
         kept: dict[int, Fragment] = {}
         added: list[Fragment] = []
         for fragment in self.fragments:
@@ -218,7 +218,7 @@ class Merge(Operation):
         return list(kept.values()), added
 
     def _dictionary_ids(self, current: Manifest) -> set[int]:
-        """The fields whose dictionaries stay, in a table of format 0.1."""
+        """Return the fields whose dictionaries stay, in a table of format 0.1."""
         found = {field.id for field in self.schema.walk() if field.is_dictionary}
         if current.file_version.is_legacy and not found <= {field.id for field in current.message.fields}:
             raise NotSupportedError("adding a dictionary column to a table of format 0.1 is not supported")

@@ -81,7 +81,7 @@ def check_merged_schema(
 
 
 def _stored_anew(before: Mapping[int, pb_table.DataFragment], kept: Iterable[Fragment]) -> Collection[int]:
-    """The fields that every fragment stores, and in another file than before."""
+    """Return the fields that every fragment stores, and in another file than before."""
     found: set[int] | None = None
     for fragment in kept:
         old = field_files(before[fragment.id])
@@ -93,7 +93,7 @@ def _stored_anew(before: Mapping[int, pb_table.DataFragment], kept: Iterable[Fra
 def _places(
     fields: Sequence[Field], above: tuple[str, ...] = (), parent: int | None = None
 ) -> Iterator[tuple[tuple[str, ...], int | None, Field]]:
-    """Every field with its names from the top and the id of the field that it is part of."""
+    """Yield every field with its names from the top and the id of the field that it is part of."""
     for field in fields:
         path = (*above, field.name)
         yield path, parent, field

@@ -126,15 +126,15 @@ class Operation(Protocol):
         ...
 
     def to_proto(self) -> Message:
-        """The message; the inverse of :meth:`from_proto`."""
+        """Return the protobuf message; the inverse of :meth:`from_proto`."""
         ...
 
     def to_public(self) -> BaseOperation:
-        """The public form of it; the inverse of :meth:`BaseOperation.to_record`."""
+        """Return the public form of it; the inverse of :meth:`BaseOperation.to_record`."""
         ...
 
     def apply(self, context: ApplyContext) -> ManifestDraft:
-        """The version after ``context.current``.
+        """Build the version after ``context.current``.
 
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
@@ -153,7 +153,7 @@ class Operation(Protocol):
         return None
 
     def starting_point(self, new_table: NewTable) -> Manifest:
-        """What the first version of a table that the operation makes is built on."""
+        """Return what the first version of a table that the operation makes is built on."""
         files = [file for fragment in self.added_fragments() for file in fragment.files]
         return Manifest.empty(
             file_version=files[0].file_version if files else new_table.file_version or DEFAULT_VERSION,
@@ -162,7 +162,7 @@ class Operation(Protocol):
         )
 
     def touched_fragments(self) -> frozenset[int] | None:
-        """Ids of the existing fragments that it changes, or that an index was built over; None when unknown.
+        """Return ids of the existing fragments that it changes, or that an index was built over; None when unknown.
 
         Raises:
             CorruptDataError: the fragment bitmap of a new index is not a bitmap.
@@ -170,7 +170,7 @@ class Operation(Protocol):
         return None
 
     def added_fragments(self) -> tuple[Fragment, ...]:
-        """The fragments that it adds; those of an operation that lists all fragments do not count."""
+        """Return the fragments that it adds; those of an operation that lists all fragments do not count."""
         return ()
 
     def changed_fragments(self) -> tuple[Fragment, ...]:
@@ -178,15 +178,15 @@ class Operation(Protocol):
         return ()
 
     def removed_fragments(self) -> frozenset[int]:
-        """Ids of the fragments that lose every row."""
+        """Return ids of the fragments that lose every row."""
         return frozenset()
 
     def changed_deletions(self) -> tuple[Fragment, ...]:
-        """The fragments that get another deletion file."""
+        """Return the fragments that get another deletion file."""
         return tuple(fragment for fragment in self.changed_fragments() if fragment.deletion_file is not None)
 
     def with_hidden_rows(self, changed: tuple[Fragment, ...], emptied: Collection[int]) -> Self:
-        """The operation, merged with others that hide rows of the same fragments.
+        """Return the operation, merged with others that hide rows of the same fragments.
 
         Args:
             changed: takes the place of :meth:`changed_fragments`.
@@ -195,23 +195,23 @@ class Operation(Protocol):
         raise InternalError(f"the operation {self.arm!r} does not hide rows", arm=self.arm)
 
     def added_files(self, current: Manifest) -> tuple[Fragment, ...]:
-        """The data files that it adds to fragments of a version: each fragment with those files only."""
+        """Return the data files that it adds to fragments of a version: each fragment with those files only."""
         return ()
 
     def new_schema(self) -> Schema | None:
-        """The schema that it gives the table, to which new files refer."""
+        """Return the schema that it gives the table, to which new files refer."""
         return None
 
     def added_bases(self) -> Sequence[pb_table.BasePath]:
-        """The base paths that it adds."""
+        """Return the base paths that it adds."""
         return ()
 
     def held_field_ids(self) -> frozenset[int]:
-        """The fields of its new rows or indices, which may be dropped in the meantime."""
+        """Return the fields of its new rows or indices, which may be dropped in the meantime."""
         return frozenset()
 
     def on_top_of(self, before: Manifest, after: Manifest) -> Self:
-        """The operation when another version comes first.
+        """Return the operation when another version comes first.
 
         Args:
             before: the version that it was valid for.
@@ -220,7 +220,7 @@ class Operation(Protocol):
         return self
 
     def rewritten_groups(self) -> tuple[RewriteGroup, ...]:
-        """Which new fragments hold the rows of which old ones."""
+        """Return which new fragments hold the rows of which old ones."""
         return ()
 
     def moved_fragments(self) -> tuple[Fragment, ...]:
@@ -228,7 +228,7 @@ class Operation(Protocol):
         return ()
 
     def laid_overlays(self) -> tuple[OverlayGroup, ...]:
-        """The overlays that it lays over fragments."""
+        """Return the overlays that it lays over fragments."""
         return ()
 
     def rebuilt_indices(self) -> tuple[pb_transaction.Transaction.Rewrite.RewrittenIndex, ...]:
@@ -236,7 +236,7 @@ class Operation(Protocol):
         return ()
 
     def with_rebuilt_indices(self, indices: tuple[pb_transaction.Transaction.Rewrite.RewrittenIndex, ...]) -> Self:
-        """The operation, with others instead of :meth:`rebuilt_indices`."""
+        """Return the operation, with others instead of :meth:`rebuilt_indices`."""
         raise InternalError(f"the operation {self.arm!r} does not rebuild indices", arm=self.arm)
 
 
@@ -247,7 +247,7 @@ class BaseOperation(ABC):  # noqa: B024  # a marker for users, as in the referen
     """Whether the version that it was planned on has to be given."""
 
     def to_record(self) -> Operation:
-        """What is committed.
+        """Return what is committed.
 
         Raises:
             InvalidInputError: a value is malformed.
@@ -262,11 +262,11 @@ class BaseOperation(ABC):  # noqa: B024  # a marker for users, as in the referen
         return None
 
     def with_schema(self, schema: Schema) -> Self:
-        """The operation with field ids instead of :meth:`unnumbered_schema`."""
+        """Return the operation with field ids instead of :meth:`unnumbered_schema`."""
         return self
 
     def appended_fragments(self) -> list[FragmentMetadata] | None:
-        """The new fragments, if it does nothing but append them."""
+        """Return the new fragments, if it does nothing but append them."""
         return None
 
 

@@ -65,7 +65,7 @@ class PublicOverwrite(BaseOperation):
         check_fragments(self.fragments)
 
     def to_record(self) -> Overwrite:
-        """The record."""
+        """Return the record to commit."""
         return Overwrite(
             schema=schema_with_ids(self.new_schema),
             fragments=fragment_records(self.fragments),
@@ -109,7 +109,7 @@ class Overwrite(Operation):
         )
 
     def to_proto(self) -> pb_transaction.Transaction.Overwrite:
-        """The message; the inverse of :meth:`from_proto`."""
+        """Return the protobuf message; the inverse of :meth:`from_proto`."""
         return pb_transaction.Transaction.Overwrite(
             fragments=[fragment.message for fragment in self.fragments],
             schema=fields_to_proto(self.schema),
@@ -119,24 +119,24 @@ class Overwrite(Operation):
         )
 
     def added_fragments(self) -> tuple[Fragment, ...]:
-        """All of them."""
+        """Return all of them."""
         return self.fragments
 
     def new_schema(self) -> Schema:
-        """The schema that the table gets."""
+        """Return the schema that the table gets."""
         return self.schema
 
     def added_bases(self) -> tuple[pb_table.BasePath, ...]:
-        """Those of a new table."""
+        """Return those of a new table."""
         return self.initial_bases
 
     def to_public(self) -> PublicOverwrite:
-        """What users see."""
+        """Return the public form of the operation."""
         bases = [base_path_from_proto(base) for base in self.initial_bases]
         return PublicOverwrite(self.schema, shown_fragments(self.fragments), bases or None)
 
     def apply(self, context: ApplyContext) -> ManifestDraft:
-        """The version after ``context.current``, which is empty when a table is created.
+        """Build the version after ``context.current``, which is empty when a table is created.
 
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
@@ -185,7 +185,7 @@ class Overwrite(Operation):
         return draft
 
     def _with_new_ids(self, current: Manifest) -> Overwrite | None:
-        """The operation with ids that the table has not given yet; None where its own will do."""
+        """Return the operation with ids that the table has not given yet; None where its own will do."""
         if not current.message.HasField("max_allocated_field_id"):
             return None
         highest = current.message.max_allocated_field_id

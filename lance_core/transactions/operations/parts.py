@@ -38,7 +38,7 @@ class RewriteGroup:
         )
 
     def to_proto(self) -> pb_transaction.Transaction.Rewrite.RewriteGroup:
-        """The message; the inverse of :meth:`from_proto`."""
+        """Return the protobuf message; the inverse of :meth:`from_proto`."""
         return pb_transaction.Transaction.Rewrite.RewriteGroup(
             old_fragments=[fragment.message for fragment in self.old_fragments],
             new_fragments=[fragment.message for fragment in self.new_fragments],

@@ -43,7 +43,7 @@ class PublicProject(BaseOperation):
     preserves_nullability: bool = False
 
     def to_record(self) -> Project:
-        """The record."""
+        """Return the record to commit."""
         return Project(schema=schema_with_ids(self.schema), preserves_nullability=bool(self.preserves_nullability))
 
 
@@ -72,21 +72,21 @@ class Project(Operation):
         return cls(schema=fields_from_proto(message.schema), preserves_nullability=message.preserves_nullability)
 
     def to_proto(self) -> pb_transaction.Transaction.Project:
-        """The message; the inverse of :meth:`from_proto`, but for the metadata of the schema."""
+        """Return the protobuf message; the inverse of :meth:`from_proto`, but for the metadata of the schema."""
         return pb_transaction.Transaction.Project(
             schema=fields_to_proto(self.schema), preserves_nullability=self.preserves_nullability
         )
 
     def new_schema(self) -> Schema:
-        """The schema that is left."""
+        """Return the schema that is left."""
         return self.schema
 
     def to_public(self) -> PublicProject:
-        """What users see."""
+        """Return the public form of the operation."""
         return PublicProject(self.schema, self.preserves_nullability)
 
     def apply(self, context: ApplyContext) -> ManifestDraft:
-        """The version after ``context.current``.
+        """Build the version after ``context.current``.
 
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.

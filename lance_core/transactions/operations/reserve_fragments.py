@@ -33,7 +33,7 @@ class PublicReserveFragments(BaseOperation):
     num_fragments: int
 
     def to_record(self) -> ReserveFragments:
-        """The record."""
+        """Return the record to commit."""
         return ReserveFragments(num_fragments=checked_number("num_fragments", self.num_fragments, 1, 2**32))
 
 
@@ -58,15 +58,15 @@ class ReserveFragments(Operation):
         return cls(num_fragments=message.num_fragments)
 
     def to_proto(self) -> pb_transaction.Transaction.ReserveFragments:
-        """The message; the inverse of :meth:`from_proto`."""
+        """Return the protobuf message; the inverse of :meth:`from_proto`."""
         return pb_transaction.Transaction.ReserveFragments(num_fragments=self.num_fragments)
 
     def to_public(self) -> PublicReserveFragments:
-        """What users see."""
+        """Return the public form of the operation."""
         return PublicReserveFragments(self.num_fragments)
 
     def apply(self, context: ApplyContext) -> ManifestDraft:
-        """The version after ``context.current``.
+        """Build the version after ``context.current``.
 
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.

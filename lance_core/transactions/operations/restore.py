@@ -35,7 +35,7 @@ class PublicRestore(BaseOperation):
     version: int
 
     def to_record(self) -> Restore:
-        """The record."""
+        """Return the record to commit."""
         return Restore(version=checked_number("version", self.version, 1, 2**63))
 
 
@@ -59,7 +59,7 @@ class Restore(Operation):
         return cls(version=message.version)
 
     def to_proto(self) -> pb_transaction.Transaction.Restore:
-        """The message; the inverse of :meth:`from_proto`."""
+        """Return the protobuf message; the inverse of :meth:`from_proto`."""
         return pb_transaction.Transaction.Restore(version=self.version)
 
     @property
@@ -68,11 +68,11 @@ class Restore(Operation):
         return self.version
 
     def to_public(self) -> PublicRestore:
-        """What users see."""
+        """Return the public form of the operation."""
         return PublicRestore(self.version)
 
     def apply(self, context: ApplyContext) -> ManifestDraft:
-        """The version after ``context.current``.
+        """Build the version after ``context.current``.
 
         Raises:
             UnsupportedFeatureFlagError: either version needs a feature that this library cannot write.

@@ -99,7 +99,7 @@ class PublicRewrite(BaseOperation):
         check_fragments([fragment for group in groups for fragment in group.new_fragments])
 
     def to_record(self) -> Rewrite:
-        """The record."""
+        """Return the record to commit."""
         return Rewrite(
             groups=tuple(
                 RewriteGroup(
@@ -139,7 +139,7 @@ class Rewrite(Operation):
         return cls(groups=groups, rewritten_indices=tuple(message.rewritten_indices))
 
     def to_proto(self) -> pb_transaction.Transaction.Rewrite:
-        """The message; the inverse of :meth:`from_proto`."""
+        """Return the protobuf message; the inverse of :meth:`from_proto`."""
         return pb_transaction.Transaction.Rewrite(
             groups=[group.to_proto() for group in self.groups], rewritten_indices=self.rewritten_indices
         )
@@ -155,27 +155,27 @@ class Rewrite(Operation):
         return tuple(fragment for group in self.groups for fragment in group.new_fragments)
 
     def touched_fragments(self) -> frozenset[int]:
-        """Ids of the fragments that are replaced."""
+        """Return ids of the fragments that are replaced."""
         return frozenset(fragment.id for fragment in self.old_fragments)
 
     def added_fragments(self) -> tuple[Fragment, ...]:
-        """What replaces fragments."""
+        """Return what replaces fragments."""
         return self.new_fragments
 
     def rewritten_groups(self) -> tuple[RewriteGroup, ...]:
-        """All of them."""
+        """Return all of them."""
         return self.groups
 
     def rebuilt_indices(self) -> tuple[pb_transaction.Transaction.Rewrite.RewrittenIndex, ...]:
-        """All of them."""
+        """Return all of them."""
         return self.rewritten_indices
 
     def with_rebuilt_indices(self, indices: tuple[pb_transaction.Transaction.Rewrite.RewrittenIndex, ...]) -> Self:
-        """The rewrite with other records of them."""
+        """Return the rewrite with other records of them."""
         return replace(self, rewritten_indices=indices)
 
     def to_public(self) -> PublicRewrite:
-        """What users see."""
+        """Return the public form of the operation."""
         return PublicRewrite(
             [
                 PublicRewriteGroup(shown_fragments(group.old_fragments), shown_fragments(group.new_fragments))
@@ -185,7 +185,7 @@ class Rewrite(Operation):
         )
 
     def apply(self, context: ApplyContext) -> ManifestDraft:
-        """The version after ``context.current``.
+        """Build the version after ``context.current``.
 
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.

@@ -101,7 +101,7 @@ class PublicUpdate(BaseOperation):
         check_fragments(self.new_fragments)
 
     def to_record(self) -> Update:
-        """The record."""
+        """Return the record to commit."""
         try:
             mode = UpdateMode(self.update_mode or UpdateMode.ROWS.value)
         except ValueError as error:
@@ -181,7 +181,7 @@ class Update(Operation):
         )
 
     def to_proto(self) -> pb_transaction.Transaction.Update:
-        """The message; the inverse of :meth:`from_proto`."""
+        """Return the protobuf message; the inverse of :meth:`from_proto`."""
         return _Pb.Update(
             removed_fragment_ids=self.removed_fragment_ids,
             updated_fragments=[fragment.message for fragment in self.updated_fragments],
@@ -195,7 +195,7 @@ class Update(Operation):
         )
 
     def touched_fragments(self) -> frozenset[int]:
-        """Ids of the fragments that lose or change rows."""
+        """Return ids of the fragments that lose or change rows."""
         return frozenset({*self.removed_fragment_ids, *(fragment.id for fragment in self.updated_fragments)})
 
     @property
@@ -204,33 +204,33 @@ class Update(Operation):
         return self.mode is UpdateMode.ROWS and bool(self.new_fragments)
 
     def added_fragments(self) -> tuple[Fragment, ...]:
-        """What holds moved and added rows."""
+        """Return what holds moved and added rows."""
         return self.new_fragments
 
     def changed_fragments(self) -> tuple[Fragment, ...]:
-        """Those that lost some rows, or have columns rewritten."""
+        """Return those that lost some rows, or have columns rewritten."""
         return self.updated_fragments
 
     def removed_fragments(self) -> frozenset[int]:
-        """Ids of those that lost every row."""
+        """Return ids of those that lost every row."""
         return frozenset(self.removed_fragment_ids)
 
     def with_hidden_rows(self, changed: tuple[Fragment, ...], emptied: Collection[int]) -> Self:
-        """The update, merged with others that hide rows."""
+        """Return the update, merged with others that hide rows."""
         gone = (*self.removed_fragment_ids, *sorted(emptied))
         return replace(self, updated_fragments=changed, removed_fragment_ids=gone)
 
     def added_files(self, current: Manifest) -> tuple[Fragment, ...]:
-        """The files with columns that are rewritten."""
+        """Return the files with columns that are rewritten."""
         present = {fragment.id: fragment for fragment in current.message.fragments}
         return only_new_files(present, (fragment.message for fragment in self.updated_fragments))
 
     def moved_fragments(self) -> tuple[Fragment, ...]:
-        """The new fragments, where one of them carries row ids."""
+        """Return the new fragments, where one of them carries row ids."""
         return self.new_fragments if any(fragment.has_row_ids for fragment in self.new_fragments) else ()
 
     def to_public(self) -> PublicUpdate:
-        """What users see."""
+        """Return the public form of the operation."""
         return PublicUpdate(
             removed_fragment_ids=list(self.removed_fragment_ids),
             updated_fragments=shown_fragments(self.updated_fragments),
@@ -244,7 +244,7 @@ class Update(Operation):
         )
 
     def apply(self, context: ApplyContext) -> ManifestDraft:
-        """The version after ``context.current``.
+        """Build the version after ``context.current``.
 
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
@@ -301,7 +301,7 @@ class Update(Operation):
             )
 
     def _stored_anew(self) -> tuple[Fragment, ...]:
-        """The updated fragments, some columns of which were rewritten."""
+        """Return the updated fragments, some columns of which were rewritten."""
         return self.updated_fragments if self.fields_modified else ()
 
     def _changed(
@@ -372,7 +372,7 @@ def _offsets(data: bytes, fragment_id: int) -> np.ndarray[tuple[int], np.dtype[n
 
 
 def _old_offsets(message: pb_transaction.Transaction.Update) -> dict[int, bytes]:
-    """What releases before the bitmaps wrote as lists."""
+    """Return what releases before the bitmaps wrote as lists."""
     if not message.updated_fragment_offsets:
         return {}
     from pyroaring import BitMap

@@ -40,7 +40,7 @@ class PublicUpdateBases(BaseOperation):
     new_bases: list[DatasetBasePath]
 
     def to_record(self) -> UpdateBases:
-        """The record."""
+        """Return the record to commit."""
         return UpdateBases(new_bases=tuple(map(base_path_to_proto, self.new_bases)))
 
 
@@ -64,19 +64,19 @@ class UpdateBases(Operation):
         return cls(new_bases=tuple(message.new_bases))
 
     def to_proto(self) -> pb_transaction.Transaction.UpdateBases:
-        """The message; the inverse of :meth:`from_proto`."""
+        """Return the protobuf message; the inverse of :meth:`from_proto`."""
         return pb_transaction.Transaction.UpdateBases(new_bases=self.new_bases)
 
     def added_bases(self) -> tuple[pb_table.BasePath, ...]:
-        """All of them."""
+        """Return all of them."""
         return self.new_bases
 
     def to_public(self) -> PublicUpdateBases:
-        """What users see."""
+        """Return the public form of the operation."""
         return PublicUpdateBases(list(map(base_path_from_proto, self.new_bases)))
 
     def apply(self, context: ApplyContext) -> ManifestDraft:
-        """The version after ``context.current``.
+        """Build the version after ``context.current``.
 
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.

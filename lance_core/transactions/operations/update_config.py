@@ -44,7 +44,7 @@ class PublicUpdateConfig(BaseOperation):
     field_metadata_updates: dict[int, PublicUpdateMap] | None = None
 
     def to_record(self) -> UpdateConfig:
-        """The record."""
+        """Return the record to commit."""
         return UpdateConfig(
             config=_optional_update("config_updates", self.config_updates),
             table_metadata=_optional_update("table_metadata_updates", self.table_metadata_updates),
@@ -98,7 +98,7 @@ class UpdateConfig(Operation):
         )
 
     def to_proto(self) -> pb_transaction.Transaction.UpdateConfig:
-        """The message; the inverse of :meth:`from_proto`."""
+        """Return the protobuf message; the inverse of :meth:`from_proto`."""
         return pb_transaction.Transaction.UpdateConfig(
             config_updates=None if self.config is None else self.config.to_proto(),
             table_metadata_updates=None if self.table_metadata is None else self.table_metadata.to_proto(),
@@ -109,7 +109,7 @@ class UpdateConfig(Operation):
         )
 
     def to_public(self) -> PublicUpdateConfig:
-        """What users see."""
+        """Return the public form of the operation."""
         return PublicUpdateConfig(
             config_updates=_update_from_core(self.config),
             table_metadata_updates=_update_from_core(self.table_metadata),
@@ -122,7 +122,7 @@ class UpdateConfig(Operation):
         )
 
     def apply(self, context: ApplyContext) -> ManifestDraft:
-        """The version after ``context.current``.
+        """Build the version after ``context.current``.
 
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
