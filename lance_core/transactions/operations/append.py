@@ -41,7 +41,7 @@ class PublicAppend(BaseOperation):
         check_fragments(self.fragments)
 
     def appended_fragments(self) -> list[FragmentMetadata]:
-        """Return all of them."""
+        """Return the new fragments."""
         return list(self.fragments)
 
     def to_record(self) -> Append:
@@ -54,7 +54,7 @@ class Append(Operation):
     """Add fragments.
 
     Attributes:
-        fragments: the new fragments; they get their ids, in this order, at each commit attempt.
+        fragments: the new fragments; each commit attempt assigns their ids, in this order.
     """
 
     arm: ClassVar[str] = "append"
@@ -73,7 +73,7 @@ class Append(Operation):
         return pb_transaction.Transaction.Append(fragments=[fragment.message for fragment in self.fragments])
 
     def added_fragments(self) -> tuple[Fragment, ...]:
-        """Return all of them."""
+        """Return the new fragments."""
         return self.fragments
 
     def held_field_ids(self) -> frozenset[int]:

@@ -1,13 +1,13 @@
 """CreateIndex: add, replace or drop indices. Rows, fragments and schema do not change.
 
-An index is a set of files that a query engine wrote, and an entry here that says what they cover. Dropping one is this
-operation with nothing to add; replacing one names both. Entries are matched by uuid.
+An index consists of files written by a query engine, and an entry in the manifest that records what they cover.
+Dropping an index is this operation with no new indices; replacing one lists both. Entries are matched by UUID.
 
-While an index was being built, others may have changed values of its fields in place. Such fragments are taken out of
-its bitmap when it is committed, so that their rows are scanned.
+While an index was being built, other writers may have changed values of its fields in place. Such fragments are removed
+from its bitmap at commit, so that their rows are scanned.
 
 Source: ``lance.table.Transaction.CreateIndex``; behavior of pylance 14.0.2, which also commits an index on a field
-that was dropped meanwhile and then fails every query.
+that was dropped in the meantime and then fails every query.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class PublicCreateIndex(BaseOperation):
     """Add, replace or drop indices.
 
     Attributes:
-        new_indices: what to add; their files are written already.
-        removed_indices: what to drop, matched by uuid.
+        new_indices: the indices to add; their files already exist.
+        removed_indices: the indices to drop, matched by UUID.
     """
 
     new_indices: list[Index]
@@ -61,8 +61,8 @@ class CreateIndex(Operation):
     """Change the list of indices.
 
     Attributes:
-        new_indices: what to add.
-        removed_indices: what to drop; one that no longer exists is skipped.
+        new_indices: the indices to add.
+        removed_indices: the indices to drop; one that no longer exists is skipped.
     """
 
     arm: ClassVar[str] = "create_index"
@@ -84,7 +84,7 @@ class CreateIndex(Operation):
         )
 
     def touched_fragments(self) -> frozenset[int] | None:
-        """Return the fragments that new indices answer for; None when one does not say.
+        """Return the fragments that the new indices cover; None if one of them does not record this.
 
         Raises:
             CorruptDataError: a bitmap cannot be decoded.
@@ -110,7 +110,7 @@ class CreateIndex(Operation):
         return self.field_ids()
 
     def on_top_of(self, before: Manifest, after: Manifest) -> Self:
-        """Return the operation when another version comes first: fragments whose values changed are not covered."""
+        """Return the operation for a newer version: new indices no longer cover fragments whose values changed."""
         old = {fragment.id: fragment for fragment in before.message.fragments}
         section = pb_table.IndexSection(indices=self.new_indices).SerializeToString()
         pairs = ((old[fragment.id], fragment) for fragment in after.message.fragments if fragment.id in old)

@@ -22,8 +22,8 @@ class RewriteGroup:
     """Fragments that were rewritten together.
 
     Attributes:
-        old_fragments: as they were when their rows were read.
-        new_fragments: what holds the rows now; none when every row was deleted.
+        old_fragments: the fragments as they were when their rows were read.
+        new_fragments: the fragments that contain the rows now; empty if every row was deleted.
     """
 
     old_fragments: tuple[Fragment, ...]
@@ -50,8 +50,8 @@ class OverlayGroup:
     """Overlays of one fragment.
 
     Attributes:
-        fragment_id: of which fragment.
-        overlays: oldest first.
+        fragment_id: the fragment.
+        overlays: the overlays, oldest first.
     """
 
     fragment_id: int

@@ -1,7 +1,8 @@
-"""ReserveFragments: take fragment ids for a later Rewrite.
+"""ReserveFragments: reserve fragment ids for a later Rewrite.
 
-A version of its own that changes only the counter: the ids below the new ``max_fragment_id`` are nobody else's. A
-compaction names its new fragments that way before it commits, so that an index can refer to them.
+The operation creates a version that changes only the counter; no other writer uses the ids up to the new
+``max_fragment_id``. A compaction numbers its new fragments this way before it commits, so that an index can refer to
+them.
 
 Source: ``lance.table.Transaction.ReserveFragments``; behavior of pylance 14.0.2.
 """
@@ -24,10 +25,10 @@ __all__ = ["PublicReserveFragments", "ReserveFragments"]
 @named("ReserveFragments")
 @dataclass
 class PublicReserveFragments(BaseOperation):
-    """Take fragment ids for a later Rewrite. Not in the reference's Python interface.
+    """Reserve fragment ids for a later Rewrite. Not in the reference's Python interface.
 
     Attributes:
-        num_fragments: how many.
+        num_fragments: the number of ids.
     """
 
     num_fragments: int

@@ -1,8 +1,8 @@
 """UpdateConfig: change settings and metadata; rows and fragments do not change.
 
-Four maps can change, each by its own :class:`MapUpdate`: the table config, the table metadata, the metadata of the
-schema and that of single fields. Releases before 0.20 wrote plain maps instead, whose schema and field metadata
-replaced what was there; they are read as such updates.
+Four maps can change, each with its own :class:`MapUpdate`: the table config, the table metadata, the schema metadata,
+and the metadata of individual fields. Releases before 0.20 wrote plain maps instead, in which schema and field metadata
+replaced the previous values; these are read as replacing updates.
 
 Source: ``lance.table.Transaction.UpdateConfig``; behavior of pylance 14.0.2.
 """
@@ -29,13 +29,13 @@ __all__ = ["PublicUpdateConfig", "UpdateConfig"]
 @named("UpdateConfig")
 @dataclass
 class PublicUpdateConfig(BaseOperation):
-    """Change settings and metadata. None leaves a map alone.
+    """Change settings and metadata. None leaves a map unchanged.
 
     Attributes:
-        config_updates: of the table config.
-        table_metadata_updates: of the table metadata.
-        schema_metadata_updates: of the schema metadata.
-        field_metadata_updates: of the metadata of fields, by field id.
+        config_updates: changes to the table config.
+        table_metadata_updates: changes to the table metadata.
+        schema_metadata_updates: changes to the schema metadata.
+        field_metadata_updates: changes to the metadata of fields, by field id.
     """
 
     config_updates: PublicUpdateMap | None = None
@@ -63,10 +63,10 @@ class UpdateConfig(Operation):
     """Change settings.
 
     Attributes:
-        config: change of the table config; None leaves it alone, as with the others.
-        table_metadata: change of the table metadata.
-        schema_metadata: change of the schema metadata.
-        field_metadata: changes of the metadata of fields, by field id.
+        config: the change to the table config; None leaves it unchanged, as with the others.
+        table_metadata: the change to the table metadata.
+        schema_metadata: the change to the schema metadata.
+        field_metadata: the changes to the metadata of fields, by field id.
     """
 
     arm: ClassVar[str] = "update_config"
@@ -146,7 +146,7 @@ class UpdateConfig(Operation):
 
 
 def _applied_to_bytes(update: MapUpdate, values: Mapping[str, bytes]) -> dict[str, bytes]:
-    """As :meth:`MapUpdate.applied_to`; values that do not change keep their bytes, whether text or not."""
+    """Apply an update like :meth:`MapUpdate.applied_to`; unchanged values keep their bytes, even if not valid text."""
     kept = {} if update.replace else {key: value for key, value in values.items() if key not in update.entries}
     return {**kept, **{key: value.encode() for key, value in update.entries.items() if value is not None}}
 

@@ -21,10 +21,10 @@ __all__ = ["PublicUpdateMemWalState", "UpdateMemWalState"]
 @named("UpdateMemWalState")
 @dataclass
 class PublicUpdateMemWalState(BaseOperation):
-    """Record what was absorbed from the write-ahead log. Not in the reference's Python interface.
+    """Record which tables were absorbed from the write-ahead log. Not in the reference's Python interface.
 
     Attributes:
-        compacted_sstables: (shard id, generation) of each.
+        compacted_sstables: (shard id, generation) of each table.
     """
 
     compacted_sstables: list[tuple[str, int]]
@@ -36,10 +36,10 @@ class PublicUpdateMemWalState(BaseOperation):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateMemWalState(Operation):
-    """Record what was absorbed.
+    """Record which tables were absorbed.
 
     Attributes:
-        absorbed_tables: shard and generation of each.
+        absorbed_tables: shard and generation of each table.
     """
 
     arm: ClassVar[str] = "update_mem_wal_state"
