@@ -1,14 +1,14 @@
-"""Lists of 64-bit numbers, packed: a base and 16 or 32 bit offsets, or plain numbers where those do not reach.
+"""Lists of 64-bit numbers, packed: a base and 16- or 32-bit offsets, or plain numbers if offsets do not suffice.
 
 =========  =====================================  =============
 form       when                                   bytes, each
 =========  =====================================  =============
 u16_array  highest - lowest < 2 ** 16             2
 u32_array  highest - lowest < 2 ** 32             4
-u64_array  else; there is no base                 8
+u64_array  otherwise; there is no base            8
 =========  =====================================  =============
 
-**Source:** ``lance.table.EncodedU64Array``; the choice as pylance 14.0.2 makes it.
+**Source:** ``lance.table.EncodedU64Array``; the choice of form follows pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class PackedNumbers:
         return self.offsets[positions].astype(np.uint64) + np.uint64(self.base)
 
     def offsets_of(self, numbers: _Numbers) -> npt.NDArray[Any]:
-        """Return what numbers between the smallest and the largest are stored as."""
+        """Return the stored offsets of numbers between the smallest and the largest."""
         return (numbers - np.uint64(self.base)).astype(self.offsets.dtype)
 
 
