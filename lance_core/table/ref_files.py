@@ -1,6 +1,6 @@
 """The files of tags and branches: one JSON object each, whose values are checked when they are read.
 
-Source: files of pylance 14.0.2; what it refuses in them.
+Source: files of pylance 14.0.2, and the content that it rejects.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def is_unfinished_ref(file_name: str) -> bool:
 
 
 def ref_files(store: ObjectStore, root: str, directory: str) -> Iterator[tuple[str, str, pa.Buffer]]:
-    """Name, path and bytes of each ref below a directory of the main root, in the order of the names."""
+    """Yield name, path and content of each ref below a directory of the main root, ordered by name."""
     for file_name in sorted(store.list_names(store.join(root, directory))):
         if not file_name.endswith(REF_SUFFIX):
             continue
@@ -133,7 +133,7 @@ class RefDocument:
 
 
 def moment_text(nanoseconds: int | None) -> str | None:
-    """RFC 3339 in UTC with as many groups of three digits as it takes."""
+    """Format a time as RFC 3339 in UTC, with as many groups of three fractional digits as needed."""
     if nanoseconds is None:
         return None
     seconds, fraction = divmod(nanoseconds, _NANOSECONDS)

@@ -1,7 +1,8 @@
 """RowIdSequence: the row ids of one fragment, segment after segment, in the order of its rows.
 
-A sequence is parsed without being unpacked, and has as many ids as its fragment has rows, or it is damage. Ids come by
-position, positions by id. After a compaction segments overlap: an id is in one of them, but several may reach over it.
+A sequence is parsed without being unpacked. If the number of ids differs from the number of rows of its fragment, the
+sequence is damaged. Ids can be looked up by position, and positions by id. After a compaction segments may overlap: an
+id is in only one of them, but the bounds of several may include it.
 
 **Source:** ``lance.table.RowIdSequence``; behavior of pylance 14.0.2.
 """
@@ -37,8 +38,8 @@ class RowIdSequence:
         sets: one per segment that has ids.
 
     Attributes:
-        sets: the same.
-        stops: position after the last id of each, shape (num_sets,).
+        sets: the argument.
+        stops: the position after the last id of each set, shape (num_sets,).
     """
 
     def __init__(self, sets: Sequence[RowIdSet]) -> None:
@@ -62,10 +63,10 @@ class RowIdSequence:
 
     @classmethod
     def of(cls, ids: _Numbers, what: str) -> Self:
-        """Return the sequence of ids that are given one by one, packed.
+        """Return the packed sequence of an array of ids.
 
         Raises:
-            CorruptDataError: an id is there twice.
+            CorruptDataError: an id occurs twice.
         """
         packed = parse_segment(encode_segment(ids), what) if len(ids) else None
         return cls([] if packed is None else [packed])
@@ -75,10 +76,10 @@ class RowIdSequence:
         return int(self.stops[-1]) if len(self.stops) else 0
 
     def require(self, num_rows: int, what: str) -> Self:
-        """Return the sequence itself, which must have as many ids as there are rows.
+        """Return the sequence itself, after checking that it has as many ids as there are rows.
 
         Raises:
-            CorruptDataError: it has another number.
+            CorruptDataError: the number of ids differs.
         """
         if len(self) != num_rows:
             raise CorruptDataError(

@@ -1,6 +1,6 @@
-"""What the five forms of a segment have in common: numbers at positions, and positions of numbers.
+"""Lookups in the five forms of a segment: numbers by position, and positions by number.
 
-Neither question unpacks the whole. What is looked up costs memory for the numbers asked for, besides:
+Neither lookup unpacks the whole segment. Besides the memory for the result, each form needs:
 
 =================  =====================================================
 form               kept with it
@@ -9,10 +9,10 @@ range              nothing
 range_with_holes   16 bytes for each hole
 range_with_bitmap  the bitmap as it is stored, 4 bytes for each 8 slots
 sorted_array       the numbers as they are stored
-array              the same, and from the first search on 4 bytes each
+array              the same, plus 4 bytes for each number after the first search
 =================  =====================================================
 
-``find`` expects numbers between ``low`` and ``high`` and answers -1 for those that are not there.
+``find`` expects numbers between ``low`` and ``high`` and returns -1 for those that do not occur.
 
 **Source:** ``lance.table.U64Segment``; bitmaps count from the least significant bit, as pylance 14.0.2 writes them.
 """
@@ -38,15 +38,15 @@ _BITS: Final = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bi
 """Bit i of each byte, shape (256, 8)."""
 
 _ONES_BEFORE: Final = np.cumsum(_BITS, axis=1, dtype=np.int64) - _BITS
-"""How many bits are set below bit i, shape (256, 8)."""
+"""Number of bits set below bit i, shape (256, 8)."""
 
 _NTH_ONE: Final = np.argsort(1 - _BITS, axis=1, kind="stable").astype(np.int64)
-"""Which bit is the n-th that is set, shape (256, 8)."""
+"""Position of the n-th set bit, shape (256, 8)."""
 
 _NUM_ONES: Final = _BITS.sum(axis=1, dtype=np.uint32)
 
 _FEW: Final = 16
-"""Fewer positions are looked up one by one."""
+"""Below this number, positions are looked up individually."""
 
 
 class RowIdSet(Protocol):
@@ -167,7 +167,7 @@ class MaskedIds:
         return slots.astype(np.uint64) + np.uint64(self._start)
 
     def _run(self, first: int, count: int) -> _Numbers:
-        """The ids at neighboring positions: the bits between the first and the last of them, unpacked at once."""
+        """Return the ids at adjacent positions, by unpacking all bits from the first to the last at once."""
         low, high = np.searchsorted(self._stops, [first, first + count - 1], side="right").tolist()
         slots = np.flatnonzero(np.unpackbits(self._bitmap[low : high + 1], bitorder="little"))
         skipped = first - int(self._stops[low]) + int(_NUM_ONES[self._bitmap[low]])

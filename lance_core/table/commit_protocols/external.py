@@ -113,13 +113,13 @@ class ExternalCommit:
         return PutOutcome.CREATED
 
     def lost_version(self, places: VersionPlaces) -> ManifestRow | None:
-        """The row of the highest version, if what its writer staged is gone and the manifest is not in its place."""
+        """Return the row of the highest version if neither its staged object nor its manifest exists."""
         row = self._manifests.latest(places.root)
         if row is None or row.path.endswith(_ENDING):
             return None
         if any(_exists(places, path) for path in (_path_of(places, row), places.path(_name_of(row)))):
             return None
-        # Somebody may have finished it meanwhile.
+        # Another process may have finished it in the meantime.
         return row if self._manifests.find(places.root, row.version) == row else None
 
     def withdraw(self, places: VersionPlaces, version: int) -> None:
@@ -137,11 +137,11 @@ class ExternalCommit:
         self._manifests.forget(places.root)
 
     def _concede(self, places: VersionPlaces, staged: ManifestRow, winner: ManifestRow | None) -> None:
-        """Remove what was staged for a version that is another's, and help that one."""
+        """Remove what was staged for a version that another writer created, and finish that writer's commit."""
         with suppress(LanceError):
             places.store.delete(_path_of(places, staged))
         if winner is not None:
-            # Reading the version back does it again, and reports what is wrong.
+            # Reading the version back tries again and reports the error.
             with suppress(LanceError):
                 self._finished(places, winner)
 
