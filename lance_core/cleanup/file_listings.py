@@ -118,7 +118,7 @@ def tracked_files(
 
 
 def _files(manifest: Manifest, root: str, locator: FileLocator) -> Iterator[tuple[str, str, str]]:
-    """(base URI, path below it, kind) of every file besides the manifest itself."""
+    """Yield (base URI, path below it, kind) of every file except the manifest itself."""
     bases = {base.id: base for base in manifest.base_paths}
 
     def place(base_id: int | None, directory: str, name: str) -> tuple[str, str]:

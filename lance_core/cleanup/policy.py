@@ -28,7 +28,7 @@ DEFAULT_OLDER_THAN: Final = timedelta(days=14)
 """Used when no option is given."""
 
 MAX_CONCURRENCY: Final = 64
-"""Threads that remove files at most; more do not make any store faster."""
+"""Maximum number of threads that remove files; more do not make any store faster."""
 
 _NO_TIME: Final = timedelta(0)
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -127,7 +127,7 @@ class VersionRule:
 
 
 def count(name: str, value: Any) -> int:
-    """Return a whole number that is a count; True is none.
+    """Return a whole number; booleans are rejected.
 
     Raises:
         InvalidTypeError: names the argument.
@@ -138,7 +138,7 @@ def count(name: str, value: Any) -> int:
 
 
 def switch(name: str, value: Any, *, default: bool | None = None) -> bool:
-    """True or False; None for the default, where there is one. A text like "no" would be True to ``bool``.
+    """Return True or False; None means the default, if there is one. A string such as "no" is rejected.
 
     Raises:
         InvalidTypeError: names the argument.
@@ -157,7 +157,7 @@ def _duration(older_than: timedelta | None) -> timedelta | None:
         raise InvalidTypeError(f"older_than must be a timedelta, found {older_than!r}", argument="older_than")
     if older_than < _NO_TIME:
         raise InvalidCleanupError(f"older_than must not be negative, found {older_than}", argument="older_than")
-    # Zero is "any age" to the reference, also for a version whose clock ran ahead.
+    # The reference treats zero as "any age", even for a version whose writer's clock was ahead.
     return older_than or None
 
 

@@ -1,4 +1,4 @@
-"""DraftCompletion: what data files say of a new version and its operation does not.
+"""DraftCompletion: adds content from data files to a new version that its operation does not contain.
 
 ===========================  =========================================================================================
 What                         Of which versions
@@ -48,7 +48,7 @@ class DraftCompletion:
         )
 
     def complete(self, draft: ManifestDraft) -> None:
-        """Add to a draft what data files say.
+        """Complete a draft from the data files.
 
         Raises:
             SchemaMismatchError: a dictionary is not that of the table.

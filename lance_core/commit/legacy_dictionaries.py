@@ -1,8 +1,8 @@
 """Dictionary columns of tables of format 0.1: one list of values for all data files of the table.
 
-A data file has its own copy of the values, the manifest has one too, and readers may use either. So all copies have to
-agree: each is the beginning of the longest one, which the manifest keeps. Rows that are appended start from the
-table's values and add new ones behind them; files that were written before stay right.
+A data file has its own copy of the values, the manifest has another, and readers may use either. So all copies must
+agree: each is a prefix of the longest one, which the manifest contains. Appended rows start with the table's values and
+add new ones at the end, so older files remain correct.
 
 Source: behavior of pylance 14.0.2, which reads every file with the manifest's values and appends only rows whose
 dictionary equals them.

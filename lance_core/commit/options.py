@@ -1,4 +1,4 @@
-"""CommitOptions: how a user wants a commit to be made."""
+"""CommitOptions: the options of a commit, as given by a user."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DEFAULT_COMMIT_TIMEOUT: Final = timedelta(minutes=30)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitOptions:
-    """How a user wants a commit to be made.
+    """The options of a commit, as given by a user.
 
     Attributes:
         max_retries: attempts after the first.

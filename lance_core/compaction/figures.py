@@ -1,4 +1,4 @@
-"""PlanFigures: what a compaction will do to a table, in numbers that are known before anything is read."""
+"""PlanFigures: statistics of a planned compaction, known before any data is read."""
 
 from __future__ import annotations
 

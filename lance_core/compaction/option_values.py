@@ -1,4 +1,4 @@
-"""How values of compaction options are checked, and how the table config spells them.
+"""Checks of compaction option values, and their form in the table config.
 
 A check gets the place that the value is from, for its message, and raises ``InvalidTypeError`` for another type,
 ``InvalidInputError`` for a value out of range, ``NotSupportedError`` for one that is not supported.
@@ -48,7 +48,7 @@ def positive(where: str, value: Any) -> int:
 
 
 def boolean(where: str, value: Any) -> bool:
-    """True or False."""
+    """Return True or False."""
     if not isinstance(value, bool):
         raise InvalidTypeError(f"{where} must be a bool, found {value!r}", argument=where)
     return value
@@ -68,7 +68,7 @@ def fraction(where: str, value: Any) -> float:
 
 
 def mode(where: str, value: Any) -> str:
-    """One of ``MODES`` that is supported."""
+    """Return a supported mode from ``MODES``."""
     if not isinstance(value, str):
         raise InvalidTypeError(f"{where} must be a str, found {value!r}", argument=where)
     if value.lower() not in MODES:
@@ -81,7 +81,7 @@ def mode(where: str, value: Any) -> str:
 
 
 def not_deferred(where: str, value: Any) -> bool:
-    """False."""
+    """Return False; True is not supported."""
     if boolean(where, value):
         raise NotSupportedError(f"{where}: deferring the remapping of indices is not supported", argument=where)
     return False
@@ -106,12 +106,12 @@ def file_version(where: str, value: Any) -> str:
 
 
 def parse_whole(text: str) -> int:
-    """Return a text that is a whole number; raises ``ValueError``."""
+    """Parse a string that is a whole number; raises ``ValueError``."""
     if not text.removeprefix("+").isdecimal() or not text.isascii():
         raise ValueError(text)
     return int(text)
 
 
 def parse_boolean(text: str) -> bool:
-    """Return a text that is "true" or "false" in any case; raises ``KeyError``."""
+    """Parse "true" or "false", ignoring case; raises ``KeyError``."""
     return _BOOLEANS[text.lower()]

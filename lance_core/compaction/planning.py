@@ -1,28 +1,28 @@
-"""Which fragments are rewritten together: figures of fragments in, groups of fragment ids out. Nothing is read here.
+"""Planning: groups fragments that are rewritten together, from statistics of the fragments, without I/O.
 
-Fragments are walked in id order::
+Fragments are processed in id order::
 
     candidate     itself           more than the threshold of its rows are deleted, or it has more than ten overlays
                   with neighbors  fewer rows than the row target, and fewer bytes than the byte target if there is one
                   no               anything else, and what is excluded
     bin           neighboring candidates that the same indices answer for; a lone one "with neighbors" is dropped
-    task          a part of a bin: as soon as it has a target's worth, and as much is left, the next one begins
+    task          a part of a bin: once it reaches the target, and as much remains, the next task begins
     budget        tasks in order, as long as all of them together stay within the limits
 
 Two steps go beyond the reference:
 
-* New fragments get the highest ids, so that results of different tasks become neighbors, and so do fragments between
-  which others stood. What the next compaction would join for that reason is joined at once (``_settle``): a second
-  compaction right after the first has nothing to do.
-* A budget that the first task alone exceeds would let nothing happen, forever. Then the longest part of a task that
-  fits is taken.
+* New fragments get the highest ids, so results of different tasks become neighbors, and so do fragments that had others
+  between them. Fragments that the next compaction would merge for that reason are merged immediately (``_settle``), so
+  that a second compaction right after the first has nothing to do.
+* If the first task alone exceeded the budget, nothing would ever be compacted. In this case the longest part of a task
+  that fits is used.
 
 New files get their rows evenly, larger files first: with ``k = rows // target`` files (at least one), 250 rows with a
 target of 70 become 84, 83, 83. A file is never smaller than the target unless it is the only one, so that the next
-compaction leaves it alone. A byte target closes a file earlier; the rest is distributed again. Then every file has one
-target or the other, but for the last.
+compaction does not rewrite it. A byte target closes a file earlier, and the remaining rows are distributed again. Then
+every file except the last one reaches one of the two targets.
 
-Source: planner and file sizes of pylance 14.0.2; both steps and the byte target are ours.
+Source: planner and file sizes of pylance 14.0.2; both steps and the byte target are specific to this library.
 """
 
 from __future__ import annotations
@@ -203,7 +203,7 @@ def _settle(fragments: Sequence[FragmentFigures], tasks: list[_Task], settings: 
 def _join_once(
     fragments: Sequence[FragmentFigures], tasks: list[_Task], settings: CompactionSettings
 ) -> list[_Task] | None:
-    """One round of :func:`_settle`; None when the table would be settled."""
+    """Perform one round of :func:`_settle`; return None if nothing is left to merge."""
     rewritten = {fragment.id for task in tasks for fragment in task}
     after = [fragment for fragment in fragments if fragment.id not in rewritten]
     sources: dict[int, _Task] = {fragment.id: (fragment,) for fragment in after}

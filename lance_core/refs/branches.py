@@ -1,11 +1,11 @@
-"""Branches: lines of versions beside the main one, which share its files until they write their own.
+"""Branches: lines of versions besides the main one, which share its files until they write their own.
 
-A branch is a shallow clone below ``tree/`` of the main root. It is made manifest first, record second: two writers are
-told apart by the record, which only one of them creates. A writer that dies in between leaves versions without a
-record; making the same branch of the same version again completes them, deleting the branch removes them. Who has
-published a record looks afterwards whether the branch, and the one that it was made from, is being deleted.
+A branch is a shallow clone below ``tree/`` of the main root. Its manifest is written before its record; the record,
+which only one writer can create, decides between two writers. A writer that crashes in between leaves versions without
+a record; creating the same branch from the same version again completes it, and deleting the branch removes them. After
+publishing a record, the writer checks whether the branch, or the one from which it was created, is being deleted.
 
-Names, arguments and results follow the reference, which does neither.
+Names, arguments and results follow the reference, which does neither of these.
 """
 
 from __future__ import annotations
@@ -269,9 +269,9 @@ class Branches:
         ) from error
 
     def _confirm(self, target: VersionLog, manifest: Manifest, record: BranchRecord) -> None:
-        """Take the record back when the root is being removed, or its versions are not those that it speaks of.
+        """Withdraw the record if the root is being removed, or its versions are not the ones that it describes.
 
-        They are not when the writer whose versions it completes has given way to another, or they have been removed.
+        They differ if the writer whose versions it completes has given way to another, or if they were removed.
         """
         try:
             require_same_branch(self._main, record)
@@ -284,7 +284,7 @@ class Branches:
             raise
 
     def _confirm_parent(self, line: VersionLog, parent: BranchRecord, record: BranchRecord) -> None:
-        """Take a branch back when the one that it was made from is being deleted."""
+        """Withdraw a branch if the one from which it was created is being deleted."""
         try:
             require_same_branch(self._main, parent)
             line.manifest_bytes(record.parent_version)
@@ -294,7 +294,7 @@ class Branches:
             raise
 
     def _remove_again(self, branch: str) -> None:
-        """Remove what was made, unless others go on with it."""
+        """Remove the new branch, unless other writers have continued it."""
         with suppress(RefConflictError, CorruptDataError):
             remove_branch_root(self._main, branch)
 

@@ -1,8 +1,8 @@
 """Tags: names for versions of any line. A tagged version is never cleaned up.
 
-Names, arguments and errors follow the reference; creating a tag succeeds for one of several writers, moving one is
-last-writer-wins there and here. Here a tag is set only when its version, and the branch that has it, is there before
-*and* after: a cleanup or delete that removes it in between has not seen the tag.
+Names, arguments and errors follow the reference: creating a tag succeeds for exactly one of several writers, and moving
+one is last-writer-wins. Unlike the reference, this library sets a tag only if its version and its branch exist before
+*and* after: a cleanup or delete that removes them in between has not seen the tag.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ class Tags:
         check_tag_name(tag)
         path = self._path(tag)
         try:
-            # Asked before: removing what is not there is no error to the store. An unreadable tag can be removed.
+            # Checked first, because the store ignores missing objects. An unreadable tag can be removed.
             self._log.store.head(path)
         except NotFoundError as error:
             raise RefNotFoundError(f"tag {tag!r} does not exist", tag=tag) from error
@@ -186,14 +186,14 @@ class Tags:
             raise RefNotFoundError(f"tag {tag!r} does not exist", tag=tag) from error
 
     def _confirm(self, tag: str, record: TagRecord, source: BranchRecord | None, *, before: TagRecord | None) -> None:
-        """Take a tag back when a cleanup or delete that had not seen it yet has removed its version, or may do so."""
+        """Withdraw a tag if a cleanup or delete that had not seen it has removed its version, or may do so."""
         try:
             if source is not None:
                 require_same_branch(self._log, source)
             line_of(self._log, record.branch).manifest_bytes(record.version)
         except (VersionNotFoundError, RefConflictError):
             with suppress(RefNotFoundError):
-                # Whoever has moved it meanwhile means it.
+                # If another writer has moved the tag in the meantime, keep its value.
                 if self._read(tag) == record:
                     self._put_back(tag, before)
             raise

@@ -1,4 +1,4 @@
-"""OpenFiles: the files of one fragment, opened when their first rows are due, and then kept."""
+"""OpenFiles: the files of one fragment, opened when their first rows are needed, and then kept open."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ __all__ = ["OpenFiles", "one_array"]
 
 
 class OpenFiles:
-    """Opens the files of one fragment. What reads rows refers to it, it refers to none of them: no cycle keeps files.
+    """Opens the files of one fragment. It has no reference to its readers, so no cycle keeps files open.
 
     Args:
-        fragment: whose files.
-        locator: finds them.
-        session: opens them, and keeps them open for others.
+        fragment: the fragment.
+        locator: finds its files.
+        session: opens them, and keeps them open for other readers.
     """
 
     __slots__ = ("_deleted", "_files", "_fragment", "_locator", "_open", "_session")
@@ -124,12 +124,12 @@ class OpenFiles:
         return np.asarray(self.without_nulls(one_array(table.column(0))))
 
     def without_nulls(self, array: pa.Array) -> pa.Array:
-        """Return a hidden column, after checking that it has a number for each row."""
+        """Return a hidden column, after checking that it has no nulls."""
         if array.null_count:
             raise CorruptDataError(f"fragment {self._fragment.id}: a hidden column of row lineage has nulls")
         return array
 
 
 def one_array(column: pa.ChunkedArray) -> pa.Array:
-    """Return a column in one piece."""
+    """Return a column as a single array."""
     return pa.concat_arrays(column.chunks) if column.num_chunks != 1 else column.chunk(0)

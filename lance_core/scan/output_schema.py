@@ -19,7 +19,7 @@ __all__ = ["OutputSchema", "batch_without_columns", "shown_schema"]
 
 
 class OutputSchema:
-    """What readers of a projection get.
+    """The schema of the batches that readers of a projection receive.
 
     Args:
         wanted: the projection.
@@ -55,5 +55,5 @@ def shown_schema(schema: Schema) -> pa.Schema:
 
 
 def batch_without_columns(num_rows: int) -> pa.RecordBatch:
-    """Rows without columns: only their number is left."""
+    """Return a batch without columns, which has only a number of rows."""
     return pa.RecordBatch.from_struct_array(pa.StructArray.from_buffers(pa.struct([]), num_rows, [None]))

@@ -1,7 +1,7 @@
 """RowIdLookup: rows of a version by id, stable or not.
 
-Where ids are stable, an index of them is made the first time that a row is looked for, and kept with the version. Where
-they are not, an id is the address of the row.
+If ids are stable, an index of them is built at the first lookup and kept with the version. If they are not, an id is
+the address of the row.
 
 ===================  ======================  ===================
 id                   stable                  address

@@ -1,7 +1,7 @@
-"""TableView: one version of a dataset, as the functions behind its verbs see it.
+"""TableView: one version of a dataset, as used by the functions behind the API's methods.
 
-A view never changes: it is place, manifest, options, and how the files are found. Verbs take a view; one that makes a
-version gives the view of that. What is asked for often is kept when it is first asked for.
+A view is immutable: it has the location, the manifest, the options, and the locator of files. Functions take a view;
+those that create a version return the view of the new version. Frequently used values are cached on first use.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 __all__ = ["Handle", "TableView"]
 
 _NOT_ASKED: Final = object()
-"""In the place of what a line is told by, until a change is planned on it."""
+"""Stands for the identity of a line until a change is planned on it."""
 
 
 class TableView:
     """One version of a dataset.
 
     Args:
-        uri: where the line of the version is.
+        uri: the location of the line of the version.
         log: the versions of the line.
         manifest: of the version.
         storage_options: as given when the dataset was opened.
@@ -65,7 +65,7 @@ class TableView:
         storage_options: dict[str, str] | None,
         line: Hashable = None,
     ) -> None:
-        """Nothing is read."""
+        """Initialize without reading anything."""
         self._totals = FragmentTotals.of(manifest.message)
         manifest.check_readable(self._totals)
         self.uri: Final = uri
@@ -125,7 +125,7 @@ class TableView:
         """The number of the latest version of this line; looked up at each call.
 
         Raises:
-            DatasetNotFoundError: there is none any more.
+            DatasetNotFoundError: the dataset no longer exists.
         """
         latest = self.log.latest()
         if latest is None:
@@ -151,7 +151,7 @@ class TableView:
 
     @property
     def known_line(self) -> Hashable:
-        """:attr:`line`, as far as it has been asked for; None where it has not."""
+        """:attr:`line` if it has been requested before; None otherwise."""
         return None if self._line is _NOT_ASKED else self._line
 
     @cached_property
@@ -166,7 +166,7 @@ class TableView:
 
     @property
     def recorded_rows(self) -> int | None:
-        """Rows that are not deleted, if the manifest says so of every fragment; None when files have to be read."""
+        """Number of live rows, if the manifest records it for every fragment; None if files must be read."""
         return self._totals.num_live_rows
 
     @property
@@ -221,7 +221,7 @@ class TableView:
 
 
 class Handle(Protocol):
-    """What users hold: shows one view, and another one after each change that it made."""
+    """A handle held by users: shows a view, and the new one after each of its changes."""
 
     @property
     def view(self) -> TableView:

@@ -7,8 +7,8 @@ wrong row counts           0.8.0 and earlier,   not recorded: the data files are
                            which record no      their counts. 0.8.0 counted live rows instead of all rows of a file,
                            writer version       once rows of an earlier release had been deleted.
 shared field ids           up to 0.10.5         the last file of a fragment that lists a field holds it; in the files
-                                                before it the field is dead, as after any rewrite of a column. Repeatedly
-                                                adding and dropping columns reassigned ids that were in use.
+                                                before it the field is dead, as after any rewrite of a column. Adding
+                                                and dropping columns repeatedly reassigned ids that were in use.
 understated format         0.16                 the format of the data files, if they all have the same one. The
                                                 manifest records 0.1. Mixed formats are rejected.
 overlapping coverage       up to 0.21           of several segments of an index, the oldest one that lists a fragment

@@ -108,7 +108,7 @@ class RefDocument:
         return value
 
     def moment(self, key: str) -> int | None:
-        """Nanoseconds since the epoch; None for null or nothing."""
+        """Return a time in nanoseconds since the epoch; None if null or absent."""
         value = self.text(key)
         if value is None:
             return None
@@ -121,7 +121,7 @@ class RefDocument:
             raise self._unexpected(key, "an RFC 3339 time", value) from error
         seconds = (whole - _EPOCH) // timedelta(seconds=1)
         if not _FIRST_SECOND <= seconds <= _LAST_SECOND:
-            # Its time zone leads out of the years 1 to 9999.
+            # With its time zone, the time is outside the years 1 to 9999.
             raise self._unexpected(key, "an RFC 3339 time", value)
         fraction = (match[3] or ".")[1 : 1 + _NANOSECOND_DIGITS].ljust(_NANOSECOND_DIGITS, "0")
         return seconds * _NANOSECONDS + int(fraction)

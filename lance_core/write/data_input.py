@@ -1,4 +1,4 @@
-"""What may be given as data: everything becomes a stream of record batches."""
+"""Supported forms of input data: everything is converted to a stream of record batches."""
 
 from __future__ import annotations
 
