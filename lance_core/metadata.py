@@ -7,7 +7,7 @@
     made_by = read_transaction(log, manifest)
 
 * *Versions*: :func:`open_version_log` lists and reads them without opening a dataset; a :class:`Manifest` holds
-  everything that one version says of itself, its fragments included.
+  everything that a version records, including its fragments.
 * *Transactions*: :func:`read_transaction` says what made a version, :data:`MAY_CHANGE_ROWS` which operations may change
   rows, and :func:`commit_transaction` commits one.
 * *Fragments and schemas*: what a data file must look like to become part of a table.

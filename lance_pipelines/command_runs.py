@@ -128,7 +128,7 @@ def _instance() -> Iterator[dg.DagsterInstance]:
 
 
 def _is_interrupt(event: dg.DagsterEvent) -> bool:
-    """Whether a step ended because the user ended it; which of the two is raised depends on who got the signal."""
+    """Return whether the user interrupted a step; the exception depends on which process received the signal."""
     error = event.step_failure_data.error
     return error is not None and error.cls_name in _INTERRUPTS
 

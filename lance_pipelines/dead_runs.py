@@ -38,7 +38,7 @@ MACHINE_TAG: Final = "lance_pipelines/machine"
 PROCESS_TAG: Final = "lance_pipelines/process"
 
 _CLOCK_TOLERANCE_SECONDS: Final = 60
-"""Start times are told relative to the clock, which may be set while a process runs."""
+"""Tolerance for start times, which are relative to the clock; the clock may be set while a process runs."""
 
 _WATCH_SECONDS: Final = 5.0
 
@@ -66,7 +66,7 @@ def note_run_process(instance: dg.DagsterInstance, run_id: str) -> None:
 
 
 def fail_dead_runs(instance: dg.DagsterInstance) -> list[str]:
-    """Mark every unfinished run of this machine whose process is gone as failed, and release its slots.
+    """Mark every unfinished run of this machine whose process no longer exists as failed, and release its slots.
 
     Returns:
         The ids of those runs.

@@ -40,7 +40,7 @@ DATA_VERSION_TAG: Final = "dagster/data_version"
 OPERATION_TAG: Final = "lance/op"
 WRITER_TAG: Final = "lance/writer"
 VERSION_KEY: Final = "lance/version"
-"""Metadata key of the version that an event tells of."""
+"""Metadata key of the version that an event describes."""
 
 EXTERNAL_WRITER: Final = "external"
 """Value of the writer's tag for commits that no run of this instance made."""
@@ -166,7 +166,7 @@ def _figures(uri: str, version: int, policy: MaintenancePolicy) -> dict[str, dg.
     try:
         return version_metadata(lance_core.dataset(uri, version=version), policy)
     except (VersionNotFoundError, NotSupportedError):
-        # Removed meanwhile, or by a newer writer. The commit is a fact all the same, and its event must not fail.
+        # Removed in the meantime, or written by a newer release. The commit still happened, so its event must not fail.
         return {}
 
 

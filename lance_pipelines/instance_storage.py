@@ -45,7 +45,7 @@ class LockedSqliteStorage(DagsterSqliteStorage):
 
     @classmethod
     def from_local(cls, base_dir: str, inst_data: ConfigurableClassData | None = None) -> Self:
-        """Open the storage below a directory, creating what is missing."""
+        """Open the storage below a directory, creating missing directories."""
         settle_automation_ticks()
         directory = Path(base_dir)
         directory.mkdir(parents=True, exist_ok=True)

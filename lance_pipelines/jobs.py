@@ -121,13 +121,13 @@ def request_config(operation: str, **values: Any) -> dict[str, Any]:
 
 
 def _shown_config(operation: str, declaration: DatasetDeclaration) -> dict[str, Any]:
-    """What the launchpad shows first, and what a run without a configuration gets: the declared values, spelled out."""
+    """Return the initial launchpad configuration, also used for runs without one: the explicit declared values."""
     values = declared_values(operation, declaration.maintenance)
     return {} if values is None else {"config": request_config(operation, **values)}
 
 
 def _in_turn(steps: Sequence[dg.PendingNodeInvocation[dg.OpDefinition]]) -> Callable[[], None]:
-    """The body of a job in which the first step's plan goes through the others."""
+    """Build the body of a job in which the first step's plan is passed through the others."""
 
     def body() -> None:
         handed_on = steps[0]().plan

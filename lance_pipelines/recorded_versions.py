@@ -51,7 +51,7 @@ class RecordedVersion:
     is_materialization: bool
 
     def tells_of(self, found: FoundVersion) -> bool:
-        """Whether it tells of this very version: a number comes again in a dataset that was deleted and recreated."""
+        """Return whether it describes this exact version: numbers repeat if a dataset is deleted and recreated."""
         if self.version != found.version:
             return False
         return self.run_id == found.run_id if self.content is None else self.content == found.content
@@ -78,7 +78,7 @@ class RecordedVersions:
         records = sorted([*materializations, *observations], key=lambda record: record.storage_id, reverse=True)
         points = [point for record in records if (point := _point(record.event_log_entry, uri)) is not None]
         told = {point.data_version for point in points if point.is_materialization}
-        # An observation that does not know either says nothing, unless the asset was told the same.
+        # An observation without a known data version is ignored, unless the asset recorded the same value.
         return cls(tuple(p for p in points if p.data_version in told or not is_unknown(p.data_version)))
 
     @property

@@ -66,7 +66,7 @@ class RunsInFlight:
 def find_runs_in_flight(instance: dg.DagsterInstance, dataset: str, ops: Sequence[str]) -> RunsInFlight:
     """Find the runs of these operations on the dataset that have not ended.
 
-    A run whose process is gone does not count; it is marked as failed here. A dry run does not count either.
+    A run whose process no longer exists does not count; it is marked as failed here. A dry run does not count either.
     """
     found = _find(instance, dataset, ops)
     if found and fail_dead_runs(instance):

@@ -1,6 +1,6 @@
 """Runs that have been silent for so long that nothing waits for them anymore.
 
-Whether the process of a run is gone can be determined on its own machine, once its first step has recorded the process
+Whether the process of a run is alive can be determined on its own machine, once its first step has recorded the process
 (see ``dead_runs.py``). It cannot be determined for a run on another machine, in a container that was recreated under
 another name, or for a run that was killed before that step. Such a run must not block the sensors of its dataset
 forever: after a time without any event it is ignored. That time is the instance's

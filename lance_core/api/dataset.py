@@ -1,8 +1,8 @@
 """LanceDataset: one version of a dataset, opened.
 
-A handle reads one manifest and shows that version: what others commit is seen by opening anew or by
-``checkout_latest``, what is committed through the handle it shows at once. Names, arguments and defaults follow the
-reference; what is not supported yet is refused by name.
+A handle reads one manifest and shows that version. Commits by others become visible after reopening the dataset or
+calling ``checkout_latest``; commits through the handle are visible immediately. Names, arguments and defaults follow
+the reference; unsupported arguments raise an error that names them.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class LanceDataset:
         storage_options: dict[str, str] | None,
         line: Hashable = None,
     ) -> Self:
-        """Return the same from the parts of a view; ``line`` as for :attr:`line`, where it is known."""
+        """Return a handle from the parts of a view; ``line`` as for :attr:`line`, if known."""
         return cls.of(TableView(uri, log, manifest, storage_options, line))
 
     def __repr__(self) -> str:
@@ -186,7 +186,7 @@ class LanceDataset:
 
     @property
     def counted_manifest(self) -> Manifest:
-        """The manifest with the rows of every fragment; data files tell those that it does not record.
+        """The manifest with the row counts of every fragment; missing counts are read from data files.
 
         Raises:
             NotFoundError: a data file is missing.
@@ -288,7 +288,7 @@ class LanceDataset:
         return [{"version": name.version} for name in self._view.log.newer_than(0)]
 
     def get_version(self) -> Version:
-        """Return what :meth:`versions` tells about this version; nothing is read."""
+        """Return the entry of :meth:`versions` for this version; nothing is read."""
         return version_info(self._view.manifest)
 
     def checkout_version(self, version: int | str | tuple[str | None, int | None]) -> Self:
@@ -301,7 +301,7 @@ class LanceDataset:
         Raises:
             VersionNotFoundError: there is no such version.
             RefNotFoundError: there is no such tag or branch.
-            InvalidTypeError: none of these.
+            InvalidTypeError: the reference has another type.
         """
         return self.of(self._view.at(version))
 
@@ -387,7 +387,7 @@ class LanceDataset:
 
     @property
     def recorded_rows(self) -> int | None:
-        """Rows that are not deleted, if the manifest says so of every fragment; None when files have to be read."""
+        """Number of live rows, if the manifest records it for every fragment; None if files must be read."""
         return self._view.recorded_rows
 
     def count_rows(self, filter: Any = None, **kwargs: Any) -> int:
@@ -1035,7 +1035,7 @@ class LanceDataset:
             older_than: only versions older than this; two weeks if no option is given.
             retain_versions: keep this many of the newest versions.
             delete_unverified: remove files that no version has ever referred to at any age. Only safe when
-                nobody else writes.
+                no other process writes.
             error_if_tagged_old_versions: fail when a tagged version matches, instead of keeping it.
             delete_rate_limit: deletions per second.
             versions: only these versions.
@@ -1175,7 +1175,7 @@ class LanceDataset:
     def create_branch(
         self, branch: str, reference: Reference = None, storage_options: dict[str, str] | None = None
     ) -> Self:
-        """Create a branch: a line of versions of its own that starts as a version of this dataset.
+        """Create a branch: a separate line of versions that starts from a version of this dataset.
 
         Its first version has the number of the source version. No file is copied.
 
@@ -1307,7 +1307,7 @@ class LanceDataset:
 
 
 class BulkCommitResult(TypedDict):
-    """What a batch became.
+    """The result of committing a batch.
 
     Attributes:
         dataset: the new version.

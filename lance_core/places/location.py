@@ -23,7 +23,7 @@ __all__ = ["CommitLock", "locked", "open_log", "uri_text"]
 
 
 CommitLock: TypeAlias = "Callable[[int], AbstractContextManager[object]]"
-"""Takes the version that is to be made; one holder at a time may be inside what it returns."""
+"""Takes the version to create, and returns a context manager that only one process may enter at a time."""
 
 
 def uri_text(uri: str | Path) -> str:

@@ -56,7 +56,7 @@ def open_version(log: VersionLog, reference: Reference, *, branch: str = "") -> 
     Args:
         log: the versions of one line.
         reference: a number of that line, the name of a tag, or (branch, number); None for the latest.
-        branch: the branch of the line, as its manifests say; empty for the main branch, or when it is not known.
+        branch: the branch of the line, as recorded in its manifests; empty for the main branch, or if unknown.
 
     Raises:
         DatasetNotFoundError: there is no dataset.
@@ -137,7 +137,7 @@ def _tagged(log: VersionLog, tag: str, branch: str) -> tuple[VersionLog, int]:
         try:
             record = _read_tag(main_line(log, branch), tag)
         except NotFoundError:
-            # Who opens the root of a branch by its URI does not know yet that it is one.
+            # If the root of a branch is opened by its URI, it is not yet known to be a branch.
             branch = branch or _branch_at(log)
             if not branch:
                 raise

@@ -4,7 +4,7 @@ Both are made of the place that a URI leads to, never of its text: ``tree/b`` in
 two slashes would lead elsewhere.
 
 Source: paths that pylance 14.0.2 writes. It records a relative path as it was given, which leads elsewhere from another
-working directory; ours are absolute.
+working directory; those of this library are absolute.
 """
 
 from __future__ import annotations

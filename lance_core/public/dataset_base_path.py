@@ -25,7 +25,7 @@ class DatasetBasePath:
     Args:
         path: absolute path or URI.
         name: name for writers; None for no name.
-        is_dataset_root: True when ``data/``, ``_deletions/`` and ``_indices/`` lie below it, False for a directory of
+        is_dataset_root: True if ``data/``, ``_deletions/`` and ``_indices/`` are below it, False for a directory of
             data files.
         id: the id to which files refer; None to assign one at commit.
     """

@@ -144,7 +144,7 @@ def overlay_to_record(file: DataOverlayFile) -> pb_table.DataOverlayFile:
 
 
 def _sequence(message: pb_table.DataFragment, oneof: str, inline: str, column: Any) -> Any:
-    """Return a sequence as the document spells it; ``column`` stands for one that is kept in a hidden column."""
+    """Return a sequence in its document form; ``column`` means that it is stored in a hidden column."""
     arm = message.WhichOneof(oneof)
     if arm is None:
         return None

@@ -54,7 +54,7 @@ class DeletionFile:
         id: random; part of the file's name.
         file_type: "array" or "bitmap".
         num_deleted_rows: how many rows the file lists.
-        base_id: the base path it lies in; None for the dataset's own root.
+        base_id: the base path that contains it; None for the dataset's own root.
     """
 
     read_version: int
@@ -91,7 +91,7 @@ class DeletionFile:
 
     @classmethod
     def from_record(cls, record: DeletionFileRecord) -> Self:
-        """From the record of the manifest."""
+        """Convert the record of the manifest."""
         names = {file_type: name for name, file_type in _DELETION_TYPES.items()}
         return cls(
             read_version=record.read_version,

@@ -59,7 +59,7 @@ class JsonObject:
         Args:
             name: its name.
             reader: checks it.
-            default: what a missing entry reads as; without one the entry must exist.
+            default: the value of a missing entry; without a default, the entry must exist.
 
         Raises:
             InvalidInputError: the entry is missing or malformed.
@@ -131,7 +131,7 @@ def mapping(value: Any, where: str) -> Mapping[str, Any]:
 
 
 def entries(build: Callable[[JsonObject], _T]) -> Reader[_T]:
-    """Reads an object as what is built from its entries."""
+    """Reads an object and converts its entries."""
     return lambda value, where: build(JsonObject(value, where))
 
 

@@ -122,11 +122,11 @@ def assemble_column(field: Field, parts: Sequence[tuple[Field, pa.Array]], num_r
 
 
 def _witnesses(wanted: Schema, table: Schema, files: Sequence[DataFile]) -> set[int]:
-    """Leaves to read for containers of which no wanted leaf is stored, although another one is."""
+    """Return the leaves to read for containers of which no wanted leaf is stored, although another one is."""
     stored = {field_id for file in files for field_id in file.columns()}
     whole = {node.id: node for node in table.walk()}
     witnesses: set[int] = set()
-    # Inner containers first: what is read for them serves the outer ones.
+    # Inner containers first: their leaves also serve the outer ones.
     for node in reversed(list(wanted.walk())):
         below = {leaf.id for leaf in whole[node.id].leaves()} & stored if not node.is_leaf else set()
         if below and not below & witnesses and not {leaf.id for leaf in node.leaves()} & stored:

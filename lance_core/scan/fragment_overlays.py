@@ -195,7 +195,7 @@ class FragmentOverlays:
         return _Covered(every[last], overlays[last], rows[last])
 
     def _inside(self, covered: BitMap) -> BitMap:
-        """Return the covered positions inside the fragment. Positions beyond it have higher ranks, so ranks stay valid."""
+        """Return the covered positions inside the fragment; those beyond it have higher ranks, so ranks stay valid."""
         # Imported late: hardly any table has overlays.
         from pyroaring import BitMap
 

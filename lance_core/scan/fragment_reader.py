@@ -179,7 +179,7 @@ class FragmentReader:
             self._files.reader(file).check_columns(file.all_columns())
 
     def statistics(self, field_ids: Sequence[int]) -> Iterator[RowStatistics]:
-        """Yield the statistics of the files that contain any of the fields; none with overlays, which they do not cover.
+        """Yield the statistics of the files that contain any of the fields; none if there are overlays.
 
         Raises:
             CorruptDataError: the statistics of a file are damaged.

@@ -90,7 +90,7 @@ class Story:
         num_ingests: int = 20,
         rows_per_ingest: int = 500,
     ) -> None:
-        """Nothing is started yet."""
+        """Initialize without starting a process."""
         self._server = server
         self._api = server.api
         self._uri = uri
@@ -213,7 +213,7 @@ class Story:
             self._check(what, holds=is_reached(Snapshot.take(self._uri)))
 
     def _is_at_rest(self, known: set[str], job: str, is_reached: Callable[[Snapshot], bool]) -> bool:
-        """Whether a job ran, nothing runs anymore, and the dataset is where it shall be. Tells of ended runs once."""
+        """Return whether a job ran, no run is active, and the dataset has the expected state; report new ended runs."""
         runs = self._api.runs()
         for run in runs:
             if run["status"] in ("FAILURE", "CANCELED"):

@@ -64,7 +64,7 @@ class WebApi:
     """
 
     def __init__(self, url: str, location: str) -> None:
-        """Nothing is asked yet."""
+        """Initialize without sending a request."""
         self._url = url
         self._selector = {"repositoryLocationName": location, "repositoryName": "__repository__"}
         self._location = location
@@ -121,7 +121,7 @@ class WebApi:
         return {sensor["name"]: sensor["sensorState"]["status"] for sensor in found}
 
     def asset_events(self, asset: str) -> AssetEvents:
-        """Return what was recorded of an asset; nothing for one that never had an event."""
+        """Return the recorded events of an asset; empty for one that never had an event."""
         found = self.query(_ASSET_EVENTS, path=[asset])["assetOrError"]
         return AssetEvents(
             materializations=[_tags(event) for event in found.get("assetMaterializations", [])],

@@ -106,7 +106,7 @@ def _create(staged: StagedWrite) -> int:
         )
     transaction = _transaction(staged, _overwrite(staged), 0)
     try:
-        # An Overwrite alone would also land on top of a dataset that somebody else creates in this moment.
+        # An Overwrite alone would also be committed on top of a dataset that another writer creates at this moment.
         version = _file_version(staged)
         return commit_transaction(staged.uri, transaction, create_only=True, data_storage_version=version)
     except AlreadyExistsError as error:
@@ -114,7 +114,7 @@ def _create(staged: StagedWrite) -> int:
 
 
 def _file_version(staged: StagedWrite) -> LanceFileVersion | None:
-    """Return what a dataset without rows is marked with; where there are data files they tell."""
+    """Return the file version of a dataset without rows; otherwise the data files determine it."""
     return None if staged.data_storage_version is None else LanceFileVersion.parse(staged.data_storage_version)
 
 

@@ -115,6 +115,6 @@ def _is_worn(fragment: FragmentMessage, policy: DeletionPolicy) -> bool:
 
 
 def _count_mergeable(small: Sequence[bool]) -> int:
-    """Small fragments that stand beside another one: only neighbors are merged."""
+    """Small fragments that are next to another one: only neighbors are merged."""
     lengths = [sum(1 for _ in run) for is_small, run in itertools.groupby(small) if is_small]
     return sum(length for length in lengths if length > 1)

@@ -163,9 +163,9 @@ def _next_tasks(plan: PlannedRewrite, lost: list[RewriteResult], outcome: Rewrit
 
 
 def _tasks_to_join(plan: PlannedRewrite, outcome: RewriteOutcome) -> list[CompactionTask]:
-    """Tasks over what this rewrite made, and over what was there when it was planned.
+    """Yield tasks for fragments created by this rewrite, and for fragments that existed when it was planned.
 
-    What others appended meanwhile is left to the next run: following them could take forever.
+    Fragments appended by others in the meantime are left to the next run: including them might never end.
     """
     try:
         planned = lance_core.dataset(plan.uri, version=plan.before.version)
@@ -216,7 +216,7 @@ def _discard(plan: PlannedRewrite, file_token: str, discard: DiscardFiles, error
 
 
 def _referenced_since(uri: str, version: int) -> frozenset[str] | None:
-    """Data files of every version after the given one; None when some of those versions are gone."""
+    """Data files of every version after the given one; None if some of those versions no longer exist."""
     dataset = lance_core.dataset(uri)
     present = {ref["version"] for ref in dataset.version_refs()}
     versions = range(version + 1, dataset.version + 1)

@@ -42,7 +42,7 @@ def build_commit_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
         with clear_failures(declaration.name, context.log):
             landing = commit_staged(staged, discard=discard_files)
             report = report_commit(staged, landing)
-            # A repeated commit may be old news: what the dataset holds now is what readers downstream will see.
+            # A repeated commit may be outdated: downstream readers see the current content of the dataset.
             data_version = data_version_at(report.uri, report.version if landing.committed_now else None)
             figures = version_metadata(lance_core.dataset(report.uri, version=report.version), declaration.maintenance)
         context.log.info(report.summary())

@@ -47,7 +47,7 @@ def build_rewrite_commit_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
                     op=staged.plan.op,
                     report_metadata=report.metadata(),
                     version=report.after.version,
-                    # The history may have been cleaned up: then the event log knows.
+                    # The history may have been cleaned up; then the event log has the value.
                     data_version=find_data_version(
                         context.instance, declaration.name, report.uri, report.after.version
                     ),

@@ -33,7 +33,7 @@ _last_words: dict[str, str] = {}
 
 @atexit.register
 def _say_last_words() -> None:
-    # Dagster prints the message twice among its own stack frames; who reads a log from its end finds it here.
+    # Dagster prints the message twice among its own stack frames; this puts it at the end of the log.
     for message in _last_words.values():
         sys.stderr.write(f"FAILED {message}\n")
 

@@ -120,7 +120,7 @@ def _source(declared: SourceSpec, config: SourceConfig | None) -> SourceSpec:
 
 
 def _location(uri: str) -> str:
-    # An empty value, say of an unset variable, must not become the working directory.
+    # An empty value, such as that of an unset variable, must not become the working directory.
     return absolute_uri(uri) if uri.strip() else ""
 
 

@@ -42,7 +42,7 @@ _ZERO_IS_NO_LIMIT: Final = ("target_bytes_per_fragment", "max_source_bytes", "ba
 class MaintenanceConfig(dg.Config):
     """The configuration shared by all maintenance jobs."""
 
-    # Nullable for Dagster, so that a null comes as far as :func:`is_dry_run` and gets a message.
+    # Nullable for Dagster, so that a null reaches :func:`is_dry_run` and gets an error message.
     dry_run: bool | None = Field(default=False, description="Print the plan and change nothing.")
     uri: str | None = Field(
         default=None,
@@ -117,7 +117,7 @@ def dataset_uri(declaration: DatasetDeclaration, config: MaintenanceConfig) -> s
     """
     if config.uri is None:
         return declaration.uri
-    # An empty value, say of an unset variable, must not become the working directory.
+    # An empty value, such as that of an unset variable, must not become the working directory.
     if not config.uri.strip():
         raise InvalidInputError(f"run configuration of {declaration.name}: the URI is empty")
     return absolute_uri(config.uri)
@@ -230,7 +230,7 @@ def _options(declaration: DatasetDeclaration, config: MaterializeDeletionsConfig
 
 
 def _check_limits(config: MaterializeDeletionsConfig) -> None:
-    """Zero means something here, unlike in a policy; what is below does not."""
+    """Check the limits: zero means no limit here, unlike in a policy; negative numbers are invalid."""
     for name in _ZERO_IS_NO_LIMIT:
         number = getattr(config, name)
         if number is not None and number < 0:

@@ -49,7 +49,7 @@ def build_cleanup_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
         description=f"Removes old versions of {declaration.name} and the files that only they use.",
         ins={"plan": dg.In(str, description="The planned cleanup, as JSON.")},
         out=dg.Out(dg.Nothing),
-        # Not needed for correctness: a cleanup spares what a commit has come to refer to meanwhile.
+        # Not needed for correctness: a cleanup keeps files to which a commit refers in the meantime.
         pool=commit_pool(declaration.name),
         retry_policy=COMMIT_RETRIES,
     )

@@ -14,7 +14,7 @@ _POLL_SECONDS: Final = 1.0
 
 
 def begin_run(context: dg.OpExecutionContext) -> None:
-    """Record the process of the run, and mark runs whose process is gone as failed.
+    """Record the process of the run, and mark runs whose process no longer exists as failed.
 
     This happens even if the run finds nothing to do and never uses the pool.
     """

@@ -47,7 +47,7 @@ class SparkResource(PySparkResource):
             StorageError: Spark did not start.
         """
         if self._spark_session is None:
-            # A session that is there already (a notebook's, a test suite's) is used, and not ours to stop.
+            # An existing session (of a notebook or a test suite) is used, and must not be stopped here.
             self._is_owner = not _is_running()
             settings = flatten_dict(self.spark_config)  # type: ignore[no-untyped-call]  # dagster-spark has no types
             self._spark_session = start_session({name: _text(value) for name, value in settings})

@@ -121,7 +121,7 @@ def _structs(array: pa.StructArray, expected: pa.StructType, path: str) -> pa.Ar
     if not array.null_count:
         children = [_conform(array.field(child.name), child, f"{path}.{child.name}", 0) for child in expected]
         return pa.StructArray.from_arrays(children, fields=list(expected))
-    # What lies under a null parent is nobody's value: flatten makes it null, and such nulls are always allowed.
+    # Values under a null parent are meaningless: flatten makes them null, and such nulls are always allowed.
     flattened = dict(zip([child.name for child in array.type], array.flatten(), strict=True))
     children = []
     for child in expected:

@@ -159,7 +159,7 @@ def _set(name: str, value: str) -> None:
 
 
 def _candidates(variables: Mapping[str, str]) -> Iterator[tuple[str, Path | None]]:
-    """(where from, program) in order of preference; where there is no program the text says so."""
+    """Yield (origin, program) in order of preference; if there is no program, the text states this."""
     home = variables.get("JAVA_HOME")
     if home:
         yield f"JAVA_HOME={home}", Path(home) / "bin" / "java"
@@ -179,7 +179,7 @@ def _candidates(variables: Mapping[str, str]) -> Iterator[tuple[str, Path | None
 
 
 def _inspect(executable: Path) -> JavaRuntime | str:
-    """Start a Java once or twice to learn what it is; a text says why it cannot be used."""
+    """Start a Java runtime once or twice to identify it; return the reason as text if it cannot be used."""
     with_module = _probe(executable, _VECTOR_ARGUMENT)
     report = with_module if _VERSION_LINE.search(with_module) else _probe(executable)
     version, home = _VERSION_LINE.search(report), _HOME_LINE.search(report)

@@ -90,7 +90,7 @@ def plan_target_schema(
     """
     found = _with_vectors(arrow_schema(struct_type), vector_columns)
     if existing is None:
-        # Refuses what a dataset cannot hold before any row is read.
+        # Rejects types that a dataset cannot store, before any row is read.
         check_storable(found)
         return found
     _check_names(found, existing)
