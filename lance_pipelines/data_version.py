@@ -1,7 +1,8 @@
 """The data version that Dagster records for a version of a dataset.
 
-Not every version changes rows: a compaction makes two, building an index makes one, and so does a delete that matches
-nothing when another program commits it. Dagster must not treat those as new data, or everything downstream runs again.
+Not every version changes rows: a compaction creates two versions that do not, building an index creates one, and so
+does a delete by another program that matches nothing. Dagster must not treat those as new data, or everything
+downstream would run again.
 So the data version of version ``v`` names the last version up to ``v``
 that changed rows, with the beginning of its transaction's UUID: a number alone could come again after the dataset was
 deleted and recreated.
@@ -75,8 +76,8 @@ def is_unknown(data_version: str) -> bool:
 def data_version_at(uri: str, version: int | None) -> str:
     """Return the data version of one version of the dataset, None for the latest, as ``"{version}-{8 hex digits}"``.
 
-    Walks back to the version that changed rows last. Where the history was cleaned up before that one is reached, the
-    oldest version that is left stands for it; the event log may know more, see ``recorded_versions.py``.
+    The function walks back to the last version that changed rows. If the history was cleaned up before that version,
+    the oldest remaining version is used; the event log may have more information, see ``recorded_versions.py``.
 
     Raises:
         VersionNotFoundError: the dataset has no such version.

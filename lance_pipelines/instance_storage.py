@@ -8,8 +8,9 @@ beside the databases lets the second wait until the first is done; nothing else 
 It is also what Dagster's daemon opens before its first tick, so it makes the ticks of the automation exact (see
 ``settle_automation_ticks``).
 
-``dagster.yaml`` names this class. Without ``base_dir`` the databases lie below ``DAGSTER_HOME``; a command that has
-none reads the ``dagster.yaml`` of its working directory, and then they lie in a directory that goes with the command.
+``dagster.yaml`` refers to this class. Without ``base_dir`` the databases are below ``DAGSTER_HOME``; a command without
+``DAGSTER_HOME`` reads the ``dagster.yaml`` of its working directory and uses a temporary directory, which is removed
+when the command ends.
 """
 
 from collections.abc import Mapping

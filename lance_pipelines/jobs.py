@@ -93,7 +93,7 @@ def build_maintenance_jobs(declarations: Sequence[DatasetDeclaration]) -> list[d
 
 
 def job_name(operation: str, declarations: Sequence[DatasetDeclaration], dataset: str) -> str:
-    """Return name of the job that runs an operation on a dataset.
+    """Return the name of the job that runs an operation on a dataset.
 
     Raises:
         InvalidInputError: no such dataset is declared.

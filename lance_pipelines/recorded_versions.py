@@ -29,7 +29,7 @@ from lance_pipelines.settings import absolute_uri
 __all__ = ["RecordedVersion", "RecordedVersions", "event_value", "find_data_version", "is_event_at"]
 
 _MAX_EVENTS: Final = 200
-"""Events of each kind that are looked at, the newest ones."""
+"""Number of events of each kind that are read, newest first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +114,7 @@ class RecordedVersions:
 
 
 def find_data_version(instance: dg.DagsterInstance, dataset: str, uri: str, version: int) -> str:
-    """Return the data version of one version: from the history, else from the event log, else a placeholder.
+    """Return the data version of one version: from the history, otherwise from the event log, or a placeholder.
 
     Args:
         instance: has the events.

@@ -37,7 +37,7 @@ WAREHOUSE_VARIABLE: Final = "LANCE_PIPELINES_WAREHOUSE"
 EXECUTOR_VARIABLE: Final = "LANCE_PIPELINES_EXECUTOR"
 HOME_VARIABLE: Final = "DAGSTER_HOME"
 INSTANCE_VARIABLE: Final = "LANCE_PIPELINES_INSTANCE"
-"""Set by a command without ``DAGSTER_HOME`` for the processes it starts."""
+"""Set by a command without ``DAGSTER_HOME`` for the processes that it starts."""
 
 SETTLE_VARIABLE: Final = "DAGSTER_AUTOMATION_TICK_SETTLE_SECONDS"
 """Dagster's own; see :func:`settle_automation_ticks`."""
@@ -89,7 +89,7 @@ class Settings:
         )
 
     def dataset_uri(self, name: str) -> str:
-        """Location of the dataset of that name in the warehouse."""
+        """Return the location of the dataset with that name in the warehouse."""
         return f"{self.warehouse.rstrip('/')}/{name}.lance"
 
 

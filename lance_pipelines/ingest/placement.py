@@ -3,16 +3,17 @@
 =============  ==============================  ====================================================================
 Mode           No dataset                      A dataset
 =============  ==============================  ====================================================================
-``append``     create it; fail if the write    append, judged against everything since the planned version
+``append``     create it; fail if the write    append, checked against everything since the planned version
                was planned on one
 ``overwrite``  create it                       overwrite the latest version
 ``create``     create it                       fail
 =============  ==============================  ====================================================================
 
-Creating is one attempt to be version 1. Of two first runs at once one creates the dataset; the other is placed again,
-on what the winner created, after its schema and field ids were compared with it.
+Creating is a single attempt to commit version 1. Of two simultaneous first runs, one creates the dataset; the other is
+committed on top of it, after its schema and field ids were compared with it.
 
-The transaction's UUID follows from the staged write's id: all attempts to commit one staged write are one transaction.
+The transaction's UUID is derived from the staged write's id: all attempts to commit one staged write are one
+transaction.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def place(staged: StagedWrite, dataset: lance_core.LanceDataset | None, *, is_fi
     if staged.mode is WriteMode.OVERWRITE:
         transaction = _transaction(staged, _overwrite(staged), dataset.version)
         return commit_transaction(dataset, transaction, data_storage_version=_file_version(staged))
-    # From the planned version on, so that everything committed since is judged. 0, where there was no dataset, means
+    # The planned version, so that everything committed since is checked. 0, if there was no dataset, means
     # the latest version; the same number in every attempt lets them recognize each other.
     read_version = staged.read_version
     if read_version:

@@ -95,6 +95,6 @@ def _exists(plan: metadata.CleanupPlan, path: str) -> bool:
     except NotFoundError:
         return False
     except LanceError:
-        # Where it cannot even be looked at, it could not be removed.
+        # A file that cannot even be checked could not be removed.
         return True
     return True

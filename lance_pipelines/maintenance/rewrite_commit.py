@@ -211,7 +211,7 @@ def _discard(plan: PlannedRewrite, file_token: str, discard: DiscardFiles, error
         if referenced is not None:
             discard(plan.uri, file_token, keep=referenced)
     except LanceError as cleanup_error:
-        # The commit's failure is the one to report; what is left is unreferenced and has this token in its name.
+        # The commit's failure is the one to report; leftover files are unreferenced and have this token in their names.
         error.add_note(f"the files of this rewrite ({file_token}) could not be removed: {cleanup_error}")
 
 

@@ -64,7 +64,7 @@ def task_documents(tasks: Iterable[CompactionTask]) -> tuple[str, ...]:
 
 
 def _fragments_within(dataset: lance_core.LanceDataset, threshold: float) -> list[int]:
-    """Return ids of the fragments of whose rows no larger part than the threshold is deleted."""
+    """Return the ids of the fragments whose fraction of deleted rows does not exceed the threshold."""
     fragments = dataset.counted_manifest.message.fragments
     ids = np.array([fragment.id for fragment in fragments], np.uint64)
     physical = np.array([fragment.physical_rows for fragment in fragments], np.float32)
