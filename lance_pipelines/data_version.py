@@ -48,7 +48,7 @@ def changes_rows(operation: LanceOperation.BaseOperation) -> bool:
 
 
 def is_change(log: VersionLog, manifest: Manifest, operation: str | None) -> bool:
-    """Whether a version changed rows or columns: its operation can, and its content differs from the previous version.
+    """Return whether a version changed rows or columns: its operation can, and its content differs from before.
 
     Args:
         log: the versions.

@@ -43,7 +43,7 @@ VERSION_KEY: Final = "lance/version"
 """Metadata key of the version that an event describes."""
 
 EXTERNAL_WRITER: Final = "external"
-"""Value of the writer's tag for commits that no run of this instance made."""
+"""Value of the writer's tag for commits that were not made by a run of this instance."""
 
 
 def maintenance_observation(
@@ -64,8 +64,8 @@ def maintenance_observation(
         op: what was done, for example ``compact``.
         report_metadata: metadata about the work; a key without ``/`` gets the prefix ``lance/``.
         version: the version afterwards.
-        data_version: the data version, which maintenance does not change; None reads it from the history. Give the one
-            from before when old versions were removed: the history may not reach back to it anymore.
+        data_version: the data version, which maintenance does not change; None reads it from the history. Pass the one
+            determined before old versions were removed, because the history may no longer include it.
         policy: what counts as a small fragment; None takes the default.
     """
     return dg.AssetObservation(
@@ -86,7 +86,7 @@ def dataset_materialization(
     data_version: str | None = None,
     policy: MaintenancePolicy | None = None,
 ) -> dg.AssetMaterialization:
-    """The event of a commit by one of our runs that changed rows; arguments as :func:`maintenance_observation`."""
+    """Return the event of a commit by this project that changed rows; see :func:`maintenance_observation`."""
     return dg.AssetMaterialization(
         asset_key=dataset,
         description=f"{op}: version {version}",

@@ -78,7 +78,7 @@ class FoundVersion:
         return content_digest_before(self.manifest, rewritten)
 
     def repeats(self, content: str) -> bool:
-        """Whether its content has this digest. False for an unknown operation, which the digest may not reflect."""
+        """Return whether its content has this digest; False for an unknown operation (the digest may miss it)."""
         return self.operation in CHANGES_ROWS and self.content == content
 
     def follows(self, version: int, content: str) -> bool:

@@ -66,7 +66,7 @@ _DESCRIPTIONS: Final = MappingProxyType(
 
 
 def build_ingest_jobs(declarations: Sequence[DatasetDeclaration]) -> list[UnresolvedAssetJobDefinition]:
-    """The ingest job of each dataset: ``ingest_<name>``, or ``ingest`` if only one is declared."""
+    """Return the ingest job of each dataset: ``ingest_<name>``, or ``ingest`` if only one is declared."""
     return [
         dg.define_asset_job(
             name=job_name("ingest", declarations, declaration.name),
@@ -79,7 +79,7 @@ def build_ingest_jobs(declarations: Sequence[DatasetDeclaration]) -> list[Unreso
 
 
 def build_maintenance_jobs(declarations: Sequence[DatasetDeclaration]) -> list[dg.JobDefinition]:
-    """Four jobs for each dataset: compact, materialize deletions, clean up, delete rows."""
+    """Return four jobs for each dataset: compact, materialize deletions, clean up, delete rows."""
     return [
         dg.job(
             name=job_name(operation, declarations, declaration.name),
@@ -105,7 +105,7 @@ def job_name(operation: str, declarations: Sequence[DatasetDeclaration], dataset
 
 
 def job_tags(operation: str, dataset: str) -> dict[str, str]:
-    """Tags of the job that runs an operation on a dataset."""
+    """Return the tags of the job that runs an operation on a dataset."""
     return {DATASET_TAG: dataset, OPERATION_TAG: operation}
 
 

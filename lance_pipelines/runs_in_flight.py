@@ -83,7 +83,7 @@ def find_runs_in_flight(instance: dg.DagsterInstance, dataset: str, ops: Sequenc
 
 
 def _find(instance: dg.DagsterInstance, dataset: str, ops: Sequence[str]) -> list[tuple[dg.DagsterRun, bool]]:
-    """Each with whether it is an ingest."""
+    """Return each run, with whether it is an ingest."""
     found = []
     for run in instance.get_runs(filters=dg.RunsFilter(statuses=_IN_FLIGHT)):
         op = run.tags.get("lance/op") if run.tags.get("lance/dataset") == dataset else None

@@ -115,7 +115,7 @@ def _pass_on(error: LanceError, view: TableView, done: list[RewriteResult], lost
 
 
 def _ids_of_new(view: TableView, outcome: RewriteCommit) -> set[int]:
-    """Return ids that the fragments of a commit got."""
+    """Return the ids that the fragments of a commit got."""
     names = {name for result in outcome.committed for name in result.new_file_names()}
     return {
         fragment.id

@@ -50,7 +50,7 @@ def type_name(index: pb_table.IndexMetadata) -> str:
 
 
 def read_fragment_bitmap(index: pb_table.IndexMetadata) -> BitMap | None:
-    """Return the fragments that an index answers for, dead ones included; None when they were not recorded.
+    """Return the fragments that an index covers, including removed ones; None if not recorded.
 
     Raises:
         CorruptDataError: the bitmap cannot be decoded.
@@ -81,7 +81,7 @@ class IndexSummary:
         return is_system_index(self.name)
 
     def fragment_ids(self) -> BitMap | None:
-        """Return ids of the fragments that the index answers for, dead ones included; None when they were not recorded.
+        """Return the ids of the fragments that the index covers, including removed ones; None if not recorded.
 
         Raises:
             CorruptDataError: the bitmap cannot be decoded.

@@ -132,7 +132,7 @@ def column_key(fragment: pb_table.DataFragment, field_id: int) -> ColumnKey:
 
 
 def hidden_fields(fragment: pb_table.DataFragment) -> list[int]:
-    """Return ids of the fields whose numbers are kept in hidden columns."""
+    """Return the ids of the fields whose numbers are kept in hidden columns."""
     lineage = RowLineage(fragment)
     return [field_id for field_id in _ARMS if lineage.is_hidden(field_id)]
 

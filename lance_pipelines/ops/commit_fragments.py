@@ -26,7 +26,7 @@ COMMIT_RETRIES = dg.RetryPolicy(max_retries=3, delay=1, backoff=dg.Backoff.EXPON
 
 
 def build_commit_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
-    """The commit op of one dataset. Its output is the asset's materialization."""
+    """Return the commit op of one dataset. Its output is the asset's materialization."""
 
     @dg.op(
         name=f"commit_fragments_of_{declaration.name}",

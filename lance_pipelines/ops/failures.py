@@ -52,7 +52,7 @@ def config_headline(error: dg.DagsterInvalidConfigError) -> str:
 
 
 def _say_one_line(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """What Python calls before it ends for an exception: the stack of a wrong configuration is Dagster's own."""
+    """Handle an uncaught exception: for an invalid configuration, the stack trace is only Dagster's own."""
     if isinstance(error, dg.DagsterInvalidConfigError):
         sys.stderr.write(f"FAILED {config_headline(error)}\n")
     else:
@@ -64,7 +64,7 @@ sys.excepthook = _say_one_line
 
 
 class _StacklessError(DagsterUserCodeProcessError):
-    """For Dagster, an error of another process: it shows the description that came with it, and no stack of its own."""
+    """An error that Dagster treats as from another process: it shows the given description without a stack trace."""
 
     def __init__(self, message: str) -> None:
         dg.DagsterError.__init__(self, message)
@@ -73,7 +73,7 @@ class _StacklessError(DagsterUserCodeProcessError):
 
 
 class _FinalError(dg.Failure, _StacklessError):
-    """Ends a step for good. Dagster raises errors of this kind past the retry policy of the op."""
+    """Ends a step permanently. Dagster does not apply the retry policy of the op to errors of this kind."""
 
 
 def as_failure(error: LanceError, dataset: str) -> dg.Failure:

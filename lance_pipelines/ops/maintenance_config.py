@@ -235,7 +235,7 @@ def _check_limits(config: MaterializeDeletionsConfig) -> None:
         number = getattr(config, name)
         if number is not None and number < 0:
             raise InvalidInputError(f"{name} must be at least 0, which means no limit, found {number}")
-    # A policy has another name for it.
+    # The policy has another name for this limit.
     if config.threshold is not None and not 0 <= config.threshold < 1:
         raise InvalidInputError(f"threshold must be at least 0 and below 1, found {config.threshold}")
 

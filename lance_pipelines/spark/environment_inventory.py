@@ -96,7 +96,7 @@ def environment_inventory(
             )
             .where("path <> ''")
         )
-        # Spark packs files into partitions as it likes; this keeps order and partitions the same.
+        # Spark assigns files to partitions arbitrarily; this makes order and partitions deterministic.
         ordered = recorded.repartition(_NUM_PARTITIONS, "record").sortWithinPartitions("record", "path")
         add = partial(_complete, {record.path: record for record in installed}, captured_at.astimezone(UTC))
         return ordered.mapInArrow(add, INVENTORY_SCHEMA)
@@ -131,7 +131,7 @@ def _complete(
 
 
 def _texts(roots: pa.Array, paths: pa.Array) -> Iterator[tuple[int, pa.Array]]:
-    """(first row, texts of the rows from there on), cut where the texts reach some megabytes."""
+    """Yield (first row, texts of the rows from there), split where the texts reach several megabytes."""
     texts: list[str | None] = [None] * len(paths)
     start = num_bytes = 0
     for row in np.flatnonzero(pc.ends_with(paths, ".py").to_numpy(zero_copy_only=False)).tolist():
