@@ -8,8 +8,8 @@
 
 * *Versions*: :func:`open_version_log` lists and reads them without opening a dataset; a :class:`Manifest` holds
   everything that a version records, including its fragments.
-* *Transactions*: :func:`read_transaction` says what made a version, :data:`MAY_CHANGE_ROWS` which operations may change
-  rows, and :func:`commit_transaction` commits one.
+* *Transactions*: :func:`read_transaction` returns the transaction of a version, :data:`MAY_CHANGE_ROWS` lists the
+  operations that may change rows, and :func:`commit_transaction` commits a transaction.
 * *Fragments and schemas*: what a data file must look like to become part of a table.
 * *Stores*: :func:`open_store` gives access to the files below a URI.
 * *Maintenance*: deletes and cleanups that are planned first, looked at, and carried out later.

@@ -50,7 +50,7 @@ class LanceFragment:
 
     @classmethod
     def of(cls, dataset: Handle, view: TableView, record: Fragment) -> Self:
-        """The handle for a fragment that has been looked up already, in a version that the dataset shows or showed."""
+        """Return a handle for a fragment that was already looked up, in a version that the dataset shows or showed."""
         handle = cls.__new__(cls)
         handle._dataset = dataset
         handle._view = view
@@ -58,7 +58,7 @@ class LanceFragment:
         return handle
 
     def __repr__(self) -> str:
-        """Id and data files."""
+        """Show the id and the data files."""
         paths = [file.path for file in self._record.message.files]
         return f"LanceFragment(id={self.fragment_id}, data_files={paths})"
 

@@ -273,10 +273,10 @@ def _with_id(fragment: Fragment, fragment_id: int) -> Fragment:
 
 
 def checked_results(rewrites: Iterable[RewriteResult]) -> list[RewriteResult]:
-    """Return the results, when each of them, and all of them together, make sense.
+    """Return the results after checking that each is valid, and that they are consistent with each other.
 
     Raises:
-        InvalidTypeError: something else than results, or a number that is none.
+        InvalidTypeError: an element is not a result, or a value is not a number.
         InvalidInputError: nothing is rewritten, a fragment is rewritten twice, or new files lie elsewhere than in the
             dataset's ``data/`` or are named twice.
     """

@@ -77,8 +77,8 @@ def compact(dataset: Handle, options: Mapping[str, Any], properties: Mapping[str
             if not lost and plan.options.has_budget:
                 break
             # Most often empty when nothing is lost. But how many bytes the rows need is known only now, and fragments
-            # that differed in the indices that answered for them do not anymore. What others have appended meanwhile
-            # is left alone.
+            # that were covered by different indices no longer are. Fragments that others have appended in the meantime
+            # are not included.
             plan = plan_again(dataset, lost, options) if lost else make_plan(dataset.view, options, only=ours)
         except NotFoundError as error:
             # A cleanup may have removed the files of the version that was planned on.

@@ -76,7 +76,7 @@ def open_version(log: VersionLog, reference: Reference, *, branch: str = "") -> 
 
 
 def locate(log: VersionLog, reference: Reference, *, branch: str = "") -> tuple[VersionLog, int | None]:
-    """The line and the number that a reference means, None for the latest; arguments as for :func:`open_version`.
+    """Return the line and the version number of a reference, None for the latest; see :func:`open_version`.
 
     Whether there is such a version is not asked.
 

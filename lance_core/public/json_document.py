@@ -1,7 +1,7 @@
 """JSON documents from other processes: every value is checked when it is read.
 
 A document is taken apart with readers, functions of (value, where) that return the value as it is needed. What is
-missing, of another type or out of range ends in one error that says where, what was expected and what was found::
+missing, has another type or is out of range raises one error with its location, the expected and the found value::
 
     rewrite result at $.new_fragments[0].physical_rows: expected a whole number from 0 to 4294967296, found 'x'
 """

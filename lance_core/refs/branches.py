@@ -227,7 +227,7 @@ class Branches:
         Raises:
             InvalidRefError: the name is invalid.
             RefNotFoundError: there is no such branch.
-            RefConflictError: it is deleted meanwhile.
+            RefConflictError: the branch was deleted in the meantime.
             InvalidTypeError: it is not a mapping, or a key or value is not a string.
         """
         check_branch_name(branch)

@@ -107,7 +107,7 @@ class Tags:
         return sorted(self.list().items(), key=lambda item: (sign * item[1]["version"], item[0]))
 
     def get_version(self, tag: str) -> int:
-        """The version of a tag. Raises ``RefNotFoundError``, or ``InvalidRefError`` for a name that no tag has."""
+        """Return the version of a tag. Raises ``RefNotFoundError``, or ``InvalidRefError`` for an invalid name."""
         return self._read(tag).version
 
     def create(self, tag: str, reference: Reference = None) -> None:
@@ -212,7 +212,7 @@ class Tags:
         return None if branch is None else read_record(self._log, branch)
 
     def _target(self, reference: Reference) -> tuple[str | None, int, int]:
-        """Branch, version and manifest size of what the reference means; raises when it does not exist."""
+        """Return branch, version and manifest size of a reference; raises an error if it does not exist."""
         if reference is None:
             line, version = self._line, self._manifest.version
         else:

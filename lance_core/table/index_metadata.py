@@ -45,7 +45,7 @@ def is_system_index(name: str) -> bool:
 
 
 def type_name(index: pb_table.IndexMetadata) -> str:
-    """The name of the message that holds the index's parameters, such as "BTreeIndexDetails"; empty when unknown."""
+    """Return the message name of the index's parameters, such as "BTreeIndexDetails"; empty if unknown."""
     return index.index_details.type_url.rpartition("/")[2].rpartition(".")[2]
 
 

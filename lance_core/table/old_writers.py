@@ -210,7 +210,7 @@ def _holds(node: Field | None, field_ids: set[int]) -> bool:
 
 
 def _format_of_files(message: pb_table.Manifest) -> LanceFileVersion | None:
-    """Return the format that all data files have; None when there is none, or no file at all."""
+    """Return the format that all data files have; None if they differ or there are no files."""
     pairs = {
         (file.file_major_version, file.file_minor_version): file
         for fragment in message.fragments

@@ -107,7 +107,7 @@ class Basis:
                 return refusal
             if self._num_new < 2:
                 break
-            # Checking many versions took time; creating a version that others have created meanwhile would fail.
+            # Checking many versions took time; creating a version that others have already created would fail.
         return self._merge()
 
     def unsynced_files(self) -> list[str]:

@@ -124,7 +124,7 @@ def write_rows(
     Raises:
         AlreadyExistsError: mode "create", and there is a dataset.
         SchemaMismatchError: mode "append", and the rows do not fit.
-        RetryableCommitConflictError: mode "append", and the dataset that another writer created meanwhile has the same
+        RetryableCommitConflictError: mode "append", and the dataset that another writer just created has the same
             columns under other field ids, refuses nulls in one of them, or is of another data file version; write the
             rows again.
     """

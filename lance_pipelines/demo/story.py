@@ -277,7 +277,7 @@ class Story:
     def _wait_for_request(self) -> None:
         """Until a run of the downstream asset was requested by the change that was just made.
 
-        The run itself may go on beside the next change, which then requests a run of its own.
+        The run itself may continue during the next change, which then requests another run.
         """
 
         def is_requested() -> bool:

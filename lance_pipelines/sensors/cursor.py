@@ -24,7 +24,7 @@ EntryT = TypeVar("EntryT", bound="DataclassInstance")
 
 
 def serialize_cursor(entries: Mapping[str, "DataclassInstance"]) -> str:
-    """The text that Dagster stores.
+    """Return the text that Dagster stores.
 
     Args:
         entries: dataset -> its state, a record of plain values.

@@ -85,7 +85,7 @@ class JavaRuntime:
 
 
 def find_java_home(environ: Mapping[str, str] | None = None) -> Path:
-    """The ``JAVA_HOME`` to start Spark with. Changes only the shim directory in the user's cache.
+    """Return the ``JAVA_HOME`` to start Spark with. Changes only the shim directory in the user's cache.
 
     Args:
         environ: the environment variables; None for those of the process.
