@@ -1,6 +1,6 @@
-"""The files of indices that a rewrite replaces: looked up where the operation does not list them.
+"""The files of indices that a rewrite replaces: looked up if the operation does not list them.
 
-Operations of users have no place for them. A new index without files could answer nothing: it is refused.
+Public operations have no field for them. A new index without files is useless, so it is rejected.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ class Branches:
     """
 
     def __init__(self, log: VersionLog, manifest: Manifest) -> None:
-        """Nothing is read."""
+        """Initialize without reading anything."""
         self._line = log
         self._manifest = manifest
         self._main = main_line(log, manifest.message.branch)
@@ -167,7 +167,7 @@ class Branches:
         try:
             source_line.read_version(source.version)
         except VersionNotFoundError:
-            # A cleanup that did not see the branch yet has removed the version it was made from.
+            # A cleanup that did not see the branch yet removed the version from which it was created.
             self._remove_again(branch)
             raise
         try:
@@ -303,7 +303,7 @@ def _goes_on_from(target: VersionLog, first: Manifest) -> bool:
     """Return whether the versions of a branch began with this one; a cleanup may have removed it since."""
     names = target.newer_than(0)
     if names and names[0].version > first.version:
-        # A version of others is the first of another branch, unless they have built it on one.
+        # A version of another writer is the first of another branch, unless it was built on an existing version.
         latest = target.read_latest()
         theirs = read_transaction(target, latest) if latest is not None else None
         return theirs is not None and not theirs.operation.is_first_of_its_root

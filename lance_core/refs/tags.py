@@ -74,7 +74,7 @@ class Tags:
     """
 
     def __init__(self, log: VersionLog, manifest: Manifest) -> None:
-        """Nothing is read."""
+        """Initialize without reading anything."""
         self._line = log
         self._branch = manifest.message.branch
         self._manifest = manifest

@@ -35,7 +35,7 @@ class OpenFiles:
     __slots__ = ("_deleted", "_files", "_fragment", "_locator", "_open", "_session")
 
     def __init__(self, fragment: Fragment, locator: FileLocator, session: Session = UNCACHED) -> None:
-        """Nothing is opened yet."""
+        """Initialize without opening anything."""
         self._session = session
         self._fragment = fragment
         self._locator = locator
