@@ -64,7 +64,7 @@ def _given_up(output: TextIO, error: OSError) -> int:
     # Python must not try to write the rest when it ends.
     _redirect_to_nothing(output)
     if isinstance(error, BrokenPipeError):
-        # Whoever reads has seen enough.
+        # The reader has closed the pipe.
         return 0
     return _refused(f"the output cannot be written: {error.strerror}")
 

@@ -131,7 +131,7 @@ class LanceError(Exception):
         return MappingProxyType(self._context)
 
     def __str__(self) -> str:
-        # OSError and KeyError have renderings of their own; ours is always the message.
+        # OSError and KeyError override __str__; these errors always show the message.
         return self.message
 
     def __reduce__(self) -> tuple[object, ...]:

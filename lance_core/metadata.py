@@ -7,9 +7,9 @@
     made_by = read_transaction(log, manifest)
 
 * *Versions*: :func:`open_version_log` lists and reads them without opening a dataset; a :class:`Manifest` holds
-  everything that one version says of itself, its fragments included.
-* *Transactions*: :func:`read_transaction` says what made a version, :data:`MAY_CHANGE_ROWS` which operations may change
-  rows, and :func:`commit_transaction` commits one.
+  everything that a version records, including its fragments.
+* *Transactions*: :func:`read_transaction` returns the transaction of a version, :data:`MAY_CHANGE_ROWS` lists the
+  operations that may change rows, and :func:`commit_transaction` commits a transaction.
 * *Fragments and schemas*: what a data file must look like to become part of a table.
 * *Stores*: :func:`open_store` gives access to the files below a URI.
 * *Maintenance*: deletes and cleanups that are planned first, looked at, and carried out later.
@@ -106,7 +106,7 @@ MAY_CHANGE_ROWS: Final[Mapping[str, bool]] = MappingProxyType(
 
 
 def open_version_log(uri: str | Path, storage_options: Mapping[str, str] | None = None) -> VersionLog:
-    """The versions of the table at a URI; nothing is read yet, and there may be no table.
+    """Return the versions of the table at a URI; nothing is read yet, and there may be no table.
 
     Args:
         uri: where the table is.
@@ -121,7 +121,7 @@ def open_version_log(uri: str | Path, storage_options: Mapping[str, str] | None 
 
 
 def open_store(uri: str | Path, storage_options: Mapping[str, str] | None = None) -> tuple[ObjectStore, str]:
-    """The store that a URI names, and the path of the table in it.
+    """Return the store that a URI names, and the path of the table in it.
 
     Args:
         uri: where the table is.
@@ -135,7 +135,7 @@ def open_store(uri: str | Path, storage_options: Mapping[str, str] | None = None
 
 
 def named_versions(log: VersionLog) -> frozenset[int]:
-    """The versions of the main line that a tag or a branch refers to, and that no cleanup may remove.
+    """Return the versions of the main line that a tag or a branch refers to, and that no cleanup may remove.
 
     Raises:
         CorruptDataError: the file of a tag or a branch is damaged.
@@ -164,7 +164,7 @@ def check_storable(schema: pa.Schema, version: LanceFileVersion | None = None) -
 
 
 def stored_field_ids(schema: Schema, columns: Sequence[str], version: LanceFileVersion) -> list[int]:
-    """The field ids that a data file of some columns lists, in order.
+    """Return the field ids that a data file of some columns lists, in order.
 
     Args:
         schema: of the table.

@@ -77,7 +77,7 @@ class LanceFileVersion(Enum):
         return self is LanceFileVersion.V0_1
 
     def mixes_with(self, other: LanceFileVersion) -> bool:
-        """Whether files of both versions may belong to one table: all but 0.1 mix."""
+        """Return whether files of both versions may belong to one table: all but 0.1 mix."""
         return self.is_legacy == other.is_legacy
 
     @property

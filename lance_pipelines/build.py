@@ -1,6 +1,6 @@
 """build_definitions: assembles the Dagster definitions of the project.
 
-Every other module holds one Dagster concept and does not know which others a project uses.
+Every other module contains one Dagster concept and does not depend on which others a project uses.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ def build_definitions(
     sensor_interval_seconds: int | None = None,
     maintenance_status: dg.DefaultSensorStatus = dg.DefaultSensorStatus.STOPPED,
 ) -> dg.Definitions:
-    """Everything that Dagster loads.
+    """Return all definitions for Dagster to load.
 
     Args:
         declarations: datasets to ingest. With several datasets, the names of their jobs end in the dataset's name. None

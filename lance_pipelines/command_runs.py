@@ -1,4 +1,4 @@
-"""Running a maintenance job in this process, for the command line."""
+"""Execution of a maintenance job in this process, for the command line."""
 
 import importlib
 import sys
@@ -67,10 +67,10 @@ def run_operation(
 
 
 def _load(module: str) -> dg.Definitions:
-    """The definitions in a module, found as ``dagster -m`` finds them.
+    """Return the definitions in a module, found as ``dagster -m`` finds them.
 
     Raises:
-        InvalidInputError: there is no such module, or it holds none.
+        InvalidInputError: the module does not exist, or contains no definitions.
         DagsterError: a decorated function returns something else.
     """
     # As for ``python -m`` too: modules of the working directory count.
@@ -82,7 +82,7 @@ def _load(module: str) -> dg.Definitions:
     except ModuleNotFoundError as error:
         raise InvalidInputError(f"module {module!r} cannot be imported: {error}") from error
     values = vars(loaded).values()
-    # A function decorated with @dg.definitions counts before the definitions that it may be made of.
+    # A function decorated with @dg.definitions takes precedence over the definitions that it may combine.
     decorated = [value for value in values if isinstance(value, LazyDefinitions)]
     found: Sequence[dg.Definitions | LazyDefinitions[Any]] = decorated or [
         value for value in values if isinstance(value, dg.Definitions)
@@ -97,10 +97,10 @@ def _load(module: str) -> dg.Definitions:
 
 
 def _find_job(definitions: dg.Definitions, operation: str, dataset: str | None) -> dg.JobDefinition:
-    """The job with the operation's and the dataset's tags.
+    """Return the job with the operation's and the dataset's tags.
 
     Raises:
-        InvalidInputError: there is none, or no dataset is named and there are several.
+        InvalidInputError: there is no such job, or there are several datasets and none was given.
     """
     jobs = {
         job.tags[DATASET_TAG]: job
@@ -128,7 +128,7 @@ def _instance() -> Iterator[dg.DagsterInstance]:
 
 
 def _is_interrupt(event: dg.DagsterEvent) -> bool:
-    """Whether a step ended because the user ended it; which of the two is raised depends on who got the signal."""
+    """Return whether the user interrupted a step; the exception depends on which process received the signal."""
     error = event.step_failure_data.error
     return error is not None and error.cls_name in _INTERRUPTS
 
@@ -145,5 +145,5 @@ def _headline(event: dg.DagsterEvent) -> str:
 
 
 def _one_line(message: object) -> str:
-    """Dagster's messages go over several lines."""
+    """Join the lines of a Dagster message."""
     return " ".join(str(message).split())

@@ -1,7 +1,8 @@
 """The data version that Dagster records for a version of a dataset.
 
-Not every version changes rows: a compaction makes two, building an index makes one, and so does a delete that matches
-nothing when another program commits it. Dagster must not treat those as new data, or everything downstream runs again.
+Not every version changes rows: a compaction creates two versions that do not, building an index creates one, and so
+does a delete by another program that matches nothing. Dagster must not treat those as new data, or everything
+downstream would run again.
 So the data version of version ``v`` names the last version up to ``v``
 that changed rows, with the beginning of its transaction's UUID: a number alone could come again after the dataset was
 deleted and recreated.
@@ -35,19 +36,19 @@ _WORD_START: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 def operation_name(operation: LanceOperation.BaseOperation) -> str:
-    """The operation as the transaction's oneof names it: ``ReserveFragments`` is ``reserve_fragments``."""
+    """Return the operation as the transaction's oneof names it: ``ReserveFragments`` is ``reserve_fragments``."""
     if isinstance(operation, LanceOperation.Other):
         return operation.name
     return _WORD_START.sub("_", type(operation).__name__).lower()
 
 
 def changes_rows(operation: LanceOperation.BaseOperation) -> bool:
-    """Whether an operation may change what readers see. An unknown operation counts as a change."""
+    """Return whether an operation may change what readers see. An unknown operation counts as a change."""
     return CHANGES_ROWS.get(operation_name(operation), True)
 
 
 def is_change(log: VersionLog, manifest: Manifest, operation: str | None) -> bool:
-    """Whether a version changed rows or columns: its operation can, and its content differs from the previous version.
+    """Return whether a version changed rows or columns: its operation can, and its content differs from before.
 
     Args:
         log: the versions.
@@ -63,20 +64,20 @@ def is_change(log: VersionLog, manifest: Manifest, operation: str | None) -> boo
 
 
 def data_version_of(version: int, transaction_uuid: str | None) -> str:
-    """The data version of a version that changed rows; ambiguous without its transaction."""
+    """Return the data version of a version that changed rows; ambiguous without its transaction."""
     return f"{version}-{transaction_uuid[:8] if transaction_uuid else _UNKNOWN}"
 
 
 def is_unknown(data_version: str) -> bool:
-    """Whether a data version is a placeholder for one that could not be determined."""
+    """Return whether a data version is a placeholder for one that could not be determined."""
     return data_version.endswith(f"-{_UNKNOWN}")
 
 
 def data_version_at(uri: str, version: int | None) -> str:
-    """The data version of one version of the dataset, None for the latest, as ``"{version}-{8 hex digits}"``.
+    """Return the data version of one version of the dataset, None for the latest, as ``"{version}-{8 hex digits}"``.
 
-    Walks back to the version that changed rows last. Where the history was cleaned up before that one is reached, the
-    oldest version that is left stands for it; the event log may know more, see ``recorded_versions.py``.
+    The function walks back to the last version that changed rows. If the history was cleaned up before that version,
+    the oldest remaining version is used; the event log may have more information, see ``recorded_versions.py``.
 
     Raises:
         VersionNotFoundError: the dataset has no such version.

@@ -1,15 +1,15 @@
 """Runs whose process no longer exists: they are marked as failed, and their pool slots are released.
 
-A process that was killed cannot say so. Its run stays "started" forever, and if it died inside a commit it keeps the
-pool slot of its dataset, so that the next commit would wait without end. Dagster's daemon cleans up after runs that it
-launched itself, but not after ``dagster job execute``. So every run notes the process it lives in, looks for
-dead ones before its own commit, and goes on looking while it may have to wait for the slot.
+A process that was killed cannot report it. Its run stays "started" forever, and if it died inside a commit, it keeps
+the pool slot of its dataset, so that the next commit would wait forever. Dagster's daemon cleans up after runs that it
+launched itself, but not after ``dagster job execute``. Therefore every run records its process, looks for dead runs
+before its own commit, and continues to look while it may have to wait for the slot.
 
 A run has an id only once it was launched, and ``dagster job execute`` has no hook between that and the first step. So
 a run that is killed before its first step has no recorded process.
 
-Only runs noted in the same process namespace of the same machine are judged: elsewhere the ids mean other processes.
-For all others ``silent_runs.py`` has a bound.
+Only runs recorded in the same process namespace of the same machine are checked: elsewhere the ids mean other
+processes. For all other runs ``silent_runs.py`` has a time limit.
 """
 
 import logging
@@ -38,7 +38,7 @@ MACHINE_TAG: Final = "lance_pipelines/machine"
 PROCESS_TAG: Final = "lance_pipelines/process"
 
 _CLOCK_TOLERANCE_SECONDS: Final = 60
-"""Start times are told relative to the clock, which may be set while a process runs."""
+"""Tolerance for start times, which are relative to the clock; the clock may be set while a process runs."""
 
 _WATCH_SECONDS: Final = 5.0
 
@@ -56,8 +56,8 @@ _UNFINISHED: Final = [
 def note_run_process(instance: dg.DagsterInstance, run_id: str) -> None:
     """Tag a run with the process that it depends on.
 
-    A step of the multiprocess executor is a child of that process. A run that a code server launched is noted under
-    the server, which watches its runs itself.
+    A step of the multiprocess executor is a child of that process. A run that a code server launched is recorded with
+    the server's process, which watches its runs itself.
     """
     parent = multiprocessing.parent_process()
     process_id = os.getpid() if parent is None else parent.pid
@@ -66,7 +66,7 @@ def note_run_process(instance: dg.DagsterInstance, run_id: str) -> None:
 
 
 def fail_dead_runs(instance: dg.DagsterInstance) -> list[str]:
-    """Mark every unfinished run of this machine whose process is gone as failed, and release its slots.
+    """Mark every unfinished run of this machine whose process no longer exists as failed, and release its slots.
 
     Returns:
         The ids of those runs.
@@ -107,7 +107,7 @@ def _watch(instance: dg.DagsterInstance, run_id: str, stop: threading.Event) -> 
 
 
 def machine() -> str:
-    """Where a process id means the same process: the host, and on Linux the process namespace of a container."""
+    """Return the scope in which a process id is unique: the host, and on Linux the process namespace of a container."""
     namespace = ""
     with suppress(OSError):
         namespace = os.readlink("/proc/self/ns/pid")  # not a path: "pid:[4026531836]"
@@ -115,7 +115,7 @@ def machine() -> str:
 
 
 def _identity(process_id: int) -> str:
-    """The process id with its start time: ids are used again."""
+    """Return the process id with its start time, because ids are reused."""
     return f"{process_id}@{psutil.Process(process_id).create_time():.0f}"
 
 

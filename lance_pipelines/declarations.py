@@ -7,7 +7,7 @@ __all__ = ["default_declarations"]
 
 
 def default_declarations(settings: Settings) -> tuple[DatasetDeclaration, ...]:
-    """The declared datasets; there is one, which the job ``ingest`` creates."""
+    """Return the declared datasets; there is one, which the job ``ingest`` creates."""
     return (
         DatasetDeclaration(
             name="installed_files",

@@ -40,10 +40,10 @@ DATA_VERSION_TAG: Final = "dagster/data_version"
 OPERATION_TAG: Final = "lance/op"
 WRITER_TAG: Final = "lance/writer"
 VERSION_KEY: Final = "lance/version"
-"""Metadata key of the version that an event tells of."""
+"""Metadata key of the version that an event describes."""
 
 EXTERNAL_WRITER: Final = "external"
-"""Value of the writer's tag for commits that no run of this instance made."""
+"""Value of the writer's tag for commits that were not made by a run of this instance."""
 
 
 def maintenance_observation(
@@ -56,7 +56,7 @@ def maintenance_observation(
     data_version: str | None = None,
     policy: MaintenancePolicy | None = None,
 ) -> dg.AssetObservation:
-    """The event of a maintenance commit, or of files that maintenance removed.
+    """Return the event of a maintenance commit, or of files that maintenance removed.
 
     Args:
         dataset: the declaration's name.
@@ -64,8 +64,8 @@ def maintenance_observation(
         op: what was done, for example ``compact``.
         report_metadata: metadata about the work; a key without ``/`` gets the prefix ``lance/``.
         version: the version afterwards.
-        data_version: the data version, which maintenance does not change; None reads it from the history. Give the one
-            from before when old versions were removed: the history may not reach back to it anymore.
+        data_version: the data version, which maintenance does not change; None reads it from the history. Pass the one
+            determined before old versions were removed, because the history may no longer include it.
         policy: what counts as a small fragment; None takes the default.
     """
     return dg.AssetObservation(
@@ -86,7 +86,7 @@ def dataset_materialization(
     data_version: str | None = None,
     policy: MaintenancePolicy | None = None,
 ) -> dg.AssetMaterialization:
-    """The event of a commit by one of our runs that changed rows; arguments as :func:`maintenance_observation`."""
+    """Return the event of a commit by this project that changed rows; see :func:`maintenance_observation`."""
     return dg.AssetMaterialization(
         asset_key=dataset,
         description=f"{op}: version {version}",
@@ -106,7 +106,7 @@ def external_materialization(
     writer: str = EXTERNAL_WRITER,
     policy: MaintenancePolicy | None = None,
 ) -> dg.AssetMaterialization:
-    """The event of a data-changing commit by another program.
+    """Return the event of a data-changing commit by another program.
 
     Args:
         dataset: the declaration's name.
@@ -137,7 +137,7 @@ def external_observation(
     writer: str = EXTERNAL_WRITER,
     policy: MaintenancePolicy | None = None,
 ) -> dg.AssetObservation:
-    """The event of a commit by another program that changed no row; see :func:`external_materialization`."""
+    """Return the event of a commit by another program that changed no row; see :func:`external_materialization`."""
     return dg.AssetObservation(
         asset_key=dataset,
         description=f"version {version} ({op}) was committed by another program: no row changed",
@@ -166,7 +166,7 @@ def _figures(uri: str, version: int, policy: MaintenancePolicy) -> dict[str, dg.
     try:
         return version_metadata(lance_core.dataset(uri, version=version), policy)
     except (VersionNotFoundError, NotSupportedError):
-        # Removed meanwhile, or by a newer writer. The commit is a fact all the same, and its event must not fail.
+        # Removed in the meantime, or written by a newer release. The commit still happened, so its event must not fail.
         return {}
 
 

@@ -78,11 +78,11 @@ class FoundVersion:
         return content_digest_before(self.manifest, rewritten)
 
     def repeats(self, content: str) -> bool:
-        """Whether its content has this digest. False for an unknown operation, which the digest may not reflect."""
+        """Return whether its content has this digest; False for an unknown operation (the digest may miss it)."""
         return self.operation in CHANGES_ROWS and self.content == content
 
     def follows(self, version: int, content: str) -> bool:
-        """Whether it directly follows a version with that content and changed no row."""
+        """Return whether it directly follows a version with that content and changed no row."""
         return self.version == version + 1 or self.content_before == content
 
     def facts(self) -> dict[str, int | str]:

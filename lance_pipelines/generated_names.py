@@ -1,9 +1,9 @@
 """Checks of the generated names, before Dagster sees them.
 
-Dagster wants assets, jobs and ops to have different names. Those of jobs and ops are made of the names of the datasets,
-so that a single dataset called ``compact``, or one called ``compact_trips`` beside ``trips``, would take that of a job.
-Dagster says so when it loads the definitions, but not which dataset is meant. Names of sensors are fixed, and those of
-schedules have an ending of their own; they cannot collide.
+Dagster requires assets, jobs and ops to have different names. Names of jobs and ops contain the names of the datasets,
+so a single dataset called ``compact``, or one called ``compact_trips`` next to ``trips``, would have the name of a job.
+Dagster reports this when it loads the definitions, but does not name the dataset. Names of sensors are fixed, and those
+of schedules have a distinct suffix; they cannot collide.
 """
 
 from collections import Counter, defaultdict
@@ -21,7 +21,7 @@ from lance_pipelines.jobs import DATASET_TAG
 __all__ = ["check_dataset_names", "check_generated_names"]
 
 _JOB_OF_ALL_ASSETS: Final = "__ASSET_JOB"
-"""Dagster itself creates a job of this name."""
+"""Dagster itself creates a job with this name."""
 
 _Job: TypeAlias = dg.JobDefinition | UnresolvedAssetJobDefinition
 

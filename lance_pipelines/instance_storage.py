@@ -8,8 +8,9 @@ beside the databases lets the second wait until the first is done; nothing else 
 It is also what Dagster's daemon opens before its first tick, so it makes the ticks of the automation exact (see
 ``settle_automation_ticks``).
 
-``dagster.yaml`` names this class. Without ``base_dir`` the databases lie below ``DAGSTER_HOME``; a command that has
-none reads the ``dagster.yaml`` of its working directory, and then they lie in a directory that goes with the command.
+``dagster.yaml`` refers to this class. Without ``base_dir`` the databases are below ``DAGSTER_HOME``; a command without
+``DAGSTER_HOME`` reads the ``dagster.yaml`` of its working directory and uses a temporary directory, which is removed
+when the command ends.
 """
 
 from collections.abc import Mapping
@@ -33,7 +34,7 @@ class LockedSqliteStorage(DagsterSqliteStorage):
 
     @classmethod
     def config_type(cls) -> dict[str, dg.Field]:
-        """The parent's ``base_dir``, but optional."""
+        """Return the parent's ``base_dir``, but optional."""
         return {"base_dir": dg.Field(dg.StringSource, is_required=False)}
 
     @classmethod
@@ -45,7 +46,7 @@ class LockedSqliteStorage(DagsterSqliteStorage):
 
     @classmethod
     def from_local(cls, base_dir: str, inst_data: ConfigurableClassData | None = None) -> Self:
-        """Open the storage below a directory, creating what is missing."""
+        """Open the storage below a directory, creating missing directories."""
         settle_automation_ticks()
         directory = Path(base_dir)
         directory.mkdir(parents=True, exist_ok=True)

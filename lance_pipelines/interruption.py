@@ -1,7 +1,7 @@
 """Spark work that stops when its run is interrupted.
 
 A signal handler that raises while the main thread waits for Spark leaves that thread's connection to the JVM in the
-middle of an answer: the next call on it, even the one that would cancel the job, waits for the job. So the work runs
+middle of a response: the next call on it, even the one that would cancel the job, waits for the job. So the work runs
 in a thread with a separate connection, and the main thread, which receives the signals, only waits for it.
 """
 

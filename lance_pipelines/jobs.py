@@ -66,7 +66,7 @@ _DESCRIPTIONS: Final = MappingProxyType(
 
 
 def build_ingest_jobs(declarations: Sequence[DatasetDeclaration]) -> list[UnresolvedAssetJobDefinition]:
-    """The ingest job of each dataset: ``ingest_<name>``, or ``ingest`` if only one is declared."""
+    """Return the ingest job of each dataset: ``ingest_<name>``, or ``ingest`` if only one is declared."""
     return [
         dg.define_asset_job(
             name=job_name("ingest", declarations, declaration.name),
@@ -79,7 +79,7 @@ def build_ingest_jobs(declarations: Sequence[DatasetDeclaration]) -> list[Unreso
 
 
 def build_maintenance_jobs(declarations: Sequence[DatasetDeclaration]) -> list[dg.JobDefinition]:
-    """Four jobs for each dataset: compact, materialize deletions, clean up, delete rows."""
+    """Return four jobs for each dataset: compact, materialize deletions, clean up, delete rows."""
     return [
         dg.job(
             name=job_name(operation, declarations, declaration.name),
@@ -93,7 +93,7 @@ def build_maintenance_jobs(declarations: Sequence[DatasetDeclaration]) -> list[d
 
 
 def job_name(operation: str, declarations: Sequence[DatasetDeclaration], dataset: str) -> str:
-    """Name of the job that runs an operation on a dataset.
+    """Return the name of the job that runs an operation on a dataset.
 
     Raises:
         InvalidInputError: no such dataset is declared.
@@ -105,12 +105,12 @@ def job_name(operation: str, declarations: Sequence[DatasetDeclaration], dataset
 
 
 def job_tags(operation: str, dataset: str) -> dict[str, str]:
-    """Tags of the job that runs an operation on a dataset."""
+    """Return the tags of the job that runs an operation on a dataset."""
     return {DATASET_TAG: dataset, OPERATION_TAG: operation}
 
 
 def request_config(operation: str, **values: Any) -> dict[str, Any]:
-    """The run configuration of a maintenance job, for sensors, schedules and the command line.
+    """Return the run configuration of a maintenance job, for sensors, schedules and the command line.
 
     Args:
         operation: ``compact``, ``materialize_deletions``, ``cleanup`` or ``delete_rows``.
@@ -121,13 +121,13 @@ def request_config(operation: str, **values: Any) -> dict[str, Any]:
 
 
 def _shown_config(operation: str, declaration: DatasetDeclaration) -> dict[str, Any]:
-    """What the launchpad shows first, and what a run without a configuration gets: the declared values, spelled out."""
+    """Return the initial launchpad configuration, also used for runs without one: the explicit declared values."""
     values = declared_values(operation, declaration.maintenance)
     return {} if values is None else {"config": request_config(operation, **values)}
 
 
 def _in_turn(steps: Sequence[dg.PendingNodeInvocation[dg.OpDefinition]]) -> Callable[[], None]:
-    """The body of a job in which the first step's plan goes through the others."""
+    """Build the body of a job in which the first step's plan is passed through the others."""
 
     def body() -> None:
         handed_on = steps[0]().plan

@@ -49,7 +49,7 @@ def asset_metadata(declaration: DatasetDeclaration) -> dict[str, dg.MetadataValu
 
 
 def dataset_metadata(dataset: str, uri: str) -> dict[str, dg.MetadataValue]:
-    """The dataset of an event, and its location."""
+    """Return the dataset of an event, and its location."""
     return {
         URI_KEY: dg.MetadataValue.text(uri),
         "dagster/table_name": dg.MetadataValue.text(dataset),
@@ -58,7 +58,7 @@ def dataset_metadata(dataset: str, uri: str) -> dict[str, dg.MetadataValue]:
 
 
 def version_metadata(dataset: lance_core.LanceDataset, policy: MaintenancePolicy) -> dict[str, dg.MetadataValue]:
-    """The statistics of the version that a handle shows; costs one listing and opens no data file."""
+    """Return the statistics of the version that a handle shows; costs one listing and opens no data file."""
     health = TableHealth.of(dataset, policy)
     metadata: dict[str, dg.MetadataValue] = {
         "dagster/row_count": dg.MetadataValue.int(health.rows),
@@ -118,7 +118,7 @@ def staged_metadata(staged: StagedWrite, num_tasks: int) -> dict[str, dg.Metadat
 
 
 def table_schema(schema: pa.Schema) -> dg.TableSchema:
-    """The columns with their Arrow types, nullability and comments."""
+    """Return the columns with their Arrow types, nullability and comments."""
     return dg.TableSchema(
         columns=[
             dg.TableColumn(

@@ -9,5 +9,5 @@ __all__ = ["commit_pool"]
 
 
 def commit_pool(dataset: str) -> str:
-    """Name of the pool for all steps that commit to this dataset."""
+    """Return the name of the pool for all steps that commit to this dataset."""
     return f"lance__{dataset}"

@@ -29,7 +29,7 @@ from lance_pipelines.settings import absolute_uri
 __all__ = ["RecordedVersion", "RecordedVersions", "event_value", "find_data_version", "is_event_at"]
 
 _MAX_EVENTS: Final = 200
-"""Events of each kind that are looked at, the newest ones."""
+"""Number of events of each kind that are read, newest first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class RecordedVersion:
     is_materialization: bool
 
     def tells_of(self, found: FoundVersion) -> bool:
-        """Whether it tells of this very version: a number comes again in a dataset that was deleted and recreated."""
+        """Return whether it describes this exact version: numbers repeat if a dataset is deleted and recreated."""
         if self.version != found.version:
             return False
         return self.run_id == found.run_id if self.content is None else self.content == found.content
@@ -78,7 +78,7 @@ class RecordedVersions:
         records = sorted([*materializations, *observations], key=lambda record: record.storage_id, reverse=True)
         points = [point for record in records if (point := _point(record.event_log_entry, uri)) is not None]
         told = {point.data_version for point in points if point.is_materialization}
-        # An observation that does not know either says nothing, unless the asset was told the same.
+        # An observation without a known data version is ignored, unless the asset recorded the same value.
         return cls(tuple(p for p in points if p.data_version in told or not is_unknown(p.data_version)))
 
     @property
@@ -87,11 +87,11 @@ class RecordedVersions:
         return next((point for point in self.points if point.is_materialization), None)
 
     def is_materialized(self, data_version: str) -> bool:
-        """Whether this data was reported to the asset."""
+        """Return whether this data was reported to the asset."""
         return any(point.is_materialization and point.data_version == data_version for point in self.points)
 
     def find(self, chain: Iterable[FoundVersion], *, after: int = 0) -> str | None:
-        """The data version of versions between which no row changed.
+        """Return the data version of versions between which no row changed.
 
         Args:
             chain: those versions, ascending.
@@ -114,7 +114,7 @@ class RecordedVersions:
 
 
 def find_data_version(instance: dg.DagsterInstance, dataset: str, uri: str, version: int) -> str:
-    """The data version of one version: from the history, else from the event log, else a placeholder.
+    """Return the data version of one version: from the history, otherwise from the event log, or a placeholder.
 
     Args:
         instance: has the events.
@@ -135,13 +135,13 @@ def find_data_version(instance: dg.DagsterInstance, dataset: str, uri: str, vers
 
 
 def event_value(event: dg.AssetMaterialization | dg.AssetObservation, key: str) -> object:
-    """A value of an event's metadata; None when it is absent."""
+    """Return a value of an event's metadata; None when it is absent."""
     value = event.metadata.get(key)
     return None if value is None else value.value
 
 
 def is_event_at(event: dg.AssetMaterialization | dg.AssetObservation, uri: str) -> bool:
-    """Whether an event is about the dataset at this location, or records no location."""
+    """Return whether an event is about the dataset at this location, or records no location."""
     told = event_value(event, URI_KEY)
     return not isinstance(told, str) or absolute_uri(told) == absolute_uri(uri)
 

@@ -66,7 +66,7 @@ class RunsInFlight:
 def find_runs_in_flight(instance: dg.DagsterInstance, dataset: str, ops: Sequence[str]) -> RunsInFlight:
     """Find the runs of these operations on the dataset that have not ended.
 
-    A run whose process is gone does not count; it is marked as failed here. A dry run does not count either.
+    A run whose process no longer exists does not count; it is marked as failed here. A dry run does not count either.
     """
     found = _find(instance, dataset, ops)
     if found and fail_dead_runs(instance):
@@ -83,7 +83,7 @@ def find_runs_in_flight(instance: dg.DagsterInstance, dataset: str, ops: Sequenc
 
 
 def _find(instance: dg.DagsterInstance, dataset: str, ops: Sequence[str]) -> list[tuple[dg.DagsterRun, bool]]:
-    """Each with whether it is an ingest."""
+    """Return each run, with whether it is an ingest."""
     found = []
     for run in instance.get_runs(filters=dg.RunsFilter(statuses=_IN_FLIGHT)):
         op = run.tags.get("lance/op") if run.tags.get("lance/dataset") == dataset else None
@@ -94,7 +94,7 @@ def _find(instance: dg.DagsterInstance, dataset: str, ops: Sequence[str]) -> lis
 
 
 def _is_to_materialize(instance: dg.DagsterInstance, run: dg.DagsterRun, dataset: str) -> bool:
-    """Whether a run was launched to materialize the dataset's asset, and has not done so yet."""
+    """Return whether a run was launched to materialize the dataset's asset, and has not done so yet."""
     key = dg.AssetKey(dataset)
     events = [entry.get_dagster_event() for entry in instance.all_logs(run.run_id, of_type=_ASSET_EVENTS)]
     kinds = {event.event_type for event in events if event.asset_key == key}

@@ -31,7 +31,7 @@ CRON_SCHEDULES: Final = MappingProxyType(
 
 
 def build_schedules(declarations: Sequence[DatasetDeclaration]) -> list[dg.ScheduleDefinition]:
-    """One schedule for each scheduled operation of each dataset."""
+    """Return one schedule for each scheduled operation of each dataset."""
     return [
         _schedule(operation, declaration.name, cron_schedule, job_name(operation, declarations, declaration.name))
         for declaration in declarations

@@ -37,7 +37,7 @@ WAREHOUSE_VARIABLE: Final = "LANCE_PIPELINES_WAREHOUSE"
 EXECUTOR_VARIABLE: Final = "LANCE_PIPELINES_EXECUTOR"
 HOME_VARIABLE: Final = "DAGSTER_HOME"
 INSTANCE_VARIABLE: Final = "LANCE_PIPELINES_INSTANCE"
-"""Set by a command without ``DAGSTER_HOME`` for the processes it starts."""
+"""Set by a command without ``DAGSTER_HOME`` for the processes that it starts."""
 
 SETTLE_VARIABLE: Final = "DAGSTER_AUTOMATION_TICK_SETTLE_SECONDS"
 """Dagster's own; see :func:`settle_automation_ticks`."""
@@ -89,12 +89,12 @@ class Settings:
         )
 
     def dataset_uri(self, name: str) -> str:
-        """Location of the dataset of that name in the warehouse."""
+        """Return the location of the dataset with that name in the warehouse."""
         return f"{self.warehouse.rstrip('/')}/{name}.lance"
 
 
 def absolute_uri(location: str) -> str:
-    """An absolute path, so that all processes of a run use the same location; a URI with a scheme is unchanged.
+    """Return an absolute path, so that all processes of a run use the same location; a URI with a scheme is unchanged.
 
     Raises:
         InvalidInputError: the path begins with ``~`` and a user whose home directory cannot be found.
@@ -108,7 +108,7 @@ def absolute_uri(location: str) -> str:
 
 
 def child_environment(*, warehouse: Path, dagster_home: Path) -> dict[str, str]:
-    """The environment of a process with a warehouse and a Dagster instance of its own.
+    """Return the environment of a process with a warehouse and a Dagster instance of its own.
 
     Variables that point to the user's instance or datasets are removed.
     """
@@ -127,7 +127,7 @@ def settle_automation_ticks() -> None:
 
 
 def instance_directory() -> str:
-    """The directory of the Dagster instance's databases.
+    """Return the directory of the Dagster instance's databases.
 
     It is ``DAGSTER_HOME``. A command without it gets a temporary directory, which it shares with the processes that it
     starts and which is removed when it ends.

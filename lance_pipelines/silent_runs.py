@@ -1,6 +1,6 @@
-"""Runs that have been silent for so long that nothing waits for them anymore.
+"""Runs that have been silent for so long that other runs no longer wait for them.
 
-Whether the process of a run is gone can be determined on its own machine, once its first step has recorded the process
+Whether the process of a run is alive can be determined on its own machine, once its first step has recorded the process
 (see ``dead_runs.py``). It cannot be determined for a run on another machine, in a container that was recreated under
 another name, or for a run that was killed before that step. Such a run must not block the sensors of its dataset
 forever: after a time without any event it is ignored. That time is the instance's
@@ -25,7 +25,7 @@ _MAX_RUNTIME_TAGS: Final = ("dagster/max_runtime", "dagster/max_runtime_seconds"
 
 
 def is_silent(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
-    """Whether an unfinished run has been silent for too long; call it after dead runs were marked as failed."""
+    """Return whether an unfinished run has been silent for too long; call it after dead runs were marked as failed."""
     if run.status is dg.DagsterRunStatus.QUEUED or run.tags.get(MACHINE_TAG) == machine():
         return False
     heard_of = _last_heard_of(instance, run)
@@ -33,7 +33,7 @@ def is_silent(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
 
 
 def describe_run(instance: dg.DagsterInstance, run: dg.DagsterRun) -> str:
-    """Its id, its operation, and the time of its last event."""
+    """Return the run's id, its operation, and the time of its last event."""
     heard_of = _last_heard_of(instance, run)
     since = "" if heard_of is None else f", last event at {heard_of:%Y-%m-%d %H:%M:%S} UTC"
     return f"run {run.run_id} ({run.tags.get('lance/op', run.job_name)}{since})"

@@ -1,8 +1,8 @@
 """LanceDataset: one version of a dataset, opened.
 
-A handle reads one manifest and shows that version: what others commit is seen by opening anew or by
-``checkout_latest``, what is committed through the handle it shows at once. Names, arguments and defaults follow the
-reference; what is not supported yet is refused by name.
+A handle reads one manifest and shows that version. Commits by others become visible after reopening the dataset or
+calling ``checkout_latest``; commits through the handle are visible immediately. Names, arguments and defaults follow
+the reference; unsupported arguments raise an error that names them.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class LanceDataset:
 
     @classmethod
     def of(cls, view: TableView) -> Self:
-        """A handle that shows a version that has been read already."""
+        """Return a handle that shows a version that has been read already."""
         handle = cls.__new__(cls)
         handle._view = view
         handle._lock = Lock()
@@ -135,7 +135,7 @@ class LanceDataset:
         storage_options: dict[str, str] | None,
         line: Hashable = None,
     ) -> Self:
-        """The same from the parts of a view; ``line`` as for :attr:`line`, where it is known."""
+        """Return a handle from the parts of a view; ``line`` as for :attr:`line`, if known."""
         return cls.of(TableView(uri, log, manifest, storage_options, line))
 
     def __repr__(self) -> str:
@@ -186,7 +186,7 @@ class LanceDataset:
 
     @property
     def counted_manifest(self) -> Manifest:
-        """The manifest with the rows of every fragment; data files tell those that it does not record.
+        """The manifest with the row counts of every fragment; missing counts are read from data files.
 
         Raises:
             NotFoundError: a data file is missing.
@@ -210,7 +210,7 @@ class LanceDataset:
         return self.storage_options
 
     def latest_storage_options(self) -> dict[str, str] | None:
-        """The options in use: those that the dataset was opened with, since options are not refreshed."""
+        """Return the options in use: those that the dataset was opened with, since options are not refreshed."""
         return self.storage_options
 
     @property
@@ -257,11 +257,11 @@ class LanceDataset:
         return dict(self._view.manifest.message.table_metadata)
 
     def config(self) -> dict[str, str]:
-        """The table config."""
+        """Return the table config."""
         return dict(self._view.manifest.message.config)
 
     def base_paths(self) -> dict[int, DatasetBasePath]:
-        """The base paths of the version, by id."""
+        """Return the base paths of the version, by id."""
         return {base.id: base_path_from_proto(base) for base in self._view.manifest.message.base_paths}
 
     def validate(self) -> None:
@@ -280,19 +280,19 @@ class LanceDataset:
         return self._view.latest_version
 
     def versions(self) -> list[Version]:
-        """All versions, oldest first; reads every manifest."""
+        """Return all versions, oldest first; reads every manifest."""
         return [version_info(self._view.log.read(name)) for name in self._view.log.newer_than(0)]
 
     def version_refs(self) -> list[dict[str, int]]:
-        """The numbers of all versions, oldest first; reads no manifest."""
+        """Return the numbers of all versions, oldest first; reads no manifest."""
         return [{"version": name.version} for name in self._view.log.newer_than(0)]
 
     def get_version(self) -> Version:
-        """What :meth:`versions` tells about this version; nothing is read."""
+        """Return the entry of :meth:`versions` for this version; nothing is read."""
         return version_info(self._view.manifest)
 
     def checkout_version(self, version: int | str | tuple[str | None, int | None]) -> Self:
-        """A handle for another version.
+        """Return a handle for another version.
 
         Args:
             version: a number of the line of this handle (the main branch or a branch), the name of a tag, or (branch,
@@ -301,7 +301,7 @@ class LanceDataset:
         Raises:
             VersionNotFoundError: there is no such version.
             RefNotFoundError: there is no such tag or branch.
-            InvalidTypeError: none of these.
+            InvalidTypeError: the reference has another type.
         """
         return self.of(self._view.at(version))
 
@@ -322,11 +322,11 @@ class LanceDataset:
         self._change(Restore(version=self.version), read_version=self.latest_version)
 
     def read_transaction(self, version: int) -> Transaction | None:
-        """The transaction that created a version; None when it is no longer recorded."""
+        """Return the transaction that created a version; None when it is no longer recorded."""
         return read_public_transaction(self._view.log, whole_number("version", version))
 
     def get_transactions(self, recent_transactions: int = 10) -> list[Transaction | None]:
-        """The transactions of this version and those before it, newest first.
+        """Return the transactions of this version and those before it, newest first.
 
         Args:
             recent_transactions: the maximum number; this version's is always included. A detached version has no
@@ -348,7 +348,7 @@ class LanceDataset:
         begin_version: int | None = None,
         end_version: int | None = None,
     ) -> DatasetDelta:
-        """What changed between two versions.
+        """Return what changed between two versions.
 
         Args:
             compared_against: the version to compare this one with; replaces the two other arguments.
@@ -363,19 +363,19 @@ class LanceDataset:
     # ── Reading ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def get_fragments(self, filter: Any = None) -> list[LanceFragment]:
-        """The fragments, ascending by id. A filter is not supported."""
+        """Return the fragments, ascending by id. A filter is not supported."""
         refuse_unsupported("get_fragments", filter=filter)
         view = self._view
         return [LanceFragment.of(self, view, fragment) for fragment in view.fragments]
 
     def get_fragment(self, fragment_id: int) -> LanceFragment | None:
-        """The fragment of that id; None when there is none."""
+        """Return the fragment of that id; None when there is none."""
         view = self._view
         record = view.find_fragment(fragment_id)
         return None if record is None else LanceFragment.of(self, view, record)
 
     def fragment_ids(self) -> BitMap:
-        """The ids of all fragments of the version shown."""
+        """Return the ids of all fragments of the version shown."""
         # Imported late, as everywhere.
         from pyroaring import BitMap
 
@@ -387,7 +387,7 @@ class LanceDataset:
 
     @property
     def recorded_rows(self) -> int | None:
-        """Rows that are not deleted, if the manifest says so of every fragment; None when files have to be read."""
+        """Number of live rows, if the manifest records it for every fragment; None if files must be read."""
         return self._view.recorded_rows
 
     def count_rows(self, filter: Any = None, **kwargs: Any) -> int:
@@ -577,7 +577,7 @@ class LanceDataset:
         ).to_batches()
 
     def head(self, num_rows: int, **kwargs: Any) -> pa.Table:
-        """The first rows; ``kwargs`` as for :meth:`scanner`."""
+        """Return the first rows; ``kwargs`` as for :meth:`scanner`."""
         return self.scanner(**{**kwargs, "limit": num_rows}).to_table()
 
     def slice(self, start: int, end: int, columns: list[str] | dict[str, str] | None = None) -> pa.Table:
@@ -1035,7 +1035,7 @@ class LanceDataset:
             older_than: only versions older than this; two weeks if no option is given.
             retain_versions: keep this many of the newest versions.
             delete_unverified: remove files that no version has ever referred to at any age. Only safe when
-                nobody else writes.
+                no other process writes.
             error_if_tagged_old_versions: fail when a tagged version matches, instead of keeping it.
             delete_rate_limit: deletions per second.
             versions: only these versions.
@@ -1069,7 +1069,7 @@ class LanceDataset:
         include_files: bool = False,
         max_files: int = DEFAULT_MAX_FILES,
     ) -> CleanupExplanation:
-        """What :meth:`cleanup_old_versions` would remove; nothing is changed.
+        """Return what :meth:`cleanup_old_versions` would remove; nothing is changed.
 
         Args:
             older_than: see :meth:`cleanup_old_versions`.
@@ -1111,7 +1111,7 @@ class LanceDataset:
     def tracked_files(
         self, *, min_version: int | None = None, progress: Callable[..., Any] | None = None
     ) -> pa.RecordBatchReader:
-        """Every file that a version of this branch refers to, in any location, once for each version.
+        """Return every file that a version of this branch refers to, in any location, once for each version.
 
         Args:
             min_version: leave older versions out.
@@ -1175,7 +1175,7 @@ class LanceDataset:
     def create_branch(
         self, branch: str, reference: Reference = None, storage_options: dict[str, str] | None = None
     ) -> Self:
-        """Create a branch: a line of versions of its own that starts as a version of this dataset.
+        """Create a branch: a separate line of versions that starts from a version of this dataset.
 
         Its first version has the number of the source version. No file is copied.
 
@@ -1307,7 +1307,7 @@ class LanceDataset:
 
 
 class BulkCommitResult(TypedDict):
-    """What a batch became.
+    """The result of committing a batch.
 
     Attributes:
         dataset: the new version.

@@ -59,7 +59,7 @@ class DatasetDelta:
     """
 
     def __init__(self, view: TableView, begin_version: int, end_version: int) -> None:
-        """Nothing is read yet."""
+        """Initialize without reading anything."""
         self._view = view
         self._begin = begin_version
         self._end = end_version
@@ -72,7 +72,7 @@ class DatasetDelta:
         begin_version: int | None,
         end_version: int | None,
     ) -> DatasetDelta:
-        """The view for the arguments of :meth:`LanceDataset.delta`.
+        """Return the view for the arguments of :meth:`LanceDataset.delta`.
 
         Raises:
             InvalidInputError: two versions cannot be determined, or one is negative.
@@ -93,7 +93,7 @@ class DatasetDelta:
         return cls(view, *numbers)
 
     def list_transactions(self) -> list[Transaction]:
-        """The transactions of the versions after the first up to the second, oldest first.
+        """Return the transactions of the versions after the first up to the second, oldest first.
 
         Raises:
             VersionNotFoundError: one of the versions does not exist, or has been cleaned up.
@@ -102,15 +102,15 @@ class DatasetDelta:
         return [transaction for transaction in found if transaction is not None]
 
     def get_inserted_rows(self) -> pa.RecordBatchReader:
-        """The rows that were inserted, with their ids and versions, as a stream."""
+        """Return the rows that were inserted, with their ids and versions, as a stream."""
         return self._rows(f"{_CREATED} > {self._begin} AND {_CREATED} <= {self._end}")
 
     def get_updated_rows(self) -> pa.RecordBatchReader:
-        """The existing rows that were changed, with their ids and versions, as a stream."""
+        """Return the existing rows that were changed, with their ids and versions, as a stream."""
         return self._rows(f"{_CREATED} <= {self._begin} AND {_UPDATED} > {self._begin} AND {_UPDATED} <= {self._end}")
 
     def get_deleted_row_ids(self) -> pa.RecordBatchReader:
-        """The ids of rows that were deleted, ascending, as a stream with the single column ``_rowid``.
+        """Return the ids of rows that were deleted, ascending, as a stream with the single column ``_rowid``.
 
         Raises:
             InvalidInputError: the first version is newer than the second, or rows have no stable ids.
@@ -158,7 +158,7 @@ def _rows_key(fragment: Fragment) -> tuple[bytes, bytes, tuple[str, ...]]:
 
 
 def _live_ids(view: TableView, fragments: Sequence[Fragment]) -> npt.NDArray[np.uint64]:
-    """The ids of all rows that are not deleted, in no order."""
+    """Return the ids of all rows that are not deleted, in no order."""
     hidden = hidden_columns_of(view.locator)
     parts = [
         RowLineage(fragment.message, hidden)

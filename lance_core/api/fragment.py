@@ -50,7 +50,7 @@ class LanceFragment:
 
     @classmethod
     def of(cls, dataset: Handle, view: TableView, record: Fragment) -> Self:
-        """The handle for a fragment that has been looked up already, in a version that the dataset shows or showed."""
+        """Return a handle for a fragment that was already looked up, in a version that the dataset shows or showed."""
         handle = cls.__new__(cls)
         handle._dataset = dataset
         handle._view = view
@@ -58,7 +58,7 @@ class LanceFragment:
         return handle
 
     def __repr__(self) -> str:
-        """Id and data files."""
+        """Show the id and the data files."""
         paths = [file.path for file in self._record.message.files]
         return f"LanceFragment(id={self.fragment_id}, data_files={paths})"
 
@@ -92,11 +92,11 @@ class LanceFragment:
         return shown_schema(self._view.schema)
 
     def data_files(self) -> list[DataFile]:
-        """The data files."""
+        """Return the data files."""
         return self.metadata.files
 
     def deletion_file(self) -> str | None:
-        """The path of the deletion file below the dataset's root; None when no row is deleted."""
+        """Return the path of the deletion file below the dataset's root; None when no row is deleted."""
         metadata = self.metadata
         return None if metadata.deletion_file is None else metadata.deletion_file.path(self.fragment_id)
 
@@ -221,7 +221,7 @@ class LanceFragment:
         ).to_table()
 
     def head(self, num_rows: int) -> pa.Table:
-        """The first rows."""
+        """Return the first rows."""
         return self.scanner(limit=num_rows).to_table()
 
     def delete(self, predicate: Any) -> FragmentMetadata | None:

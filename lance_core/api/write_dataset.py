@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT_MAX_BYTES_PER_FILE", "DEFAULT_MAX_ROWS_PER_FILE", "write_dataset", "write_fragments"]
 
 _MAX_READS: Final = 10
-"""Readings of the latest version; each further one means that a cleanup removed what the last one found."""
+"""Maximum number of reads of the latest version; each retry means that a cleanup removed the version just found."""
 
 
 def write_dataset(  # noqa: D417  # the reference's signature; arguments without effect are summed up
@@ -249,7 +249,7 @@ def write_fragments(  # noqa: D417  # the reference's signature; arguments witho
 
 
 def _storage_version(version: str | None, use_legacy_format: bool | None) -> str | None:
-    """The version that both arguments together ask for, as the reference does it."""
+    """Return the version that both arguments together ask for, as the reference does it."""
     if use_legacy_format is None:
         return version
     warn("use_legacy_format is deprecated, use data_storage_version instead", DeprecationWarning, stacklevel=3)
@@ -262,7 +262,7 @@ def _destination(
     base_store_params: dict[str, dict[str, str]] | None,
     commit_lock: CommitLock | None = None,
 ) -> tuple[str, VersionLog, Manifest | None, dict[str, str] | None, Hashable]:
-    """Where to write, the version to plan on, None when there is no dataset, and what its line is told by."""
+    """Return where to write, the version to plan on (None if there is no dataset), and the identity of its line."""
     if isinstance(uri, LanceDataset):
         log = locked(uri.log, commit_lock)
         options = inherited_options(uri.storage_options, storage_options, base_store_params)

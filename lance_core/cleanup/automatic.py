@@ -1,9 +1,9 @@
 """Automatic cleanup: what the table config asks every commit to remove, and the cleanup after a commit.
 
 =======================================  ===============================================================================
-``lance.auto_cleanup.interval``           after every version that it divides, 0 for every version; without it nothing
+``lance.auto_cleanup.interval``           after every multiple of this version, 0 for every version; without it, never
 ``lance.auto_cleanup.older_than``         a duration with units: ``2weeks``, ``1h30m``
-``lance.auto_cleanup.retain_versions``    the newest that are kept
+``lance.auto_cleanup.retain_versions``    number of newest versions that are kept
 ``lance.auto_cleanup.min_age``            a duration like ``older_than``: newer versions are always kept;
                                           10 minutes when it is not set
 ``lance.auto_cleanup.delete_rate_limit``  deletions per second
@@ -15,9 +15,9 @@ Without other options every version older than ``min_age`` is removed. The versi
 are kept, and so are tagged versions and those that a branch uses. A failed cleanup is logged as a warning; the commit
 has succeeded.
 
-Source: auto cleanup of pylance 14.0.2, whose cleanups fail, with a warning, as long as a tagged version is old enough.
-``min_age`` is ignored by the reference: a writer that is suspended just before it commits must not find
-the number of a removed version free (:mod:`~lance_core.transactions.overtaken`).
+Source: auto cleanup of pylance 14.0.2, whose cleanups fail with a warning as long as a tagged version is old enough.
+The reference ignores ``min_age``, which prevents a writer that is suspended just before it commits from reusing the
+number of a removed version (:mod:`~lance_core.transactions.overtaken`).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _INTERVAL: Final = f"{_PREFIX}interval"
 _OLDER_THAN: Final = f"{_PREFIX}older_than"
 _MIN_AGE: Final = f"{_PREFIX}min_age"
 ENABLING_KEYS: Final = (_INTERVAL, _OLDER_THAN)
-"""What enabling sets, and disabling removes."""
+"""The config keys that enabling sets and disabling removes."""
 
 _DEFAULT_INTERVAL: Final = 20
 _DEFAULT_OLDER_THAN_SECONDS: Final = 14 * 86_400
@@ -71,8 +71,8 @@ class AutoCleanup:
     """The auto cleanup settings of a table config.
 
     Attributes:
-        interval: after every version that it divides; 0 for every version.
-        policy: which versions go.
+        interval: clean up after every version that is a multiple of it; 0 for every version.
+        policy: which versions are removed.
     """
 
     interval: int
@@ -80,7 +80,7 @@ class AutoCleanup:
 
     @classmethod
     def due_after(cls, version: int, config: Mapping[str, str]) -> AutoCleanup | None:
-        """The cleanup policy to apply after the commit of a version; None for no cleanup.
+        """Return the cleanup policy to apply after the commit of a version; None for no cleanup.
 
         Raises:
             InvalidCleanupError: a value of the config is invalid.
@@ -110,11 +110,11 @@ def clean_up_after(log: VersionLog, manifest: Manifest) -> None:
 
 
 def initial_entries(options: Any) -> dict[str, str]:
-    """The config entries of a new table from ``auto_cleanup_options``; none without options.
+    """Return the config entries of a new table from ``auto_cleanup_options``; none without options.
 
     Raises:
-        InvalidTypeError: no mapping, or a value that is not a whole number.
-        InvalidCleanupError: an unknown option, or a negative number.
+        InvalidTypeError: not a mapping, or a value is not a whole number.
+        InvalidCleanupError: an option is unknown, or a number is negative.
     """
     if options is None:
         return {}
@@ -124,7 +124,7 @@ def initial_entries(options: Any) -> dict[str, str]:
 
 
 def enabling_entries(options: Any) -> dict[str, str]:
-    """The config entries that ``enable_auto_cleanup`` sets; both options are required. Raises the same errors."""
+    """Return the config entries set by ``enable_auto_cleanup``; both options are required. Raises the same errors."""
     given = _checked(options)
     missing = [name for name in AutoCleanupConfig.__annotations__ if name not in given]
     if missing:

@@ -1,9 +1,9 @@
-"""What branches hold of the line that they go back to: the main branch, or another branch.
+"""Files that branches use from the line from which they were created: the main branch, or another branch.
 
-The root of a branch lies below ``tree/`` and has manifests of its own; they name files of the roots that it goes back
-to as long as the branch has not rewritten them. Every manifest below ``tree/`` counts, also one of a branch that has no
-record yet, or none anymore: a branch is made manifest first, record second. Detached versions count when a tag names
-them, or when the branch has no others: it was made from one.
+The root of a branch is below ``tree/`` and has its own manifests, which refer to files of the roots from which it was
+created until the branch has rewritten them. Every manifest below ``tree/`` counts, including those of a branch that has
+no record yet or no longer has one, because the manifest of a new branch is written before its record. Detached versions
+count if a tag refers to them, or if the branch has no others, because it was created from a detached version.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class Line:
     """The line that is cleaned up.
 
     Attributes:
-        log: its versions.
+        log: the versions of the line.
         main: the versions of the main branch of the same table.
-        branch: its name; empty for the main branch.
+        branch: the name of the branch; empty for the main branch.
     """
 
     log: VersionLog
@@ -52,7 +52,7 @@ class Line:
 
     @classmethod
     def of(cls, log: VersionLog, branch: str) -> Self:
-        """From the manifests of a branch; empty for the main branch."""
+        """Return the line of a branch; an empty name means the main branch."""
         main = main_line(log, branch)
         return cls(log, main, "" if main is log else branch)
 
@@ -62,8 +62,8 @@ class BranchManifest:
     """One version of a branch.
 
     Attributes:
-        branch: its name.
-        name: of the manifest, in the branch's own ``_versions/``.
+        branch: the name of the branch.
+        name: the name of the manifest, in the branch's own ``_versions/``.
     """
 
     branch: str
@@ -77,8 +77,8 @@ class BranchRoot:
     Attributes:
         name: the branch.
         is_recorded: whether the branch has a record.
-        forked_from: the version of the line that it goes back to.
-        held: owners that its versions name in another root.
+        forked_from: the version of the line from which it was created, directly or through other branches.
+        held: owners in another root to which its versions refer.
     """
 
     name: str
@@ -88,7 +88,7 @@ class BranchRoot:
 
 
 def branch_manifests(paths: Iterable[str]) -> set[BranchManifest]:
-    """The manifests of branches among paths relative to the main root."""
+    """Return the manifests of branches among paths relative to the main root."""
     found: set[BranchManifest] = set()
     for path in paths:
         root, middle, file_name = path.rpartition(f"/{VERSIONS_DIRECTORY}/")
@@ -101,7 +101,7 @@ def branch_manifests(paths: Iterable[str]) -> set[BranchManifest]:
 
 
 def manifests_of_others(line: Line) -> set[BranchManifest]:
-    """The manifests of all branches but the line itself, as they are listed now."""
+    """Return the manifests of all branches but the line itself, as they are listed now."""
     root = line.main.root
     prefix = line.main.store.join(root, BRANCH_ROOTS_DIRECTORY)
     found = branch_manifests(info.path[len(root) :].lstrip("/") for info in line.main.store.list_recursive(prefix))
@@ -109,16 +109,16 @@ def manifests_of_others(line: Line) -> set[BranchManifest]:
 
 
 def read_branches(line: Line, manifests: Iterable[BranchManifest]) -> list[BranchRoot]:
-    """Read manifests of branches that go back to a line, one at a time; others are left out.
+    """Read the manifests of branches that descend from a line, one at a time; others are omitted.
 
     Args:
-        line: which is cleaned up.
-        manifests: which to read; one that is gone by now is skipped.
+        line: the line that is cleaned up.
+        manifests: the manifests to read; one that no longer exists is skipped.
 
     Raises:
-        NotSupportedError: the line is a branch, and its record does not tell which branches go back to it.
+        NotSupportedError: the line is a branch, and its record does not show which branches descend from it.
         CorruptDataError: a manifest or a branch's record is damaged.
-        UnsupportedFeatureFlagError: a manifest needs a feature that this library does not have.
+        UnsupportedFeatureFlagError: a manifest needs a feature that this library does not support.
     """
     by_branch: dict[str, list[ManifestName]] = {}
     for manifest in manifests:
@@ -150,14 +150,14 @@ def _own_forks(line: Line, records: Mapping[str, BranchRecord]) -> tuple[Fork, .
 
 
 def _may_go_back(record: BranchRecord | None, own: tuple[Fork, ...]) -> bool:
-    """Whether a branch goes back to the line with these forks, as far as is known."""
+    """Return whether a branch descends from the line with these forks; also if that is unknown."""
     if record is None or not record.forks:
         return True
     return len(record.forks) > len(own) and record.forks[: len(own)] == own
 
 
 def _that_count(branch: str, names: list[ManifestName], tags: set[tuple[str | None, int]]) -> list[ManifestName]:
-    """The versions of a branch without its detached ones, unless a tag names them or there are no others."""
+    """Return the versions of a branch without its detached ones, unless a tag names them or there are no others."""
     found = [name for name in names if not is_detached_version(name.version) or (branch, name.version) in tags]
     return found or names
 

@@ -1,12 +1,12 @@
-"""What becomes of each stored file, and why: pure rules over its path, age and owner.
+"""Classification of each stored file: pure rules based on its path, age and owner.
 
 A file that may be removed at all (:mod:`lance_core.cleanup.places`) is removed when a version to be removed references
 its owner and no kept version does (*verified*), or when no version does and it is at least 7 days old
-(*unverified*: a write that has not been committed takes less). Everything else stays: residue of forms that others may
-still wait for, and what is not part of a table (*unrecognized*).
+(*unverified*: an uncommitted write takes less time). Everything else is kept: residue that other processes may still
+need, and files that are not part of a table (*unrecognized*).
 
-A file that several versions reference is removed with the last of them. So each version is complete until its own
-removal begins.
+A file that several versions reference is removed with the last of them, so each version is complete until its own
+removal starts.
 
 Source: cleanup of pylance 14.0.2.
 """
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["UNVERIFIED_AGE", "ClassifiedPath", "Classifier", "PathState"]
 
 UNVERIFIED_AGE: Final = timedelta(days=7)
-"""Files that no version names are left alone for this long."""
+"""Files that no version refers to are kept for this long."""
 
 _UNBOUNDED: Final = frozenset({INDICES_DIRECTORY, REUSE_MAPS_DIRECTORY})
 """Directories in which the reference checks every file."""
@@ -50,16 +50,16 @@ _NESTED: Final = Settled(PathState.KEPT, "part of another branch")
 
 @dataclass(frozen=True, slots=True)
 class ClassifiedPath:
-    """A file and what becomes of it.
+    """A file and its classification.
 
     Attributes:
         path: relative to the root.
         num_bytes: its size.
         modified_at: seconds since the epoch, UTC.
-        state: what becomes of it.
-        reason: why, for people.
-        kind: what it is; None unless it is of a kind that may be removed.
-        goes_with: the last of the versions that go which names it; None unless it goes with one.
+        state: what the cleanup does with it.
+        reason: the reason, as text.
+        kind: the kind of file; None unless files of this kind may be removed.
+        goes_with: the last removed version that refers to it; None if it is not removed with a version.
     """
 
     path: str
@@ -77,13 +77,13 @@ class ClassifiedPath:
 
 
 class Classifier:
-    """Decides about files.
+    """Classifies files.
 
     Args:
-        survey: what the manifests say.
-        delete_unverified: whether files that no version names go at any age.
+        survey: the references of all manifests.
+        delete_unverified: whether files that no version refers to are removed at any age.
         now: seconds since the epoch.
-        nested_roots: directories of a branch, each with a slash at its end, that are the roots of other branches.
+        nested_roots: directories of a branch, each with a trailing slash, that are the roots of other branches.
         abandoned: staged manifests that will not be published.
     """
 
@@ -96,7 +96,7 @@ class Classifier:
         nested_roots: tuple[str, ...] = (),
         abandoned: frozenset[str] = frozenset(),
     ) -> None:
-        """Nothing is read."""
+        """Initialize without reading anything."""
         self._abandoned = abandoned
         self._nested_roots = nested_roots
         self._survey = survey
@@ -110,7 +110,7 @@ class Classifier:
         self._lost_roots = tuple(f"{BRANCH_ROOTS_DIRECTORY}/{branch.name}/" for branch in lost)
 
     def classify(self, file: StoredFile) -> ClassifiedPath:
-        """What becomes of a file."""
+        """Return the classification of a file."""
         if file.path.startswith(self._nested_roots):
             return _settle(file, _NESTED)
         directory, _, rest = file.path.partition("/")
@@ -131,7 +131,7 @@ class Classifier:
         if version in self._removed:
             return _classified(file, PathState.REMOVABLE, "version to be removed", FileKind.MANIFEST, version)
         reason = None if version is None else self._survey.kept.get(version)
-        # One that was listed and is in neither set has been removed by another cleanup meanwhile.
+        # A listed manifest that is in neither set was removed by another cleanup in the meantime.
         return _classified(file, PathState.KEPT, reason or "removed by another process", FileKind.MANIFEST)
 
     def _of_branch(self, path: str) -> Settled:
@@ -160,7 +160,7 @@ class Classifier:
         return _classified(file, PathState.REMOVABLE, "not referenced by any version", kind)
 
     def _is_searched(self, file: StoredFile, directory: str) -> bool:
-        """Whether the reference looks at a file that no version names."""
+        """Return whether the reference checks a file that no version refers to."""
         bound = self._survey.oldest_kept
         if bound is None or directory in _UNBOUNDED:
             return True

@@ -1,4 +1,4 @@
-"""Durations as text: ``1h30m``, ``2weeks``, ``100ms``. Every number needs a unit; only ``0`` does without.
+"""Durations as text: ``1h30m``, ``2weeks``, ``100ms``. Every number except ``0`` needs a unit.
 
 A month has 30.44 days and a year 365.25.
 
@@ -42,7 +42,7 @@ def parse_duration(text: str) -> timedelta:
     """Parse a duration, to the microsecond; a duration that is too long becomes the longest possible.
 
     Raises:
-        InvalidCleanupError: it means none; a number without a unit, for example.
+        InvalidCleanupError: the text is not a duration, such as a number without a unit.
     """
     if text == "0":
         return timedelta(0)
@@ -62,7 +62,7 @@ def parse_duration(text: str) -> timedelta:
 
 
 def format_duration(seconds: int) -> str:
-    """Whole seconds as text: ``14days``, ``1day 2h 3m``."""
+    """Format whole seconds as text: ``14days``, ``1day 2h 3m``."""
     rest, parts = seconds * _SECOND, []
     for unit, name, plural in _SHOWN:
         number, rest = divmod(rest, unit)

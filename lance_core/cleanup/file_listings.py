@@ -56,7 +56,7 @@ _MICROSECONDS: Final = 1_000_000
 
 
 def all_files(log: VersionLog, uri: str) -> pa.RecordBatchReader:
-    """Every file below a root.
+    """Return every file below a root.
 
     Args:
         log: the versions at the root.
@@ -88,7 +88,7 @@ def tracked_files(
     min_version: int | None,
     progress: Callable[[int, int | None], object] | None,
 ) -> pa.RecordBatchReader:
-    """Every file that a version refers to, once for each version.
+    """Return every file that a version refers to, once for each version.
 
     Args:
         log: the versions.
@@ -118,7 +118,7 @@ def tracked_files(
 
 
 def _files(manifest: Manifest, root: str, locator: FileLocator) -> Iterator[tuple[str, str, str]]:
-    """(base URI, path below it, kind) of every file besides the manifest itself."""
+    """Yield (base URI, path below it, kind) of every file except the manifest itself."""
     bases = {base.id: base for base in manifest.base_paths}
 
     def place(base_id: int | None, directory: str, name: str) -> tuple[str, str]:

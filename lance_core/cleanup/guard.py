@@ -1,12 +1,12 @@
 """Guard: finds references to files that appeared after a cleanup was planned.
 
-Other writers continue between the plan and a removal: a tag is set on a version to be removed, an old version is
-restored, a branch is made. The guard looks again, before each batch of removals, for versions, tags and branch versions
-that the plan does not know, and spares what they name. What remains is the time between a look and the end of its
-batch; only who tags, restores or branches one of the versions *whose turn it is* can fall into it.
+Other writers continue between the plan and a removal: they set a tag on a version to be removed, restore an old
+version, or create a branch. Before each batch of removals, the guard checks again for versions, tags and branch
+versions that are not in the plan, and keeps the files that they refer to. The remaining window is the time between a
+check and the end of its batch; it affects only a writer that tags, restores or branches a version *in that batch*.
 
-The guard knows which files have been removed, so a version counts as spared only when all of its
-files are there, and as damaged otherwise.
+The guard records which files have been removed, so a version counts as spared only if all of its files still exist,
+and otherwise as damaged.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class Guard:
     """Protects files that have been referenced since the plan.
 
     Args:
-        line: whose versions.
+        line: the line that is cleaned up.
         known: the versions that the plan has taken into account.
-        removed: those of them that go.
+        removed: the versions among them that are removed.
         branch_manifests: the branches' versions that the plan has taken into account.
         planned_at: seconds since the epoch.
     """
@@ -52,7 +52,7 @@ class Guard:
         branch_manifests: Iterable[BranchManifest],
         planned_at: float,
     ) -> None:
-        """Nothing is read."""
+        """Initialize without reading anything."""
         self._line = line
         self._log = line.log
         self._known = set(known)
@@ -71,15 +71,15 @@ class Guard:
         """Versions that are needed, but have lost files."""
 
     def record_gone(self, path: str) -> None:
-        """A file has been removed."""
+        """Record that a file has been removed."""
         self._gone_owners.add(owner_of(path))
 
     def record_gone_version(self, version: int) -> None:
-        """The manifest of a version has been removed, after its files."""
+        """Record that the manifest of a version has been removed, after its files."""
         self._gone_versions.add(version)
 
     def keeps(self, version: int) -> bool:
-        """Whether the manifest of a version that was to be removed is kept."""
+        """Return whether the manifest of a version that was to be removed is kept."""
         return version in self.spared_versions or version in self.damaged_versions
 
     def look(self) -> None:
@@ -95,7 +95,7 @@ class Guard:
         for version in self._log.held_versions(max(self._planned_at, time.time())):
             self._look_at_held(version)
         self._look_at_branches()
-        # Last: what a restored version names is in the new manifest, whatever was spared or removed before.
+        # Last: the new manifest lists the files of a restored version, regardless of what was kept or removed before.
         for name in self._log.newer_than(0):
             if name.version not in self._known:
                 self._known.add(name.version)
@@ -111,7 +111,7 @@ class Guard:
             self._report_damage(version, what)
 
     def _look_at_held(self, version: int) -> None:
-        """Spare a version that somebody is about to restore; of one whose turn has come he finds files missing."""
+        """Keep a version that another writer is about to restore; if its removal has started, that writer notices."""
         self.spared_owners |= detached_owners(self._log, version)
         name = self._removed.get(version)
         if name is None or version in self._asked_for or version in self._gone_versions:
@@ -146,7 +146,7 @@ class Guard:
             self._report_damage(name.version, "it")
 
     def _ask_for(self, version: int, what: str) -> None:
-        """A version that was to go is wanted after all."""
+        """Handle a new reference to a version that was planned for removal."""
         name = self._removed.get(version)
         if name is None or version in self._asked_for:
             return
@@ -174,7 +174,7 @@ class Guard:
             )
 
     def _spare_owners_of(self, name: ManifestName) -> set[str] | None:
-        """Spare what a version names; None when somebody else has removed the version."""
+        """Keep the files that a version refers to; return None if another process removed the version."""
         try:
             owners = owners_of(self._log.read(name), self._log.root)
         except VersionNotFoundError:

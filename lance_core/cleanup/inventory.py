@@ -1,7 +1,7 @@
-"""Every file below a table's root, as it is found.
+"""Listing of every file below a table's root.
 
-Stores do not follow links to directories, which may lead in circles. A directory of the table itself may be one,
-though: ``data/`` on another disk. So those that nothing was found in are listed by their own names.
+Stores do not follow links to directories, which may form cycles. But a directory of the table itself may be a link,
+such as ``data/`` on another disk. Therefore directories that appear to be empty are listed by their own names.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ class StoredFile:
 
 
 def relative_path(root: str, path: str) -> str:
-    """The path of a file relative to its root."""
+    """Return the path of a file relative to its root."""
     return path[len(root) :].lstrip("/")
 
 
 def list_files(log: VersionLog) -> list[StoredFile]:
-    """All files below the root, ordered by path."""
+    """Return all files below the root, ordered by path."""
     found = _list(log, log.root)
     seen = {file.path.partition("/")[0] for file in found} | {file.path.rpartition("/")[0] for file in found}
     missing = _DIRECTORIES - seen

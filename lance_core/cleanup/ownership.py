@@ -1,7 +1,7 @@
-"""Owners: the keys by which manifests hold files.
+"""Owners: the keys by which manifests refer to files.
 
-A manifest names its files in several ways. Each name is turned into an *owner*, a path below the root, and each stored
-file has exactly one owner: a file is held by a version when the version names its owner.
+A manifest refers to its files in several ways. Each reference is converted to an *owner*, a path below the root, and
+each stored file has exactly one owner: a version needs a file if it refers to the file's owner.
 
 ======================  ===========================================
 file                    owner
@@ -11,9 +11,9 @@ file                    owner
 any other               the file's own path
 ======================  ===========================================
 
-Names are taken as if they lay below this root even when the manifest places them in another base path: that holds at
-most a file too many. A base path may also lie inside ``data/`` or another directory of this root: then the directory
-itself is an owner, with a slash at its end, and holds every file below it. So there is never a file too few.
+Names are interpreted relative to this root even if the manifest places them in another base path: that may keep a file
+too many. A base path may also be inside ``data/`` or another directory of this root: then the directory itself is an
+owner, with a trailing slash, for every file below it. So a needed file is never missed.
 
 Source: ``lance.table.Manifest``; cleanup of pylance 14.0.2.
 """
@@ -45,7 +45,7 @@ _SIDECAR_DEPTH: Final = 3
 
 
 def owner_of(path: str) -> str:
-    """The owner of a stored file, by its path below the root."""
+    """Return the owner of a stored file, by its path below the root."""
     parts = path.split("/")
     if parts[0] == INDICES_DIRECTORY and len(parts) > 1:
         return f"{parts[0]}/{parts[1]}"
@@ -55,15 +55,15 @@ def owner_of(path: str) -> str:
 
 
 def held_directories(owners: Iterable[str]) -> tuple[str, ...]:
-    """Those of some owners that hold every file below them."""
+    """Return the owners that are directories and include every file below them."""
     return tuple(owner for owner in owners if owner.endswith("/"))
 
 
 def owners_of(manifest: Manifest, root: str) -> set[str]:
-    """The owners that a version names: data, deletion and index files, its transaction, and base paths in the root.
+    """Return the owners of a version: data, deletion and index files, its transaction, and base paths in the root.
 
     Args:
-        manifest: of the version.
+        manifest: the manifest of the version.
         root: the table's path in its store.
 
     Raises:
@@ -76,11 +76,11 @@ def owners_of(manifest: Manifest, root: str) -> set[str]:
 
 
 def borrowed_owners(manifest: Manifest, root: str) -> set[str]:
-    """The owners of those files that a version keeps in a base path: a branch's files in the root it was made from.
+    """Return the owners of a version's files in a base path: a branch's files in the root it was created from.
 
     Args:
-        manifest: of the version.
-        root: path of the root that it borrows from.
+        manifest: the manifest of the version.
+        root: path of the root that contains these files.
 
     Raises:
         CorruptDataError: a deletion file or an index cannot be interpreted.
@@ -105,5 +105,5 @@ def _owners(manifest: Manifest, root: str, *, borrowed_only: bool) -> set[str]:
 
 
 def _below(directory: str, name: str) -> str:
-    # Only a name with segments can be spelled in several ways.
+    # Only a name with several segments can have more than one spelling.
     return posixpath.normpath(f"{directory}/{name}") if "/" in name else f"{directory}/{name}"

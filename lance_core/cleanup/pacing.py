@@ -1,4 +1,4 @@
-"""Pace: at most this many actions per second, over all threads. Stride: as many as take a moment."""
+"""Pacing of actions: Pace limits actions per second over all threads; Stride chooses the size of batches."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _PAUSES: Final = 4
 
 
 class Pace:
-    """Lets one action pass per interval.
+    """Allows one action per interval.
 
     Args:
-        per_second: actions per second; None lets everything pass.
-        clock: monotonic seconds.
-        sleep: waits that many seconds.
+        per_second: actions per second; None for no limit.
+        clock: returns monotonic seconds.
+        sleep: waits for the given number of seconds.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class Pace:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """The first action passes at once."""
+        """Allow the first action immediately."""
         self._interval = 0.0 if per_second is None else 1.0 / per_second
         self._clock = clock
         self._sleep = sleep
@@ -59,12 +59,12 @@ class Stride:
 
     Args:
         per_second: actions per second at most; None for no limit.
-        at_a_time: actions that go on at the same time: fewer would take no less.
-        clock: monotonic seconds.
+        at_a_time: number of concurrent actions: fewer would not take less time.
+        clock: returns monotonic seconds.
     """
 
     def __init__(self, per_second: int | None, at_a_time: int, *, clock: Callable[[], float] = time.monotonic) -> None:
-        """The first stride is the shortest: the speed is not known yet."""
+        """Start with the shortest stride, because the speed is unknown."""
         self._per_second = per_second
         self._at_a_time = at_a_time
         self._clock = clock
@@ -73,11 +73,11 @@ class Stride:
         """Actions of the next stride; at least one."""
 
     def pause(self) -> None:
-        """A pause begins."""
+        """Start a pause."""
         self._paused_at = self._clock()
 
     def start(self) -> None:
-        """A stride begins."""
+        """Start a stride."""
         self._started_at = self._clock()
 
     def finish(self, actions: int) -> None:

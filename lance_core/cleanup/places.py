@@ -13,9 +13,9 @@ place                          what may be removed
 ``_refs/*/``                   *residue*: ``.tmp…``, ``{name}.json#{n}``
 =============================  ===========================================================================
 
-Residue is what crashed writers left: names that exist during one call only, which no reader ever looks for. A manifest
-is staged as ``{manifest}#{n}`` and then linked to its own name, so that one may be the same file as a version that
-stays: only the name goes.
+Residue consists of leftovers of crashed writers: names that exist only during one call and that no reader uses. A
+manifest is staged as ``{manifest}#{n}`` and then linked to its final name, so residue may be the same file as a kept
+version: only the name is removed.
 
 Source: cleanup of pylance 14.0.2; it does not remove residue.
 """
@@ -95,7 +95,7 @@ def _in_versions(rest: str) -> FileKind | Settled:
     if is_detached_manifest_name(rest):
         return Settled(PathState.KEPT, "detached version")
     if is_staged_manifest_name(rest):
-        # The other form may wait in a store where another service publishes versions.
+        # The other form may be pending in a store where another service publishes versions.
         return FileKind.RESIDUE if "#" in rest else _STAGED
     return UNRECOGNIZED
 

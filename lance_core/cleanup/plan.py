@@ -64,7 +64,7 @@ _ORDER: Final = (
     REUSE_MAPS_DIRECTORY,
     REFS_DIRECTORY,
 )
-"""The order in which the files of one version go; its manifest follows."""
+"""The order in which the files of one version are removed; its manifest follows."""
 _NAMED_IN_WARNINGS: Final = 5
 _DAY_SECONDS: Final = 86_400
 
@@ -128,7 +128,7 @@ class CleanupPlan:
         return figures(self._in(PathState.REMOVABLE))
 
     def explanation(self, *, include_files: bool = False, max_files: int = DEFAULT_MAX_FILES) -> CleanupExplanation:
-        """The plan in the reference's form.
+        """Return the plan in the reference's form.
 
         Args:
             include_files: whether to list files.
@@ -231,9 +231,9 @@ def plan_before(
 def _plan(log: VersionLog, version: int, branch: str, policy: CleanupPolicy, now_ns: int | None) -> CleanupPlan:
     line = Line.of(log, branch)
     now_ns = time.time_ns() if now_ns is None else now_ns
-    # A version that is only reserved holds files too.
+    # A version that is only reserved refers to files too.
     log.settle()
-    # Files first, versions after: what is committed in between is known, and its files are no candidates.
+    # Files are listed before versions, so the files of versions committed in between are not candidates.
     files = list_files(log)
     survey = survey_versions(line, policy, read_version=version, files=files, now_ns=now_ns)
     classifier = Classifier(
@@ -261,7 +261,7 @@ def _plan(log: VersionLog, version: int, branch: str, policy: CleanupPolicy, now
 
 
 def _removal_order(file: ClassifiedPath) -> tuple[int, int, str]:
-    """What no version names, then one version after the other: its own files, and its manifest."""
+    """Sort key: first files without a version, then version by version, with each version's manifest last."""
     version = -1 if file.goes_with is None else file.goes_with
     if file.kind is FileKind.MANIFEST:
         return version, len(_ORDER), file.path

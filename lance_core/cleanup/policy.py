@@ -28,7 +28,7 @@ DEFAULT_OLDER_THAN: Final = timedelta(days=14)
 """Used when no option is given."""
 
 MAX_CONCURRENCY: Final = 64
-"""Threads that remove files at most; more do not make any store faster."""
+"""Maximum number of threads that remove files; more do not make any store faster."""
 
 _NO_TIME: Final = timedelta(0)
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -69,7 +69,7 @@ class CleanupPolicy:
         versions: Iterable[int] | None = None,
         delete_concurrency: int | None = None,
     ) -> CleanupPolicy:
-        """A policy with checked values; two weeks if no option is given.
+        """Return a policy with checked values; two weeks if no option is given.
 
         Raises:
             InvalidCleanupError: a number out of its range, or no version listed.
@@ -90,7 +90,7 @@ class CleanupPolicy:
         )
 
     def rule(self, versions: Sequence[int], now_ns: int) -> VersionRule:
-        """The policy applied to a table.
+        """Return the policy applied to a table.
 
         Args:
             versions: the numbers of all its versions, ascending.
@@ -118,7 +118,7 @@ class VersionRule:
     versions: frozenset[int] | None
 
     def selects(self, version: int, timestamp_ns: int) -> bool:
-        """Whether a version matches the whole policy."""
+        """Return whether a version matches the whole policy."""
         return (
             (self.before_ns is None or timestamp_ns < self.before_ns)
             and (self.before_version is None or version < self.before_version)
@@ -127,7 +127,7 @@ class VersionRule:
 
 
 def count(name: str, value: Any) -> int:
-    """A whole number that is a count; True is none.
+    """Return a whole number; booleans are rejected.
 
     Raises:
         InvalidTypeError: names the argument.
@@ -138,7 +138,7 @@ def count(name: str, value: Any) -> int:
 
 
 def switch(name: str, value: Any, *, default: bool | None = None) -> bool:
-    """True or False; None for the default, where there is one. A text like "no" would be True to ``bool``.
+    """Return True or False; None means the default, if there is one. A string such as "no" is rejected.
 
     Raises:
         InvalidTypeError: names the argument.
@@ -157,7 +157,7 @@ def _duration(older_than: timedelta | None) -> timedelta | None:
         raise InvalidTypeError(f"older_than must be a timedelta, found {older_than!r}", argument="older_than")
     if older_than < _NO_TIME:
         raise InvalidCleanupError(f"older_than must not be negative, found {older_than}", argument="older_than")
-    # Zero is "any age" to the reference, also for a version whose clock ran ahead.
+    # The reference treats zero as "any age", even for a version whose writer's clock was ahead.
     return older_than or None
 
 

@@ -1,7 +1,7 @@
 """Decides which versions are kept, and which files they reference.
 
-Every manifest is read, one at a time, and only the names of its files are kept. A manifest that cannot be read ends the
-cleanup before anything is removed: it might be the only one to name a file.
+Every manifest is read, one at a time, and only the names of its files are kept in memory. If a manifest cannot be read,
+the cleanup fails before anything is removed, because it might be the only one that refers to a file.
 
 Source: cleanup of pylance 14.0.2.
 """
@@ -53,14 +53,14 @@ class Survey:
     Attributes:
         kept: the versions that are kept, and why.
         removed: the versions to be removed, in ascending order.
-        referenced: owners that a kept version or a branch names.
-        verified: owners that a version to be removed names, with the last such version; they are not part of a write
-            that goes on.
+        referenced: owners to which a kept version or a branch refers.
+        verified: owners to which a version to be removed refers, with the last such version; they are not part of a
+            write in progress.
         oldest_kept: commit time of the oldest kept version, seconds since the epoch, as far as it bounds the search for
-            files that nothing refers to; None when it does not, because a newer version goes.
-        branches: the branches there are.
-        branch_manifests: the manifests that were read of them.
-        referenced_branches: those of them that go back to a version that the terms select, or that no longer exists.
+            files that nothing refers to; None if it does not, because a newer version is removed.
+        branches: all branches.
+        branch_manifests: the manifests of branches that were read.
+        referenced_branches: branches created from a version that the policy selects, or that no longer exists.
     """
 
     kept: Mapping[int, KeepReason]
@@ -79,17 +79,17 @@ def survey_versions(
     """Read all manifests and decide about the versions.
 
     Args:
-        line: whose versions.
-        policy: which may go.
-        read_version: the version of the handle; it stays, and so do all newer ones.
-        files: what is stored, listed before this call: so a file is never newer than what is known about it.
+        line: the line that is cleaned up.
+        policy: which versions may be removed.
+        read_version: the version of the handle; it is kept, and so are all newer ones.
+        files: all stored files, listed before this call, so that no file is newer than the manifests.
         now_ns: nanoseconds since the epoch.
 
     Raises:
-        InvalidCleanupError: a tagged version matches the policy, and the policy does not want that.
+        InvalidCleanupError: a tagged version matches the policy, and the policy does not allow that.
         CorruptDataError: a manifest, a tag or a branch cannot be read.
-        UnsupportedFeatureFlagError: a manifest needs a feature that this library does not have.
-        DatasetNotFoundError: there is no version anymore.
+        UnsupportedFeatureFlagError: a manifest needs a feature that this library does not support.
+        DatasetNotFoundError: no version exists anymore.
     """
     log = line.log
     found = manifests_of_others(line) if line.branch else branch_manifests(file.path for file in files)
@@ -115,7 +115,7 @@ def survey_versions(
 
 
 def tagged_versions(line: Line) -> dict[str, int]:
-    """Tag → version, for the tags of a line.
+    """Map each tag of a line to its version.
 
     Raises:
         CorruptDataError: a tag cannot be read.
@@ -127,7 +127,7 @@ def tagged_versions(line: Line) -> dict[str, int]:
 
 
 def detached_owners(log: VersionLog, version: int) -> set[str]:
-    """What a tagged version names if it is detached: nothing lists those, and only the tag holds their files."""
+    """Return the owners of a tagged version if it is detached: only the tag protects its files."""
     if not is_detached_version(version):
         return set()
     try:
@@ -139,7 +139,7 @@ def detached_owners(log: VersionLog, version: int) -> set[str]:
 
 
 class _VersionReader:
-    """Goes through the manifests and collects what they say."""
+    """Reads the manifests and collects their references."""
 
     def __init__(
         self, *, rule: VersionRule, read_version: int, tagged: frozenset[int], forked_from: frozenset[int]
@@ -168,14 +168,14 @@ class _VersionReader:
         reason = self._reason(name.version, manifest.timestamp_ns)
         if reason is None:
             self._removed.append(name)
-            # Versions come in ascending order: the last one stays.
+            # Versions are processed in ascending order: the last one is kept.
             owners = owners_of(manifest, log.root)
             self._verified.update(dict.fromkeys(owners, name.version))
             self._referenced.update(held_directories(owners))
         else:
             self._kept[name.version] = reason
             self._referenced |= owners_of(manifest, log.root)
-        # The reference bounds its search before it looks at branches.
+        # The reference bounds its search before it checks branches.
         if reason is None or reason is KeepReason.BRANCH:
             self._newest_removed_ns = max(self._newest_removed_ns, manifest.timestamp_ns)
         elif self._oldest_kept_ns is None or manifest.timestamp_ns < self._oldest_kept_ns:
@@ -215,7 +215,7 @@ class _VersionReader:
         )
 
     def _reason(self, version: int, timestamp_ns: int) -> KeepReason | None:
-        """Why a version stays; None when it goes."""
+        """Return the reason to keep a version; None if it is removed."""
         is_selected = self._rule.selects(version, timestamp_ns)
         if is_selected:
             self._selected.add(version)

@@ -1,17 +1,17 @@
-"""Removal of what a plan names: one version after the other, and of each its files first, its manifest last.
+"""Execution of a cleanup plan: version by version, with each version's files first and its manifest last.
 
 As long as the manifest of a version exists, the next cleanup knows that the version's files do not belong to a write in
 progress. So an interrupted removal can be continued: only the versions of the current batch have lost files, and they
-match the same policy again. For the same reason the manifest of a version stays when a file that goes with it could
-not be removed.
+match the same policy again. For the same reason the manifest of a version is kept if one of its files could not be
+removed.
 
-The transaction files of a batch are removed first, and then the guard looks again. They are not needed to read a
-version, and who is about to restore one looks for its transaction file after he has begun to hold it
-(:mod:`~lance_core.transactions.restoring`): so either the guard sees the hold, or he sees that the version is going. Of
-a version whose transaction file could not be removed everything stays.
+The transaction files of a batch are removed first, and then the guard checks again. They are not needed to read a
+version, and a writer that restores a version checks for its transaction file after creating a hold
+(:mod:`~lance_core.transactions.restoring`): so either the guard sees the hold, or the writer sees that the version is
+being removed. If the transaction file of a version could not be removed, the whole version is kept.
 
-Files are removed in batches that take a second at most, or one removal per thread. Several threads remove, and before
-each batch the guard looks again.
+Files are removed in batches that take at most a second, or one removal per thread. Several threads remove files, and
+the guard checks again before each batch.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ _COUNTERS: Final = {
 }
 """Temporary manifests are counted in bytes only, as by the reference."""
 _WITH_DIRECTORIES: Final = (DATA_DIRECTORY, INDICES_DIRECTORY)
-"""Where files may lie in directories of their own, which go when they are empty."""
+"""Directories with subdirectories that are removed when they are empty."""
 
 
 def figures(files: Iterable[ClassifiedPath]) -> CleanupStats:
-    """What the removal of these files amounts to."""
+    """Return the statistics of removing these files."""
     counts = dict.fromkeys(_COUNTERS.values(), 0)
     num_bytes = 0
     for file in files:
@@ -70,13 +70,13 @@ class Removal:
     """Removes files of one table.
 
     Args:
-        log: its versions.
-        guard: says what has to stay after all.
-        policy: how fast.
+        log: the versions of the table.
+        guard: decides which files must be kept after all.
+        policy: the rate limits.
     """
 
     def __init__(self, log: VersionLog, guard: Guard, policy: CleanupPolicy) -> None:
-        """Nothing is removed yet."""
+        """Initialize without removing anything."""
         self._log = log
         self._guard = guard
         self._pace = Pace(policy.delete_rate_limit)
@@ -105,7 +105,7 @@ class Removal:
                 self._guard.look()
                 self._remove_batch(executor, batch)
         if self._gone:
-            # Who came during the last batch is told of as well.
+            # Also report references that appeared during the last batch.
             self._guard.look()
         return replace(
             figures(self._gone),
@@ -142,7 +142,7 @@ class Removal:
         return [file for file in files if owner_of(file.path) not in spared and not file.path.startswith(directories)]
 
     def _is_as_planned(self, manifest: ClassifiedPath) -> bool:
-        """Whether the manifest is the one that was listed: the line may have been deleted and made again since."""
+        """Return whether the manifest is the listed one: the line may have been deleted and recreated since."""
         path = self._log.store.join(self._log.root, *manifest.path.split("/"))
         try:
             found = self._log.store.head(path)
@@ -160,7 +160,7 @@ class Removal:
         return version is None or version in self._incomplete or self._guard.keeps(version)
 
     def _remove(self, executor: ThreadPoolExecutor, files: list[ClassifiedPath]) -> list[ClassifiedPath]:
-        """Remove files at the same time; those that are gone."""
+        """Remove files concurrently; return those that were removed."""
         outcomes = list(zip(files, executor.map(self._remove_one, files), strict=True))
         gone = [file for file, is_gone in outcomes if is_gone]
         failed = [file for file, is_gone in outcomes if not is_gone]
@@ -179,12 +179,12 @@ class Removal:
                 self._log.protocol.recover(self._log, name)
             self._log.store.delete(path)
         except LanceError:
-            # One file must not end the removal of millions: it is counted, and the next cleanup finds it again.
+            # One failure must not stop the removal of millions: it is counted, and the next cleanup tries again.
             return self._is_gone(path)
         return True
 
     def _is_gone(self, path: str) -> bool:
-        """Whether a file went although its removal was reported to have failed."""
+        """Return whether a file was removed although the removal reported a failure."""
         try:
             self._log.store.head(path)
         except NotFoundError:
@@ -204,15 +204,15 @@ class Removal:
             try:
                 self._log.store.remove_empty_directory(self._log.store.join(self._log.root, *directory.split("/")))
             except LanceError:
-                # It is in nobody's way.
+                # A leftover directory is harmless.
                 continue
 
 
 def _announces(file: ClassifiedPath) -> bool:
-    """Whether it tells others, by being gone, that a version is about to go; the manifest holds the same."""
+    """Return whether removing the file first shows other writers that its version is about to be removed."""
     return file.kind is FileKind.TRANSACTION and file.goes_with is not None
 
 
 def _is_same_moment(one: float, other: float) -> bool:
-    """Whether two modification times may be one: S3 gives whole seconds for a single object, and more in listings."""
+    """Return whether two times may be equal: S3 returns whole seconds for single objects, fractions in listings."""
     return one == other or (abs(one - other) < 1 and (one.is_integer() or other.is_integer()))

@@ -1,11 +1,11 @@
 """Manifests that were staged for an external manifest store and will not be published anymore.
 
-A writer stages ``_versions/{manifest}-{uuid}`` and then lets a row of the store name it. As long as the row does, the
-object is the version. One that is old, and that the row of its version does not name, was left by a writer that died
-before it got the row, or after it had published. Only a dataset that is opened with its manifest store can tell; its
-plain URI cannot, and there such objects stay.
+A writer stages ``_versions/{manifest}-{uuid}`` and then inserts a row that refers to it. As long as the row does, the
+object is the version. An old staged object to which the row of its version does not refer was left by a writer that
+crashed before it inserted the row, or after it published the version. This can be determined only if the dataset is
+opened with its manifest store; with a plain URI, such objects are kept.
 
-Source: commit protocol of pylance 14.0.2 with an external manifest store; its cleanup leaves these objects forever.
+Source: commit protocol of pylance 14.0.2 with an external manifest store; its cleanup never removes these objects.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ __all__ = ["abandoned_manifests"]
 
 
 def abandoned_manifests(log: VersionLog, files: Iterable[StoredFile], *, before: float) -> frozenset[str]:
-    """The paths of staged manifests that no row names.
+    """Return the paths of staged manifests that no row names.
 
     Args:
         log: the versions of the table.
-        files: what is stored.
+        files: the stored files.
         before: only files that were written before this moment, seconds since the epoch.
 
     Raises:
-        StorageError: the manifest store could not be asked.
+        StorageError: the manifest store could not be read.
     """
     found: set[str] = set()
     for file in files:

@@ -1,4 +1,4 @@
-"""From a change to a version: what is checked first, how it is committed, and which error its outcome is.
+"""Commit of a change as a new version: checks, the commit itself, and the conversion of outcomes to errors.
 
 The names of ``lance.commit`` can be imported from here.
 """

@@ -20,14 +20,14 @@ __all__ = ["data_places", "declared_bases"]
 
 
 def declared_bases(operation: Operation) -> list[str]:
-    """The paths of the bases that an operation adds to a table."""
+    """Return the paths of the bases that an operation adds to a table."""
     return [base.path for base in operation.added_bases()]
 
 
 def data_places(
     locator: FileLocator, target_bases: Sequence[str] | None, *, target_all_bases: bool | None
 ) -> list[DataPlace]:
-    """The bases for new data files, used in turn; empty for the table's own root.
+    """Return the bases for new data files, used in turn; empty for the table's own root.
 
     Args:
         locator: finds the bases of the table.

@@ -1,10 +1,10 @@
-"""What is checked on storage before a change becomes part of a table.
+"""Checks on storage before a change becomes part of a table.
 
-Every data file must exist with the recorded size. Of files that hold the same fields one is opened: its own schema
-must give those field ids the names and types that the table gives them, and its rows must be as many as recorded. A
-file whose ids mean other columns would be read without an error, as wrong values.
+Every data file must exist with the recorded size. For each set of fields, one of the files that contain it is opened:
+its own schema must give those field ids the same names and types as the table does, and its number of rows must equal
+the recorded one. A file whose ids mean other columns would be read without an error, as wrong values.
 
-A deletion file must list every row that the table's own lists for the fragment: rows would come back otherwise.
+A deletion file must list every row that the table's own file lists for the fragment; otherwise rows would reappear.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["check_data_files", "check_deletion_files", "check_fields", "check_not_part_of"]
 
 _MAX_SEARCHES: Final = 20
-"""Of paths in the bytes of a manifest; for more, taking it apart is faster."""
+"""Maximum number of paths to search in the bytes of a manifest; for more, parsing it is faster."""
 
 
 def check_fields(fragments: Iterable[Fragment], schemas: Sequence[Schema]) -> None:
@@ -58,7 +58,7 @@ def check_fields(fragments: Iterable[Fragment], schemas: Sequence[Schema]) -> No
 
 
 def check_not_part_of(fragments: Iterable[Fragment], current: Manifest) -> None:
-    """Check that fragments to append are not in the table already: their rows would be there twice.
+    """Check that fragments to append are not already in the table; otherwise their rows would be duplicated.
 
     Raises:
         InvalidInputError: a data file belongs to a fragment of the table.
@@ -78,7 +78,7 @@ def check_not_part_of(fragments: Iterable[Fragment], current: Manifest) -> None:
 
 
 def _are_mentioned(fragments: Sequence[Fragment], current: Manifest) -> bool:
-    """Whether the path of a data file may stand in the manifest; False is certain, and found without decoding it."""
+    """Return whether the manifest may contain the path of a data file, without decoding it; False is certain."""
     paths = [file.path.encode() for fragment in fragments for file in fragment.message.files]
     if len(paths) > _MAX_SEARCHES:
         return True
@@ -145,7 +145,7 @@ def check_data_files(fragments: Iterable[Fragment], locator: FileLocator, schema
 
 
 def _check_has_columns(file: DataFile, leaf_ids: set[int]) -> None:
-    """Only fields with children may be without a column: the values of others would read as null."""
+    """Check that only fields with children lack a column: the values of others would be read as null."""
     without = {field_id for field_id, column in zip(file.field_ids, file.column_indices, strict=False) if column < 0}
     if not without.isdisjoint(leaf_ids):
         raise InvalidInputError(
@@ -211,7 +211,7 @@ def _check_content(
 
 
 def _column_owners(stored: Schema, file: DataFile) -> dict[int, Field]:
-    """Column of a file -> the field that owns it, by the file's own schema."""
+    """Map each column of a file to the field that owns it, by the file's own schema."""
     if file.file_version.is_legacy:
         return {field.id - file.field_ids[0]: field for field in stored.walk()}
     return dict(enumerate(stored_fields(stored.fields, file.file_version)))

@@ -1,4 +1,4 @@
-"""Committing: from a user's operation to a version, and from an outcome to an exception."""
+"""Commit of a user's operation as a version, and conversion of the outcome to an exception."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def commit(
         log: the dataset's versions.
         transaction: what to commit.
         options: how.
-        known: the manifest of the read version, when it is at hand.
+        known: the manifest of the read version, if the caller has it.
 
     Raises:
         DatasetNotFoundError: there is no dataset, and the operation does not make one.
@@ -98,7 +98,7 @@ def commit(
     refuse_inner_bases(log.root, declared_bases(transaction.operation))
     transaction = with_index_files(log, transaction)
     if known is not None and not transaction.operation.is_first_of_its_root:
-        # What an operation claims of fragments that were never counted is compared with their files.
+        # If fragments were never counted, the operation's row counts are compared with their files.
         known = with_row_counts(known, FileLocator(log.store, log.root, known.base_paths, options.storage_options))
     settings = commit_settings(transaction, options, known=known)
     try:
@@ -144,7 +144,7 @@ def commit_change(
 def _run(
     log: VersionLog, transaction: Transaction, settings: CommitSettings, options: CommitOptions, known: Manifest | None
 ) -> CommitOutcome:
-    """Go through the steps of a commit. Data files are looked at here, in between."""
+    """Run the steps of a commit; data files are read here, between the steps."""
     completion = DraftCompletion(log, transaction.operation, options)
     is_checked = False
     with Commit(log, transaction, settings, known) as attempts:
@@ -165,7 +165,7 @@ def with_hidden_columns(
     current: Manifest,
     options: CommitOptions,
 ) -> ManifestDraft:
-    """Build a draft, with the hidden columns that it needs: most often none, seldom those of untouched fragments.
+    """Build a draft with the hidden columns that it needs: usually none, rarely those of untouched fragments.
 
     Args:
         build: makes the draft from hidden columns that were fetched.
@@ -195,7 +195,7 @@ def with_hidden_columns(
 def commit_settings(
     transaction: Transaction, options: CommitOptions, *, known: Manifest | None = None
 ) -> CommitSettings:
-    """How a transaction is committed; arguments as for :func:`commit`.
+    """Return how a transaction is committed; arguments as for :func:`commit`.
 
     Raises:
         InvalidInputError: a limit is out of its range.
@@ -234,7 +234,7 @@ def _template(transaction: Transaction, options: CommitOptions, known: Manifest 
 
 
 def manifest_of(outcome: CommitOutcome, root: str) -> Manifest:
-    """The manifest of a successful outcome; an exception for any other."""
+    """Return the manifest of a successful outcome; an exception for any other."""
     match outcome:
         case Committed(manifest) | AlreadyCommitted(manifest):
             return manifest

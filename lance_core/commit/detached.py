@@ -25,7 +25,7 @@ def commit_outside_lineage(
     """Make a detached version and return its manifest; arguments as for ``commit``.
 
     Raises:
-        NotSupportedError: the dataset is to be created, or names its manifests in the old way.
+        NotSupportedError: the dataset does not exist yet, or uses V1 manifest names.
         DatasetNotFoundError: there is no dataset.
         VersionNotFoundError: there is no such read version.
         InvalidInputError: the fragments do not fit the dataset.

@@ -1,4 +1,4 @@
-"""DraftCompletion: what data files say of a new version and its operation does not.
+"""DraftCompletion: adds content from data files to a new version that its operation does not contain.
 
 ===========================  =========================================================================================
 What                         Of which versions
@@ -36,7 +36,7 @@ class DraftCompletion:
     """
 
     def __init__(self, log: VersionLog, operation: Operation, options: CommitOptions) -> None:
-        """Nothing is read yet."""
+        """Initialize without reading anything."""
         self._log = log
         self._operation = operation
         self._options = options
@@ -48,7 +48,7 @@ class DraftCompletion:
         )
 
     def complete(self, draft: ManifestDraft) -> None:
-        """Add to a draft what data files say.
+        """Complete a draft from the data files.
 
         Raises:
             SchemaMismatchError: a dictionary is not that of the table.

@@ -1,8 +1,8 @@
 """Dictionary columns of tables of format 0.1: one list of values for all data files of the table.
 
-A data file has its own copy of the values, the manifest has one too, and readers may use either. So all copies have to
-agree: each is the beginning of the longest one, which the manifest keeps. Rows that are appended start from the
-table's values and add new ones behind them; files that were written before stay right.
+A data file has its own copy of the values, the manifest has another, and readers may use either. So all copies must
+agree: each is a prefix of the longest one, which the manifest contains. Appended rows start with the table's values and
+add new ones at the end, so older files remain correct.
 
 Source: behavior of pylance 14.0.2, which reads every file with the manifest's values and appends only rows whose
 dictionary equals them.
@@ -34,7 +34,7 @@ __all__ = ["DictionaryAmendment", "known_dictionaries"]
 
 
 def known_dictionaries(manifest: Manifest) -> Mapping[int, pa.Array]:
-    """What new files of a table start from: field id -> values.
+    """Return what new files of a table start from: field id -> values.
 
     Raises:
         NotSupportedError: the manifest does not tell the values of a column that data files hold.
@@ -58,7 +58,7 @@ class DictionaryAmendment:
         log: the table's versions.
         fragments: the new fragments.
         replaces: whether the new fragments replace the table's content.
-        storage_options: handed to the stores of base paths.
+        storage_options: passed to the stores of base paths.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class DictionaryAmendment:
         replaces: bool,
         storage_options: Mapping[str, str] | None,
     ) -> None:
-        """Nothing is read yet."""
+        """Initialize without reading anything."""
         self._log = log
         self._fragments = fragments
         self._replaces = replaces
@@ -141,7 +141,7 @@ def _longest(field: Field, copies: Sequence[pa.Array]) -> pa.Array:
 
 
 def _bits(values: pa.Array) -> pa.Array:
-    """The values, floats as numbers of the same bits: NaN is equal to itself."""
+    """Return the values, floats as numbers of the same bits: NaN is equal to itself."""
     if not pa.types.is_floating(values.type):
         return values
     return values.view({2: pa.uint16(), 4: pa.uint32(), 8: pa.uint64()}[values.type.byte_width])

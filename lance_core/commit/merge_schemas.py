@@ -1,7 +1,7 @@
 """Field ids of the Arrow schema of a merge.
 
-Counted through from 0, they are those of the table if it has dropped and moved no column. A table that never uses an id
-again has certainly done so; there, columns are the same when they have the same name and type, and others are new.
+Numbered from 0, they equal those of the table if no column was dropped or moved. If a table never reuses field ids,
+this cannot be assumed: there, columns with the same name and type are the same, and others are new.
 
 Source: behavior of pylance 14.0.2.
 """
@@ -28,10 +28,10 @@ __all__ = ["with_known_field_ids"]
 
 
 def with_known_field_ids(transaction: Transaction, log: VersionLog, known: Manifest | None) -> Transaction:
-    """The transaction, with field ids added to its schema if that is an Arrow schema and the table requires them.
+    """Return the transaction, with field ids added to an Arrow schema if the table requires them.
 
     Args:
-        transaction: of a user.
+        transaction: the transaction of a user.
         log: the table's versions.
         known: a manifest that has already been read.
     """
@@ -40,7 +40,7 @@ def with_known_field_ids(transaction: Transaction, log: VersionLog, known: Manif
     if unnumbered is None:
         return transaction
     before = known if known is not None and known.version == version else None
-    # A version that is not there is the commit's to name.
+    # A missing version is reported by the commit.
     with suppress(VersionNotFoundError):
         before = before or log.read_version(version)
     if before is None or not before.message.HasField("max_allocated_field_id"):

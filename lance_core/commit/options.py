@@ -1,4 +1,4 @@
-"""CommitOptions: how a user wants a commit to be made."""
+"""CommitOptions: the options of a commit, as given by a user."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DEFAULT_COMMIT_TIMEOUT: Final = timedelta(minutes=30)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitOptions:
-    """How a user wants a commit to be made.
+    """The options of a commit, as given by a user.
 
     Attributes:
         max_retries: attempts after the first.
@@ -31,14 +31,14 @@ class CommitOptions:
         create_only: fail when the dataset exists.
         naming: of manifests, when the dataset is created.
         stable_row_ids: whether rows get stable ids, when the dataset is created.
-        storage_options: handed to the stores of base paths.
+        storage_options: passed to the stores of base paths.
         affected_rows: the rows that a delete or update newly hides: fragment id to physical positions. With them it is
             merged with concurrent ones of other rows, without them it would have to be planned again.
         checks_files: check the files that the operation adds first: new data files, the deletion files of a
             change whose rows are not given. Not needed right after writing them.
         file_version: of an Overwrite that brings no data file; None for the table's.
         is_first_try: this transaction has not been tried before, so no version can be its result yet.
-        progress: told how far the commit got; one for each commit that is to be told apart. Its line is that of the
+        progress: records the progress of the commit; use a separate one for each commit. Its line is that of the
             handle that the change was planned on.
     """
 

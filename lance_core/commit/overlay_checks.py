@@ -1,7 +1,7 @@
-"""What is checked on storage before overlays become part of a table.
+"""Checks on storage before overlays become part of a table.
 
-Their files must exist, with as many values as covered rows, in columns of the types that the table has. The
-reference takes anything, and fails when the cells are read.
+Their files must exist, with as many values as covered rows, in columns of the table's types. The reference accepts
+anything, and fails when the cells are read.
 """
 
 from __future__ import annotations

@@ -35,13 +35,13 @@ __all__ = ["check_storage"]
 
 
 def check_storage(log: VersionLog, transaction: Transaction, options: CommitOptions, current: Manifest) -> None:
-    """Check what a transaction brings along.
+    """Check the files that a transaction adds.
 
     Args:
         log: the dataset's versions.
         transaction: what is committed.
         options: how.
-        current: the version that it is to be built on.
+        current: the version to build on.
 
     Raises:
         InvalidInputError: a fragment or file does not fit the dataset.
@@ -100,7 +100,7 @@ def _check_fragments(
 
 
 def _schema_of(log: VersionLog, version: int) -> Schema | None:
-    """The schema of an older version; None when it no longer exists."""
+    """Return the schema of an older version; None when it no longer exists."""
     try:
         return log.read_version(version).schema
     except VersionNotFoundError:

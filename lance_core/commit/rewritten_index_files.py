@@ -1,6 +1,6 @@
-"""The files of indices that a rewrite replaces: looked up where the operation does not list them.
+"""The files of indices that a rewrite replaces: looked up if the operation does not list them.
 
-Operations of users have no place for them. A new index without files could answer nothing: it is refused.
+Public operations have no field for them. A new index without files is useless, so it is rejected.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["with_index_files"]
 
 
 def with_index_files(log: VersionLog, transaction: Transaction) -> Transaction:
-    """The transaction, with the files of each rewritten index.
+    """Return the transaction, with the files of each rewritten index.
 
     Raises:
         NotFoundError: an index has no files.

@@ -1,6 +1,6 @@
 """Checks of the row ids in a change: they must be those of the rows that it moves.
 
-An id that gets lost, occurs twice or was never given makes a table that indices and take cannot be used on.
+If an id is lost, duplicated or was never assigned, indices and take no longer work on the table.
 
 =========  ==================================================================================
 rewrite    the ids of the rows that it replaces, each once
@@ -54,7 +54,7 @@ def check_row_ids(operation: Operation, current: Manifest, locator: FileLocator)
 
 
 def _check_rewritten(groups: Iterable[RewriteGroup], current: Manifest, locator: FileLocator) -> None:
-    """The new fragments of every group have the row ids of the live rows of the old ones, in any order."""
+    """Check that the new fragments of every group have the row ids of the old live rows, in any order."""
     hidden = hidden_columns_of(locator)
     present = {message.id: message for message in current.message.fragments}
     for index, group in enumerate(groups):
@@ -76,7 +76,7 @@ def _check_rewritten(groups: Iterable[RewriteGroup], current: Manifest, locator:
 
 
 def _check_moved(operation: Operation, current: Manifest, locator: FileLocator) -> None:
-    """The row ids in the new fragments are of rows that the update takes from where they were."""
+    """Check that the row ids in the new fragments belong to rows that the update moves."""
     hidden = hidden_columns_of(locator)
     moved = np.concatenate(
         [RowLineage(new.message, hidden).given_row_ids().numbers() for new in operation.moved_fragments()]

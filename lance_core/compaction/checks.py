@@ -1,4 +1,4 @@
-"""What is checked before a table is rewritten, so that a refusal comes before anything is written."""
+"""Checks before a table is rewritten, so that errors are raised before anything is written."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ __all__ = ["check_rewritable", "output_version"]
 
 
 def output_version(manifest: Manifest, settings: CompactionSettings) -> LanceFileVersion:
-    """The format of the new files: the requested one, or the table's.
+    """Return the format of the new files: the requested one, or the table's.
 
     Raises:
-        NotSupportedError: files of the format that is requested do not mix with the table's.
+        NotSupportedError: files of the requested format cannot be mixed with the table's.
     """
     own = manifest.file_version
     if settings.data_storage_version is None:
@@ -42,7 +42,7 @@ def check_rewritable(manifest: Manifest, settings: CompactionSettings) -> None:
 
     Raises:
         UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
-        UnsupportedVersionError: new files would be of a format that is not written here, or does not hold a column.
+        UnsupportedVersionError: the format of the new files cannot be written, or does not support a column.
         NotSupportedError: the table defers the remapping of its indices.
     """
     require_writable(manifest.message)

@@ -1,13 +1,14 @@
-"""Executing a task: read the live rows of its fragments in order, write them into new files.
+"""Execution of a task: read the live rows of its fragments in order, and write them to new files.
 
-Rows stream: at any time a few decoded pages of one fragment and the pages being filled are in memory, whatever the size
-of the fragments. The files that a failed execution has finished are removed again; no version refers to them.
+Rows are streamed: at any time only a few decoded pages of one fragment and the pages being written are in memory,
+regardless of the size of the fragments. If an execution fails, its finished files are removed; no version refers to
+them.
 
-Blobs are placed anew: descriptors become the values, as callers would hand them over, for a bounded number of bytes at
-a time. References to values outside the table stay references.
+Blobs are rewritten: descriptors are replaced by the values, for a bounded number of bytes at a time. References to
+values outside the table remain references.
 
-Where an index refers to rows by their addresses, the result names those of the rows that were read, for the reference
-to remap its indices: the n-th address, ascending, is that of the n-th row of the new files.
+If an index refers to rows by address, the result lists the addresses of the rows that were read, so that the reference
+can remap its indices: the n-th address, ascending, belongs to the n-th row of the new files.
 
 **Source:** behavior of pylance 14.0.2.
 """
@@ -59,14 +60,14 @@ _MAX_BATCH_ROWS: Final = 64 * 1024
 """A batch has about this many bytes, and at most this many rows."""
 
 _PROBES: Final = (1, 64)
-"""Number of rows that are read first: stored bytes say little about rows that compress well."""
+"""Number of rows that are read first: stored sizes are a poor estimate for rows that compress well."""
 
 _TOO_LARGE: Final = 4
-"""A batch this many times larger than it should be makes the rest of its fragment come in smaller ones."""
+"""If a batch exceeds its target size by this factor, the rest of its fragment is read in smaller batches."""
 
 _BATCHES_AHEAD: Final = 3
 _AHEAD_MIN_BYTES: Final = 16 * 1024 * 1024
-"""Tasks of fewer stored bytes are done before a thread would pay."""
+"""For tasks with fewer stored bytes, a thread is not worthwhile."""
 
 
 def execute_task(
@@ -121,7 +122,7 @@ class _Rows:
         self.num_rows = sum(self._reader(fragment).num_live_rows for fragment in fragments)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows; a thread reads ahead when there are many."""
+        """Yield the rows; a thread reads ahead when there are many."""
         self._deleted = []
         num_bytes = sum(file.file_size_bytes for fragment in self._fragments for file in fragment.message.files)
         if num_bytes < _AHEAD_MIN_BYTES:
@@ -147,7 +148,7 @@ class _Rows:
     def _span(
         self, reader: FragmentReader, position: int, row_bytes: int, *, is_first: bool
     ) -> Iterator[pa.RecordBatch]:
-        """Rows from a position on: all that are left, unless they are of unknown size."""
+        """Yield rows from a position: all remaining ones, unless their size is unknown."""
         stop, batch_rows = reader.num_live_rows, self._batch_rows or _batch_rows(row_bytes)
         if is_first and self._batch_rows is None:
             stop = min(stop, next((rows for rows in _PROBES if position < rows), stop))
@@ -155,7 +156,7 @@ class _Rows:
         return with_values(reader.batches(schema, position, stop, ReadConfig(batch_rows=batch_rows)), reader, schema)
 
     def sources(self) -> list[tuple[Fragment, npt.NDArray[np.uint32]]]:
-        """Every fragment that was read, with its deleted positions."""
+        """Return every fragment that was read, with its deleted positions."""
         return list(zip(self._fragments, self._deleted, strict=True))
 
     def _reader(self, fragment: Fragment) -> FragmentReader:
@@ -176,7 +177,7 @@ def _batch_rows(row_bytes: int) -> int:
 
 
 def _find(manifest: Manifest, fragments: Sequence[FragmentMetadata]) -> list[Fragment]:
-    """The records of a task's fragments."""
+    """Return the records of a task's fragments."""
     by_id = {fragment.id: fragment for fragment in manifest.fragments}
     records = []
     for fragment in fragments:
@@ -197,14 +198,14 @@ _END: Final = object()
 
 
 def read_ahead(source: Iterator[_T], depth: int) -> Iterator[_T]:
-    """The items of a source, in order; up to ``depth`` of them are taken early, in a thread.
+    """Yield the items of a source, in order; up to ``depth`` of them are taken early, in a thread.
 
     Args:
         source: only used in that thread.
         depth: at least 1.
 
     Raises:
-        Exception: what the source raises, when its place in the order is reached.
+        Exception: any error of the source, when its position in the order is reached.
     """
     with ThreadPoolExecutor(max_workers=1) as executor:
         pending: deque[Future[object]] = deque(executor.submit(next, source, _END) for _ in range(depth))
@@ -221,14 +222,14 @@ def read_ahead(source: Iterator[_T], depth: int) -> Iterator[_T]:
 
 
 def needs_row_addresses(manifest: Manifest) -> bool:
-    """Whether there is an index that refers to rows by their addresses."""
+    """Return whether there is an index that refers to rows by their addresses."""
     if manifest.has_stable_row_ids:
         return False
     return any(not index.is_system for index in parse_index_section(manifest.index_section))
 
 
 def serialize_row_addresses(sources: Iterable[tuple[Fragment, npt.NDArray[np.uint32]]]) -> bytes:
-    """The addresses of all live rows, as a 64-bit Roaring bitmap.
+    """Return the addresses of all live rows, as a 64-bit Roaring bitmap.
 
     Args:
         sources: fragments with their deleted positions.
@@ -250,7 +251,7 @@ _VALUES_BYTES: Final = 64 * 1024 * 1024
 
 
 def with_values(batches: Iterator[pa.RecordBatch], reader: FragmentReader, schema: Schema) -> Iterator[pa.RecordBatch]:
-    """The batches with values in place of descriptors, possibly more and smaller ones.
+    """Yield the batches with values in place of descriptors, possibly more and smaller ones.
 
     Args:
         batches: rows of one fragment.

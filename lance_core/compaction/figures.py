@@ -1,4 +1,4 @@
-"""PlanFigures: what a compaction will do to a table, in numbers that are known before anything is read."""
+"""PlanFigures: statistics of a planned compaction, known before any data is read."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class PlanFigures:
 
 
 def figures_of(fragment: FragmentMetadata) -> FragmentFigures:
-    """The numbers of a fragment for the planner, without indices."""
+    """Return the numbers of a fragment for the planner, without indices."""
     return FragmentFigures(
         id=fragment.id,
         physical_rows=fragment.physical_rows,

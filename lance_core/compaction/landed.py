@@ -1,17 +1,17 @@
 """Groups that are no longer intact: lost, or committed by an earlier call.
 
-A commit that is repeated, because the process that made it ended before it could tell, finds its old fragments gone,
-just as one that lost its race does. The difference is in the versions since the plan: data files have unique names, so
-a version that lists one of a group's new files was made with that group. If the latest version has the old data files
+If a commit is repeated because the process that made it ended before reporting success, its old fragments no longer
+exist, just as after a lost race. The versions since the plan show the difference: data files have unique names, so a
+version that lists one of a group's new files was created with that group. If the latest version has the old data files
 again, an older version was restored, and the group is lost after all.
 
-The new files of a lost group are removed when every reason to keep them is ruled out::
+The new files of a lost group are removed only if there is no reason to keep them::
 
-    the version planned on is there and has the old fragments     the result is what it says it is
-    every version since is there and was read, the latest too     nothing was overlooked
-    none of these versions names one of the new files             nobody needs them
+    the planned version exists and has the old fragments          the result is valid
+    every version since, including the latest, was read           nothing was missed
+    none of these versions refers to one of the new files         the files are not needed
 
-Otherwise they stay, and a cleanup decides.
+Otherwise they are kept, and a later cleanup decides.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ __all__ = ["sort_lost"]
 def sort_lost(
     log: VersionLog, results: Sequence[RewriteResult]
 ) -> tuple[list[tuple[RewriteResult, int]], list[RewriteResult]]:
-    """Tell what was committed before from what is lost, and remove the new files of the latter.
+    """Separate results that were committed before from lost ones, and remove the new files of the latter.
 
     Args:
         log: the versions of the dataset.
         results: groups that cannot be committed.
 
     Returns:
-        (results with the version that made them part of the dataset, lost results).
+        (results with the version that committed them, lost results).
 
     Raises:
         StorageError: the versions could not be read; no file was removed.
@@ -69,15 +69,15 @@ def sort_lost(
 
 @dataclass(slots=True, kw_only=True)
 class _History:
-    """What the versions since the plan say about the files of groups.
+    """Information from the versions since the plan about the files of groups.
 
     Attributes:
         is_complete: no version is missing.
         new_names: the new files.
         old_ids: the fragments that are rewritten.
         named: new file -> the versions that list it, ascending.
-        planned: version -> keys of the fragments that are rewritten, as they are there.
-        latest: (id, data files) of those that the latest version has.
+        planned: version -> keys of the rewritten fragments in that version.
+        latest: (id, data files) of the rewritten fragments that are in the latest version.
     """
 
     is_complete: bool
@@ -96,7 +96,7 @@ class _History:
             old_ids={fragment.id for result in results for fragment in result.original_fragments},
         )
         following = since
-        # A listing may miss versions that are made or removed while it runs: the last one has to show no newer version.
+        # A listing may miss versions that are created or removed while it runs: repeat until it shows no newer version.
         while names := log.newer_than(following - 1):
             for name in names:
                 history.is_complete = history.is_complete and name.version == following
@@ -116,16 +116,16 @@ class _History:
         self.latest = set(map(_data_key, old))
 
     def made_by(self, result: RewriteResult) -> int | None:
-        """The first version since the plan that has the group."""
+        """Return the first version since the plan that has the group."""
         versions = [version for name in result.new_file_names() for version in self.named.get(name, ())]
         return min((version for version in versions if version > result.read_version), default=None)
 
     def is_undone(self, result: RewriteResult) -> bool:
-        """Whether the latest version reads old data files again."""
+        """Return whether the latest version reads old data files again."""
         return any(_data_key(fragment) in self.latest for fragment in result.original_fragments)
 
     def needs_no_file_of(self, result: RewriteResult) -> bool:
-        """Whether the new files of a group can be removed; see the module."""
+        """Return whether the new files of a group can be removed; see the module."""
         old = {content_key(fragment) for fragment in result.original_fragments}
         return (
             self.is_complete
@@ -135,5 +135,5 @@ class _History:
 
 
 def _data_key(fragment: FragmentMetadata) -> Hashable:
-    """A fragment, whatever rows of it are deleted."""
+    """Return a key of a fragment that does not depend on its deleted rows."""
     return fragment.id, tuple((file.base_id, file.path) for file in fragment.files)

@@ -1,4 +1,4 @@
-"""Committing executed tasks: those that still fit become one version, those that lost are named.
+"""Commit of executed tasks: those that still apply become one version, and those that lost are reported.
 
 ::
 
@@ -15,17 +15,17 @@
       v
     committed
 
-The plan's version goes into the Rewrite, so that every change since is judged. Rows deleted after the plan make their
-group lost; its files, which still hold them, never become visible.
+The Rewrite records the plan's version, so that it is checked against every later change. If rows of a group were
+deleted after the plan, the group is lost; its files, which still contain these rows, never become visible.
 
-A group that was lost stays lost, so its files can be removed. Whether it was lost or committed before is looked up
-first: files that a version refers to, or might, stay (:mod:`~lance_core.compaction.landed`). Results may come from
-other processes, and are checked before anything else. Once a version is made, nothing turns that success into a
-failure: when the lost groups cannot be looked up anymore, their files stay. Errors other than a conflict leave all
-files where they are; the call can be repeated. Only where this process has just written the files and no other
-process knows them, they are removed, unless a version may refer to them.
+A lost group stays lost, so its files can be removed. Before that, the versions are checked for whether it was lost or
+already committed: files to which a version refers, or may refer, are kept (:mod:`~lance_core.compaction.landed`).
+Results may come from other processes and are validated first. Once a version has been created, the call succeeds: if
+the lost groups can no longer be checked, their files are kept. Errors other than a conflict leave all files in place,
+and the call can be repeated. Files are removed after such an error only if this process has just written them and no
+other process knows them, unless a version may refer to them.
 
-Source: commit sequence of pylance 14.0.2; committing a part of the groups is ours.
+Source: commit sequence of pylance 14.0.2; committing only some of the groups is specific to this library.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ __all__ = [
 _logger: Final = logging.getLogger(__name__)
 
 _MAX_TRIES: Final = 100
-"""Each further one means that others changed the table while it was made."""
+"""Maximum number of attempts; each retry means that others changed the table during the last one."""
 
 
 class Landing:
@@ -91,9 +91,9 @@ class Landing:
 
     Args:
         dataset: the handle; it shows the new version.
-        rewrites: what the tasks of a plan answered.
-        properties: kept with the Rewrite.
-        checks_files: look at the new files first.
+        rewrites: the results of the tasks of a plan.
+        properties: recorded with the Rewrite.
+        checks_files: whether to check the new files first.
     """
 
     def __init__(
@@ -151,7 +151,7 @@ class Landing:
         )
 
     def remove_files(self) -> None:
-        """After a failure, remove the new files that no version names, now or later."""
+        """After a failure, remove the new files that no version refers to, now or later."""
         if any(each.may_land for each in self._tries):
             # Lost groups are no part of the one that may land: it is the last try, without them.
             self._sort_lost(may_fail=False)
@@ -173,13 +173,13 @@ class Landing:
             return [], self._lost
 
     def _land(self, *, all_or_none: bool) -> int | None:
-        """Commit what is intact; afterwards ``_pending`` is committed, and the rest is ``_lost``."""
+        """Commit the intact groups; afterwards ``_pending`` is committed, and the rest is ``_lost``."""
         is_refused = False
         for _ in range(_MAX_TRIES):
             self._latest = with_row_counts(read_manifest(self._log, None), self._view.locator)
             check_planned_versions(self._pending, self._latest.version)
             if not self._drop_touched() and is_refused:
-                # The conflict is not with some of the groups but with all: the schema changed, for example.
+                # The conflict affects all groups, not only some: for example, the schema changed.
                 self._lost, self._pending = self._lost + self._pending, []
             if self._lost and all_or_none:
                 self._spared, self._pending = self._pending, []
@@ -190,7 +190,7 @@ class Landing:
                 self._latest = self._commit()
             except CommitOvertakenError:
                 if len(self._tries) > num_tries:
-                    # A cleanup may have seen the version that was withdrawn, and may remove the new files it named.
+                    # A cleanup may have seen the withdrawn version, and may remove the new files that it listed.
                     self._lost, self._pending = self._lost + self._pending, []
                 continue
             except (RetryableCommitConflictError, IncompatibleTransactionError) as error:
@@ -203,7 +203,7 @@ class Landing:
         return None
 
     def _drop_touched(self) -> bool:
-        """Move the groups that are not intact to the lost ones; whether there were any."""
+        """Move the groups that are not intact to the lost ones; return whether there were any."""
         wanted = {fragment.id for result in self._pending for fragment in result.original_fragments}
         present = {
             content_key(fragment_from_record(fragment)) for fragment in self._latest.fragments if fragment.id in wanted
@@ -245,7 +245,7 @@ class Landing:
         return replace(self._options, progress=CommitProgress(line=self._line))
 
     def _schemas(self) -> list[Schema]:
-        """The latest schema, and those that the new files were written for: columns may have been renamed since."""
+        """Return the latest schema and those of the new files: columns may have been renamed since."""
         planned = {result.read_version for result in self._pending} - {self._latest.version}
         schemas = [self._latest.schema]
         for version in sorted(planned):
@@ -254,7 +254,7 @@ class Landing:
         return schemas
 
     def _reserve(self, num_fragments: int) -> range:
-        """Fragment ids for this call. Reserved once: after a conflict fewer are needed, never more."""
+        """Return fragment ids for this call. They are reserved once: after a conflict fewer are needed, never more."""
         if not num_fragments:
             return range(0)
         if self._reserved is None:
@@ -273,10 +273,10 @@ def _with_id(fragment: Fragment, fragment_id: int) -> Fragment:
 
 
 def checked_results(rewrites: Iterable[RewriteResult]) -> list[RewriteResult]:
-    """The results, when each of them, and all of them together, make sense.
+    """Return the results after checking that each is valid, and that they are consistent with each other.
 
     Raises:
-        InvalidTypeError: something else than results, or a number that is none.
+        InvalidTypeError: an element is not a result, or a value is not a number.
         InvalidInputError: nothing is rewritten, a fragment is rewritten twice, or new files lie elsewhere than in the
             dataset's ``data/`` or are named twice.
     """
@@ -362,7 +362,7 @@ def commit_own_rewrites(
 ) -> RewriteCommit:
     """Like :func:`commit_rewrites`, for results that only this process has.
 
-    The new files need not be looked at. After a failure or an interrupt they are removed, unless a version may name
+    The new files need not be checked. After a failure or an interrupt they are removed, unless a version may refer to
     them.
     """
     landing: Landing | None = None

@@ -79,7 +79,7 @@ class DatasetOptimizer:
     """
 
     def __init__(self, dataset: Handle) -> None:
-        """Do nothing yet."""
+        """Initialize without reading anything."""
         self._dataset = dataset
 
     def compact_files(
@@ -105,8 +105,8 @@ class DatasetOptimizer:
     ) -> CompactionMetrics:
         """Merge small fragments and drop deleted rows; the handle shows the new version.
 
-        What another writer touches meanwhile is planned and written again; everything else is not. Nothing to do makes
-        no version.
+        Groups that another writer changes in the meantime are planned and written again; all others are not. If there
+        is nothing to do, no version is created.
 
         Args:
             target_rows_per_fragment: fragments with fewer rows are merged. 1024 * 1024 by default.

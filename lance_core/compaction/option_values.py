@@ -1,4 +1,4 @@
-"""How values of compaction options are checked, and how the table config spells them.
+"""Checks of compaction option values, and their form in the table config.
 
 A check gets the place that the value is from, for its message, and raises ``InvalidTypeError`` for another type,
 ``InvalidInputError`` for a value out of range, ``NotSupportedError`` for one that is not supported.
@@ -40,7 +40,7 @@ _BOOLEANS: Final = MappingProxyType({"true": True, "false": False})
 
 
 def positive(where: str, value: Any) -> int:
-    """A whole number from 1."""
+    """Return a whole number from 1."""
     number = whole_number(where, value)
     if not 1 <= number <= _MAX_U64:
         raise InvalidInputError(f"{where} must be between 1 and {_MAX_U64}, found {value!r}", argument=where)
@@ -48,14 +48,14 @@ def positive(where: str, value: Any) -> int:
 
 
 def boolean(where: str, value: Any) -> bool:
-    """True or False."""
+    """Return True or False."""
     if not isinstance(value, bool):
         raise InvalidTypeError(f"{where} must be a bool, found {value!r}", argument=where)
     return value
 
 
 def fraction(where: str, value: Any) -> float:
-    """A number from 0; more than 1 is allowed."""
+    """Return a number from 0; more than 1 is allowed."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise InvalidTypeError(f"{where} must be a number, found {value!r}", argument=where)
     try:
@@ -68,7 +68,7 @@ def fraction(where: str, value: Any) -> float:
 
 
 def mode(where: str, value: Any) -> str:
-    """One of ``MODES`` that is supported."""
+    """Return a supported mode from ``MODES``."""
     if not isinstance(value, str):
         raise InvalidTypeError(f"{where} must be a str, found {value!r}", argument=where)
     if value.lower() not in MODES:
@@ -81,14 +81,14 @@ def mode(where: str, value: Any) -> str:
 
 
 def not_deferred(where: str, value: Any) -> bool:
-    """False."""
+    """Return False; True is not supported."""
     if boolean(where, value):
         raise NotSupportedError(f"{where}: deferring the remapping of indices is not supported", argument=where)
     return False
 
 
 def fragment_ids(where: str, value: Any) -> tuple[int, ...]:
-    """A list of fragment ids."""
+    """Return a list of fragment ids."""
     if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
         raise InvalidTypeError(f"{where} must be a list of fragment ids, found {value!r}", argument=where)
     ids = tuple(whole_number(where, each) for each in value)
@@ -99,19 +99,19 @@ def fragment_ids(where: str, value: Any) -> tuple[int, ...]:
 
 
 def file_version(where: str, value: Any) -> str:
-    """A format version, resolved to its number."""
+    """Return a format version, resolved to its number."""
     if not isinstance(value, str):
         raise InvalidTypeError(f"{where} must be a str such as '2.2', found {value!r}", argument=where)
     return LanceFileVersion.parse(value).value
 
 
 def parse_whole(text: str) -> int:
-    """A text that is a whole number; raises ``ValueError``."""
+    """Parse a string that is a whole number; raises ``ValueError``."""
     if not text.removeprefix("+").isdecimal() or not text.isascii():
         raise ValueError(text)
     return int(text)
 
 
 def parse_boolean(text: str) -> bool:
-    """A text that is "true" or "false" in any case; raises ``KeyError``."""
+    """Parse "true" or "false", ignoring case; raises ``KeyError``."""
     return _BOOLEANS[text.lower()]

@@ -152,7 +152,7 @@ class CompactionSettings:
         return (self.max_source_fragments, self.max_source_rows, self.max_source_bytes) != (None, None, None)
 
     def to_document(self) -> dict[str, Any]:
-        """The JSON document, as the reference spells it."""
+        """Return the JSON document, as the reference spells it."""
         document = asdict(self) | _FIXED_DOCUMENT
         document["excluded_fragment_ids"] = list(self.excluded_fragment_ids)
         document["compaction_mode"] = None if self.compaction_mode is None else MODES[self.compaction_mode]
@@ -160,7 +160,7 @@ class CompactionSettings:
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
-        """The inverse of :meth:`to_document`; entries of newer releases are ignored.
+        """Return the inverse of :meth:`to_document`; entries of newer releases are ignored.
 
         Raises:
             InvalidInputError: an entry is malformed.

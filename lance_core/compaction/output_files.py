@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 __all__ = ["OutputFiles"]
 
 _MAX_CACHE_BYTES: Final = 128 * 1024 * 1024
-"""What all columns of a file together collect at most."""
+"""Maximum number of bytes that all columns of a file buffer together."""
 
 _PAGES_PER_TARGET: Final = 8
 """Pages per column of a file that is limited in bytes, since only written pages count."""
 
 
 class OutputFiles:
-    """Takes the rows of a task and makes fragments of them.
+    """Writes the rows of a task to new fragments.
 
     Args:
-        place: the directory that the files lie in.
+        place: the directory of the files.
         schema: the columns, with the table's field ids.
         file_version: format of the files.
         settings: targets and limits.
@@ -55,7 +55,7 @@ class OutputFiles:
         file_token: str | None,
         external: ExternalReferences | None = None,
     ) -> None:
-        """Nothing is written yet."""
+        """Initialize without writing anything."""
         self._place = place
         self._schema = schema
         self._config = WriteConfig(
@@ -116,7 +116,7 @@ class OutputFiles:
             remove_placed_files((self._place, name) for name in self._names)
 
     def _is_full(self, file: NewDataFile) -> bool:
-        # Only what is written counts: a file whose rows turn out to take fewer bytes would be joined again.
+        # Only written bytes count: a file that turns out smaller than estimated would be merged again.
         target = self._settings.byte_target
         return target is not None and file.num_bytes_written >= target
 
@@ -136,7 +136,7 @@ class OutputFiles:
 
 
 def _cache_bytes(num_leaves: int, settings: CompactionSettings) -> int:
-    """What one column collects before it writes a page."""
+    """Return the number of bytes that one column buffers before it writes a page."""
     total = _MAX_CACHE_BYTES
     if settings.byte_target is not None:
         total = min(total, settings.byte_target // _PAGES_PER_TARGET)

@@ -61,11 +61,11 @@ class CompactionTask:
         return self.run(dataset.view, file_token=file_token)
 
     def run(self, view: TableView, *, file_token: str | None = None) -> RewriteResult:
-        """The same for the view of any version."""
+        """Return the same for the view of any version."""
         return execute_task(view, self.read_version, self.fragments, self.options, file_token)
 
     def json(self) -> str:
-        """The JSON document."""
+        """Return the JSON document."""
         return json_text.dumps(
             {
                 "task": _fragments_document(self.fragments),
@@ -76,7 +76,7 @@ class CompactionTask:
 
     @staticmethod
     def from_json(json: str) -> CompactionTask:
-        """The inverse of :meth:`json`; documents of the reference are read too.
+        """Parse the JSON document; the inverse of :meth:`json`; documents of the reference are read too.
 
         Raises:
             InvalidInputError: the document is invalid.
@@ -107,11 +107,11 @@ class CompactionPlan:
     figures: PlanFigures
 
     def num_tasks(self) -> int:
-        """The number of tasks."""
+        """Return the number of tasks."""
         return len(self.tasks)
 
     def json(self) -> str:
-        """The JSON document."""
+        """Return the JSON document."""
         return json_text.dumps(
             {
                 "tasks": [_fragments_document(task.fragments) for task in self.tasks],
@@ -123,7 +123,7 @@ class CompactionPlan:
 
     @staticmethod
     def from_json(json: str) -> CompactionPlan:
-        """The inverse of :meth:`json`; documents of the reference are read too.
+        """Parse the JSON document; the inverse of :meth:`json`; documents of the reference are read too.
 
         The reference's documents contain only the fragments that are rewritten, so the statistics cover only those.
 

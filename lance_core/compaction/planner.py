@@ -1,4 +1,4 @@
-"""From a version and options to a plan. Files are only read for numbers that the manifest does not record."""
+"""Creation of a plan from a version and options. Files are read only for numbers missing from the manifest."""
 
 from __future__ import annotations
 

@@ -1,28 +1,28 @@
-"""Which fragments are rewritten together: figures of fragments in, groups of fragment ids out. Nothing is read here.
+"""Planning: groups fragments that are rewritten together, from statistics of the fragments, without I/O.
 
-Fragments are walked in id order::
+Fragments are processed in id order::
 
     candidate     itself           more than the threshold of its rows are deleted, or it has more than ten overlays
                   with neighbors  fewer rows than the row target, and fewer bytes than the byte target if there is one
                   no               anything else, and what is excluded
     bin           neighboring candidates that the same indices answer for; a lone one "with neighbors" is dropped
-    task          a part of a bin: as soon as it has a target's worth, and as much is left, the next one begins
+    task          a part of a bin: once it reaches the target, and as much remains, the next task begins
     budget        tasks in order, as long as all of them together stay within the limits
 
 Two steps go beyond the reference:
 
-* New fragments get the highest ids, so that results of different tasks become neighbors, and so do fragments between
-  which others stood. What the next compaction would join for that reason is joined at once (``_settle``): a second
-  compaction right after the first has nothing to do.
-* A budget that the first task alone exceeds would let nothing happen, forever. Then the longest part of a task that
-  fits is taken.
+* New fragments get the highest ids, so results of different tasks become neighbors, and so do fragments that had others
+  between them. Fragments that the next compaction would merge for that reason are merged immediately (``_settle``), so
+  that a second compaction right after the first has nothing to do.
+* If the first task alone exceeded the budget, nothing would ever be compacted. In this case the longest part of a task
+  that fits is used.
 
 New files get their rows evenly, larger files first: with ``k = rows // target`` files (at least one), 250 rows with a
 target of 70 become 84, 83, 83. A file is never smaller than the target unless it is the only one, so that the next
-compaction leaves it alone. A byte target closes a file earlier; the rest is distributed again. Then every file has one
-target or the other, but for the last.
+compaction does not rewrite it. A byte target closes a file earlier, and the remaining rows are distributed again. Then
+every file except the last one reaches one of the two targets.
 
-Source: planner and file sizes of pylance 14.0.2; both steps and the byte target are ours.
+Source: planner and file sizes of pylance 14.0.2; both steps and the byte target are specific to this library.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def plan_tasks(fragments: Sequence[FragmentFigures], settings: CompactionSetting
 
 
 def plan_bins(fragments: Iterable[FragmentFigures], settings: CompactionSettings) -> list[_Task]:
-    """The reference's plan without a budget.
+    """Return the reference's plan without a budget.
 
     Args:
         fragments: of the whole table, ascending by id.
@@ -154,7 +154,7 @@ def _candidacy(fragment: FragmentFigures, settings: CompactionSettings) -> _Cand
 
 
 def _tasks_of(members: list[FragmentFigures], settings: CompactionSettings) -> list[_Task]:
-    """The tasks of one bin."""
+    """Return the tasks of one bin."""
     if not members or (len(members) == 1 and _candidacy(members[0], settings) is not _Candidacy.ITSELF):
         return []
     return [task for task in _split(members, settings) if _is_useful(task, settings)]
@@ -182,7 +182,7 @@ def _split(members: list[FragmentFigures], settings: CompactionSettings) -> list
 
 
 def _is_useful(task: _Task, settings: CompactionSettings) -> bool:
-    """Whether rewriting changes more than the place of the rows. With a row target only, it always does."""
+    """Return whether rewriting changes more than the place of the rows. With a row target only, it always does."""
     if settings.byte_target is None:
         return bool(task)
     if any(_candidacy(fragment, settings) is _Candidacy.ITSELF for fragment in task):
@@ -203,7 +203,7 @@ def _settle(fragments: Sequence[FragmentFigures], tasks: list[_Task], settings: 
 def _join_once(
     fragments: Sequence[FragmentFigures], tasks: list[_Task], settings: CompactionSettings
 ) -> list[_Task] | None:
-    """One round of :func:`_settle`; None when the table would be settled."""
+    """Perform one round of :func:`_settle`; return None if nothing is left to merge."""
     rewritten = {fragment.id for task in tasks for fragment in task}
     after = [fragment for fragment in fragments if fragment.id not in rewritten]
     sources: dict[int, _Task] = {fragment.id: (fragment,) for fragment in after}
@@ -244,12 +244,12 @@ def _disjoint(tasks: list[_Task]) -> list[_Task]:
 
 
 def within_budget(tasks: list[_Task], settings: CompactionSettings) -> list[_Task]:
-    """The tasks before the first that exceeds a limit, as the reference cuts them off."""
+    """Return the tasks before the first that exceeds a limit, as the reference cuts them off."""
     return tasks[: _num_within(map(_amount, tasks), settings)]
 
 
 def _first_part(tasks: list[_Task], settings: CompactionSettings) -> list[_Task]:
-    """The first run of fragments of one task that stays within the limits and is worth rewriting."""
+    """Return the first run of fragments of one task that stays within the limits and is worth rewriting."""
     for task in tasks:
         amounts = [_amount((fragment,)) for fragment in task]
         for start in range(len(task)):
@@ -265,7 +265,7 @@ def _amount(task: _Task) -> _Amount:
 
 
 def _num_within(amounts: Iterable[_Amount], settings: CompactionSettings) -> int:
-    """How many of the first amounts stay, added up, within the limits."""
+    """Return how many of the first amounts stay, added up, within the limits."""
     limits = (settings.max_source_fragments, settings.max_source_rows, settings.max_source_bytes)
     totals = [0, 0, 0]
     count = 0
@@ -299,7 +299,7 @@ class OutputEstimate:
 
 
 def next_file_rows(rows_left: int, target_rows: int) -> int:
-    """The number of rows of the next file.
+    """Return the number of rows of the next file.
 
     Computing it again for every file gives an even split: with ``k`` files left to write, each takes at least an equal
     share, after which ``rows_left // target_rows`` is ``k - 1``.
@@ -308,7 +308,7 @@ def next_file_rows(rows_left: int, target_rows: int) -> int:
 
 
 def estimate_outputs(rows: int, num_bytes: int, settings: CompactionSettings) -> list[OutputEstimate]:
-    """The files that this many rows become; none for no rows."""
+    """Return the files that this many rows become; none for no rows."""
     max_bytes = settings.byte_target
     outputs = []
     while rows:

@@ -88,11 +88,11 @@ class RewriteResult:
         return sum(file.file_size_bytes or 0 for fragment in self.new_fragments for file in fragment.files)
 
     def new_file_names(self) -> list[str]:
-        """The new files, relative to ``data/``."""
+        """Return the new files, relative to ``data/``."""
         return [file.path for fragment in self.new_fragments for file in fragment.files]
 
     def json(self) -> str:
-        """The JSON document."""
+        """Return the JSON document."""
         return json_text.dumps(
             {
                 "metrics": asdict(self.metrics),
@@ -105,7 +105,7 @@ class RewriteResult:
 
     @staticmethod
     def from_json(json: str) -> RewriteResult:
-        """The inverse of :meth:`json`; documents of the reference are read too.
+        """Parse the JSON document; the inverse of :meth:`json`; documents of the reference are read too.
 
         Raises:
             InvalidInputError: the document is invalid.
@@ -145,7 +145,7 @@ def _metrics(document: JsonObject) -> CompactionMetrics:
 
 
 def content_key(fragment: FragmentMetadata) -> Hashable:
-    """What the rows of a fragment depend on: its id, its data files and its deletion file.
+    """Return what the rows of a fragment depend on: its id, its data files and its deletion file.
 
     Two fragments of equal keys hold the same rows at the same addresses.
     """

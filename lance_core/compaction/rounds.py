@@ -1,11 +1,11 @@
 """Compacting in one call: plan, execute, commit, and repeat for groups that conflicted.
 
-Every round commits what is intact. What another writer touched is planned again on the latest version, alone; what
-others have appended meanwhile is left to the next compaction. The rounds are bounded: against a writer that never
-pauses some groups may stay unchanged.
+Every round commits the intact groups. Only groups that another writer changed are planned again, on the latest version;
+fragments that others have appended in the meantime are left to the next compaction. The number of rounds is limited:
+with a writer that never pauses, some groups may stay unchanged.
 
-What was committed stays committed. When a later round fails, the error says so if groups are left; if none are, the
-compaction has succeeded.
+Committed groups stay committed. If a later round fails while groups remain, the error has a note about this; if none
+remain, the compaction has succeeded.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["compact", "plan_again"]
 _logger: Final = logging.getLogger(__name__)
 
 _MAX_ROUNDS: Final = 10
-"""How often what another writer touched is planned again before it is left to the next compaction."""
+"""How often groups changed by another writer are planned again before they are left to the next compaction."""
 
 
 def plan_again(dataset: Handle, lost: Iterable[RewriteResult], options: Mapping[str, Any]) -> CompactionPlan:
@@ -60,7 +60,7 @@ def compact(dataset: Handle, options: Mapping[str, Any], properties: Mapping[str
     done: list[RewriteResult] = []
     lost: list[RewriteResult] = []
     outdated: NotFoundError | None = None
-    # Asked before anything is read: a cleanup may remove the version meanwhile.
+    # Requested before anything is read: a cleanup may remove the version in the meantime.
     view = dataset.view
     _logger.debug("%s: compacting version %d of line %s", view.uri, view.version, view.line)
     plan = make_plan(view, options)
@@ -77,8 +77,8 @@ def compact(dataset: Handle, options: Mapping[str, Any], properties: Mapping[str
             if not lost and plan.options.has_budget:
                 break
             # Most often empty when nothing is lost. But how many bytes the rows need is known only now, and fragments
-            # that differed in the indices that answered for them do not anymore. What others have appended meanwhile
-            # is left alone.
+            # that were covered by different indices no longer are. Fragments that others have appended in the meantime
+            # are not included.
             plan = plan_again(dataset, lost, options) if lost else make_plan(dataset.view, options, only=ours)
         except NotFoundError as error:
             # A cleanup may have removed the files of the version that was planned on.
@@ -115,7 +115,7 @@ def _pass_on(error: LanceError, view: TableView, done: list[RewriteResult], lost
 
 
 def _ids_of_new(view: TableView, outcome: RewriteCommit) -> set[int]:
-    """Ids that the fragments of a commit got."""
+    """Return the ids that the fragments of a commit got."""
     names = {name for result in outcome.committed for name in result.new_file_names()}
     return {
         fragment.id

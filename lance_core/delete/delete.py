@@ -1,4 +1,4 @@
-"""Deleting rows: write deletion files, commit, and plan again after a conflict.
+"""Delete rows: write deletion files, commit, and plan again after a conflict.
 
 ::
 
@@ -6,9 +6,9 @@
     write     one deletion file for each fragment that keeps rows; no version refers to it yet
     commit    deletes of other rows committed in the meantime are merged; after any other conflict: plan again
 
-A crash before the commit leaves the table as it was, with files that the removal of old versions collects. After a
-failure or an interrupt the files are removed at once, unless a version may name them. A delete that matches nothing
-makes a version too.
+A crash before the commit leaves the table unchanged, with files that a cleanup removes later. After a failure or an
+interrupt the files are removed immediately, unless a version may refer to them. A delete that matches no row also
+creates a version.
 
 Source: behavior of pylance 14.0.2.
 """
@@ -74,27 +74,27 @@ DEFAULT_RETRY_TIMEOUT: Final = timedelta(seconds=30)
 
 _WRITER_THREADS: Final = 16
 _MANY_FILES: Final = 8
-"""A deletion file takes the time of a sync or a request; many are written at the same time."""
+"""Writing a deletion file takes as long as a sync or a request, so many are written concurrently."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How often a delete is planned again.
+    """Limits on planning a delete again.
 
     Attributes:
-        retries: plans after the first.
-        timeout: no further plan is begun later than this.
+        retries: number of plans after the first.
+        timeout: no further plan is started after this time.
     """
 
     retries: int = DEFAULT_CONFLICT_RETRIES
     timeout: timedelta = DEFAULT_RETRY_TIMEOUT
 
     def check(self) -> None:
-        """Refuse what is not a policy.
+        """Check the values.
 
         Raises:
-            InvalidInputError: a negative number, or no time.
-            InvalidTypeError: a number that is not whole, or a time that is none.
+            InvalidInputError: the number or the time is negative.
+            InvalidTypeError: the number is not whole, or the time is not a duration.
         """
         if whole_number("conflict_retries", self.retries) < 0:
             raise InvalidInputError(f"conflict_retries is {self.retries}, expected 0 or more")
@@ -106,11 +106,11 @@ class RetryPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """A delete that was committed, or one that found nothing and was to make no version then.
+    """A committed delete, or one that matched no row and was requested to create no version in that case.
 
     Attributes:
-        view: the version it made, or the one that it found nothing in.
-        plan: what it did to the version that it was planned on.
+        view: the version it created, or the one in which no row matched.
+        plan: its changes to the version on which it was planned.
         attempts: how often it was planned.
     """
 
@@ -201,7 +201,7 @@ def write_deletion(log: VersionLog, read_version: int, delete: FragmentDelete, *
 
 
 def _stays_bitmap(fragment: Fragment, deleted: BitMap) -> bool | None:
-    """Whether the new file is a bitmap; None when there is no old one."""
+    """Return whether the new file is a bitmap; None when there is no old one."""
     before = fragment.deletion_file
     if before is None:
         return None
@@ -240,17 +240,17 @@ def _attempt(
         transaction = Transaction(read_version=view.version, operation=operation, properties=dict(properties or {}))
         return Deleted(view.showing(commit(log, transaction, options, known=view.counted_manifest)), plan)
     finally:
-        # A merge with another delete wrote files of its own.
+        # A merge with another delete wrote new files.
         made = options.progress.made
         if made is not None or not options.progress.may_land:
             remove_all([partial(_remove, log, updated, kept=made)])
 
 
 def _written(log: VersionLog, plan: DeletePlan) -> tuple[Fragment, ...]:
-    """The fragments that keep rows, with their new deletion files; nothing is left behind after a failure."""
+    """Return the fragments that keep rows, with their new deletion files; nothing is left behind after a failure."""
     changed = [delete for delete in plan.deletes if not delete.is_dropped]
     if len(changed) < 2:
-        # A thread would take longer than the file.
+        # Starting a thread would take longer than writing the file.
         return tuple(write_deletion(log, plan.read_version, delete, durable=False) for delete in changed)
     num_threads = _WRITER_THREADS if len(changed) >= _MANY_FILES else 1
     futures: list[Future[Fragment]] = []
@@ -271,7 +271,7 @@ def _affected_rows(plan: DeletePlan) -> dict[int, BitMap]:
 
 
 def _remove(log: VersionLog, fragments: Iterable[Fragment], kept: Manifest | None = None) -> None:
-    """Remove the deletion files of fragments, but for those that a version refers to. Best effort."""
+    """Remove the deletion files of fragments, except those to which a version refers. Best effort."""
     needed = set() if kept is None else {_path(log, fragment) for fragment in kept.fragments}
     paths = [_path(log, fragment) for fragment in fragments]
     remove_objects(log.store, [path for path in paths if path is not None and path not in needed])

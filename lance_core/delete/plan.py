@@ -117,7 +117,7 @@ def plan_delete(dataset: Handle, predicate: object) -> DeletePlan:
 def plan_rows(
     fragments: Iterable[Fragment], schema: Schema, locator: FileLocator, read_version: int, predicate: object
 ) -> DeletePlan:
-    """The same for some fragments of a version."""
+    """Plan a delete for some fragments of a version."""
     planned = Predicate.plan(with_row_columns(stored_schema(schema), offsets=False), predicate)
     deletes = (_search(fragment, locator, planned) for fragment in fragments)
     return DeletePlan.of(read_version, planned.text, deletes)
@@ -134,7 +134,7 @@ def plan_fragment(
         deleted_before: physical positions of the others.
         found: physical positions of the rows to be deleted, none of them deleted yet.
     """
-    # Imported late: who only reads has no use for it.
+    # Imported late: not needed by readers.
     from pyroaring import BitMap
 
     if rows_before and len(found) == rows_before:

@@ -23,11 +23,11 @@ __all__ = ["CommitLock", "locked", "open_log", "uri_text"]
 
 
 CommitLock: TypeAlias = "Callable[[int], AbstractContextManager[object]]"
-"""Takes the version that is to be made; one holder at a time may be inside what it returns."""
+"""Takes the version to create, and returns a context manager that only one process may enter at a time."""
 
 
 def uri_text(uri: str | Path) -> str:
-    """The URI as a string.
+    """Return the URI as a string.
 
     Raises:
         InvalidTypeError: neither a string nor a path.
@@ -38,7 +38,7 @@ def uri_text(uri: str | Path) -> str:
 
 
 def open_log(uri: str, storage_options: Mapping[str, str] | None, commit_lock: CommitLock | None = None) -> VersionLog:
-    """The versions below a URI; nothing is read yet.
+    """Return the versions below a URI; nothing is read yet.
 
     Args:
         uri: where the dataset is.
@@ -58,7 +58,7 @@ def open_log(uri: str, storage_options: Mapping[str, str] | None, commit_lock: C
 
 
 def locked(log: VersionLog, commit_lock: CommitLock | None) -> VersionLog:
-    """The same versions, made under a lock if there is one."""
+    """Return the same versions, made under a lock if there is one."""
     if commit_lock is None:
         return log
     if isinstance(log.protocol, ExternalCommit):

@@ -46,17 +46,17 @@ _PAIR = 2
 
 
 def read_manifest(log: VersionLog, reference: Reference) -> Manifest:
-    """The manifest of a reference; raises as :func:`open_version`."""
+    """Return the manifest of a reference; raises as :func:`open_version`."""
     return open_version(log, reference)[1]
 
 
 def open_version(log: VersionLog, reference: Reference, *, branch: str = "") -> tuple[VersionLog, Manifest]:
-    """The branch and the manifest of a reference.
+    """Return the branch and the manifest of a reference.
 
     Args:
         log: the versions of one line.
         reference: a number of that line, the name of a tag, or (branch, number); None for the latest.
-        branch: the branch of the line, as its manifests say; empty for the main branch, or when it is not known.
+        branch: the branch of the line, as recorded in its manifests; empty for the main branch, or if unknown.
 
     Raises:
         DatasetNotFoundError: there is no dataset.
@@ -76,7 +76,7 @@ def open_version(log: VersionLog, reference: Reference, *, branch: str = "") -> 
 
 
 def locate(log: VersionLog, reference: Reference, *, branch: str = "") -> tuple[VersionLog, int | None]:
-    """The line and the number that a reference means, None for the latest; arguments as for :func:`open_version`.
+    """Return the line and the version number of a reference, None for the latest; see :func:`open_version`.
 
     Whether there is such a version is not asked.
 
@@ -97,7 +97,7 @@ def locate(log: VersionLog, reference: Reference, *, branch: str = "") -> tuple[
 
 
 def to_moment(asof: datetime | str) -> datetime:
-    """A moment in local time without a zone, which is how versions show theirs.
+    """Return a moment in local time without a zone, which is how versions show theirs.
 
     Raises:
         InvalidInputError: the text is not an ISO date.
@@ -137,7 +137,7 @@ def _tagged(log: VersionLog, tag: str, branch: str) -> tuple[VersionLog, int]:
         try:
             record = _read_tag(main_line(log, branch), tag)
         except NotFoundError:
-            # Who opens the root of a branch by its URI does not know yet that it is one.
+            # If the root of a branch is opened by its URI, it is not yet known to be a branch.
             branch = branch or _branch_at(log)
             if not branch:
                 raise

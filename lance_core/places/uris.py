@@ -4,7 +4,7 @@ Both are made of the place that a URI leads to, never of its text: ``tree/b`` in
 two slashes would lead elsewhere.
 
 Source: paths that pylance 14.0.2 writes. It records a relative path as it was given, which leads elsewhere from another
-working directory; ours are absolute.
+working directory; those of this library are absolute.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["branch_uri", "line_uri", "recorded_root"]
 
 
 def line_uri(uri: str, *, of: VersionLog, to: VersionLog) -> str:
-    """The URI of another line of the same dataset.
+    """Return the URI of another line of the same dataset.
 
     Args:
         uri: of one line.
@@ -32,7 +32,7 @@ def line_uri(uri: str, *, of: VersionLog, to: VersionLog) -> str:
 
 
 def recorded_root(uri: str, line: VersionLog | None = None) -> str:
-    """A root as manifests of other tables record it: an absolute path, or the URI of the objects.
+    """Return a root as manifests of other tables record it: an absolute path, or the URI of the objects.
 
     Args:
         uri: of the root.
@@ -45,5 +45,5 @@ def recorded_root(uri: str, line: VersionLog | None = None) -> str:
 
 
 def branch_uri(root: str, branch: str) -> str:
-    """The root of a branch as manifests record it, from that of the main branch."""
+    """Return the root of a branch as manifests record it, from that of the main branch."""
     return f"{root.rstrip('/')}/{BRANCH_ROOTS_DIRECTORY}/{branch}"

@@ -1,4 +1,4 @@
-"""What a table has absorbed from a write-ahead log, between pairs that users write and messages."""
+"""Tables absorbed from a write-ahead log: conversion between the public pairs and messages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["absorbed_tables_from_core", "absorbed_tables_to_core"]
 
 
 def absorbed_tables_to_core(tables: Iterable[tuple[str, int]]) -> tuple[pb_table.CompactedSsTable, ...]:
-    """What was absorbed from the write-ahead log, as messages.
+    """Return the messages of tables absorbed from the write-ahead log.
 
     Raises:
         InvalidInputError: a shard id is not a UUID, or a generation no number.
@@ -34,7 +34,7 @@ def absorbed_tables_to_core(tables: Iterable[tuple[str, int]]) -> tuple[pb_table
 
 
 def absorbed_tables_from_core(tables: Iterable[pb_table.CompactedSsTable]) -> list[tuple[str, int]]:
-    """The public form of absorbed tables.
+    """Return the public form of absorbed tables.
 
     Raises:
         CorruptDataError: a shard id is not a UUID.

@@ -34,7 +34,7 @@ def refuse_unsupported(function: str, **arguments: object) -> None:
 
 
 def whole_number(name: str, value: Any) -> int:
-    """An argument as an ``int``; numpy's integers are accepted, floats such as 2.0 are not.
+    """Return an argument as an ``int``; numpy's integers are accepted, floats such as 2.0 are not.
 
     Raises:
         InvalidTypeError: names the argument.
@@ -46,7 +46,7 @@ def whole_number(name: str, value: Any) -> int:
 
 
 def checked_number(name: str, value: object, start: int, stop: int) -> int:
-    """A whole number in [start, stop).
+    """Return a whole number in [start, stop).
 
     Raises:
         InvalidTypeError: it is not a whole number.
@@ -75,7 +75,7 @@ def checked_text(name: str, value: object) -> str:
 
 
 def schema_with_ids(schema: pa.Schema | Schema) -> Schema:
-    """The schema with field ids; an Arrow schema gets them depth first from 0.
+    """Return the schema with field ids; an Arrow schema gets them depth first from 0.
 
     Raises:
         InvalidInputError: it is not a schema, or no table may have it.

@@ -30,7 +30,7 @@ class DataFile:
         file_major_version: of the data storage format.
         file_minor_version: of the data storage format.
         file_size_bytes: None when it is not known.
-        base_id: the base path it lies in; None for the dataset's own root.
+        base_id: the base path that contains it; None for the dataset's own root.
     """
 
     path: str
@@ -43,7 +43,7 @@ class DataFile:
 
 
 def read_data_file(document: JsonObject) -> DataFile:
-    """The data file of a document.
+    """Return the data file of a document.
 
     Raises:
         InvalidInputError: the document is invalid.

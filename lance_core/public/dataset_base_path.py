@@ -25,7 +25,7 @@ class DatasetBasePath:
     Args:
         path: absolute path or URI.
         name: name for writers; None for no name.
-        is_dataset_root: True when ``data/``, ``_deletions/`` and ``_indices/`` lie below it, False for a directory of
+        is_dataset_root: True if ``data/``, ``_deletions/`` and ``_indices/`` are below it, False for a directory of
             data files.
         id: the id to which files refer; None to assign one at commit.
     """
@@ -85,7 +85,7 @@ class DatasetBasePath:
         return hash(self._values())
 
     def __repr__(self) -> str:
-        """The constructor call."""
+        """Return the constructor call."""
         path, name, is_root, base_id = self._values()
         return f"DatasetBasePath({path!r}, name={name!r}, is_dataset_root={is_root}, id={base_id})"
 
@@ -98,7 +98,7 @@ class DatasetBasePath:
 
 
 def base_path_to_proto(base: DatasetBasePath) -> pb_table.BasePath:
-    """The message of a base path.
+    """Return the message of a base path.
 
     Raises:
         InvalidTypeError: it is not one.
@@ -109,13 +109,13 @@ def base_path_to_proto(base: DatasetBasePath) -> pb_table.BasePath:
 
 
 def base_path_from_proto(message: pb_table.BasePath) -> DatasetBasePath:
-    """The public form of a base path."""
+    """Return the public form of a base path."""
     name = message.name if message.HasField("name") else None
     return DatasetBasePath(message.path, name, message.is_dataset_root, message.id)
 
 
 def new_bases(bases: Sequence[DatasetBasePath]) -> tuple[pb_table.BasePath, ...]:
-    """The messages of bases, with absolute paths.
+    """Return the messages of bases, with absolute paths.
 
     Raises:
         InvalidTypeError: not a list of ``DatasetBasePath``.
@@ -130,7 +130,7 @@ def new_bases(bases: Sequence[DatasetBasePath]) -> tuple[pb_table.BasePath, ...]
 
 
 def numbered_bases(bases: Sequence[DatasetBasePath]) -> tuple[pb_table.BasePath, ...]:
-    """The bases of a new table: those without an id get the next ones, from 1. Raises as :func:`new_bases`.
+    """Return the bases of a new table: those without an id get the next ones, from 1. Raises as :func:`new_bases`.
 
     Raises:
         InvalidInputError: two have the same id, name or path.

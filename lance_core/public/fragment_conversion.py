@@ -35,7 +35,7 @@ _VERSIONS_IN_COLUMN: Final[Mapping[str, Any]] = MappingProxyType({"column": {}})
 
 
 def fragment_from_record(record: Fragment) -> FragmentMetadata:
-    """The public form of a fragment of a manifest or a transaction."""
+    """Return the public form of a fragment of a manifest or a transaction."""
     message = record.message
     deletion = record.deletion_file
     return FragmentMetadata(
@@ -55,7 +55,7 @@ def fragment_from_record(record: Fragment) -> FragmentMetadata:
 
 
 def data_file_from_record(record: DataFileRecord) -> DataFile:
-    """The public form of a data file."""
+    """Return the public form of a data file."""
     major, minor = record.file_version.manifest_pair
     return DataFile(
         path=record.path,
@@ -69,7 +69,7 @@ def data_file_from_record(record: DataFileRecord) -> DataFile:
 
 
 def fragment_to_record(metadata: FragmentMetadata) -> Fragment:
-    """The record of a user's fragment.
+    """Return the record of a user's fragment.
 
     Raises:
         InvalidInputError: a value has the wrong type or is out of range.
@@ -92,7 +92,7 @@ def fragment_to_record(metadata: FragmentMetadata) -> Fragment:
 
 
 def data_file_to_record(file: DataFile) -> DataFileRecord:
-    """The record of a user's data file.
+    """Return the record of a user's data file.
 
     Raises:
         InvalidInputError: its format version was never written.
@@ -112,7 +112,7 @@ def data_file_to_record(file: DataFile) -> DataFileRecord:
 
 
 def overlay_from_record(message: pb_table.DataOverlayFile) -> DataOverlayFile:
-    """The public form of an overlay.
+    """Return the public form of an overlay.
 
     Raises:
         CorruptDataError: its coverage is damaged.
@@ -127,7 +127,7 @@ def overlay_from_record(message: pb_table.DataOverlayFile) -> DataOverlayFile:
 
 
 def overlay_to_record(file: DataOverlayFile) -> pb_table.DataOverlayFile:
-    """The record of a user's overlay.
+    """Return the record of a user's overlay.
 
     Raises:
         InvalidInputError: a row is covered twice, or is invalid.
@@ -144,7 +144,7 @@ def overlay_to_record(file: DataOverlayFile) -> pb_table.DataOverlayFile:
 
 
 def _sequence(message: pb_table.DataFragment, oneof: str, inline: str, column: Any) -> Any:
-    """A sequence as the document spells it; ``column`` stands for one that is kept in a hidden column."""
+    """Return a sequence in its document form; ``column`` means that it is stored in a hidden column."""
     arm = message.WhichOneof(oneof)
     if arm is None:
         return None
@@ -175,10 +175,10 @@ def _inline(document: Any, key: str) -> bytes:
 
 
 def fragment_records(fragments: Iterable[FragmentMetadata]) -> tuple[Fragment, ...]:
-    """The records of users' fragments. Raises what :func:`fragment_to_record` raises."""
+    """Return the records of users' fragments. Raises what :func:`fragment_to_record` raises."""
     return tuple(map(fragment_to_record, fragments))
 
 
 def shown_fragments(fragments: Iterable[Fragment]) -> list[FragmentMetadata]:
-    """The public form of fragments."""
+    """Return the public form of fragments."""
     return [fragment_from_record(fragment) for fragment in fragments]

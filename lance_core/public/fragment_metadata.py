@@ -54,7 +54,7 @@ class DeletionFile:
         id: random; part of the file's name.
         file_type: "array" or "bitmap".
         num_deleted_rows: how many rows the file lists.
-        base_id: the base path it lies in; None for the dataset's own root.
+        base_id: the base path that contains it; None for the dataset's own root.
     """
 
     read_version: int
@@ -69,16 +69,16 @@ class DeletionFile:
             raise InvalidInputError(f"deletion file type {self.file_type!r} is not one of {sorted(_DELETION_TYPES)}")
 
     def asdict(self) -> dict[str, Any]:
-        """The JSON document as a dictionary."""
+        """Return the JSON document as a dictionary."""
         return asdict(self)
 
     def json(self) -> str:
-        """The JSON document."""
+        """Return the JSON document."""
         return json_text.dumps(asdict(self))
 
     @staticmethod
     def from_json(json: str) -> DeletionFile:
-        """The inverse of :meth:`json`.
+        """Parse the JSON document; the inverse of :meth:`json`.
 
         Raises:
             InvalidInputError: the document is invalid.
@@ -86,12 +86,12 @@ class DeletionFile:
         return _deletion_file(parse_document("deletion file", json))
 
     def path(self, fragment_id: int) -> str:
-        """The path below the dataset's root."""
+        """Return the path below the dataset's root."""
         return f"{DELETIONS_DIRECTORY}/{self.to_record().name(fragment_id)}"
 
     @classmethod
     def from_record(cls, record: DeletionFileRecord) -> Self:
-        """From the record of the manifest."""
+        """Convert the record of the manifest."""
         names = {file_type: name for name, file_type in _DELETION_TYPES.items()}
         return cls(
             read_version=record.read_version,
@@ -102,7 +102,7 @@ class DeletionFile:
         )
 
     def to_record(self) -> DeletionFileRecord:
-        """The record of the manifest."""
+        """Return the record of the manifest."""
         return DeletionFileRecord(
             file_type=_DELETION_TYPES[self.file_type],
             read_version=self.read_version,
@@ -147,7 +147,7 @@ class FragmentMetadata:
         return self.physical_rows - self.num_deletions
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON document as a dictionary."""
+        """Return the JSON document as a dictionary."""
         document = asdict(self)
         for overlay in document["overlays"]:
             overlay["offsets"] = plain_offsets(overlay["offsets"])
@@ -155,7 +155,7 @@ class FragmentMetadata:
 
     @staticmethod
     def from_json(json_data: str | dict[str, Any]) -> FragmentMetadata:
-        """The inverse of :meth:`to_json`.
+        """Parse the JSON document; the inverse of :meth:`to_json`.
 
         Args:
             json_data: the document as text, or as the dictionary that :meth:`to_json` returns.

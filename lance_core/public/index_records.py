@@ -1,6 +1,6 @@
 """Indices in the public API: those of a transaction, and the descriptions of a dataset's indices.
 
-Nothing here reads an index. What is known comes from the index section of the manifest.
+Nothing here reads an index: all information comes from the index section of the manifest.
 
 Source: names and fields of pylance 14.0.2.
 """
@@ -65,7 +65,7 @@ class Index:
         fragment_ids: the fragments that it answers for.
         index_version: version of the kind's own format.
         created_at: when it was built.
-        base_id: the base path that it lies in; None for the dataset's own root.
+        base_id: the base path that contains it; None for the dataset's own root.
         files: its files; None when they were not recorded.
         index_details: which kind of index it is, as the URL of its parameters, and the parameters.
         covering_fields: fields whose values it stores besides.
@@ -117,7 +117,7 @@ class IndexDescription:
         name: of the index.
         type_url: which kind of index it is.
         index_type: the same, short ("BTree").
-        num_rows_indexed: rows of the fragments that are there and that some segment answers for.
+        num_rows_indexed: number of rows in existing fragments that a segment covers.
         fields: ids of the indexed fields.
         field_names: their paths.
         segments: its parts.
@@ -135,7 +135,7 @@ class IndexDescription:
 
 
 def index_to_proto(index: Index) -> pb_table.IndexMetadata:
-    """The message of an index.
+    """Return the message of an index.
 
     Raises:
         InvalidInputError: a value is malformed.
@@ -171,7 +171,7 @@ def index_to_proto(index: Index) -> pb_table.IndexMetadata:
 
 
 def index_from_proto(message: pb_table.IndexMetadata) -> Index:
-    """The public form of an index in a transaction.
+    """Return the public form of an index in a transaction.
 
     Raises:
         CorruptDataError: its id is not a UUID, or its bitmap cannot be decoded.
@@ -213,7 +213,7 @@ def describe_indices(
 
 
 def indices_named(manifest: Manifest, name: str, root: str) -> tuple[pb_table.IndexMetadata, ...]:
-    """The segments of an index of a version.
+    """Return the segments of an index of a version.
 
     Args:
         manifest: of the version.

@@ -1,7 +1,7 @@
 """JSON documents from other processes: every value is checked when it is read.
 
 A document is taken apart with readers, functions of (value, where) that return the value as it is needed. What is
-missing, of another type or out of range ends in one error that says where, what was expected and what was found::
+missing, has another type or is out of range raises one error with its location, the expected and the found value::
 
     rewrite result at $.new_fragments[0].physical_rows: expected a whole number from 0 to 4294967296, found 'x'
 """
@@ -54,12 +54,12 @@ class JsonObject:
         self.where = where
 
     def take(self, name: str, reader: Reader[_T], default: Any = _REQUIRED) -> _T:
-        """An entry.
+        """Return an entry.
 
         Args:
             name: its name.
             reader: checks it.
-            default: what a missing entry reads as; without one the entry must exist.
+            default: the value of a missing entry; without a default, the entry must exist.
 
         Raises:
             InvalidInputError: the entry is missing or malformed.
@@ -131,7 +131,7 @@ def mapping(value: Any, where: str) -> Mapping[str, Any]:
 
 
 def entries(build: Callable[[JsonObject], _T]) -> Reader[_T]:
-    """Reads an object as what is built from its entries."""
+    """Reads an object and converts its entries."""
     return lambda value, where: build(JsonObject(value, where))
 
 

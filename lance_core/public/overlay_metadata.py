@@ -34,7 +34,7 @@ _VERSION: Final = whole(0, 2**64)
 
 @dataclass
 class DataOverlayFile:
-    """Newer values for single cells of a fragment.
+    """Newer values for individual cells of a fragment.
 
     Attributes:
         data_file: holds a column for each field, with a value for each covered row.
@@ -56,7 +56,7 @@ def plain_offsets(offsets: Iterable[Any]) -> list[Any]:
 
 
 def with_coverage(fragment: dict[str, Any]) -> dict[str, Any]:
-    """The document of a fragment in the dialect of plans, the other one beside it."""
+    """Return the document of a fragment with overlay coverage in the form that plans use, next to the other form."""
     for overlay in fragment["overlays"]:
         offsets = overlay["offsets"]
         if all(isinstance(each, int) for each in offsets):
@@ -81,7 +81,7 @@ def bitmap_of_offsets(offsets: Collection[int]) -> bytes:
 
 
 def offsets_of_bitmap(data: bytes) -> list[int]:
-    """The rows of a serialized Roaring bitmap.
+    """Return the rows of a serialized Roaring bitmap.
 
     Raises:
         CorruptDataError: it is not one.
@@ -96,7 +96,7 @@ def offsets_of_bitmap(data: bytes) -> list[int]:
 
 
 def overlay_reader(data_file: Reader[DataFile]) -> Reader[DataOverlayFile]:
-    """Reads an overlay that is a part of a fragment.
+    """Reads an overlay that is part of a fragment.
 
     Args:
         data_file: reads the record of its file.

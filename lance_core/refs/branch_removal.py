@@ -1,15 +1,17 @@
-"""Removing the root of a branch, but not the roots of branches below it.
+"""Removal of the root of a branch, but not the roots of branches below it.
 
-``tree/a`` and ``tree/a/b`` may both be roots. Versions go first: an interrupted removal leaves no table. Where
-an external manifest store keeps the versions, its rows go last: as long as there is one, no other branch of that name
-can be made, and removing again goes on. The reference leaves the rows, so that the name cannot be used again.
+``tree/a`` and ``tree/a/b`` may both be roots. Versions are removed first, so that an interrupted removal leaves no
+table. If an external manifest store records the versions, its rows are removed last: as long as a row exists, no other
+branch with that name can be created, and repeating the removal continues it. The reference keeps the rows, so the name
+cannot be reused.
 
-Others may make the branch, a tag on it or a branch of it meanwhile. So the root is marked first::
+Meanwhile, other writers may create the branch, a tag on it, or a branch from it. So the root is marked first::
 
-    tree/{branch}/_versions/.tmp_removal    a line with the identity of the removal, then what the record said
+    tree/{branch}/_versions/.tmp_removal    a line with the identity of the removal, then the content of the record
 
-The mark comes before the last look at who needs the branch; whoever needs it publishes that before he looks for the
-mark: at least one of both sees the other and gives way. A removal whose mark another one has replaced stops.
+The mark is written before the last check for uses of the branch; a writer that uses the branch publishes its reference
+before it checks for the mark. So at least one of the two sees the other and gives up. A removal stops if another
+removal has replaced its mark.
 """
 
 from __future__ import annotations
@@ -65,10 +67,10 @@ def require_unmarked(main: VersionLog, branch: str) -> None:
 def require_same_branch(main: VersionLog, record: BranchRecord) -> None:
     """Check, after publishing a reference to a branch, that the branch is still the one of its record.
 
-    That its versions are there has to be asked afterwards.
+    Whether its versions exist must be checked afterwards.
 
     Raises:
-        RefConflictError: it was deleted, or is being deleted, or was made again.
+        RefConflictError: the branch was deleted, is being deleted, or was recreated.
         CorruptDataError: its record is damaged.
     """
     require_unmarked(main, record.name)
@@ -83,7 +85,7 @@ def require_same_branch(main: VersionLog, record: BranchRecord) -> None:
 
 
 def own_files(main: VersionLog, branch: str) -> list[str]:
-    """The paths below the root of a branch that belong to no branch below or above it; arguments as below."""
+    """Return the paths below the root of a branch that belong to no branch below or above it; arguments as below."""
     root = branch_root(main.store, main.root, branch)
     paths = [info.path[len(root) :].lstrip("/") for info in main.store.list_recursive(root)]
     known = branch_names(main.store, main.root) | {branch}
@@ -93,12 +95,12 @@ def own_files(main: VersionLog, branch: str) -> list[str]:
 
 def _is_own(branch: str, path: str, known: frozenset[str], below: tuple[str, ...]) -> bool:
     owner = branch_of_file(path, known)
-    # What lies in no directory of a root goes with the branch around it.
+    # A file that is in no directory of a root is removed with the enclosing branch.
     return owner == branch or (owner is None and not path.startswith(below))
 
 
 def has_rows(main: VersionLog, branch: str) -> bool:
-    """Whether an external manifest store has versions of a branch; arguments as below."""
+    """Return whether an external manifest store has versions of a branch; arguments as below."""
     protocol = main.protocol
     return isinstance(protocol, ExternalCommit) and protocol.knows(main.at(branch_root(main.store, main.root, branch)))
 
@@ -111,13 +113,13 @@ def remove_branch_root(
     Args:
         main: the versions of the main branch.
         branch: its name.
-        record: what its record said, which the caller has removed; it comes back if the branch must be kept.
-        only: told the path of a file below its root, says whether it goes; None for all.
+        record: the content of its record, which the caller has removed; restored if the branch must be kept.
+        only: returns whether to remove the file with a given path below the root; None to remove all.
 
     Raises:
-        RefConflictError: it is needed, was created again, or is being removed by another writer.
-        CorruptDataError: the manifest of another branch is damaged, so that it is not known who needs it.
-        StorageError: a storage operation failed; calling it again goes on.
+        RefConflictError: the branch is needed, was recreated, or is being removed by another writer.
+        CorruptDataError: the manifest of another branch is damaged, so that it is unknown whether the branch is needed.
+        StorageError: a storage operation failed; calling the function again continues the removal.
     """
     removal = _Removal.begin(main, branch, record)
     try:
@@ -130,7 +132,7 @@ def remove_branch_root(
     own = [path for path in own_files(main, branch) if path != _MARK and (only is None or only(path))]
     for path in sorted(own, key=lambda path: (not path.startswith(f"{VERSIONS_DIRECTORY}/"), path)):
         if path.startswith(f"{VERSIONS_DIRECTORY}/"):
-            # No other file has a name that the same branch, made again, would use again.
+            # No other file has a name that the branch would reuse if it were recreated.
             removal.require_own_mark()
         store.delete(store.join(root, *path.split("/")))
     if isinstance(main.protocol, ExternalCommit):
@@ -151,7 +153,7 @@ class _Removal:
     Args:
         main: the versions of the main branch.
         branch: its name.
-        record: what its record said; None if nobody knows.
+        record: the content of its record; None if unknown.
     """
 
     def __init__(self, main: VersionLog, branch: str, record: bytes | None) -> None:
@@ -162,7 +164,7 @@ class _Removal:
 
     @classmethod
     def begin(cls, main: VersionLog, branch: str, record: bytes | None) -> Self:
-        """Mark the root; what a removal that died knew of the record is taken over."""
+        """Mark the root; take the record from the mark of a crashed removal, if there is one."""
         if record is None:
             record = (_read_mark(main, branch) or b"").partition(b"\n")[2] or None
         removal = cls(main, branch, record)
@@ -170,7 +172,7 @@ class _Removal:
         return removal
 
     def refuse_when_needed(self) -> None:
-        """The last look. Raises ``RefConflictError`` and ``CorruptDataError``."""
+        """Check for uses of the branch for the last time. Raises ``RefConflictError`` and ``CorruptDataError``."""
         records = list_branches(self._main.store, self._main.root)
         if self._branch in records:
             raise RefConflictError(
@@ -181,12 +183,12 @@ class _Removal:
         refuse_when_used(self._main, self._branch, records)
 
     def require_own_mark(self) -> None:
-        """Find out whether another removal has begun, and may have ended. Raises ``RefConflictError``."""
+        """Check that no other removal has started since. Raises ``RefConflictError``."""
         if not self._is_own_mark():
             raise RefConflictError(f"another writer is deleting branch {self._branch!r}", branch=self._branch)
 
     def give_up(self) -> None:
-        """Put the record back, and take the mark away."""
+        """Restore the record, and remove the mark."""
         if self._record is not None:
             create_ref(self._main.store, self._record_path, self._record, self._main.create_file)
         if self._is_own_mark():
@@ -196,7 +198,7 @@ class _Removal:
             withdraw_record(self._main, self._branch, self._record)
 
     def end(self) -> None:
-        """Take the mark away."""
+        """Remove the mark."""
         self._main.store.delete(_mark_path(self._main, self._branch))
 
     def _is_own_mark(self) -> bool:

@@ -1,10 +1,10 @@
-"""Who needs a branch: tags, branches that were made from it, and versions of others that keep files in its root.
+"""Uses of a branch: tags, branches created from it, and versions of other branches with files in its root.
 
-Where a branch has a record, the records and tags tell, and the manifests of branches that have none: they are being
-made or deleted. Where it has none, the way to a branch that was made from it may not be known either, so the manifests
-of all other branches are asked.
+If the branch has a record, its uses are found from records and tags, and from the manifests of branches without a
+record, which are being created or deleted. If it has no record, the path to a branch created from it may be unknown as
+well, so the manifests of all other branches are read.
 
-Source: ``RefConflictError`` of pylance 14.0.2; that manifests are asked is ours.
+Source: ``RefConflictError`` of pylance 14.0.2; reading the manifests is specific to this library.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def refuse_when_used(main: VersionLog, branch: str, records: Mapping[str, Branch
 
 
 def _borrowers(main: VersionLog, branch: str, *, told: frozenset[str]) -> set[str]:
-    """The other branches whose manifests have a base path in the root of a branch; those ``told`` of are not asked."""
+    """Return the other branches with a base path in the root of a branch; branches in ``told`` are not checked."""
     inside = f"/{BRANCH_ROOTS_DIRECTORY}/{branch}/"
     found: set[str] = set()
     for each in manifests_of_others(Line(main, main, branch)):

@@ -1,11 +1,11 @@
-"""Branches: lines of versions beside the main one, which share its files until they write their own.
+"""Branches: lines of versions besides the main one, which share its files until they write their own.
 
-A branch is a shallow clone below ``tree/`` of the main root. It is made manifest first, record second: two writers are
-told apart by the record, which only one of them creates. A writer that dies in between leaves versions without a
-record; making the same branch of the same version again completes them, deleting the branch removes them. Who has
-published a record looks afterwards whether the branch, and the one that it was made from, is being deleted.
+A branch is a shallow clone below ``tree/`` of the main root. Its manifest is written before its record; the record,
+which only one writer can create, decides between two writers. A writer that crashes in between leaves versions without
+a record; creating the same branch from the same version again completes it, and deleting the branch removes them. After
+publishing a record, the writer checks whether the branch, or the one from which it was created, is being deleted.
 
-Names, arguments and results follow the reference, which does neither.
+Names, arguments and results follow the reference, which does neither of these.
 """
 
 from __future__ import annotations
@@ -98,13 +98,13 @@ class Branches:
     """
 
     def __init__(self, log: VersionLog, manifest: Manifest) -> None:
-        """Nothing is read."""
+        """Initialize without reading anything."""
         self._line = log
         self._manifest = manifest
         self._main = main_line(log, manifest.message.branch)
 
     def list(self) -> dict[str, Branch]:
-        """All branches by name.
+        """Return all branches by name.
 
         Raises:
             CorruptDataError: a file among the branches is not a branch record.
@@ -112,7 +112,7 @@ class Branches:
         return {name: _branch(record) for name, record in self._records().items()}
 
     def list_ordered(self, order: str | None = None) -> builtins.list[tuple[str, Branch]]:
-        """All branches ordered by their source version, then by name.
+        """Return all branches ordered by their source version, then by name.
 
         Args:
             order: "asc" or "desc"; None for "desc".
@@ -167,7 +167,7 @@ class Branches:
         try:
             source_line.read_version(source.version)
         except VersionNotFoundError:
-            # A cleanup that did not see the branch yet has removed the version it was made from.
+            # A cleanup that did not see the branch yet removed the version from which it was created.
             self._remove_again(branch)
             raise
         try:
@@ -227,7 +227,7 @@ class Branches:
         Raises:
             InvalidRefError: the name is invalid.
             RefNotFoundError: there is no such branch.
-            RefConflictError: it is deleted meanwhile.
+            RefConflictError: the branch was deleted in the meantime.
             InvalidTypeError: it is not a mapping, or a key or value is not a string.
         """
         check_branch_name(branch)
@@ -254,7 +254,7 @@ class Branches:
         return open_version(self._line, reference, branch=self._manifest.message.branch)
 
     def _left_behind(self, target: VersionLog, clone: Clone, error: AlreadyExistsError) -> Manifest:
-        """The first version of a branch that was made of the same version and not recorded."""
+        """Return the first version of a branch that was made of the same version and not recorded."""
         names = target.newer_than(0)
         if len(names) == 1:
             with suppress(VersionNotFoundError):
@@ -269,9 +269,9 @@ class Branches:
         ) from error
 
     def _confirm(self, target: VersionLog, manifest: Manifest, record: BranchRecord) -> None:
-        """Take the record back when the root is being removed, or its versions are not those that it speaks of.
+        """Withdraw the record if the root is being removed, or its versions are not the ones that it describes.
 
-        They are not when the writer whose versions it completes has given way to another, or they have been removed.
+        They differ if the writer whose versions it completes has given way to another, or if they were removed.
         """
         try:
             require_same_branch(self._main, record)
@@ -284,7 +284,7 @@ class Branches:
             raise
 
     def _confirm_parent(self, line: VersionLog, parent: BranchRecord, record: BranchRecord) -> None:
-        """Take a branch back when the one that it was made from is being deleted."""
+        """Withdraw a branch if the one from which it was created is being deleted."""
         try:
             require_same_branch(self._main, parent)
             line.manifest_bytes(record.parent_version)
@@ -294,16 +294,16 @@ class Branches:
             raise
 
     def _remove_again(self, branch: str) -> None:
-        """Remove what was made, unless others go on with it."""
+        """Remove the new branch, unless other writers have continued it."""
         with suppress(RefConflictError, CorruptDataError):
             remove_branch_root(self._main, branch)
 
 
 def _goes_on_from(target: VersionLog, first: Manifest) -> bool:
-    """Whether the versions of a branch began with this one; a cleanup may have removed it since."""
+    """Return whether the versions of a branch began with this one; a cleanup may have removed it since."""
     names = target.newer_than(0)
     if names and names[0].version > first.version:
-        # A version of others is the first of another branch, unless they have built it on one.
+        # A version of another writer is the first of another branch, unless it was built on an existing version.
         latest = target.read_latest()
         theirs = read_transaction(target, latest) if latest is not None else None
         return theirs is not None and not theirs.operation.is_first_of_its_root

@@ -1,6 +1,7 @@
-"""Clones: tables of their own that start as a version of another.
+"""Clones: independent tables that start from a version of another table.
 
-A shallow clone holds no files and depends on its source; a deep clone holds copies of all files and depends on nothing.
+A shallow clone contains no files and depends on its source; a deep clone contains copies of all files and has no
+dependency.
 
 Source: clones of pylance 14.0.2.
 """

@@ -36,7 +36,7 @@ __all__ = ["check_cloneable", "clone_version"]
 
 
 def check_cloneable(source: Manifest) -> None:
-    """Refuse a version that cannot be cloned, before anything is written for it.
+    """Check that a version can be cloned, before anything is written for it.
 
     Raises:
         NotSupportedError: it is detached.
@@ -70,7 +70,7 @@ def clone_version(
     options = CommitOptions(create_only=True, storage_options=storage_options, checks_files=False)
     transaction = Transaction(read_version=clone.ref_version, operation=clone)
     manifest = commit(target, transaction, options, known=source)
-    # Clones of different versions do not take the same name: of those that see each other none stays.
+    # Clones of different versions have different names: if they see each other, none is kept.
     with known_to_exist(f"version {manifest.version} of {target.root}"):
         rival = _find_rival(target, manifest)
     if rival is not None:
@@ -82,10 +82,10 @@ def clone_version(
 
 
 def _find_rival(target: VersionLog, made: Manifest) -> ManifestName | None:
-    """A version of a new root that is none of those that others have built on its first one.
+    """Return a version of a new root that was not built on its first version.
 
     Raises:
-        CommitOutcomeUnknownError: versions were removed meanwhile, so that it does not show.
+        CommitOutcomeUnknownError: versions were removed in the meantime, so that this cannot be determined.
     """
     # A directory listing may miss a file that was created while it ran, and a rival that gives way takes its version
     # with it.

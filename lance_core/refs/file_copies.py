@@ -1,8 +1,8 @@
-"""Copying the files of a version into another root, wherever they lie.
+"""Copy of all files of a version to another root.
 
-Every data file goes to ``data/`` with its sidecars, every deletion file and index to its directory, under the names
-that they have. Nothing refers to the copies yet. They stay when the rest fails: somebody else may be making the same
-ones, and who tries again replaces them.
+Every data file is copied to ``data/`` with its sidecars, and every deletion file and index to its directory, with
+unchanged names. No version refers to the copies yet. They are kept if a later step fails: another process may be
+writing the same files, and a retry replaces them.
 
 Source: deep clones of pylance 14.0.2.
 """

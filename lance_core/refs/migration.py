@@ -21,7 +21,7 @@ def migrate_manifest_paths_v2(uri: str | Path, storage_options: dict[str, str] |
     the dataset cannot be opened. Not a function of the reference, where that needs an open handle.
 
     Args:
-        uri: where the dataset is.
+        uri: the location of the dataset.
         storage_options: credentials and settings of the store.
 
     Raises:

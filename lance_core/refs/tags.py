@@ -1,8 +1,8 @@
 """Tags: names for versions of any line. A tagged version is never cleaned up.
 
-Names, arguments and errors follow the reference; creating a tag succeeds for one of several writers, moving one is
-last-writer-wins there and here. Here a tag is set only when its version, and the branch that has it, is there before
-*and* after: a cleanup or delete that removes it in between has not seen the tag.
+Names, arguments and errors follow the reference: creating a tag succeeds for exactly one of several writers, and moving
+one is last-writer-wins. Unlike the reference, this library sets a tag only if its version and its branch exist before
+*and* after: a cleanup or delete that removes them in between has not seen the tag.
 """
 
 from __future__ import annotations
@@ -74,14 +74,14 @@ class Tags:
     """
 
     def __init__(self, log: VersionLog, manifest: Manifest) -> None:
-        """Nothing is read."""
+        """Initialize without reading anything."""
         self._line = log
         self._branch = manifest.message.branch
         self._manifest = manifest
         self._log = main_line(log, self._branch)
 
     def list(self) -> dict[str, Tag]:
-        """All tags by name.
+        """Return all tags by name.
 
         Raises:
             CorruptDataError: a file among the tags is not a tag record.
@@ -89,7 +89,7 @@ class Tags:
         return {name: _tag(record) for name, record in list_tags(self._log.store, self._log.root).items()}
 
     def list_ordered(self, order: str | None = None) -> builtins.list[tuple[str, Tag]]:
-        """All tags ordered by version, then by name.
+        """Return all tags ordered by version, then by name.
 
         Args:
             order: "asc" or "desc"; None for "desc".
@@ -107,7 +107,7 @@ class Tags:
         return sorted(self.list().items(), key=lambda item: (sign * item[1]["version"], item[0]))
 
     def get_version(self, tag: str) -> int:
-        """The version of a tag. Raises ``RefNotFoundError``, or ``InvalidRefError`` for a name that no tag has."""
+        """Return the version of a tag. Raises ``RefNotFoundError``, or ``InvalidRefError`` for an invalid name."""
         return self._read(tag).version
 
     def create(self, tag: str, reference: Reference = None) -> None:
@@ -160,7 +160,7 @@ class Tags:
         check_tag_name(tag)
         path = self._path(tag)
         try:
-            # Asked before: removing what is not there is no error to the store. An unreadable tag can be removed.
+            # Checked first, because the store ignores missing objects. An unreadable tag can be removed.
             self._log.store.head(path)
         except NotFoundError as error:
             raise RefNotFoundError(f"tag {tag!r} does not exist", tag=tag) from error
@@ -186,14 +186,14 @@ class Tags:
             raise RefNotFoundError(f"tag {tag!r} does not exist", tag=tag) from error
 
     def _confirm(self, tag: str, record: TagRecord, source: BranchRecord | None, *, before: TagRecord | None) -> None:
-        """Take a tag back when a cleanup or delete that had not seen it yet has removed its version, or may do so."""
+        """Withdraw a tag if a cleanup or delete that had not seen it has removed its version, or may do so."""
         try:
             if source is not None:
                 require_same_branch(self._log, source)
             line_of(self._log, record.branch).manifest_bytes(record.version)
         except (VersionNotFoundError, RefConflictError):
             with suppress(RefNotFoundError):
-                # Whoever has moved it meanwhile means it.
+                # If another writer has moved the tag in the meantime, keep its value.
                 if self._read(tag) == record:
                     self._put_back(tag, before)
             raise
@@ -208,11 +208,11 @@ class Tags:
         return tag_path(self._log.store, self._log.root, tag)
 
     def _source(self, branch: str | None) -> BranchRecord | None:
-        """The record of the branch that has a version; None for the main branch."""
+        """Return the record of the branch that has a version; None for the main branch."""
         return None if branch is None else read_record(self._log, branch)
 
     def _target(self, reference: Reference) -> tuple[str | None, int, int]:
-        """Branch, version and manifest size of what the reference means; raises when it does not exist."""
+        """Return branch, version and manifest size of a reference; raises an error if it does not exist."""
         if reference is None:
             line, version = self._line, self._manifest.version
         else:

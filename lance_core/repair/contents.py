@@ -46,7 +46,7 @@ def content_problems(log: VersionLog, branch: str, name: ManifestName, files: Co
         manifest = Manifest.parse(log.store.get(path), path=path, name=name)
         found = [*_defects(log, manifest), *_mixed_formats(manifest), *_missing_files(manifest, files)]
     except LanceError:
-        # Whoever opens the table learns what is wrong with its manifest.
+        # Opening the table reports what is wrong with its manifest.
         return
     for kind, place in found:
         yield Problem(kind, branch, place, None, is_repairable=False)
@@ -59,7 +59,7 @@ def _defects(log: VersionLog, manifest: Manifest) -> Iterator[tuple[ProblemKind,
     locator = FileLocator(log.store, log.root, manifest.base_paths)
     if not manifest.as_written.message.HasField("writer_version"):
         for fragment in manifest.message.fragments:
-            # A file that is missing is named for itself.
+            # Missing files are reported separately.
             with suppress(LanceError):
                 num_rows.update(rows_in_files([fragment], locator))
     for defect in defects_of(manifest.as_written, num_rows):
@@ -74,7 +74,7 @@ def _mixed_formats(manifest: Manifest) -> Iterator[tuple[ProblemKind, str]]:
 
 
 def _missing_files(manifest: Manifest, files: Collection[str]) -> Iterator[tuple[ProblemKind, str]]:
-    """Data files below the root that are not there; those of base paths are not looked for."""
+    """Yield the missing data files below the root; files in base paths are not checked."""
     missing = sorted(
         path
         for fragment in manifest.message.fragments

@@ -1,10 +1,10 @@
 """Diagnosis: finds problems by the names and ages of files and by the rows of a manifest store.
 
-Only the newest manifest of each branch is read, to find defects of old releases, and the manifests that tell whether
+The only manifests read are the newest one of each branch, to find defects of old releases, and those that show whether
 another branch needs a branch without a record. A table that cannot be opened is examined like any other, with all its
-branches. An active writer leaves the same files for a moment, so only problems that are old enough are repairable.
+branches. An active writer briefly creates the same files, so only problems that are old enough are repairable.
 
-Source: the crash table of the format's reference; what pylance 14.0.2 leaves forever.
+Source: the crash table of the format's reference; leftovers that pylance 14.0.2 never removes.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class _Ages:
     def found(
         self, kind: ProblemKind, branch: str, place: str, traces: Sequence[StoredFile], reason: str = ""
     ) -> Problem:
-        """The problem that the files reveal; its age is that of the newest file, and a reason makes it unrepairable."""
+        """Return a problem with the age of its newest file; a reason makes it unrepairable."""
         age = max(0.0, self._now - max(file.modified_at for file in traces))
         is_repairable = not reason and age >= self._min_seconds
         return Problem(kind, branch, place, age, is_repairable, reason, tuple(traces))
@@ -112,7 +112,7 @@ class _Line:
         self._external = log.protocol if isinstance(log.protocol, ExternalCommit) else None
 
     def problems(self) -> Iterator[Problem]:
-        """All problems of the branch."""
+        """Yield all problems of the branch."""
         for file in self._files:
             directory, _, name = file.path.rpartition("/")
             is_temporary = directory in _WITH_TEMPORARIES and name.startswith(_TEMPORARY)
@@ -132,7 +132,7 @@ class _Line:
             yield self._found(ProblemKind.ABANDONED_MANIFEST, file)
 
     def _manifests(self) -> Iterator[Problem]:
-        """An interrupted migration, an empty newest manifest, and problems of the newest version."""
+        """Yield an interrupted migration, an empty newest manifest, and problems of the newest version."""
         named = [
             (parsed, file)
             for file in self._files
@@ -141,7 +141,7 @@ class _Line:
         ]
         if not named:
             return
-        # Without an older one the versions would have a gap; a row of a manifest store may name it.
+        # Without an older version there would be a gap; a row of a manifest store may refer to it.
         external = "" if self._external is None else "a row of the manifest store may refer to it"
         if len({parsed.naming for parsed, _ in named}) > 1:
             old = sum(parsed.naming is ManifestNaming.V1 for parsed, _ in named)
@@ -162,7 +162,7 @@ class _Line:
                 yield self._found(ProblemKind.EMPTY_MANIFEST, file, external or newer)
 
     def _changing(self, files: Sequence[StoredFile]) -> str:
-        """Why a migration may still be in progress; renaming does not change the age of a file."""
+        """Return why a migration may still be in progress; renaming does not change the age of a file."""
         names = self._log.store.list_names(self._log.store.join(self._log.root, VERSIONS_DIRECTORY))
         found = {name for name in names if parse_manifest_name(name) is not None}
         same = found == {file.path.partition("/")[2] for file in files}
@@ -171,7 +171,7 @@ class _Line:
     def _rows(self) -> Iterator[Problem]:
         lost = None if self._external is None else self._external.lost_version(self._log)
         if lost is not None:
-            # What was staged comes before its row: nobody is about to write it.
+            # The staged object is written before its row, so no writer is about to write it.
             yield Problem(ProblemKind.LOST_VERSION, self._branch, str(lost.version), None, is_repairable=True)
 
     def _found(self, kind: ProblemKind, file: StoredFile, reason: str = "") -> Problem:
@@ -186,7 +186,7 @@ def _unrecorded(
 
 
 def _why_used(log: VersionLog, branch: str) -> str:
-    """Why a branch without a record must be kept; also when that cannot be determined."""
+    """Return why a branch without a record must be kept; also when that cannot be determined."""
     try:
         refuse_when_used(log, branch, list_branches(log.store, log.root))
     except LanceError as error:

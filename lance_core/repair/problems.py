@@ -94,7 +94,7 @@ class Problem:
         return ADVICE[self.kind]
 
     def is_same(self, other: Problem) -> bool:
-        """Whether another diagnosis found the same problem, unchanged."""
+        """Return whether another diagnosis found the same problem, unchanged."""
         return (self.kind, self.branch, self.place, self.reason) == (
             other.kind,
             other.branch,

@@ -40,7 +40,7 @@ _BY_IDENTITY: Final = frozenset({INDICES_DIRECTORY, MEM_WAL_DIRECTORY, REUSE_MAP
 
 
 def unrecorded_branches(files: Iterable[StoredFile], recorded: frozenset[str]) -> dict[str, list[StoredFile]]:
-    """The files of each, by name.
+    """Return the files of each, by name.
 
     Args:
         files: below the main root.
@@ -57,7 +57,7 @@ def unrecorded_branches(files: Iterable[StoredFile], recorded: frozenset[str]) -
 
 
 def is_known_file(path: str) -> bool:
-    """Whether a table may have a file, by its path below the root of a branch."""
+    """Return whether a table may have a file, by its path below the root of a branch."""
     directory, _, rest = path.partition("/")
     if directory == VERSIONS_DIRECTORY:
         return rest == VERSION_HINT_NAME or _is_manifest(rest) or rest.startswith(".tmp")

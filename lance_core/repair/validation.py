@@ -1,8 +1,8 @@
 """validate(): checks the consistency of a version.
 
 The manifest is checked against its own rules first, then every data file and deletion file is opened and compared
-with what the manifest records, the sidecars of blob columns with what the data files say of them. Stable row ids are
-compared with each other.
+with the manifest, and the sidecars of blob columns are compared with the data files. Stable row ids are checked for
+duplicates.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ def validate_version(manifest: Manifest, locator: FileLocator) -> None:
 
 
 def _check_record(manifest: Manifest) -> None:
-    """Check that an old release recorded nothing wrongly."""
+    """Check that the manifest has no defects of an old release."""
     if manifest.as_written is None:
         return
     rows = {fragment.id: fragment.physical_rows for fragment in manifest.fragments}
     for defect in defects_of(manifest.as_written, rows):
-        # Of an index whose coverage is not relied on, nobody knows whether it is wrong.
+        # If the coverage of an index is not trusted, it is unknown whether it is wrong.
         if defect.kind is not OldDefect.UNRELIABLE_COVERAGE:
             raise CorruptDataError(
                 f"version {manifest.version} has {defect.kind}: {defect.detail}; the next commit repairs it",
@@ -75,7 +75,7 @@ def _check_record(manifest: Manifest) -> None:
 
 def validate_fragment(fragment: Fragment, schema: Schema, locator: FileLocator) -> None:
     """Check a fragment; see :func:`validate_version`."""
-    # A struct whose members lie in two files is in both.
+    # A struct whose members are in two files is in both.
     shared = {field.id for field in schema.walk() if not field.is_leaf}
     seen: set[int] = set()
     for file in fragment.files:
@@ -111,7 +111,7 @@ def _check_row_ids(manifest: Manifest, locator: FileLocator) -> None:
 
 
 def _check_blobs(reader: FragmentReader, schema: Schema) -> None:
-    """Check that what blob columns describe is there; values outside the table are not looked at."""
+    """Check that the values described by blob columns exist; values outside the table are not checked."""
     columns = tuple(top for top in schema.fields if any(leaf.is_blob for leaf in top.leaves()))
     if not columns:
         return

@@ -1,7 +1,7 @@
-"""Whether values of a version lie at places that a copy of its files would not have.
+"""Detection of blob values in locations that a copy of a version's files would not include.
 
-A descriptor may name a file below a base path, or a managed one below the root that its data file belongs to. These
-files belong to no data file: a deep clone, which has no base paths, could not find them.
+A descriptor may refer to a file below a base path, or to a managed file below the root of its data file. These files
+belong to no data file: a deep clone, which has no base paths, could not find them.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _CONFIG: Final = ReadConfig(batch_rows=65536)
 
 
 def field_with_references(manifest: Manifest, locator: FileLocator) -> Field | None:
-    """The first blob column of which a value lies below a base path, or may; None when there is none.
+    """Return the first blob column that has, or may have, a value below a base path; None if there is none.
 
-    Columns inside of others are not looked into: they may.
+    Nested columns are not read; they are assumed to have such values.
 
     Args:
         manifest: the version.

@@ -101,7 +101,7 @@ class BlobRows:
         return cls(source, readers, owners, positions)
 
     def places(self, column: str) -> list[tuple[int, BlobPlace | None]]:
-        """Address of the row and where its value is; None for nulls."""
+        """Return the address of each row and the location of its value; None for nulls."""
         schema = stored_schema(self._source.schema)
         wanted = project(schema, [column])
         leaf = schema.find(column)
@@ -120,7 +120,7 @@ class BlobRows:
 
 
 def _member(array: pa.Array, path: str, top: str) -> pa.Array:
-    """The member at a path; nulls of the structs above are its own."""
+    """Return the member at a path, with nulls of its parent structs applied."""
     rest = path[len(top) + 1 :]
     while rest:
         names = [member.name for member in array.type]

@@ -1,4 +1,4 @@
-"""Rows of a fragment that a predicate may mean, by the statistics of its data files.
+"""Rows of a fragment that may match a predicate, according to the statistics of its data files.
 
 Only files of format 0.1 have statistics. Rows that they rule out are not read at all.
 """
@@ -22,7 +22,7 @@ __all__ = ["candidate_ranges"]
 
 
 def candidate_ranges(reader: FragmentReader, predicate: Predicate, config: ReadConfig) -> list[tuple[int, int]]:
-    """Live rows that may satisfy a predicate: half-open ranges, ascending and apart.
+    """Return the live rows that may satisfy a predicate: half-open ranges, ascending and disjoint.
 
     Args:
         reader: of the fragment.
@@ -51,12 +51,12 @@ def candidate_ranges(reader: FragmentReader, predicate: Predicate, config: ReadC
 
 
 def _live(physical: npt.NDArray[np.int64], deleted: npt.NDArray[np.uint32]) -> npt.NDArray[np.int64]:
-    """Positions among the live rows: how many live ones precede a physical position."""
+    """Return positions among the live rows: the number of live rows before each physical position."""
     return physical - np.searchsorted(deleted, physical)
 
 
 def _remaining(ruled_out: npt.NDArray[np.int64], num_rows: int, gap_rows: int) -> list[tuple[int, int]]:
-    """What is left of ``num_rows`` rows without the ranges that are long enough to be worth leaving out."""
+    """Return the ranges that remain of ``num_rows`` rows without the ruled-out ranges that are long enough to skip."""
     starts, stops = ruled_out[np.argsort(ruled_out[:, 0], kind="stable")].T
     reached = np.maximum.accumulate(stops)
     cuts = np.flatnonzero(starts[1:] > reached[:-1]) + 1

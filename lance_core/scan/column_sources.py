@@ -1,8 +1,8 @@
 """The sources of a fragment's columns: its data files, or none.
 
-A top-level field may lie in one file as a whole, be split over several files (members of a struct that were added
-later), or be missing, wholly or in part (rows appended without a nullable column, a column added without values).
-What is missing reads as null.
+A top-level field may be in a single file, be split over several files (members of a struct that were added later), or
+be missing, entirely or partly (rows appended without a nullable column, a column added without values). Missing values
+are read as null.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class ColumnSources:
 
     Attributes:
         wanted: the projected schema.
-        files: data file -> what to read of it; files that hold nothing of it are left out.
+        files: data file -> the part of the schema to read from it; files without any part are omitted.
     """
 
     wanted: Schema
@@ -78,7 +78,7 @@ class ColumnSources:
 
 
 def assemble_column(field: Field, parts: Sequence[tuple[Field, pa.Array]], num_rows: int) -> pa.Array:
-    """One column from the parts that the files hold.
+    """Assemble a column from its parts in several files.
 
     Args:
         field: the projected field.
@@ -97,7 +97,7 @@ def assemble_column(field: Field, parts: Sequence[tuple[Field, pa.Array]], num_r
         return parts[0][1]
     parts = [(part, storage_array(array)) for part, array in parts]
     if field.is_list and len(parts) == 1:
-        # Whatever is left of the items knows where the lists begin and end.
+        # Any remaining part of the items has the offsets of the lists.
         [(part, array)] = parts
         items = list_items(array)
         item = assemble_column(field.children[0], [(part.children[0], items)], len(items))
@@ -115,18 +115,18 @@ def assemble_column(field: Field, parts: Sequence[tuple[Field, pa.Array]], num_r
             if part_child.id == child.id
         ]
         children.append(assemble_column(child, below, num_rows))
-    # Every file that holds a member knows which structs are null.
+    # Every file with a member records which structs are null.
     first = parts[0][1]
     mask = first.is_null() if first.null_count else None
     return pa.StructArray.from_arrays(children, fields=[arrow_field(child) for child in field.children], mask=mask)
 
 
 def _witnesses(wanted: Schema, table: Schema, files: Sequence[DataFile]) -> set[int]:
-    """Leaves to read for containers of which no wanted leaf is stored, although another one is."""
+    """Return the leaves to read for containers of which no wanted leaf is stored, although another one is."""
     stored = {field_id for file in files for field_id in file.columns()}
     whole = {node.id: node for node in table.walk()}
     witnesses: set[int] = set()
-    # Inner containers first: what is read for them serves the outer ones.
+    # Inner containers first: their leaves also serve the outer ones.
     for node in reversed(list(wanted.walk())):
         below = {leaf.id for leaf in whole[node.id].leaves()} & stored if not node.is_leaf else set()
         if below and not below & witnesses and not {leaf.id for leaf in node.leaves()} & stored:
@@ -135,7 +135,7 @@ def _witnesses(wanted: Schema, table: Schema, files: Sequence[DataFile]) -> set[
 
 
 def _stored_otherwise(file: DataFile, node: Field) -> NotSupportedError:
-    # Null columns would hide rows that are there.
+    # Reading the columns as null would hide existing values.
     return NotSupportedError(
         f"data file {file.path} has a column for field {node.name!r} (id {node.id}) of type {node.logical_type!r}, "
         "but the schema does not store the field as one column",

@@ -1,6 +1,6 @@
 """Fragments of early releases, whose manifests record no or wrong row counts.
 
-The number is in every data file, so that one per fragment is opened. A commit on top of such a version records it.
+Every data file contains the number, so one file per fragment is opened. A commit on top of such a version records it.
 
 Source: manifests of pylance 0.4 to 0.8.0 (:mod:`~lance_core.table.old_writers`); behavior of pylance 14.0.2.
 """
@@ -28,12 +28,12 @@ _READER_THREADS: Final = 16
 
 
 def with_row_counts(manifest: Manifest, locator: FileLocator, totals: FragmentTotals | None = None) -> Manifest:
-    """The manifest with the rows of every fragment; itself when they are recorded.
+    """Return the manifest with the row counts of every fragment; the argument if they are recorded.
 
     Args:
         manifest: of the version.
         locator: finds its files.
-        totals: of the manifest, when they are at hand.
+        totals: the totals of the manifest, if the caller has them.
 
     Raises:
         NotFoundError: a data file is missing.
@@ -53,7 +53,7 @@ def with_row_counts(manifest: Manifest, locator: FileLocator, totals: FragmentTo
 
 
 def uncounted_fragments(message: pb_table.Manifest) -> list[pb_table.DataFragment]:
-    """The fragments whose rows are not recorded."""
+    """Return the fragments whose rows are not recorded."""
     return [fragment for fragment in message.fragments if not fragment.physical_rows and fragment.files]
 
 

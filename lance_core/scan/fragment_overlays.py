@@ -1,10 +1,10 @@
-"""FragmentOverlays: newer values of single cells, laid over what the data files of a fragment hold.
+"""FragmentOverlays: newer values of individual cells, which override the data files of a fragment.
 
 A cell is the value of one column in one row: each member of a struct has its own cells, while a list, a map or a packed
-struct is one cell with all its content. Whether a struct is null is not a cell; the data files record it.
+struct with all its content is a single cell. The validity of a struct is not a cell; the data files record it.
 
-For each column the overlays are resolved once, newest last, to "which overlay, which of its rows" for every covered
-position. Batches and takes then look up their rows there.
+For each column the overlays are resolved once, newest last, to an overlay and a row in it for every covered position.
+Batches and takes then look up their rows there.
 
 Source: ``lance.table.DataOverlayFile``; scans of pylance 14.0.2.
 """
@@ -39,7 +39,7 @@ __all__ = ["FragmentOverlays"]
 
 @dataclass(frozen=True, slots=True)
 class _Covered:
-    """Where the values of the covered cells of one column are.
+    """The locations of the values of the covered cells of one column.
 
     Attributes:
         positions: covered positions in the fragment, ascending, shape (num_covered,).
@@ -61,7 +61,7 @@ class FragmentOverlays:
     """
 
     def __init__(self, fragment: Fragment, open_file: Callable[[DataFile], FileReader]) -> None:
-        """Nothing is read yet."""
+        """Initialize without reading anything."""
         self._overlays = fragment.message.overlays
         self._num_rows = fragment.physical_rows
         self._what = f"fragment {fragment.id}"
@@ -69,11 +69,11 @@ class FragmentOverlays:
         self._covered: dict[frozenset[int], _Covered] = {}
 
     def __bool__(self) -> bool:
-        """Whether there are any."""
+        """Return whether there are any."""
         return bool(self._overlays)
 
     def lay_over(self, wanted: Schema, arrays: Sequence[pa.Array], positions: npt.NDArray[np.int64]) -> list[pa.Array]:
-        """Put the newer values in.
+        """Replace covered cells with the newer values.
 
         Args:
             wanted: the projection, with the table's field ids.
@@ -127,7 +127,7 @@ class FragmentOverlays:
         covered: _Covered,
         places: npt.NDArray[np.int64],
     ) -> pa.Array:
-        """The array with other values at ``hits``, which are those of ``places`` among the covered cells."""
+        """Return the array with the values at ``hits`` replaced by those at ``places`` among the covered cells."""
         order = np.arange(len(array), dtype=np.int64)
         parts = [storage_array(array)]
         length = len(array)
@@ -141,7 +141,7 @@ class FragmentOverlays:
         return replaced if replaced.type == array.type else pa.ExtensionArray.from_storage(array.type, replaced)
 
     def _values(self, overlay: int, field: Field, rows: npt.NDArray[np.int64], expected: pa.DataType) -> pa.Array:
-        """Values of a cell column; the file may keep it in a struct, as the table does, or by itself."""
+        """Return the values of a cell column; the file may store it inside a struct, as the table does, or alone."""
         file = DataFile.from_proto(self._overlays[overlay].data_file)
         columns = file.columns()
         leaves = {leaf.id for leaf in field.leaves()}
@@ -162,7 +162,7 @@ class FragmentOverlays:
         here = project_by_ids(reader.schema, {owners[columns[leaf]].id for leaf in leaves})
         values = _one_array(reader.take(here.fields, rows).column(0))
         while values.type != expected and pa.types.is_struct(values.type) and values.type.num_fields == 1:
-            # What is null in the struct, is null here.
+            # Nulls of the struct become nulls of the values.
             values = storage_array(values.flatten()[0])
         if len(here.fields) > 1 or values.type != expected:
             raise CorruptDataError(
@@ -190,12 +190,12 @@ class FragmentOverlays:
         rows = np.concatenate([np.empty(0, np.int64), *(np.arange(len(each)) for each in positions)])
         order = np.argsort(every, kind="stable")
         ordered = every[order]
-        # Of equal positions the last is that of the newest overlay.
+        # Among equal positions, the last one belongs to the newest overlay.
         last = order[np.append(ordered[1:] != ordered[:-1], np.ones(min(len(ordered), 1), bool))]
         return _Covered(every[last], overlays[last], rows[last])
 
     def _inside(self, covered: BitMap) -> BitMap:
-        """What is covered of the fragment. What lies beyond has the higher ranks, so that those of the rest stay."""
+        """Return the covered positions inside the fragment; those beyond it have higher ranks, so ranks stay valid."""
         # Imported late: hardly any table has overlays.
         from pyroaring import BitMap
 

@@ -1,4 +1,4 @@
-"""FragmentReader: rows of one fragment, joined over its data files, overlaid by newer cells, deleted ones left out."""
+"""FragmentReader: live rows of one fragment, joined over its data files, with overlays applied."""
 
 from __future__ import annotations
 
@@ -35,23 +35,23 @@ if TYPE_CHECKING:
 __all__ = ["FragmentReader"]
 
 _Parts: TypeAlias = dict[int, list[tuple[Field, pa.Array]]]
-"""Top-level field id -> what each file holds of it."""
+"""Top-level field id -> the part of the field in each file."""
 
 
 class FragmentReader:
-    """Reads one fragment. Its files are opened when their first rows are due, and then kept.
+    """Reads one fragment. Its files are opened when their first rows are needed, and then kept open.
 
     Args:
         fragment: what to read.
         locator: finds its files.
-        first_row: rows that are not deleted in the fragments before it; needed for ``_rowoffset`` only.
-        session: opens its files, and keeps them open for others.
+        first_row: number of live rows in the fragments before it; needed only for ``_rowoffset``.
+        session: opens its files, and keeps them open for other readers.
     """
 
     def __init__(
         self, fragment: Fragment, locator: FileLocator, first_row: int = 0, session: Session = UNCACHED
     ) -> None:
-        """Nothing is read yet."""
+        """Initialize without reading anything."""
         self._fragment = fragment
         self._locator = locator
         files = self._files = OpenFiles(fragment, locator, session)
@@ -61,15 +61,15 @@ class FragmentReader:
 
     @property
     def fragment_id(self) -> int:
-        """Which fragment it reads."""
+        """The id of the fragment."""
         return self._fragment.id
 
     @property
     def num_live_rows(self) -> int:
-        """Rows that are not deleted; the deletion file is read only when its count was not recorded.
+        """Number of live rows; the deletion file is read only if its count was not recorded.
 
         Raises:
-            CorruptDataError: more rows are deleted than there are.
+            CorruptDataError: more rows are deleted than exist.
         """
         deletion = self._fragment.deletion_file
         if deletion is None:
@@ -91,17 +91,17 @@ class FragmentReader:
         return self._files.deleted_rows()
 
     def blobs(self, descriptors: pa.StructArray, field_id: int) -> BlobDescriptors:
-        """Where the values of a blob column are.
+        """Return the locations of the values of a blob column.
 
         Args:
-            descriptors: what the column gave for some rows of this fragment.
-            field_id: of the column.
+            descriptors: values of the column for some rows of this fragment.
+            field_id: the field id of the column.
         """
         file = next((file for file in self._files.files if field_id in file.columns()), None)
         if file is None:
             if descriptors.null_count < len(descriptors) or not self._files.files:
                 raise CorruptDataError(f"fragment {self.fragment_id} has no data file for blob field {field_id}")
-            # Rows from before the column was there: no value is looked for in the file.
+            # Rows from before the column existed: no value is searched in the file.
             file = self._files.files[0]
         return BlobDescriptors.of(descriptors, self._locator.data_file(file), self._locator, file.base_id)
 
@@ -135,11 +135,11 @@ class FragmentReader:
             else:
                 for at in range(0, run.num_rows, batch_rows):
                     yield run.slice(at, batch_rows)
-            # Before the next pages are decoded these may go.
+            # Release these before the next pages are decoded.
             del parts, arrays, run
 
     def take(self, wanted: Schema, live_rows: npt.NDArray[np.int64], table: Schema) -> pa.RecordBatch:
-        """Single live rows, in the requested order, with repetition.
+        """Read individual live rows, in the requested order, with repetition.
 
         Args:
             wanted: the projection, with the table's field ids.
@@ -149,7 +149,7 @@ class FragmentReader:
         return self.take_physical(wanted, live_to_physical(self.deleted_rows(), live_rows), table)
 
     def take_physical(self, wanted: Schema, rows: npt.NDArray[np.int64], table: Schema) -> pa.RecordBatch:
-        """Single rows by their positions in the data files, deleted ones included; see :meth:`take`."""
+        """Read individual rows by their positions in the data files, including deleted ones; see :meth:`take`."""
         plan = ReadPlan.of(wanted, table)
         parts: _Parts = {}
         for file, here, columns in (*plan.files(self._files.files), *self._hidden_files(plan.row_columns)):
@@ -158,7 +158,7 @@ class FragmentReader:
         return plan.output.batch(self._assemble(plan.wanted, parts, rows), len(rows))
 
     def hidden_column(self, field_id: int) -> npt.NDArray[np.uint64]:
-        """A hidden row lineage column, deleted rows included.
+        """Return a hidden row lineage column, deleted rows included.
 
         Raises:
             CorruptDataError: no file holds it, or it is damaged.
@@ -179,7 +179,7 @@ class FragmentReader:
             self._files.reader(file).check_columns(file.all_columns())
 
     def statistics(self, field_ids: Sequence[int]) -> Iterator[RowStatistics]:
-        """Those of the files that hold any of some fields; none under overlays, which they do not know.
+        """Yield the statistics of the files that contain any of the fields; none if there are overlays.
 
         Raises:
             CorruptDataError: the statistics of a file are damaged.
@@ -193,9 +193,9 @@ class FragmentReader:
                     yield found
 
     def _physical_runs(self, plan: ReadPlan, start: int, stop: int, config: ReadConfig) -> Iterator[tuple[_Parts, int]]:
-        """Parts of the columns, and the number of rows, for physical rows ``[start, stop)``.
+        """Yield parts of the columns, and the number of rows, for physical rows ``[start, stop)``.
 
-        Of one file come as many batches at a time as its pages allow without a copy; several files keep step.
+        A single file yields batches as its pages allow without a copy; several files are read in lockstep.
         """
         sources = [*plan.files(self._files.files), *self._hidden_files(plan.row_columns)]
         if not sources:
@@ -208,7 +208,7 @@ class FragmentReader:
             )
             for file, here, columns in sources
         ]
-        # Every stream cuts the same rows into batches of the same size.
+        # Every stream splits the same rows into batches of the same size.
         for batches in zip(*streams, strict=True):
             parts: _Parts = {}
             for (_, here, _), batch in zip(sources, batches, strict=True):
@@ -218,13 +218,13 @@ class FragmentReader:
             yield parts, num_rows
 
     def _hidden_files(self, row_columns: Iterable[Field]) -> list[PlannedFile]:
-        """Where those of the row's columns are that are kept in hidden columns."""
+        """Return the files of those system columns that are stored in hidden columns."""
         hidden = [top for top in row_columns if self._lineage.is_hidden(top.id)]
         holders = map(self._files.hidden_file, hidden)
         return [(file, Schema(fields=(top,)), file.all_columns()) for top, file in zip(hidden, holders, strict=True)]
 
     def _assemble(self, wanted: Schema, parts: _Parts, rows: range | npt.NDArray[np.int64]) -> list[pa.Array]:
-        """The columns of rows at some physical positions."""
+        """Return the columns of rows at some physical positions."""
         arrays = []
         for top in wanted.fields:
             if top.id not in ROW_COLUMN_IDS:
@@ -246,7 +246,7 @@ def _positions(rows: range | npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 
 
 def _without(batch: pa.RecordBatch, deleted: npt.NDArray[np.uint32], position: int) -> pa.RecordBatch:
-    """The batch without deleted rows; ``position`` is the physical position of its first row."""
+    """Return the batch without deleted rows; ``position`` is the physical position of its first row."""
     if not len(deleted):
         return batch
     low, high = np.searchsorted(deleted, [position, position + batch.num_rows])

@@ -1,4 +1,4 @@
-"""Reading the hidden columns in which data files keep the ids and versions of rows."""
+"""Readers for the hidden columns in which data files store the ids and versions of rows."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def fetch_hidden_columns(
 
 
 def hidden_columns_of(locator: FileLocator) -> HiddenColumns:
-    """How the hidden columns of a version's fragments are read.
+    """Return a function that reads the hidden columns of a version's fragments.
 
     Args:
         locator: finds the version's files.

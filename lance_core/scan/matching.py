@@ -1,7 +1,7 @@
-"""Finding the rows of a fragment that a predicate means, and reading their columns.
+"""Search for the rows of a fragment that match a predicate, and reading of their columns.
 
-The predicate's columns are read first, as a stream. The other columns follow only for the rows that were found: one by
-one where they are few, as ranges where they are many. Nothing but positions is held for more than a batch of rows.
+The predicate's columns are read first, as a stream. The other columns are read only for the matching rows: individually
+if there are few, as ranges if there are many. Only positions are kept in memory for more than a batch of rows.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["RowCut", "find_rows", "gathered", "is_covered", "matching_batches", "read_found"]
 
 _FEW: Final = 16
-"""Rows are read one by one when less than one in this many is requested."""
+"""Rows are read individually if fewer than one in this many is requested."""
 
 _MOST_HELD: Final = 2**19
 """Positions gathered before their columns are read."""
@@ -41,16 +41,16 @@ class RowCut:
     """
 
     def __init__(self, offset: int | None, limit: int | None) -> None:
-        """No rows yet."""
+        """Start before the first row."""
         self._skip = offset or 0
         self._left = limit
 
     def is_done(self) -> bool:
-        """Whether the limit has been reached."""
+        """Return whether the limit has been reached."""
         return self._left == 0
 
     def next(self, num_rows: int) -> slice:
-        """Which of the next rows are kept."""
+        """Return the range of the next rows that are kept."""
         start = min(self._skip, num_rows)
         self._skip -= start
         stop = num_rows if self._left is None else min(num_rows, start + self._left)
@@ -60,7 +60,7 @@ class RowCut:
 
 
 def find_rows(reader: FragmentReader, predicate: Predicate, config: ReadConfig) -> Iterator[npt.NDArray[np.int64]]:
-    """Live rows that satisfy a predicate, ascending, in pieces; none is empty."""
+    """Yield the live rows that satisfy a predicate, ascending, in non-empty pieces."""
     if predicate.constant is not None:
         if predicate.constant and reader.num_live_rows:
             yield np.arange(reader.num_live_rows, dtype=np.int64)
@@ -72,7 +72,7 @@ def find_rows(reader: FragmentReader, predicate: Predicate, config: ReadConfig) 
 def matching_batches(
     reader: FragmentReader, predicate: Predicate, config: ReadConfig
 ) -> Iterator[tuple[npt.NDArray[np.int64], pa.RecordBatch]]:
-    """Live rows that satisfy a predicate, with the columns that it needs; no piece is empty.
+    """Yield the live rows that satisfy a predicate, with the columns that it needs, in non-empty pieces.
 
     Args:
         reader: of the fragment.
@@ -93,12 +93,12 @@ def matching_batches(
 
 
 def is_covered(wanted: Schema, predicate: Predicate) -> bool:
-    """Whether only the predicate's columns are requested."""
+    """Return whether only the predicate's columns are requested."""
     return all(top in predicate.wanted.fields for top in wanted.fields)
 
 
 def gathered(pieces: Iterable[npt.NDArray[np.int64]], cut: RowCut) -> Iterator[npt.NDArray[np.int64]]:
-    """Rows that are kept, in larger pieces; stops as soon as the cut is done."""
+    """Yield the kept rows in larger pieces; stop as soon as the cut is done."""
     held: list[npt.NDArray[np.int64]] = []
     num_held = 0
     for piece in pieces:
@@ -118,7 +118,7 @@ def gathered(pieces: Iterable[npt.NDArray[np.int64]], cut: RowCut) -> Iterator[n
 def read_found(
     reader: FragmentReader, wanted: Schema, table: Schema, rows: npt.NDArray[np.int64], config: ReadConfig
 ) -> Iterator[pa.RecordBatch]:
-    """Columns of live rows.
+    """Yield the columns of live rows.
 
     Args:
         reader: of their fragment.

@@ -1,4 +1,4 @@
-"""OpenFiles: the files of one fragment, opened when their first rows are due, and then kept."""
+"""OpenFiles: the files of one fragment, opened when their first rows are needed, and then kept open."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ __all__ = ["OpenFiles", "one_array"]
 
 
 class OpenFiles:
-    """Opens the files of one fragment. What reads rows refers to it, it refers to none of them: no cycle keeps files.
+    """Opens the files of one fragment. It has no reference to its readers, so no cycle keeps files open.
 
     Args:
-        fragment: whose files.
-        locator: finds them.
-        session: opens them, and keeps them open for others.
+        fragment: the fragment.
+        locator: finds its files.
+        session: opens them, and keeps them open for other readers.
     """
 
     __slots__ = ("_deleted", "_files", "_fragment", "_locator", "_open", "_session")
 
     def __init__(self, fragment: Fragment, locator: FileLocator, session: Session = UNCACHED) -> None:
-        """Nothing is opened yet."""
+        """Initialize without opening anything."""
         self._session = session
         self._fragment = fragment
         self._locator = locator
@@ -61,7 +61,7 @@ class OpenFiles:
         return self._deleted
 
     def reader(self, file: DataFile) -> FileReader:
-        """A data file that holds all rows of the fragment.
+        """Return a data file that holds all rows of the fragment.
 
         Raises:
             CorruptDataError: it is damaged, or has other rows than the fragment, or another format than recorded.
@@ -78,7 +78,7 @@ class OpenFiles:
         return reader
 
     def any_reader(self, file: DataFile) -> FileReader:
-        """A data file that need not hold all rows, such as an overlay; raises as :meth:`reader`."""
+        """Return a data file that need not hold all rows, such as an overlay; raises as :meth:`reader`."""
         reader = self._open.get(file.path)
         if reader is None:
             location = self._locator.data_file(file)
@@ -97,7 +97,7 @@ class OpenFiles:
         return reader
 
     def hidden_file(self, field: Field) -> DataFile:
-        """The data file that holds a hidden column.
+        """Return the data file that holds a hidden column.
 
         Raises:
             CorruptDataError: there is none, or more than one.
@@ -113,7 +113,7 @@ class OpenFiles:
         return files[0]
 
     def hidden_column(self, field_id: int) -> npt.NDArray[np.uint64]:
-        """A hidden row lineage column, deleted rows included.
+        """Return a hidden row lineage column, deleted rows included.
 
         Raises:
             CorruptDataError: no file holds it, or it is damaged.
@@ -124,12 +124,12 @@ class OpenFiles:
         return np.asarray(self.without_nulls(one_array(table.column(0))))
 
     def without_nulls(self, array: pa.Array) -> pa.Array:
-        """A hidden column, after checking that it has a number for each row."""
+        """Return a hidden column, after checking that it has no nulls."""
         if array.null_count:
             raise CorruptDataError(f"fragment {self._fragment.id}: a hidden column of row lineage has nulls")
         return array
 
 
 def one_array(column: pa.ChunkedArray) -> pa.Array:
-    """A column in one piece."""
+    """Return a column as a single array."""
     return pa.concat_arrays(column.chunks) if column.num_chunks != 1 else column.chunk(0)

@@ -19,7 +19,7 @@ __all__ = ["OutputSchema", "batch_without_columns", "shown_schema"]
 
 
 class OutputSchema:
-    """What readers of a projection get.
+    """The schema of the batches that readers of a projection receive.
 
     Args:
         wanted: the projection.
@@ -36,7 +36,7 @@ class OutputSchema:
         self.schema: pa.Schema = restore_schema(self._stored) if restores else self._stored
 
     def batch(self, arrays: Sequence[pa.Array], num_rows: int) -> pa.RecordBatch:
-        """A batch of these columns, each of its stored or of its extension type."""
+        """Return a batch of these columns, each of its stored or of its extension type."""
         if not arrays:
             return batch_without_columns(num_rows)
         if self.schema is self._stored and [array.type for array in arrays] == self._types:
@@ -50,10 +50,10 @@ class OutputSchema:
 
 
 def shown_schema(schema: Schema) -> pa.Schema:
-    """The Arrow schema of a table as users see it."""
+    """Return the Arrow schema of a table as users see it."""
     return OutputSchema(shown_json_schema(schema)).schema
 
 
 def batch_without_columns(num_rows: int) -> pa.RecordBatch:
-    """Rows without columns: only their number is left."""
+    """Return a batch without columns, which has only a number of rows."""
     return pa.RecordBatch.from_struct_array(pa.StructArray.from_buffers(pa.struct([]), num_rows, [None]))

@@ -1,8 +1,8 @@
 """Projection: the columns that a scan returns.
 
-Columns are named as the reference names them: a top-level name gives the column, a dotted path into structs gives
-that member: in a scan as a column of its own, under the path as its name; in a take inside its struct, which has only
-the members asked for.
+Columns are named as in the reference: a top-level name selects the column, and a dotted path into structs selects that
+member. In a scan the member becomes a separate column, named by its path; in a take it stays inside its struct, which
+has only the requested members.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["Projection"]
 
 @dataclass(frozen=True, slots=True)
 class Projection:
-    """What to read, and what to make of it.
+    """The fields to read, and the result to build from them.
 
     Attributes:
         wanted: the fields to read.
@@ -72,7 +72,7 @@ class Projection:
         return cls(wanted, OutputSchema(wanted).schema)
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Turn a batch that was read into one of the result."""
+        """Convert a batch that was read to a batch of the result."""
         if self.paths is None:
             return batch
         if not self.paths:
@@ -82,7 +82,7 @@ class Projection:
 
 
 def _names(columns: Iterable[str] | dict[str, str] | None) -> list[str] | None:
-    """The argument as a list; None for every column."""
+    """Return the argument as a list; None for every column."""
     if columns is None:
         return None
     if isinstance(columns, dict):
@@ -94,7 +94,7 @@ def _names(columns: Iterable[str] | dict[str, str] | None) -> list[str] | None:
 
 
 def _path(wanted: Schema, name: str) -> tuple[int, ...]:
-    """Positions from the top-level fields down to the one of that name."""
+    """Return the positions from the top-level field down to the named one."""
     path: list[int] = []
     siblings = wanted.fields
     trail = trail_of(siblings, name) or []
@@ -121,6 +121,6 @@ def _array_at(batch: pa.RecordBatch, path: tuple[int, ...]) -> pa.Array:
     for index in path[1:]:
         if isinstance(array, pa.ExtensionArray):
             array = array.storage
-        # flatten() passes nulls of the struct on to its members.
+        # flatten() propagates nulls of the struct to its members.
         array = array.flatten()[index]
     return array

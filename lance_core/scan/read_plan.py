@@ -1,4 +1,4 @@
-"""ReadPlan: what a projection reads of the files of a fragment, worked out once for all fragments that look alike."""
+"""ReadPlan: what a projection reads from the files of a fragment, computed once for fragments with the same layout."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PlannedFile: TypeAlias = "tuple[DataFile, Schema, Mapping[int, int]]"
 """A data file, what is read of it, and field id -> column."""
 
 _MOST_LAYOUTS: Final = 64
-"""The files of most tables have a few layouts: what was written, and what was added to it later."""
+"""The files of most tables have only a few layouts: the original one, and those of columns added later."""
 
 
 class ReadPlan:
@@ -31,7 +31,7 @@ class ReadPlan:
 
     Args:
         wanted: the projection, with the table's field ids.
-        table: the whole schema, for who wants single rows; see :meth:`ColumnSources.plan`.
+        table: the whole schema, for reads of individual rows; see :meth:`ColumnSources.plan`.
 
     Attributes:
         wanted: the same with blobs in the stored shape.
@@ -41,7 +41,7 @@ class ReadPlan:
     __slots__ = ("_layouts", "_output", "_stored", "_whole", "row_columns", "wanted")
 
     def __init__(self, wanted: Schema, table: Schema | None = None) -> None:
-        """Nothing is planned for any file yet."""
+        """Initialize without planning any file."""
         self.wanted = stored_schema(wanted)
         self._stored, self.row_columns = split_row_columns(self.wanted)
         self._whole = None if table is None else split_row_columns(stored_schema(table))[0]
@@ -51,16 +51,16 @@ class ReadPlan:
     @staticmethod
     @lru_cache(maxsize=64)
     def of(wanted: Schema, table: Schema | None = None) -> ReadPlan:
-        """The plan for a projection; recent plans are cached."""
+        """Return the plan for a projection; recent plans are cached."""
         return ReadPlan(wanted, table)
 
     @property
     def output(self) -> OutputSchema:
-        """What readers get; types that Arrow learned in the meantime are among it."""
+        """The output schema; it includes extension types that were registered in the meantime."""
         return self._output or OutputSchema(self.wanted)
 
     def files(self, files: Sequence[DataFile]) -> list[PlannedFile]:
-        """What to read from which file of a fragment; see :class:`ColumnSources`."""
+        """Return what to read from which file of a fragment; see :class:`ColumnSources`."""
         layout = tuple((file.field_ids, file.column_indices, file.file_version) for file in files)
         planned = self._layouts.get(layout)
         if planned is None:

@@ -10,11 +10,11 @@ column                             what
 ``_row_last_updated_at_version``   the version that last changed it; the one that created it where not recorded
 =================================  ==================================================================================
 
-They are requested by name, like any column, and come where they were requested. Neither writer makes a table with
-columns of these names; if a table has them nevertheless, its own columns are used. What is kept in hidden columns of
-data files is read from there, under their field ids; the others have ids that no field has.
+They are requested by name, like any column, and returned in the requested order. Neither implementation creates a table
+with columns of these names; if a table has them anyway, its own columns are used. Columns stored as hidden columns of
+data files are read from there, by their field ids; the others have ids that no field has.
 
-**Source:** system columns of pylance 14.0.2: all of type uint64 and, but for offsets of rows that are taken, nullable.
+**Source:** system columns of pylance 14.0.2: all of type uint64 and nullable, except for offsets in a take.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ ROW_COLUMN_IDS: Final = frozenset({*(field.id for field in _FIELDS), _OFFSET_ID}
 
 
 def with_row_columns(schema: Schema, *, offsets: bool = True, nullable_offsets: bool = True) -> Schema:
-    """A schema with these columns behind its own.
+    """Return a schema with these columns appended.
 
     Args:
         schema: the table's.
@@ -91,13 +91,13 @@ def with_row_columns(schema: Schema, *, offsets: bool = True, nullable_offsets: 
 def columns_with_row_names(
     schema: Schema, columns: Sequence[str] | dict[str, str] | None, *, with_id: bool, with_address: bool
 ) -> Sequence[str] | dict[str, str] | None:
-    """The columns to ask for when the row's id or address shall stand last.
+    """Return the columns to request so that the row's id or address comes last.
 
     Args:
         schema: the table's.
         columns: as given.
-        with_id: ``_rowid`` shall follow.
-        with_address: ``_rowaddr`` shall follow.
+        with_id: whether to append ``_rowid``.
+        with_address: whether to append ``_rowaddr``.
     """
     last = [ROW_ID_NAME] * with_id + [ROW_ADDRESS_NAME] * with_address
     if not last or isinstance(columns, (dict, str, bytes)):
@@ -106,7 +106,7 @@ def columns_with_row_names(
 
 
 def split_row_columns(wanted: Schema) -> tuple[Schema, tuple[Field, ...]]:
-    """What data files hold of a projection, and what they do not."""
+    """Return the part of a projection that data files contain, and the system columns."""
     row = tuple(top for top in wanted.fields if top.id in ROW_COLUMN_IDS)
     if not row:
         return wanted, ()
@@ -115,7 +115,7 @@ def split_row_columns(wanted: Schema) -> tuple[Schema, tuple[Field, ...]]:
 
 
 def wants_offsets(fields: Iterable[Field]) -> bool:
-    """Whether ``_rowoffset`` is among some fields."""
+    """Return whether ``_rowoffset`` is among some fields."""
     return any(field.id == _OFFSET_ID for field in fields)
 
 
@@ -129,7 +129,7 @@ class RowColumns:
     """
 
     def __init__(self, lineage: RowLineage, first_row: int, deleted: Callable[[], npt.NDArray[np.uint32]]) -> None:
-        """Nothing is computed yet."""
+        """Initialize without computing anything."""
         self._lineage = lineage
         self._first_row = first_row
         self._deleted = deleted

@@ -1,7 +1,7 @@
 """RowIdLookup: rows of a version by id, stable or not.
 
-Where ids are stable, an index of them is made the first time that a row is looked for, and kept with the version. Where
-they are not, an id is the address of the row.
+If ids are stable, an index of them is built at the first lookup and kept with the version. If they are not, an id is
+the address of the row.
 
 ===================  ======================  ===================
 id                   stable                  address
@@ -49,7 +49,7 @@ class RowIdLookup:
     """
 
     def __init__(self, fragments: Sequence[Fragment], locator: FileLocator) -> None:
-        """Nothing is read yet."""
+        """Initialize without reading anything."""
         self._fragments = fragments
         self._locator = locator
 
@@ -59,7 +59,7 @@ class RowIdLookup:
         return any(fragment.has_row_ids for fragment in self._fragments)
 
     def find(self, ids: npt.NDArray[np.uint64], *, ignores_deletions: bool = False) -> RowPlaces:
-        """The locations of rows.
+        """Return the locations of rows.
 
         Args:
             ids: row ids, in any order, repetition allowed.

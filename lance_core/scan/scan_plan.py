@@ -1,8 +1,8 @@
-"""Which rows of which fragment answer a range of a dataset's rows: arithmetic only.
+"""Mapping of a range of a dataset's rows to rows of fragments: arithmetic only.
 
-Two numberings meet here. *Live* rows are those that are not deleted, counted within a fragment; *physical* rows are
+There are two numberings. *Live* rows are those that are not deleted, counted within a fragment; *physical* rows are
 positions in its data files. With ``d`` the sorted deleted positions, ``d[i] - i`` live rows precede the i-th deleted
-one, so the k-th live row stands at ``k + (number of i with d[i] - i <= k)``.
+one, so the k-th live row is at ``k + (number of i with d[i] - i <= k)``.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class LiveRange:
 
 
 def plan_ranges(live_counts: Iterable[int], *, offset: int | None, limit: int | None) -> Iterator[LiveRange]:
-    """The parts of fragments that hold rows ``[offset, offset + limit)`` of the whole.
+    """Yield the parts of fragments that hold rows ``[offset, offset + limit)`` of the whole.
 
     Args:
         live_counts: live rows of each fragment, in scan order; consumed no further than needed.

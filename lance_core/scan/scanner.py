@@ -1,8 +1,8 @@
 """LanceScanner: a planned scan over fragments of one version.
 
-Fragments are read one after the other, each as a stream of batches, so that memory is bounded by the pages in flight.
-Without a filter, a row range is cut out by arithmetic over the fragments' row counts: rows that are skipped are not
-read. With one, offset and limit count the rows that match, and the scan ends with the last that is wanted.
+Fragments are read one after another, each as a stream of batches, so that memory is bounded by the pages in flight.
+Without a filter, a row range is computed from the fragments' row counts: skipped rows are not read. With a filter,
+offset and limit count matching rows, and the scan ends with the last requested one.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class ScanSource:
         schema: the table's.
         fragments: in scan order.
         locator: finds their files.
-        version_fragments: every fragment of the version; None when those that are scanned are all.
-        session: opens their files, and keeps them open for others.
+        version_fragments: every fragment of the version; None if all are scanned.
+        session: opens their files, and keeps them open for other readers.
     """
 
     schema: Schema
@@ -73,7 +73,7 @@ class ScanSource:
     session: Session = UNCACHED
 
     def reader(self, fragment: Fragment, first_row: int = 0) -> FragmentReader:
-        """Reads one of the fragments; see :class:`FragmentReader`."""
+        """Return a reader for one of the fragments; see :class:`FragmentReader`."""
         return FragmentReader(fragment, self.locator, first_row, self.session)
 
     def first_rows(self) -> Mapping[int, int]:
@@ -159,11 +159,11 @@ class LanceScanner:
         return self.to_batches()
 
     def to_reader(self) -> pa.RecordBatchReader:
-        """The rows as an Arrow stream."""
+        """Return the rows as an Arrow stream."""
         return pa.RecordBatchReader.from_batches(self.projected_schema, self.to_batches())
 
     def to_table(self) -> pa.Table:
-        """The rows in memory."""
+        """Return the rows in memory."""
         batches = list(self.to_batches())
         if batches and not self.projected_schema.names:
             # A table without columns keeps its number of rows only when it is made of such batches.
@@ -171,20 +171,20 @@ class LanceScanner:
         return pa.Table.from_batches(batches, schema=self.projected_schema)
 
     def count_rows(self) -> int:
-        """How many rows the scan returns; only the filter's columns are read, without a filter none."""
+        """Return how many rows the scan returns; only the filter's columns are read, without a filter none."""
         if self._predicate is None:
             return sum(rows.stop - rows.start for _, rows in self._ranges())
         return sum(len(rows) for _, rows in self._found())
 
     def head(self, num_rows: int) -> pa.Table:
-        """The first rows."""
+        """Return the first rows."""
         plan_ranges((), offset=None, limit=whole_number("num_rows", num_rows))
         shorter = copy(self)
         shorter._limit = num_rows if self._limit is None else min(num_rows, self._limit)
         return shorter.to_table()
 
     def _bounded(self, batches: Iterator[_Rows]) -> Iterator[_Rows]:
-        """Where values of blobs are loaded and no number of rows is requested, batches end where values become many."""
+        """Limit the bytes per batch if blob values are loaded and no batch size was requested."""
         if self._whole_batches or not self._columns.loads_blobs:
             yield from batches
             return
@@ -209,7 +209,7 @@ class LanceScanner:
                 yield reader, batch
 
     def _covered_batches(self, predicate: Predicate) -> Iterator[_Rows]:
-        """The same when the filter's columns are all that is wanted: they are read once."""
+        """Yield rows that match the filter if only its columns are requested: they are read once."""
         cut = RowCut(self._offset, self._limit)
         names = self._columns.stored.names
         for reader in self._readers():
@@ -253,7 +253,7 @@ class LanceScanner:
 
 
 def _read_config(batch_size: int | None, use_stats: bool | None) -> ReadConfig:
-    """From the arguments of a scan; None stands for the default."""
+    """Convert the arguments of a scan; None means the default."""
     config = ReadConfig(use_stats=use_stats is None or bool(use_stats))
     if batch_size is None:
         return config

@@ -1,4 +1,4 @@
-"""ShownColumns: what callers get for columns whose stored form is not for them.
+"""ShownColumns: the public form of columns whose stored form is internal.
 
 ===============  =======================  ===========================================
 Column           Stored                   Shown
@@ -7,7 +7,7 @@ blob             descriptors              descriptors, or the bytes when asked f
 JSON             ``lance.json``           ``arrow.json`` text
 ===============  =======================  ===========================================
 
-The stored form is what filters see; values are loaded for the rows that are returned only.
+Filters see the stored form; values are loaded only for the rows that are returned.
 
 **Source:** ``blob_handling`` of pylance 14.0.2.
 """
@@ -50,7 +50,7 @@ class BlobHandling(Enum):
 
     @classmethod
     def parse(cls, name: str | None) -> Self:
-        """The member of a name; None for the default.
+        """Return the member of a name; None for the default.
 
         Raises:
             InvalidInputError: there is none of that name.
@@ -68,8 +68,8 @@ class ShownColumns:
     """The two forms of a projection.
 
     Attributes:
-        stored: what fragments are read with.
-        shown: what callers get.
+        stored: the projection with which fragments are read.
+        shown: the projection that callers receive.
     """
 
     stored: Schema
@@ -83,13 +83,13 @@ class ShownColumns:
 
     @classmethod
     def plan(cls, declared: Schema, handling: BlobHandling) -> Self:
-        """Both forms of a table's schema."""
+        """Return both forms of a table's schema."""
         stored = stored_schema(declared)
         shown = bytes_schema(declared) if handling is BlobHandling.ALL_BINARY and has_blobs(declared) else stored
         return cls(stored, shown_json_schema(shown))
 
     def of(self, shown: Schema) -> ShownColumns:
-        """Both forms of a projection.
+        """Return both forms of a projection.
 
         Args:
             shown: fields of :attr:`shown`, possibly pruned.
@@ -101,7 +101,7 @@ class ShownColumns:
         return ShownColumns(Schema(fields=tuple(by_id[top.id] for top in shown.fields), metadata=shown.metadata), shown)
 
     def apply(self, batch: pa.RecordBatch, reader: FragmentReader) -> pa.RecordBatch:
-        """The batch in the form that callers get.
+        """Return the batch in the form that callers get.
 
         Args:
             batch: of ``stored``; rows of one fragment, none of them twice.

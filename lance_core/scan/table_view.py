@@ -1,7 +1,7 @@
-"""TableView: one version of a dataset, as the functions behind its verbs see it.
+"""TableView: one version of a dataset, as used by the functions behind the API's methods.
 
-A view never changes: it is place, manifest, options, and how the files are found. Verbs take a view; one that makes a
-version gives the view of that. What is asked for often is kept when it is first asked for.
+A view is immutable: it has the location, the manifest, the options, and the locator of files. Functions take a view;
+those that create a version return the view of the new version. Frequently used values are cached on first use.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 __all__ = ["Handle", "TableView"]
 
 _NOT_ASKED: Final = object()
-"""In the place of what a line is told by, until a change is planned on it."""
+"""Stands for the identity of a line until a change is planned on it."""
 
 
 class TableView:
     """One version of a dataset.
 
     Args:
-        uri: where the line of the version is.
+        uri: the location of the line of the version.
         log: the versions of the line.
         manifest: of the version.
         storage_options: as given when the dataset was opened.
@@ -65,7 +65,7 @@ class TableView:
         storage_options: dict[str, str] | None,
         line: Hashable = None,
     ) -> None:
-        """Nothing is read."""
+        """Initialize without reading anything."""
         self._totals = FragmentTotals.of(manifest.message)
         manifest.check_readable(self._totals)
         self.uri: Final = uri
@@ -90,7 +90,7 @@ class TableView:
         return cls(line_uri(text, of=opened, to=log), log, manifest, storage_options)
 
     def at(self, reference: Reference) -> Self:
-        """The view of another version of the dataset.
+        """Return the view of another version of the dataset.
 
         Args:
             reference: a number of this line, the name of a tag, or (branch, number) with None or "main" for the main
@@ -108,11 +108,11 @@ class TableView:
         return type(self)(line_uri(self.uri, of=self.log, to=log), log, manifest, self.storage_options, line)
 
     def latest(self) -> Self:
-        """The view of the latest version of this line, which may have been made again under its name."""
+        """Return the view of the latest version of this line, which may have been made again under its name."""
         return type(self)(self.uri, self.log, read_manifest(self.log, None), self.storage_options)
 
     def showing(self, manifest: Manifest) -> Self:
-        """The view of another version of this line that has been read already."""
+        """Return the view of another version of this line that has been read already."""
         return type(self)(self.uri, self.log, manifest, self.storage_options, self.known_line)
 
     @property
@@ -125,7 +125,7 @@ class TableView:
         """The number of the latest version of this line; looked up at each call.
 
         Raises:
-            DatasetNotFoundError: there is none any more.
+            DatasetNotFoundError: the dataset no longer exists.
         """
         latest = self.log.latest()
         if latest is None:
@@ -151,7 +151,7 @@ class TableView:
 
     @property
     def known_line(self) -> Hashable:
-        """:attr:`line`, as far as it has been asked for; None where it has not."""
+        """:attr:`line` if it has been requested before; None otherwise."""
         return None if self._line is _NOT_ASKED else self._line
 
     @cached_property
@@ -166,7 +166,7 @@ class TableView:
 
     @property
     def recorded_rows(self) -> int | None:
-        """Rows that are not deleted, if the manifest says so of every fragment; None when files have to be read."""
+        """Number of live rows, if the manifest records it for every fragment; None if files must be read."""
         return self._totals.num_live_rows
 
     @property
@@ -175,7 +175,7 @@ class TableView:
         return Fragments(self.counted_manifest.message.fragments)
 
     def lineage(self, num_versions: int) -> list[int]:
-        """The numbers of this version and those before it, newest first; a detached version is of no lineage.
+        """Return the numbers of this version and those before it, newest first; a detached version is of no lineage.
 
         Args:
             num_versions: how many at most, 1 or more.
@@ -186,11 +186,11 @@ class TableView:
         return [name.version for name in reversed(newer) if name.version <= self.version]
 
     def find_fragment(self, fragment_id: int) -> Fragment | None:
-        """The record of a fragment; None when there is none."""
+        """Return the record of a fragment; None when there is none."""
         return next((fragment for fragment in self.fragments if fragment.id == fragment_id), None)
 
     def source(self, fragment_ids: Sequence[int] | None = None) -> ScanSource:
-        """What is scanned: every fragment, or some of them in this order.
+        """Return what is scanned: every fragment, or some of them in this order.
 
         Raises:
             InvalidInputError: there is no such fragment.
@@ -204,7 +204,7 @@ class TableView:
         return self._source_of([by_id[fragment_id] for fragment_id in fragment_ids])
 
     def source_of(self, fragment: Fragment) -> ScanSource:
-        """What is scanned when one fragment is."""
+        """Return what is scanned when one fragment is."""
         return self._source_of((fragment,))
 
     def _source_of(self, fragments: Sequence[Fragment]) -> ScanSource:
@@ -216,12 +216,12 @@ class TableView:
         return RowIdLookup(self.fragments, self.locator)
 
     def recorded_root(self) -> str:
-        """The root of this line, as manifests record it."""
+        """Return the root of this line, as manifests record it."""
         return recorded_root(self.uri, self.log)
 
 
 class Handle(Protocol):
-    """What users hold: shows one view, and another one after each change that it made."""
+    """A handle held by users: shows a view, and the new one after each of its changes."""
 
     @property
     def view(self) -> TableView:

@@ -1,4 +1,4 @@
-"""Single rows: by their position in the dataset, or by their row id."""
+"""Reads of individual rows, by their position in the dataset or by their row id."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["find_rows_at", "take_rows", "take_rows_by_id"]
 def take_rows(
     source: ScanSource, indices: Sequence[int] | pa.Array, columns: Sequence[str] | dict[str, str] | None
 ) -> pa.Table:
-    """Single rows, in the requested order, with repetition.
+    """Read individual rows, in the requested order, with repetition.
 
     Args:
         source: what to read.
@@ -54,7 +54,7 @@ def take_rows_by_id(
     *,
     ignores_deletions: bool = False,
 ) -> pa.Table:
-    """Single rows by id, in the requested order, with repetition; ids without a row are skipped.
+    """Read individual rows by id, in the requested order, with repetition; ids without a row are skipped.
 
     Args:
         source: what to read: the whole version.
@@ -76,7 +76,7 @@ def take_rows_by_id(
 
 
 def find_rows_at(source: ScanSource, wanted: npt.NDArray[np.int64]) -> RowPlaces:
-    """The addresses of rows, by position among the rows that are not deleted.
+    """Return the addresses of rows, by position among the rows that are not deleted.
 
     Raises:
         RowOutOfRangeError: a position outside the rows.

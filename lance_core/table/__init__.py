@@ -1,1 +1,1 @@
-"""Metadata of one table version: records, their bytes, and where files are found."""
+"""Metadata of one table version: records, their serialized form, and the locations of files."""

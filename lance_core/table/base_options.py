@@ -1,10 +1,10 @@
-"""Storage options of single base paths: hot and cold tiers, buckets of other regions, other credentials.
+"""Storage options of individual base paths: hot and cold tiers, buckets in other regions, other credentials.
 
-Both ways of the reference are read. What is given for the path of a base is all that its store gets; entries
-``base_{id}.{name}`` of the table's own options are put over the others.
+Both forms of the reference are supported. Options given for the path of a base replace all options of the table for
+its store; entries ``base_{id}.{name}`` of the table's own options override individual options.
 
-Options are passed as one dictionary to everything that opens files; it includes those of bases, which are never part
-of its items, so that the store of the table never sees them.
+Options are passed as one dictionary to everything that opens files. It has the options of bases as an attribute, not
+among its items, so that the store of the table never sees them.
 
 Source: ``base_store_params`` and ``storage_options`` of pylance 14.0.2.
 """
@@ -33,18 +33,18 @@ class StorageOptions(dict[str, str]):
     bases: Mapping[str, Mapping[str, str]]
 
     def __repr__(self) -> str:
-        """Names only: values may be credentials."""
+        """Show only the names: values may be credentials."""
         return f"StorageOptions({sorted(self)}, bases={sorted(self.bases)})"
 
 
 def with_base_params(
     storage_options: dict[str, str] | None, base_store_params: Mapping[str, Mapping[str, str]] | None
 ) -> dict[str, str] | None:
-    """Options of a table and of its bases as one.
+    """Combine the options of a table and of its bases.
 
     Args:
-        storage_options: of the table; may carry options of bases already.
-        base_store_params: path or URI of a base → options of its store; None for those that the former carries.
+        storage_options: the options of the table; may already include options of bases.
+        base_store_params: path or URI of a base → options of its store; None to keep those in ``storage_options``.
 
     Raises:
         InvalidTypeError: not a dictionary of dictionaries.
@@ -68,12 +68,12 @@ def inherited_options(
     storage_options: dict[str, str] | None,
     base_store_params: Mapping[str, Mapping[str, str]] | None,
 ) -> dict[str, str] | None:
-    """What a call on a handle works with: its arguments, and the handle's own where they are None.
+    """Return the options for a call on a handle: its arguments, or the handle's own options where these are None.
 
     Args:
-        of_handle: as the handle was opened.
-        storage_options: of the call.
-        base_store_params: of the call.
+        of_handle: the options with which the handle was opened.
+        storage_options: the argument of the call.
+        base_store_params: the argument of the call.
     """
     if base_store_params is None and isinstance(of_handle, StorageOptions):
         base_store_params = of_handle.bases
@@ -81,10 +81,10 @@ def inherited_options(
 
 
 def options_of_base(storage_options: Mapping[str, str] | None, base_id: int, path: str) -> Mapping[str, str] | None:
-    """What the store of a base path gets.
+    """Return the options for the store of a base path.
 
     Args:
-        storage_options: of the table.
+        storage_options: the options of the table.
         base_id: the base's id.
         path: the base's path.
     """
@@ -100,13 +100,13 @@ def options_of_base(storage_options: Mapping[str, str] | None, base_id: int, pat
     }
     if not own:
         return storage_options
-    # The case of a name does not matter: an own value must not stand beside the table's.
+    # Names are case-insensitive: the base's own value must replace the table's.
     names = {name.lower() for name in own}
     return {**{name: value for name, value in storage_options.items() if name.lower() not in names}, **own}
 
 
 def _recorded(path: str) -> str:
-    """The path of a base in the spelling that manifests have, whichever the user gave."""
+    """Return the path of a base in the spelling used by manifests, whichever spelling the user gave."""
     try:
         return recorded_uri(path)
     except InvalidInputError:

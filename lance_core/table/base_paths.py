@@ -1,10 +1,10 @@
-"""Base paths: other roots and directories that some of a table's files live in.
+"""Base paths: other roots and directories that contain some of a table's files.
 
-A file with ``base_id`` b is found through the base path of that id; without one it lies below the table's own root.
-A base that is a table root has ``data/``, ``_deletions/`` and ``_indices/`` below it; any other base is the directory
-itself. Branches and shallow clones refer to the files of their source this way. Id 0 is a legal id.
+A file with a ``base_id`` is below the base path with that id; a file without one is below the table's own root. A base
+that is a table root has ``data/``, ``_deletions/`` and ``_indices/`` below it; any other base directly contains the
+files. Branches and shallow clones refer to the files of their source this way. Id 0 is valid.
 
-A base path may be anywhere: writers of manifests choose it. The name of a file must not lead out of its base.
+A base path may be anywhere: the writer of the manifest chooses it. The name of a file must not lead outside its base.
 
 Source: ``lance.table.BasePath``; behavior of pylance 14.0.2.
 """
@@ -36,10 +36,10 @@ class BasePath:
     """A location outside the table's root that holds some of its files.
 
     Attributes:
-        id: what ``base_id`` of a file refers to.
+        id: the id to which ``base_id`` of a file refers.
         path: absolute path or URI.
-        is_table_root: whether ``data/`` and ``_deletions/`` lie below it.
-        name: None when it has none.
+        is_table_root: whether ``data/`` and ``_deletions/`` are below it.
+        name: the name; None if it has none.
     """
 
     id: int
@@ -49,7 +49,7 @@ class BasePath:
 
     @classmethod
     def from_proto(cls, message: pb_table.BasePath) -> Self:
-        """Parse the message. Raises ``CorruptDataError`` when the path has a NUL."""
+        """Parse the message. Raises ``CorruptDataError`` if the path contains a NUL character."""
         if "\0" in message.path:
             raise CorruptDataError(
                 f"base path {message.id} contains a NUL character: {message.path!r}", base_id=message.id
@@ -64,7 +64,7 @@ class BasePath:
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """An object: the store and the path in it."""
+    """The location of an object: the store and the path in it."""
 
     store: ObjectStore
     path: str
@@ -72,12 +72,12 @@ class Location:
 
 @dataclass(frozen=True, slots=True)
 class DataPlace:
-    """Where new data files are put.
+    """The location of new data files.
 
     Attributes:
         store: the store.
-        directory: path of the directory that the files lie directly in.
-        base_id: what the files refer to; None for the table's own root.
+        directory: path of the directory that directly contains the files.
+        base_id: the base to which the files refer; None for the table's own root.
     """
 
     store: ObjectStore
@@ -86,7 +86,7 @@ class DataPlace:
 
 
 def directory_uri(path: str) -> str:
-    """The URI of a directory, with a slash at its end; local paths get a scheme."""
+    """Return the URI of a directory, with a slash at its end; local paths get a scheme."""
     text = path if "://" in path else f"file://{path}"
     return text.rstrip("/") + "/"
 
@@ -98,7 +98,7 @@ class FileLocator:
         store: the store of the table.
         root: the table's path in it.
         base_paths: the version's base paths.
-        storage_options: of the table, with those of base paths (:mod:`~lance_core.table.base_options`).
+        storage_options: the options of the table and of its base paths (:mod:`~lance_core.table.base_options`).
     """
 
     def __init__(
@@ -108,26 +108,26 @@ class FileLocator:
         base_paths: Iterable[BasePath] = (),
         storage_options: Mapping[str, str] | None = None,
     ) -> None:
-        """Nothing is read."""
+        """Initialize without reading anything."""
         self._store = store
         self._root = root
         self._bases = {base.id: base for base in base_paths}
         self._storage_options = storage_options
 
     def data_file(self, file: DataFile) -> Location:
-        """The location of a data file. Raises ``CorruptDataError`` for an unknown base path or a path outside."""
+        """Return the location of a data file. Raises ``CorruptDataError`` if its base path or its path is invalid."""
         return self._find(file.base_id, DATA_DIRECTORY, file.path)
 
     def deletion_file(self, fragment_id: int, file: DeletionFile) -> Location:
-        """The location of a deletion file. Raises ``CorruptDataError`` when its base path is not listed."""
+        """Return the location of a deletion file. Raises ``CorruptDataError`` when its base path is not listed."""
         return self._find(file.base_id, DELETIONS_DIRECTORY, file.name(fragment_id))
 
     def index_directory(self, name: str, base_id: int | None) -> Location:
-        """Where the files of an index lie. Raises ``CorruptDataError`` when its base path is not listed."""
+        """Return the directory of an index. Raises ``CorruptDataError`` if its base path is not listed."""
         return self._find(base_id, INDICES_DIRECTORY, name)
 
     def data_place(self, base_id: int | None) -> DataPlace:
-        """The location of new data files of a base. Raises ``CorruptDataError`` when the base path is not listed."""
+        """Return the location for new data files of a base. Raises ``CorruptDataError`` if the base is not listed."""
         if base_id is None:
             return DataPlace(self._store, self._store.join(self._root, DATA_DIRECTORY))
         base = self._base(base_id, DATA_DIRECTORY)
@@ -136,7 +136,7 @@ class FileLocator:
 
     @property
     def storage_options(self) -> Mapping[str, str] | None:
-        """What the stores of base paths are given."""
+        """The options passed to the stores of base paths."""
         return self._storage_options
 
     @property
@@ -145,12 +145,12 @@ class FileLocator:
         return tuple(self._bases.values())
 
     def uri_below_base(self, base_id: int, path: str) -> str:
-        """The URI of a file below a base path; raises as :meth:`below_base`."""
+        """Return the URI of a file below a base path; raises as :meth:`below_base`."""
         self.below_base(base_id, path)
         return directory_uri(self._bases[base_id].path) + path
 
     def below_base(self, base_id: int | None, path: str) -> Location:
-        """A file below a base path itself, such as a value that a table refers to; None = the table's own root.
+        """Return a file directly below a base path, such as an external value; None means the table's own root.
 
         Raises:
             CorruptDataError: the base path is not listed, or the path leaves it.
@@ -163,7 +163,7 @@ class FileLocator:
         return Location(store, store.join(root, path))
 
     def _store_of(self, base: BasePath) -> tuple[ObjectStore, str]:
-        # Only what a user gives means a home directory: a manifest may name a directory "~".
+        # "~" means the home directory only in a user's argument: in a manifest, it is a directory with that name.
         path = os.path.join(os.curdir, base.path) if base.path.startswith("~") else base.path
         return resolve(path, options_of_base(self._storage_options, base.id, base.path))
 

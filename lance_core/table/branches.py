@@ -1,17 +1,18 @@
-"""Branches: a whole dataset root each, below ``tree/`` of the main root, and a small JSON file that records it.
+"""Branches: each has its own dataset root below ``tree/`` of the main root, and a small JSON file that records it.
 
 ::
 
-    tree/{branch}/…                             versions, data, … of the branch; "/" makes directories
+    tree/{branch}/…                             versions, data, … of the branch; "/" creates directories
     _refs/branches/{branch, "/" as %2F}.json    {"parentBranch": null, "identifier": {"version_mapping": [[3, "…"]]},
                                                  "parentVersion": 3, "createAt": 1769860800, "manifestSize": 391,
                                                  "metadata": {}}
 
-A branch is made manifest first, record second, and removed the other way round: a record always has versions. All
-records are in the main root. ``version_mapping`` is the path from the main branch to the branch: for each fork, the
-version that the fork was made from and an identity that outlives the name.
+When a branch is created, its manifest is written before its record; when it is removed, the record is removed first.
+So a branch with a record always has versions. All records are in the main root. ``version_mapping`` is the path from
+the main branch to the branch: for each fork, the version at which it was created, and an identity that does not depend
+on the name.
 
-Source: files of pylance 14.0.2; what it refuses in them.
+Source: files of pylance 14.0.2, and the content that it rejects.
 """
 
 from __future__ import annotations
@@ -55,11 +56,11 @@ _VERSIONS_BELOW: Final = f"/{VERSIONS_DIRECTORY}/"
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """One step on the way from the main branch to a branch.
+    """One fork on the path from the main branch to a branch.
 
     Attributes:
-        version: that the fork was made from; 0 where it is not known.
-        identity: of the fork, 32 hex digits.
+        version: the version at which the fork was created; 0 if unknown.
+        identity: the identity of the fork, 32 hex digits.
     """
 
     version: int
@@ -71,13 +72,13 @@ class BranchRecord:
     """The record of a branch.
 
     Attributes:
-        name: of the branch; its root is ``tree/{name}``.
-        parent: the branch that it was made from; None for the main branch.
-        parent_version: the version that it was made from.
-        forks: the way from the main branch; empty when the file does not tell.
-        created_at: seconds since the epoch.
-        manifest_size: bytes of the branch's first manifest.
-        metadata: texts of the user.
+        name: the name of the branch; its root is ``tree/{name}``.
+        parent: the branch from which it was created; None for the main branch.
+        parent_version: the version from which it was created.
+        forks: the path from the main branch; empty if the file does not record it.
+        created_at: creation time in seconds since the epoch.
+        manifest_size: size of the branch's first manifest in bytes.
+        metadata: strings from the user.
     """
 
     name: str
@@ -93,7 +94,7 @@ class BranchRecord:
         """Parse the file.
 
         Raises:
-            CorruptDataError: it is not a branch; names the file and the key.
+            CorruptDataError: the file is not a branch record; the message names the file and the key.
         """
         document = RefDocument.parse(data, path)
         return cls(
@@ -108,21 +109,21 @@ class BranchRecord:
 
     @property
     def forked_from(self) -> int | None:
-        """The version of the main branch that the way to the branch begins with; None when the file does not tell."""
+        """The version of the main branch at which the path to the branch starts; None if not recorded."""
         return self.forked_at(0)
 
     def forked_at(self, depth: int) -> int | None:
-        """The version that the fork after ``depth`` others was made from; None when the file does not tell."""
-        # 0 is what the reference puts where it does not know.
+        """Return the version at which the fork after ``depth`` others was created; None if not recorded."""
+        # The reference writes 0 for an unknown version.
         if depth < len(self.forks) and self.forks[depth].version > 0:
             return self.forks[depth].version
         return self.parent_version if self.parent is None and depth == 0 else None
 
     def to_json(self) -> bytes:
-        """The bytes of the file.
+        """Return the bytes of the file.
 
         Raises:
-            InvalidInputError: a text of the metadata cannot be written as UTF-8.
+            InvalidInputError: a metadata string cannot be encoded as UTF-8.
         """
         document = {
             "parentBranch": self.parent,
@@ -139,9 +140,9 @@ def check_new_branch_name(name: str) -> None:
     """Check the name of a new branch.
 
     Raises:
-        InvalidTypeError: it is not a string.
-        InvalidRefError: as for :func:`check_branch_name`; or it has a letter that is not ASCII; or its root would lie
-            in a directory of the root of another branch: ``tree/a/data`` has the data files of a branch ``a``.
+        InvalidTypeError: the name is not a string.
+        InvalidRefError: as for :func:`check_branch_name`; or the name has a non-ASCII letter; or its root would be
+            inside a directory of another branch's root: ``tree/a/data`` contains the data files of branch ``a``.
     """
     check_branch_name(name)
     segments = name.split("/")
@@ -162,9 +163,9 @@ def check_branch_name(name: str) -> None:
     """Check the name of an existing branch.
 
     Raises:
-        InvalidTypeError: it is not a string.
-        InvalidRefError: it is reserved, has a character that no name may have, or has dots or slashes in places where
-            they would lead astray.
+        InvalidTypeError: the name is not a string.
+        InvalidRefError: the name is reserved, contains an invalid character, or has dots or slashes in invalid
+            positions.
     """
     if not isinstance(name, str):
         raise InvalidTypeError(f"the name of a branch must be a string, found {name!r}")
@@ -187,36 +188,36 @@ def check_branch_name(name: str) -> None:
 
 
 def branch_path(store: ObjectStore, root: str, name: str) -> str:
-    """The file of a branch, below the main root."""
+    """Return the path of a branch record, below the main root."""
     return store.join(root, BRANCHES_DIRECTORY, f"{quote(name, safe='')}{REF_SUFFIX}")
 
 
 def branch_root(store: ObjectStore, root: str, name: str) -> str:
-    """The root of a branch, below the main root."""
+    """Return the root of a branch, below the main root."""
     return store.join(root, BRANCH_ROOTS_DIRECTORY, *name.split("/"))
 
 
 def main_root(root: str, branch: str) -> str:
-    """The main root, from the root of a branch; ``root`` itself for the main branch.
+    """Return the main root for the root of a branch; ``root`` itself for the main branch.
 
-    A copy of a branch that lies elsewhere is a table of its own.
+    A copy of a branch in another location is an independent table.
 
     Args:
-        root: of the table.
-        branch: what its manifests say; empty for the main branch.
+        root: the root of the table.
+        branch: the branch recorded in its manifests; empty for the main branch.
     """
     tail = f"/{BRANCH_ROOTS_DIRECTORY}/{branch}"
     return root.removesuffix(tail) if branch else root
 
 
 def branch_at(store: ObjectStore, main: str, root: str) -> str:
-    """The branch whose root a path is; empty for the main root and for any other place."""
+    """Return the branch whose root is at a path; empty for the main root and for any other location."""
     prefix = f"{store.join(main, BRANCH_ROOTS_DIRECTORY)}/"
     return root.removeprefix(prefix) if root.startswith(prefix) else ""
 
 
 def branch_names(store: ObjectStore, root: str) -> frozenset[str]:
-    """The names of all branches that have a record, readable or not, below the main root."""
+    """Return the names of all branches that have a record, readable or not, below the main root."""
     directory = store.join(root, BRANCHES_DIRECTORY)
     return frozenset(
         unquote(file_name.removesuffix(REF_SUFFIX))
@@ -226,13 +227,14 @@ def branch_names(store: ObjectStore, root: str) -> frozenset[str]:
 
 
 def branch_of_file(path: str, known: Container[str]) -> str | None:
-    """The branch whose root a file belongs to; None when it lies in no directory of a root.
+    """Return the branch to whose root a file belongs; None if it is not in a directory of a root.
 
-    Below the directories of a root there may be roots of other tables, which are not branches.
+    The directories of a root may contain roots of other tables, which are not branches.
 
     Args:
-        path: of the file, below ``tree/``.
-        known: names of branches; another one is told by the first segment that is the name of a root's directory.
+        path: the path of the file, below ``tree/``.
+        known: names of branches; for an unknown branch, the name ends before the first segment that is the name of a
+            root's directory.
     """
     segments = path.split("/")
     depths = [depth for depth in range(1, len(segments) - 1) if segments[depth] in ROOT_DIRECTORIES]
@@ -241,12 +243,12 @@ def branch_of_file(path: str, known: Container[str]) -> str | None:
 
 
 def nested_roots(paths: Iterable[str]) -> tuple[str, ...]:
-    """The roots, each with a slash at its end, that lie below a root, by the paths of all files below it."""
+    """Return the roots, each with a trailing slash, below a root, given the paths of all files below it."""
     return tuple({f"{path.partition(_VERSIONS_BELOW)[0]}/" for path in paths if _VERSIONS_BELOW in path})
 
 
 def list_branches(store: ObjectStore, root: str) -> dict[str, BranchRecord]:
-    """All branches by name, in the order of the names; directories without such a file are none.
+    """Return all branches by name, ordered by name; directories without a record are not branches.
 
     Raises:
         CorruptDataError: a file is not a branch record.
@@ -257,7 +259,7 @@ def list_branches(store: ObjectStore, root: str) -> dict[str, BranchRecord]:
 
 
 def _forks(document: Mapping[str, object]) -> tuple[Fork, ...]:
-    """What ``identifier.version_mapping`` says; nothing when it cannot be understood."""
+    """Return the forks in ``identifier.version_mapping``; empty if it is malformed."""
     identifier = document.get("identifier")
     pairs = identifier.get("version_mapping") if isinstance(identifier, dict) else None
     if not isinstance(pairs, list):

@@ -1,10 +1,10 @@
 """DataFile: one file of a fragment and which fields of the table it holds.
 
-``field_ids`` and ``column_indices`` run in parallel: entry ``i`` says that the values of field ``field_ids[i]`` are
-column ``column_indices[i]`` of the file. Files of format 2.1 and later list only the fields that own a column
-(leaves); 2.0 lists structs and lists too, which own a column there, but not the members of a packed struct, or these
-with column index -1; 0.1 lists every field and no column: its page table is laid out by field id, from the first listed
-on. Ids below zero have meanings of their own: -2 is a column that a later file replaced, -3 to -5 are hidden row
+``field_ids`` and ``column_indices`` are parallel lists: the values of field ``field_ids[i]`` are in column
+``column_indices[i]`` of the file. Files of format 2.1 and later list only the fields that own a column (leaves). Format
+2.0 also lists structs and lists, which own a column there; members of a packed struct are not listed, or have column
+index -1. Format 0.1 lists every field and no columns: its page table is ordered by field id, starting from the first
+listed one. Negative ids have special meanings: -2 is a column that a later file replaced, and -3 to -5 are hidden row
 lineage columns.
 
 Source: ``lance.table.DataFile``.
@@ -32,11 +32,11 @@ DEAD_FIELD_ID: Final = -2
 
 
 def stored_fields(fields: Iterable[Field], version: LanceFileVersion) -> Iterator[Field]:
-    """The fields that a new data file lists, in this order: those that own a column; in 0.1 all, by ascending id.
+    """Yield the fields that a new data file lists, in this order: those that own a column; in 0.1 all, by ascending id.
 
     Args:
-        fields: siblings; all that is below them is in the file.
-        version: of the file.
+        fields: sibling fields; all their descendants are in the file.
+        version: the version of the file.
     """
     if version.is_legacy:
         yield from sorted((node for field in fields for node in field.walk()), key=lambda node: node.id)
@@ -72,18 +72,18 @@ class DataFile:
 
     @property
     def known_num_bytes(self) -> int | None:
-        """The recorded size; None when there is none to rely on: some releases record a wrong one for files of 0.1."""
+        """The recorded size; None if missing or unreliable: some releases recorded a wrong size for files of 0.1."""
         return None if self.file_version.is_legacy else self.num_bytes or None
 
     @property
     def live_field_ids(self) -> tuple[int, ...]:
-        """The ids of fields that are read from this file; hidden columns and dead ones left out."""
+        """The ids of the fields that are read from this file, without hidden columns and dead fields."""
         return tuple(field_id for field_id in self.field_ids if field_id >= 0)
 
     def columns(self) -> Mapping[int, int]:
         """Field id -> column of the file, for the live fields that own a column.
 
-        In 0.1, how far the id is from the first one: its row of the page table, unless ids were given again since.
+        In 0.1, the distance of the id from the first one: its row in the page table, unless ids were renumbered.
 
         Raises:
             CorruptDataError: the two lists differ in length, or a field occurs twice.
@@ -122,8 +122,8 @@ class DataFile:
         """Parse the message.
 
         Raises:
-            CorruptDataError: the path is empty or has a NUL, or the version pair was never written.
-            UnsupportedVersionError: the file is of a version newer than any known; names both.
+            CorruptDataError: the path is empty or contains a NUL, or no release wrote this version pair.
+            UnsupportedVersionError: the file version is newer than any known one; the message names both.
         """
         if not message.path:
             raise CorruptDataError("a data file has an empty path")
@@ -147,7 +147,7 @@ class DataFile:
         )
 
     def to_proto(self) -> pb_table.DataFile:
-        """The message; the inverse of :meth:`from_proto`."""
+        """Return the protobuf message; the inverse of :meth:`from_proto`."""
         major, minor = self.file_version.manifest_pair
         message = pb_table.DataFile(
             path=self.path,

@@ -1,7 +1,7 @@
 """Deletion files: the deleted rows of one fragment.
 
-Every file holds the complete set of deleted physical row offsets of its fragment. The type recorded in the manifest
-says how to read it; the number of rows does not.
+Every file contains the complete set of deleted physical row offsets of its fragment. The type recorded in the manifest
+determines how to read it; the number of rows does not.
 
 =======  ==========================================================================================
 arrow    Arrow IPC file: one column ``row_id: uint32 not null``, values in any order, any compression
@@ -10,10 +10,10 @@ bitmap   portable 32-bit Roaring bitmap, with or without run containers
 
 Name: ``_deletions/{fragment_id}-{read_version}-{id}.arrow`` or ``.bin``.
 
-A fragment's first file is an Arrow file below 5000 rows and a bitmap from there on. One that takes its place is an
-Arrow file up to 5000 rows, unless the old one is a bitmap: that stays one. A set that was merged from two writers'
-deletes is always a bitmap. A file is never changed: the next delete of the fragment writes another, which holds the old
-rows too. When every row is deleted the fragment goes, and no file is written.
+A fragment's first file is an Arrow file below 5000 rows, otherwise a bitmap. A file that replaces it is an Arrow file
+up to 5000 rows, unless the old one is a bitmap, which stays a bitmap. A set that was merged from the deletes of two
+writers is always a bitmap. Files are immutable: the next delete in the fragment writes a new file, which also contains
+the old rows. If every row is deleted, the fragment is removed and no file is written.
 
 Source: ``lance.table.DeletionFile``; files of pylance 14.0.2.
 """
@@ -65,14 +65,14 @@ class DeletionFileType(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionFile:
-    """Where the deleted rows of a fragment are listed.
+    """The file that lists the deleted rows of a fragment.
 
     Attributes:
         file_type: the format.
         read_version: the version that the deletion was computed against.
         id: random; part of the name.
-        num_deleted_rows: rows listed; 0 when it was not recorded.
-        base_id: the base path it lies in; None for the table's own root.
+        num_deleted_rows: number of listed rows; 0 if not recorded.
+        base_id: the base path that contains it; None for the table's own root.
     """
 
     file_type: DeletionFileType
@@ -82,7 +82,7 @@ class DeletionFile:
     base_id: int | None = None
 
     def name(self, fragment_id: int) -> str:
-        """The file name below ``_deletions/``."""
+        """Return the file name below ``_deletions/``."""
         return f"{fragment_id}-{self.read_version}-{self.id}.{self.file_type.value}"
 
     @classmethod
@@ -90,7 +90,7 @@ class DeletionFile:
         """Parse the message.
 
         Raises:
-            CorruptDataError: the file type is none of the two.
+            CorruptDataError: the file type is unknown.
         """
         file_type = _TYPES.get(message.file_type)
         if file_type is None:
@@ -104,7 +104,7 @@ class DeletionFile:
         )
 
     def to_proto(self) -> pb_table.DeletionFile:
-        """The message; the inverse of :meth:`from_proto`."""
+        """Return the protobuf message; the inverse of :meth:`from_proto`."""
         message = pb_table.DeletionFile(
             file_type=_NUMBERS[self.file_type],
             read_version=self.read_version,
@@ -117,7 +117,7 @@ class DeletionFile:
 
 
 def deletion_file_path(store: ObjectStore, root: str, fragment_id: int, deletion: DeletionFile) -> str:
-    """The path of a deletion file below the table's own root."""
+    """Return the path of a deletion file below the table's own root."""
     return store.join(root, DELETIONS_DIRECTORY, deletion.name(fragment_id))
 
 
@@ -136,12 +136,12 @@ def write_deletion_file(
     Args:
         store: the store of the table.
         root: the table's path in it.
-        fragment_id: whose rows they are.
-        read_version: the version that the rows were found in.
-        offsets: every deleted physical row, those deleted before included.
-        as_bitmap: True for a bitmap, False for an Arrow file; None to choose by the
-            number, which is right for a fragment's first file.
-        durable: whether the file survives a power loss from now on.
+        fragment_id: the fragment that contains the rows.
+        read_version: the version on which the delete was planned.
+        offsets: every deleted physical row, including rows deleted before.
+        as_bitmap: True for a bitmap, False for an Arrow file; None to choose by the number of rows, which is correct
+            for a fragment's first file.
+        durable: whether to make the file survive a power loss before returning.
 
     Returns:
         The message for the fragment.
@@ -164,19 +164,19 @@ def write_deletion_file(
     try:
         store.put(path, data, durable=durable)
     except BaseException:
-        # It may be there all the same, and nobody else knows its name.
+        # It may exist anyway, and no other process knows its name.
         remove_objects(store, [path])
         raise
     return deletion.to_proto()
 
 
 def serialize_deletion_file(offsets: BitMap, file_type: DeletionFileType) -> bytes:
-    """The bytes of a deletion file; the inverse of :func:`parse_deletion_file`."""
+    """Return the bytes of a deletion file; the inverse of :func:`parse_deletion_file`."""
     rows = np.frombuffer(offsets.to_array(), dtype=np.uint32)
     if file_type is DeletionFileType.BITMAP:
         from pyroaring import BitMap
 
-        # Rebuilt: the reference writes no run containers, and the given set may have some.
+        # Rebuilt because the reference writes no run containers, and the given set may have some.
         return bytes(BitMap(rows, optimize=False).serialize())
     sink = pa.BufferOutputStream()
     options = pa.ipc.IpcWriteOptions(compression="zstd")
@@ -188,19 +188,19 @@ def serialize_deletion_file(offsets: BitMap, file_type: DeletionFileType) -> byt
 def parse_deletion_file(
     buffer: pa.Buffer, file_type: DeletionFileType, *, physical_rows: int, what: str
 ) -> npt.NDArray[np.uint32]:
-    """The deleted offsets, sorted and unique.
+    """Return the deleted offsets, sorted and unique.
 
     Args:
         buffer: the whole file.
-        file_type: as the manifest says.
+        file_type: the type recorded in the manifest.
         physical_rows: rows of the fragment; every offset is below it.
-        what: which file this is, for error messages.
+        what: name of the file, for error messages.
 
     Returns:
-        Shape (num_deleted_rows,), not to be changed.
+        Shape (num_deleted_rows,), read-only.
 
     Raises:
-        CorruptDataError: the bytes are not such a file, or an offset lies outside the fragment.
+        CorruptDataError: the bytes are not a deletion file, or an offset is outside the fragment.
     """
     offsets = _read_arrow(buffer, what) if file_type is DeletionFileType.ARROW else _read_bitmap(buffer, what)
     if not bool((offsets[:-1] < offsets[1:]).all()):

@@ -19,19 +19,18 @@ __all__ = ["read_deletion_offsets"]
 
 
 def read_deletion_offsets(fragment: Fragment, locator: FileLocator) -> npt.NDArray[np.uint32]:
-    """The deleted rows of a fragment, sorted and unique; none when it has no deletion file.
+    """Return the deleted rows of a fragment, sorted and unique; none when it has no deletion file.
 
     Args:
-        fragment: whose rows are wanted.
+        fragment: the fragment.
         locator: finds its file.
 
     Returns:
-        Physical positions, shape (num_deleted_rows,), not to be changed. ``BitMap(offsets, optimize=False)`` makes a
-        set of them.
+        Physical positions, shape (num_deleted_rows,), read-only. Use ``BitMap(offsets, optimize=False)`` to get a set.
 
     Raises:
         NotFoundError: the file is missing.
-        CorruptDataError: it is damaged, or lists another number of rows than recorded.
+        CorruptDataError: the file is damaged, or the number of rows differs from the recorded one.
     """
     deletion = fragment.deletion_file
     if deletion is None:

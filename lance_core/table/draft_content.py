@@ -1,6 +1,6 @@
 """DraftContent: the content of a draft besides its fragments: schema, indices, settings, base paths.
 
-Source: ``lance.table.Manifest``; what pylance 14.0.2 keeps at a commit.
+Source: ``lance.table.Manifest``; the content that pylance 14.0.2 keeps at a commit.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["DraftContent"]
 
 
 class DraftContent:
-    """A copy of a version's content, and the verbs that change it.
+    """A copy of a version's content, with methods that change it.
 
     Args:
         content: the version to start from.
@@ -38,7 +38,7 @@ class DraftContent:
         self._message = pb_table.Manifest()
         self._message.CopyFrom(content.message)
         self._message.version = version
-        # Early manifests do not record it. From now on it is there.
+        # Early manifests do not record the file version; from now on, it is recorded.
         self.set_file_version(content.file_version)
         self._index_section = content.index_section
         self._dictionaries = dict(content.dictionaries)
@@ -50,7 +50,7 @@ class DraftContent:
 
     @property
     def message(self) -> pb_table.Manifest:
-        """The message as it is now; for looking, not for changing."""
+        """The current message; read-only."""
         return self._message
 
     @property
@@ -67,7 +67,7 @@ class DraftContent:
         self._index_section = None
 
     def replace_schema(self, fields: Sequence[pb_file.Field], metadata: Mapping[str, bytes]) -> None:
-        """Set the schema and the schema metadata. Dictionaries of 0.1 columns go with the old one."""
+        """Set the schema and the schema metadata. Dictionaries of 0.1 columns are removed with the old schema."""
         self._dictionaries = {}
         del self._message.fields[:]
         self._message.fields.extend(fields)
@@ -94,12 +94,12 @@ class DraftContent:
         self._dictionaries = dict(dictionaries)
 
     def keep_dictionaries(self, field_ids: Collection[int]) -> None:
-        """Keep the dictionaries of these columns of a 0.1 table through a change of its schema."""
+        """Keep the dictionaries of these columns of a 0.1 table when its schema changes."""
         kept = self._content.dictionaries
         self._dictionaries = {field_id: kept[field_id] for field_id in field_ids if field_id in kept}
 
     def count_field_ids(self) -> None:
-        """Count the ids of the schema as given, where the table counts them."""
+        """Record the field ids of the schema as used, if the table records them."""
         if self._message.HasField("max_allocated_field_id"):
             highest = max((field.id for field in self._message.fields), default=-1)
             self._message.max_allocated_field_id = max(self._message.max_allocated_field_id, highest)
@@ -124,7 +124,7 @@ class DraftContent:
         self._message.schema_metadata.update(values)
 
     def field_metadata(self, field_id: int) -> dict[str, bytes]:
-        """The metadata of a field.
+        """Return the metadata of a field.
 
         Raises:
             SchemaMismatchError: there is no such field.
@@ -138,7 +138,7 @@ class DraftContent:
         field.metadata.update(values)
 
     def derive_keys(self, field_id: int) -> None:
-        """Set whether a field is part of a key to what its metadata says; raises as :meth:`field_metadata`."""
+        """Set the key properties of a field from its metadata; raises as :meth:`field_metadata`."""
         field = self._field(field_id)
         metadata = dict(field.metadata)
         field.unenforced_primary_key = is_primary_key(metadata)
@@ -146,7 +146,7 @@ class DraftContent:
         field.unenforced_clustering_key_position = position(metadata, CLUSTERING_POSITION) or 0
 
     def add_base_paths(self, base_paths: Iterable[pb_table.BasePath]) -> None:
-        """Add base paths as they are."""
+        """Add base paths unchanged."""
         self._message.base_paths.extend(base_paths)
 
     def set_branch(self, name: str | None) -> None:

@@ -1,14 +1,14 @@
-"""Lists of 64-bit numbers, packed: a base and 16 or 32 bit offsets, or plain numbers where those do not reach.
+"""Lists of 64-bit numbers, packed: a base and 16- or 32-bit offsets, or plain numbers if offsets do not suffice.
 
 =========  =====================================  =============
 form       when                                   bytes, each
 =========  =====================================  =============
 u16_array  highest - lowest < 2 ** 16             2
 u32_array  highest - lowest < 2 ** 32             4
-u64_array  else; there is no base                 8
+u64_array  otherwise; there is no base            8
 =========  =====================================  =============
 
-**Source:** ``lance.table.EncodedU64Array``; the choice as pylance 14.0.2 makes it.
+**Source:** ``lance.table.EncodedU64Array``; the choice of form follows pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class PackedNumbers:
         return numbers
 
     def __len__(self) -> int:
-        """How many numbers."""
+        """Return the number of numbers."""
         return len(self.offsets)
 
     @property
@@ -88,16 +88,16 @@ class PackedNumbers:
         return bool((self.offsets[1:] > self.offsets[:-1]).all())
 
     def at(self, positions: _Positions) -> _Numbers:
-        """The numbers at some positions, fresh."""
+        """Return the numbers at some positions, fresh."""
         return self.offsets[positions].astype(np.uint64) + np.uint64(self.base)
 
     def offsets_of(self, numbers: _Numbers) -> npt.NDArray[Any]:
-        """What numbers between the smallest and the largest are stored as."""
+        """Return the stored offsets of numbers between the smallest and the largest."""
         return (numbers - np.uint64(self.base)).astype(self.offsets.dtype)
 
 
 def encode_numbers(numbers: _Numbers, low: int, high: int) -> pb_rowids.EncodedU64Array:
-    """The narrowest form of a list.
+    """Return the narrowest form of a list.
 
     Args:
         numbers: in any order, at least one.

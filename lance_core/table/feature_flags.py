@@ -1,7 +1,7 @@
-"""Feature flags: two words in every manifest with the features that readers and writers must support.
+"""Feature flags: two words in every manifest that list the features that readers and writers must support.
 
-A program that finds an unknown bit must not use the version. Both words are recomputed from the
-content at every commit; only the sticky bits outlive it.
+A program that finds an unknown bit must not use the version. Both words are recomputed from the content at every
+commit; only the sticky bits are carried over.
 
 =======  ======================================  ======  ======  ==============================================
 value    meaning                                 reader  writer  here
@@ -21,7 +21,7 @@ value    meaning                                 reader  writer  here
 4096     unassigned                                              refused
 8192     clustering                                              refused
 16384    managed blobs                           x       x       read; writing refused
-32768    field ids are never used again                  x       kept; goes with ``max_allocated_field_id``
+32768    field ids are never reused                      x       kept; set with ``max_allocated_field_id``
 65536    seeds of zone writes                    x       x       refused; both words or neither
 others   unknown                                                 refused
 =======  ======================================  ======  ======  ==============================================
@@ -47,7 +47,7 @@ __all__ = ["FeatureFlag", "derive_flags", "require_readable", "require_writable"
 
 
 class FeatureFlag(IntFlag):
-    """The bits that have a name."""
+    """The named bits."""
 
     DELETION_FILES = 1
     STABLE_ROW_IDS = 2
@@ -77,7 +77,7 @@ _KNOWN: Final = (
     | FeatureFlag.MIXED_FILE_VERSIONS
     | FeatureFlag.SPILLED_ROW_LINEAGE
 )
-# Plain numbers: the complement of an IntFlag leaves out every bit that has no name.
+# Plain integers: the complement of an IntFlag omits every unnamed bit.
 _READABLE: Final = int(_KNOWN | FeatureFlag.FRAGMENT_REUSE_FILES | FeatureFlag.MANAGED_BLOBS)
 _WRITABLE: Final = int(_KNOWN | FeatureFlag.UNIQUE_FIELD_IDS)
 
@@ -89,8 +89,8 @@ def require_readable(message: pb_table.Manifest) -> None:
     """Check that this library may read a version.
 
     Raises:
-        UnsupportedFeatureFlagError: a reader flag that it does not know; the message names it.
-        CorruptDataError: flags that contradict each other or the content.
+        UnsupportedFeatureFlagError: a reader flag is unknown; the message names it.
+        CorruptDataError: flags contradict each other or the content.
     """
     _check_pairs(message)
     _refuse(message.reader_feature_flags & ~(_READABLE | _switched_on()), "read", message.version)
@@ -107,12 +107,12 @@ def require_writable(message: pb_table.Manifest) -> None:
 def derive_flags(
     message: pb_table.Manifest, *, index_section: bytes | None, stable_row_ids: bool, previous: pb_table.Manifest
 ) -> tuple[int, int]:
-    """Both words for a new version.
+    """Compute both words for a new version.
 
     Args:
         message: the new version's content.
         index_section: its serialized index section.
-        stable_row_ids: whether the table gives rows stable ids; decided when it was created.
+        stable_row_ids: whether rows of the table get stable ids; fixed when the table was created.
         previous: the version before, for the sticky bits.
 
     Returns:
@@ -132,7 +132,7 @@ def derive_flags(
         both |= FeatureFlag.COVERING_INDICES
     if _mixes_file_versions(message, totals):
         both |= FeatureFlag.MIXED_FILE_VERSIONS
-    # Only rows that have stable ids have a lineage. This library never spills; what it commits may have been spilled.
+    # Only rows with stable ids have a lineage. This library never spills it, but may commit what others spilled.
     if stable_row_ids and totals.has_spilled_lineage:
         both |= FeatureFlag.SPILLED_ROW_LINEAGE
     reader = both | (previous.reader_feature_flags & _STICKY)
@@ -145,7 +145,7 @@ def derive_flags(
 
 
 def _mixes_file_versions(message: pb_table.Manifest, totals: FragmentTotals) -> bool:
-    """Whether a data file is of another version than the table's."""
+    """Return whether a data file has a different version than the table."""
     if not message.HasField("data_format"):
         return False
     pairs = set(totals.version_pairs())
@@ -156,7 +156,7 @@ def _mixes_file_versions(message: pb_table.Manifest, totals: FragmentTotals) -> 
 
 
 def _switched_on() -> int:
-    """What the environment turns on."""
+    """Return the flags enabled by environment variables."""
     return int(FeatureFlag.DATA_OVERLAYS) if overlays_enabled() else 0
 
 

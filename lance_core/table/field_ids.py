@@ -1,8 +1,8 @@
-"""Field ids: which are in use, and which is the next.
+"""Field ids: which ones are in use, and which one is next.
 
-An id is in use while the schema, a data file or a data overlay names it, so that the id of a dropped column comes back
-once its last file has vanished. A table whose manifest counts the ids it has given (``max_allocated_field_id``) never
-gives one twice.
+An id is in use while the schema, a data file or a data overlay refers to it, so the id of a dropped column is reused
+once its last file has been removed. A table whose manifest records the highest assigned id (``max_allocated_field_id``)
+never assigns an id twice.
 
 Source: behavior of pylance 14.0.2.
 """
@@ -21,12 +21,12 @@ __all__ = ["highest_field_id", "next_field_id", "with_relatives"]
 
 
 def next_field_id(message: pb_table.Manifest) -> int:
-    """The id that the next new field of a table gets."""
+    """Return the id that the next new field of a table gets."""
     return highest_field_id(message) + 1
 
 
 def highest_field_id(message: pb_table.Manifest) -> int:
-    """The highest id in use; where the table counts them, the highest ever given. -1 when there is none."""
+    """Return the highest id in use, or the highest one ever assigned if the table records it; -1 if there is none."""
     if message.HasField("max_allocated_field_id"):
         return message.max_allocated_field_id
     highest = max((field.id for field in message.fields), default=-1)
@@ -37,13 +37,13 @@ def highest_field_id(message: pb_table.Manifest) -> int:
 
 
 def with_relatives(fields: Iterable[pb_file.Field], field_ids: Collection[int]) -> frozenset[int]:
-    """Fields, and those that they are part of or made of.
+    """Return fields together with their ancestors and descendants.
 
-    Data files list the fields that own a column, an index names a list or struct itself: of both the values change
-    together.
+    Data files list the fields that own a column, while an index refers to a list or struct itself; the values of both
+    change together.
 
     Args:
-        fields: of the schema; a parent stands before its children.
+        fields: the fields of the schema; a parent precedes its children.
         field_ids: some of them.
     """
     wanted = set(field_ids)

@@ -1,10 +1,11 @@
 """Fragment: a horizontal slice of a table, one or more data files that hold different columns of the same rows.
 
-The record wraps the ``DataFragment`` message and parses only what is needed. Parts that this library carries without
-interpreting them (row id and version sequences, overlays, clustering, metadata) therefore survive every commit.
+The record wraps the ``DataFragment`` message and parses only what is needed. Parts that this library keeps without
+interpreting them (row id and version sequences, overlays, clustering, metadata) are therefore preserved by every
+commit.
 
-Inside a transaction a new fragment has id 0, which means "give it one at commit"; in a manifest 0 is the id of the
-first fragment. Only the place tells them apart.
+Inside a transaction a new fragment has id 0, which means "assign one at commit"; in a manifest 0 is the id of the
+first fragment. Only the context distinguishes them.
 
 Source: ``lance.table.DataFragment``.
 """
@@ -44,7 +45,7 @@ class Fragment:
         fragment_id: int = 0,
         deletion: DeletionFile | None = None,
     ) -> Self:
-        """A fragment of these files, without row ids."""
+        """Return a fragment of these files, without row ids."""
         return cls(
             pb_table.DataFragment(
                 id=fragment_id,
@@ -56,7 +57,7 @@ class Fragment:
 
     @property
     def id(self) -> int:
-        """Unique in the lineage of the table; 0 in a transaction stands for "not given yet"."""
+        """The id, unique in the lineage of the table; 0 in a transaction means "not assigned yet"."""
         return self.message.id
 
     @property
@@ -90,7 +91,7 @@ class Fragment:
         return self.message.physical_rows - self.message.deletion_file.num_deleted_rows
 
     def with_deletion(self, deletion: pb_table.DeletionFile | None) -> Self:
-        """A copy with another deletion file; None for none. The rest, row ids included, stays."""
+        """Return a copy with another deletion file, None for none; everything else is kept, including row ids."""
         message = pb_table.DataFragment()
         message.CopyFrom(self.message)
         message.ClearField("deletion_file")
@@ -99,32 +100,32 @@ class Fragment:
         return type(self)(message)
 
     def with_physical_rows(self, physical_rows: int) -> Self:
-        """A copy with another number of rows."""
+        """Return a copy with another number of rows."""
         message = pb_table.DataFragment()
         message.CopyFrom(self.message)
         message.physical_rows = physical_rows
         return type(self)(message)
 
     def live_field_ids(self) -> set[int]:
-        """Ids of the fields that have a column in some file."""
+        """Return the ids of the fields that have a column in some file."""
         return {field_id for file in self.message.files for field_id in file.fields if field_id >= 0}
 
 
 class Fragments(Sequence[Fragment]):
-    """The fragments of a version, each wrapped when it is looked at: most uses of a large table look at few.
+    """The fragments of a version, each wrapped on access: most operations on a large table access only a few.
 
     Args:
-        messages: of the manifest; never changed.
+        messages: the fragment messages of the manifest; never changed.
     """
 
     __slots__ = ("_messages",)
 
     def __init__(self, messages: Sequence[pb_table.DataFragment]) -> None:
-        """Nothing is wrapped yet."""
+        """Initialize without wrapping any fragment."""
         self._messages = messages
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Return the number of entries."""
         return len(self._messages)
 
     @overload
@@ -134,11 +135,11 @@ class Fragments(Sequence[Fragment]):
     def __getitem__(self, index: slice) -> list[Fragment]: ...
 
     def __getitem__(self, index: int | slice) -> Fragment | list[Fragment]:
-        """One by position, or some."""
+        """Return one fragment by position, or several for a slice."""
         if isinstance(index, slice):
             return [Fragment(message) for message in self._messages[index]]
         return Fragment(self._messages[index])
 
     def __iter__(self) -> Iterator[Fragment]:
-        """One after the other."""
+        """Yield the fragments in order."""
         return map(Fragment, self._messages)

@@ -1,8 +1,8 @@
-"""Which file of a fragment holds which field, and which files are no longer needed.
+"""Files of a fragment: which file contains which field, and which files are no longer needed.
 
-The newest file that lists a field holds it; the older file lists the field as dead (-2) then. A file without a live
-field is dropped from its fragment by the next commit, but not the last one: a fragment without files could not say
-that the values of its rows are null.
+The newest file that lists a field contains its values; older files then list the field as dead (-2). The next commit
+drops a file without live fields from its fragment, except the last one: a fragment without files could not represent
+rows whose values are null.
 
 Source: ``lance.table.DataFragment.files``; behavior of pylance 14.0.2.
 """
@@ -22,18 +22,18 @@ __all__ = ["drop_dead_files", "field_files", "new_files", "only_new_files", "rew
 
 
 def field_files(fragment: pb_table.DataFragment) -> Mapping[int, tuple[int | None, str]]:
-    """Field id -> the file that holds it, as base path id and path."""
+    """Map each field id to the file that contains it, as base path id and path."""
     return {field_id: _place(file) for file in fragment.files for field_id in file.fields if field_id >= 0}
 
 
 def rewritten_fields(before: pb_table.DataFragment, after: pb_table.DataFragment) -> frozenset[int]:
-    """The fields that another file holds than before, or a file where none did, or none where a file did."""
+    """Return the fields whose file changed, including fields that gained or lost their file."""
     old, new = field_files(before), field_files(after)
     return frozenset(field_id for field_id, _ in old.items() ^ new.items())
 
 
 def new_files(before: pb_table.DataFragment | None, after: pb_table.DataFragment) -> list[pb_table.DataFile]:
-    """The files of a fragment that it did not have before."""
+    """Return the files of a fragment that it did not have before."""
     known = set() if before is None else {_place(file) for file in before.files}
     return [file for file in after.files if _place(file) not in known]
 
@@ -41,11 +41,11 @@ def new_files(before: pb_table.DataFragment | None, after: pb_table.DataFragment
 def only_new_files(
     before: Mapping[int, pb_table.DataFragment], after: Iterable[pb_table.DataFragment]
 ) -> tuple[Fragment, ...]:
-    """Each fragment with only its new files; fragments without new files are omitted.
+    """Return each fragment with only its new files; fragments without new files are omitted.
 
     Args:
-        before: by fragment id.
-        after: the fragments as they are to be.
+        before: the old fragments, by fragment id.
+        after: the new fragments.
     """
     parts = ((fragment, new_files(before.get(fragment.id), fragment)) for fragment in after)
     return tuple(
@@ -56,7 +56,7 @@ def only_new_files(
 
 
 def with_dead_fields(file: pb_table.DataFile, field_ids: Collection[int]) -> pb_table.DataFile:
-    """A copy of a file's record in which some fields are dead; their columns stay listed."""
+    """Return a copy of a file's record in which some fields are dead; their columns stay listed."""
     copy = type(file)()
     copy.CopyFrom(file)
     copy.fields[:] = [DEAD_FIELD_ID if field_id in field_ids else field_id for field_id in file.fields]
@@ -64,7 +64,7 @@ def with_dead_fields(file: pb_table.DataFile, field_ids: Collection[int]) -> pb_
 
 
 def drop_dead_files(fragment: pb_table.DataFragment, field_ids: Collection[int] | None = None) -> bool:
-    """Drop the files that no longer hold a field, in place.
+    """Drop the files that no longer contain a live field, in place.
 
     Args:
         fragment: changed.

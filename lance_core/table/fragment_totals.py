@@ -1,12 +1,12 @@
-"""FragmentTotals: what is true of all fragments of a version together, without looking at each.
+"""FragmentTotals: totals over all fragments of a version, without creating an object for each.
 
 A manifest of ten thousand fragments is a message of ten thousand messages with messages inside. Protobuf decodes them
-in a millisecond; making a Python object of each takes ten times as long. What opening a table has to know of all of
-them (format versions, whether the rows were counted, the sums) is therefore read by column: where a message is declared
-to occur once and occurs often, the decoder merges the occurrences, and its repeated fields hold the values of all.
+in a millisecond; creating a Python object for each takes ten times as long. The totals needed to open a table (format
+versions, whether the rows were counted, the sums) are therefore read by column: if a message declared as singular
+occurs several times, the decoder merges the occurrences, and its repeated fields contain the values of all.
 
-A value of 0 is not on the wire. A column is as long as there are messages, or what it lacks is zeros; where it matters
-whose zeros they are, the messages are looked at after all.
+A value of 0 is not on the wire. If a column has fewer values than there are messages, the missing ones are zeros; if it
+matters which messages have zeros, the messages are read after all.
 
 Source: protobuf's rules for messages that occur more than once; ``protos/columns.proto``.
 """
@@ -38,7 +38,7 @@ _DEAD_FIELD: Final = b"\xfe" + b"\xff" * 8 + b"\x01"
 
 @dataclass(frozen=True, slots=True)
 class FragmentTotals:
-    """What is true of all fragments of a version together. Everything is computed when it is requested.
+    """Totals over all fragments of a version, computed on request.
 
     Attributes:
         message: the manifest; the totals are those of the moment when they were made.
@@ -54,7 +54,7 @@ class FragmentTotals:
 
     @classmethod
     def of(cls, message: pb_table.Manifest) -> Self:
-        """Decode the fragments once more, by column."""
+        """Decode the fragments again, by column."""
         data = message.SerializeToString()
         columns = pb_columns.ManifestColumns.FromString(data).fragments
         counts = pb_columns.ManifestCounts.FromString(data).fragments
@@ -155,14 +155,14 @@ class FragmentTotals:
 
     @property
     def num_live_rows(self) -> int | None:
-        """Rows that are not deleted; None when that has to be looked up in the files, or cannot be."""
+        """Number of live rows; None if files must be read to determine it, or if it cannot be determined."""
         if not (self.counts_every_fragment and self.counts_every_deletion):
             return None
         found = self.physical_rows - self.deleted_rows
         return found if found >= 0 else None
 
     def version_pairs(self) -> frozenset[VersionPair]:
-        """The version pairs of data files that occur."""
+        """Return the version pairs of data files that occur."""
         majors = _distinct(self.columns.files.file_major_version, self.num_files)
         minors = _distinct(self.columns.files.file_minor_version, self.num_files)
         if len(majors) <= 1 and len(minors) <= 1:
@@ -177,5 +177,5 @@ def _is_full(column: Collection[int], num_messages: int) -> bool:
 
 
 def _distinct(column: Collection[int], num_messages: int) -> set[int]:
-    """The values of a column, zeros that are not on the wire included."""
+    """Return the values of a column, zeros that are not on the wire included."""
     return {*column, 0} if len(column) < num_messages else set(column)

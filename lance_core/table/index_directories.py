@@ -19,7 +19,7 @@ _UUID_BYTES: Final = 16
 
 
 def index_directories(section: bytes | None) -> dict[str, int | None]:
-    """The name of each index's directory below ``_indices/`` → the id of its base path; None for the table's root.
+    """Map the name of each index directory below ``_indices/`` to the id of its base path; None for the table's root.
 
     Args:
         section: serialized ``IndexSection``; None when there is no index.

@@ -1,8 +1,8 @@
-"""The index section: which indices a version has.
+"""The index section: the indices of a version.
 
-Indices are carried, not interpreted: a commit that leaves old rows where they are copies the section byte for byte.
-An index answers for the fragments in its bitmap; rows of other fragments are scanned. So a new fragment is simply not
-indexed, and a fragment id in the bitmap that no longer exists does no harm.
+Indices are kept without being interpreted: a commit that does not move old rows copies the section byte for byte. An
+index covers the fragments in its bitmap; rows of other fragments are scanned. So a new fragment is simply not indexed,
+and a fragment id in the bitmap that no longer exists is harmless.
 
 Source: ``lance.table.IndexSection``; behavior of pylance 14.0.2.
 """
@@ -40,17 +40,17 @@ _SYSTEM_INDICES: Final = frozenset({FRAGMENT_REUSE_INDEX, MEM_WAL_INDEX})
 
 
 def is_system_index(name: str) -> bool:
-    """Whether an index of that name serves the table itself and answers no query."""
+    """Return whether an index with that name serves the table itself and answers no queries."""
     return name in _SYSTEM_INDICES
 
 
 def type_name(index: pb_table.IndexMetadata) -> str:
-    """The name of the message that holds the index's parameters, such as "BTreeIndexDetails"; empty when unknown."""
+    """Return the message name of the index's parameters, such as "BTreeIndexDetails"; empty if unknown."""
     return index.index_details.type_url.rpartition("/")[2].rpartition(".")[2]
 
 
 def read_fragment_bitmap(index: pb_table.IndexMetadata) -> BitMap | None:
-    """The fragments that an index answers for, dead ones included; None when they were not recorded.
+    """Return the fragments that an index covers, including removed ones; None if not recorded.
 
     Raises:
         CorruptDataError: the bitmap cannot be decoded.
@@ -60,7 +60,7 @@ def read_fragment_bitmap(index: pb_table.IndexMetadata) -> BitMap | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexSummary:
-    """What is worth knowing of an index without being able to use it.
+    """Properties of an index that are available without being able to use it.
 
     Attributes:
         name: segments of one index share it.
@@ -81,7 +81,7 @@ class IndexSummary:
         return is_system_index(self.name)
 
     def fragment_ids(self) -> BitMap | None:
-        """Ids of the fragments that the index answers for, dead ones included; None when they were not recorded.
+        """Return the ids of the fragments that the index covers, including removed ones; None if not recorded.
 
         Raises:
             CorruptDataError: the bitmap cannot be decoded.
@@ -90,7 +90,7 @@ class IndexSummary:
 
 
 def parse_index_section(section: bytes | None) -> tuple[IndexSummary, ...]:
-    """The indices of a serialized ``IndexSection``; none for None.
+    """Return the indices of a serialized ``IndexSection``; none for None.
 
     Raises:
         CorruptDataError: the bytes are not such a message.

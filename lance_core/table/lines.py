@@ -1,6 +1,6 @@
-"""The lines of a dataset: its main branch and its branches, each with versions of its own.
+"""The lines of a dataset: its main branch and its other branches, each with its own versions.
 
-A branch that was deleted and made again is another line under the same name; what tells the two is their record.
+A branch that was deleted and recreated is a different line with the same name; their records distinguish the two.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 __all__ = ["identity_of", "line_identity", "line_of", "main_line", "planned_line", "read_record"]
 
 _CLOCK_SKEW_SECONDS: Final = 300
-"""A version counts as younger than a branch only when it is so by more than the clocks of two writers may differ."""
+"""A version counts as newer than a branch only if the difference exceeds the clock skew between two writers."""
 
 
 def main_line(log: VersionLog, branch: str) -> VersionLog:
-    """The versions of the main branch of a dataset, from those of any line."""
+    """Return the versions of the main branch of a dataset, from those of any line."""
     root = main_root(log.root, branch)
     return log if root == log.root else log.at(root)
 
 
 def line_identity(log: VersionLog, branch: str) -> Hashable:
-    """Tells a branch from another of the same name, made after it was deleted; None for the main branch.
+    """Return the identity of a branch, which changes if it is deleted and recreated; None for the main branch.
 
     Raises:
         RefNotFoundError: the branch was deleted.
@@ -47,11 +47,11 @@ def line_identity(log: VersionLog, branch: str) -> Hashable:
 
 
 def read_record(main: VersionLog, branch: str) -> BranchRecord:
-    """The record of a branch.
+    """Return the record of a branch.
 
     Raises:
-        RefNotFoundError: it has none.
-        CorruptDataError: it is damaged.
+        RefNotFoundError: the branch has no record.
+        CorruptDataError: the record is damaged.
     """
     path = branch_path(main.store, main.root, branch)
     try:
@@ -61,19 +61,19 @@ def read_record(main: VersionLog, branch: str) -> BranchRecord:
 
 
 def identity_of(record: BranchRecord) -> tuple[Hashable, int]:
-    """What tells the branch of a record from another of its name, and when it was made, in seconds."""
+    """Return the identity of a recorded branch, and its creation time in seconds."""
     return record.forks, record.created_at
 
 
 def planned_line(log: VersionLog, manifest: Manifest) -> Hashable:
-    """What the line of a version is told by that was opened some time ago and that a change is to be planned on.
+    """Return the identity of the line of a version that was opened earlier and on which a change is planned.
 
     Returns:
-        None on the main branch; a mark that is not a line's when the branch was made again since.
+        None on the main branch; a value that no line has if the branch was recreated since.
 
     Raises:
         RefNotFoundError: the branch was deleted.
-        RetryableCommitConflictError: the version was cleaned up; whether the branch was made again does not show.
+        RetryableCommitConflictError: the version was cleaned up, so it is unknown whether the branch was recreated.
     """
     branch = manifest.message.branch
     identity = line_identity(log, branch) if branch else None
@@ -82,7 +82,7 @@ def planned_line(log: VersionLog, manifest: Manifest) -> Hashable:
     try:
         is_same = log.read(ManifestName(manifest.version, manifest.naming)).message == manifest.message
     except VersionNotFoundError as error:
-        # A cleanup has removed it, or it was of another branch, made before this one. Clocks differ.
+        # A cleanup removed it, or it belonged to an earlier branch with the same name. Clocks may differ.
         if manifest.message.timestamp.seconds <= identity[1] + _CLOCK_SKEW_SECONDS:
             raise RetryableCommitConflictError(
                 f"{log.root}: version {manifest.version} was cleaned up, so it is unknown whether branch {branch!r} "
@@ -96,10 +96,10 @@ def planned_line(log: VersionLog, manifest: Manifest) -> Hashable:
 
 
 def line_of(main: VersionLog, branch: str | None) -> VersionLog:
-    """The versions of a branch, from those of the main branch; None or "main" for that itself.
+    """Return the versions of a branch, given those of the main branch; None or "main" returns the main branch.
 
     Raises:
-        RefNotFoundError: no branch may have that name.
+        RefNotFoundError: the name is not a valid branch name.
         InvalidTypeError: the name is not a string.
     """
     if branch is None or branch in ("", MAIN_BRANCH):

@@ -1,8 +1,8 @@
 """Manifest: the metadata of one version of a table.
 
 A version *is* its manifest: one file below ``_versions/`` that lists the schema, every fragment, and the table's
-settings. The record keeps the parsed message whole, so that a commit inherits everything that the operation does not
-mention, including fields that this library does not interpret. What old releases recorded wrongly it states as it is
+settings. The record keeps the whole parsed message, so that a commit inherits everything that the operation does not
+mention, including fields that this library does not interpret. Values that old releases recorded wrongly are corrected
 (:mod:`~lance_core.table.old_writers`).
 
 Source: ``lance.table.Manifest``; files of pylance 14.0.2.
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["FILE_FORMAT", "Manifest"]
 
 FILE_FORMAT: Final = "lance"
-"""The only data file format there is."""
+"""The only existing data file format."""
 
 _NANOSECONDS: Final = 1_000_000_000
 _MAX_ROWS: Final = 2**32
@@ -48,11 +48,11 @@ class Manifest:
 
     Attributes:
         message: the message; never changed.
-        naming: how the table names its manifests.
+        naming: the naming scheme of the table's manifests.
         index_section: serialized ``IndexSection``; None when there is no index.
-        transaction: serialized ``Transaction`` kept inline; None when it is only a file, or missing.
+        transaction: serialized inline ``Transaction``; None if it is only in a file, or missing.
         dictionaries: field id -> values of the dictionary columns of a 0.1 table.
-        as_written: what the file records, where an old release recorded something wrongly; None otherwise.
+        as_written: the content of the file, if an old release recorded something wrongly; None otherwise.
     """
 
     message: pb_table.Manifest
@@ -68,11 +68,11 @@ class Manifest:
 
         Args:
             buffer: the whole file.
-            path: where it was found, for error messages.
-            name: what its file name says.
+            path: its location, for error messages.
+            name: its parsed file name.
 
         Raises:
-            CorruptDataError: the bytes are not a manifest, or that of another version.
+            CorruptDataError: the bytes are not a manifest, or are the manifest of another version.
             NotSupportedError: the fragments are kept outside the manifest (experimental).
         """
         file = parse_manifest_file(buffer, path)
@@ -110,7 +110,7 @@ class Manifest:
         stable_row_ids: bool = False,
         naming: ManifestNaming = ManifestNaming.V2,
     ) -> Self:
-        """The state before the first version: version 0, no fields, no fragments."""
+        """Return the state before the first version: version 0, no fields, no fragments."""
         flags = int(FeatureFlag.STABLE_ROW_IDS) if stable_row_ids else 0
         message = pb_table.Manifest(
             data_format=pb_table.Manifest.DataStorageFormat(file_format=FILE_FORMAT, version=file_version.value),
@@ -136,18 +136,18 @@ class Manifest:
 
     @property
     def base_paths(self) -> tuple[BasePath, ...]:
-        """Where some of the files live outside the root."""
+        """The locations of files outside the root."""
         return tuple(map(BasePath.from_proto, self.message.base_paths))
 
     @property
     def file_version(self) -> LanceFileVersion:
         """The data file version that writes use when none is requested.
 
-        Early manifests do not record it; their data files, all of one version, tell it.
+        Early manifests do not record it; it is taken from their data files, which all have the same version.
 
         Raises:
-            UnsupportedVersionError: the table's format is not Lance's, or of a version that is not known.
-            CorruptDataError: it is not recorded, and the first data file is of a version that was never written.
+            UnsupportedVersionError: the table's format is not Lance, or its version is unknown.
+            CorruptDataError: it is not recorded, and no release wrote the version of the first data file.
         """
         if not self.message.HasField("data_format"):
             return self._version_by_files()
@@ -156,7 +156,7 @@ class Manifest:
             raise UnsupportedVersionError(
                 f"version {self.version}: data files have format {data_format.file_format!r}, expected {FILE_FORMAT!r}"
             )
-        # The names only: an alias would mean another version with every release.
+        # Only exact version numbers: the meaning of an alias changes with every release.
         found = next((each for each in LanceFileVersion if each.value == data_format.version), None)
         if found is None:
             raise UnsupportedVersionError(
@@ -185,14 +185,14 @@ class Manifest:
         """Check the feature flags and the format version of every data file.
 
         Args:
-            totals: of this manifest, when they are at hand.
+            totals: the totals of this manifest, if the caller has them.
 
         Raises:
-            UnsupportedFeatureFlagError: a flag that this library does not know.
-            UnsupportedVersionError: the table, or a data file, is of a format version that is not supported; the
-                message names both.
-            CorruptDataError: flags that contradict each other, a fragment without row ids where rows have stable ones,
-                or a data file of another version than the table's that must not be there.
+            UnsupportedFeatureFlagError: a flag is unknown.
+            UnsupportedVersionError: the table, or a data file, has an unsupported format version; the message names
+                both.
+            CorruptDataError: flags contradict each other, a fragment lacks row ids although rows have stable ones, or
+                a data file has a different version than the table although mixing is not allowed.
         """
         require_readable(self.message)
         own = self.file_version.require_readable()
@@ -231,7 +231,7 @@ class Manifest:
             )
 
     def _check_numbers(self, totals: FragmentTotals) -> None:
-        """Row addresses have 32 bits for the fragment and 32 for the row in it."""
+        """Check that ids and row counts fit into row addresses: 32 bits for the fragment, 32 for the row in it."""
         totals.check_ids()
         num_rows = max(totals.columns.physical_rows, default=0)
         if num_rows > _MAX_ROWS:

@@ -1,15 +1,15 @@
-"""Values of dictionary columns that manifests of 0.1 tables keep.
+"""Values of dictionary columns, stored in the manifests of 0.1 tables.
 
-Data files of format 0.1 hold only the indices of a dictionary column; which value an index stands for is the same for
-every file of the table. The values lie in front of the other sections of the manifest file, and ``Field.dictionary`` of
-the field says where::
+Data files of format 0.1 contain only the indices of a dictionary column; all files of the table share the same values.
+The values precede the other sections of the manifest file, and ``Field.dictionary`` of the field records their
+position::
 
     strings, binaries     bytes | i64 offset[n + 1]     offset of the offsets, n; offsets are positions in the file
     integers              value[n]                      offset of the values, n
 
-Every commit writes them again, since their positions belong to one manifest file. An empty string or binary reads as
-null: the format knows no other null. Manifests of tables of other formats have the message ``Field.dictionary`` too; it
-means nothing there, and is kept as it is.
+Every commit writes them again, because their positions are specific to one manifest file. An empty string or binary is
+read as null: the format has no other null. Manifests of tables in other formats also have the message
+``Field.dictionary``; it has no meaning there and is kept unchanged.
 
 Source: ``lance.file.Dictionary``; manifests of pylance 14.0.2, byte for byte.
 """
@@ -38,18 +38,18 @@ _LEGACY_PAIRS: Final = ((0, 0), (0, 1), (0, 2))
 
 
 def parse_dictionaries(message: pb_table.Manifest, buffer: pa.Buffer | bytes, path: str) -> dict[int, pa.Array]:
-    """Read the values of every dictionary column that has some; only tables of format 0.1 have.
+    """Read the values of every dictionary column that has any; only tables of format 0.1 do.
 
     Args:
         message: the manifest.
         buffer: the whole manifest file.
-        path: where it was found, for error messages.
+        path: its location, for error messages.
 
     Returns:
         Field id -> values.
 
     Raises:
-        CorruptDataError: they lie outside the file, or are not of their type.
+        CorruptDataError: the values are outside the file, or do not have their type.
         NotSupportedError: values of a type that format 0.1 does not have.
     """
     listed = {
@@ -77,12 +77,12 @@ def parse_dictionaries(message: pb_table.Manifest, buffer: pa.Buffer | bytes, pa
 
 
 def place_dictionaries(message: pb_table.Manifest, dictionaries: Mapping[int, pa.Array]) -> bytes:
-    """Lay out values from position 0 of a manifest file on, and record where they are.
+    """Lay out values from position 0 of a manifest file, and record their positions.
 
     Args:
-        message: the manifest; ``dictionary`` of its fields is set. Where there are no values it is cleared in a 0.1
-            table, and empty in others, as the reference does it.
-        dictionaries: field id -> values; those without a field of the manifest are left out.
+        message: the manifest; ``dictionary`` of its fields is set. Without values, it is cleared in a 0.1 table and
+            empty in others, as in the reference.
+        dictionaries: field id -> values; values without a field in the manifest are omitted.
 
     Returns:
         The bytes.
@@ -140,7 +140,7 @@ def _read(data: pa.Buffer, value_type: pa.DataType, offset: int, length: int) ->
 
 
 def _written(values: pa.Array, position: int) -> tuple[bytes, bytes]:
-    """(what lies in front of the recorded position, what lies at it)."""
+    """Return the bytes before the recorded position, and the bytes from there on."""
     if not _has_offsets(values.type):
         return b"", np.asarray(values.fill_null(0)).tobytes()
     wide = values.cast(pa.large_binary()).fill_null(b"")

@@ -1,14 +1,14 @@
 """ManifestDraft: the next version of a table while an operation builds it.
 
-A draft starts as a copy of the version before. The operation changes what it means to change; ``seal`` fills in what
-every commit sets (version, time, flags, writer, transaction) and lays out the bytes.
+A draft starts as a copy of the previous version. The operation makes its changes; ``seal`` sets what every commit sets
+(version, time, flags, writer, transaction) and lays out the bytes.
 
-A fragment without live rows is dropped by the next commit of any kind.
+Any commit drops fragments without live rows.
 
-Numbers only grow: fragment ids continue after the highest id ever used, row ids after the highest ever given, also
-when every fragment is replaced.
+Ids only increase: fragment ids continue after the highest id ever used, and row ids after the highest ever assigned,
+even if every fragment is replaced.
 
-Source: ``lance.table.Manifest``; what pylance 14.0.2 keeps and resets at a commit.
+Source: ``lance.table.Manifest``; the content that pylance 14.0.2 keeps and resets at a commit.
 """
 
 from __future__ import annotations
@@ -60,16 +60,16 @@ class ManifestDraft(DraftContent):
     """The version after ``previous``, being built.
 
     Args:
-        previous: the version before; :meth:`Manifest.empty` for a new table.
+        previous: the previous version; :meth:`Manifest.empty` for a new table.
         content: the version whose content to start from; None for ``previous``. The counters and the sticky flags are
-            those of whichever version has come further.
+            the highest of both versions.
 
     Raises:
-        CorruptDataError: the version to start from lists two fragments of one id, or an id of more than 32 bits.
+        CorruptDataError: the version to start from lists two fragments with the same id, or an id of more than 32 bits.
     """
 
     def __init__(self, previous: Manifest, *, content: Manifest | None = None) -> None:
-        """Copy the content and count the version up."""
+        """Copy the content and increment the version."""
         super().__init__(previous if content is None else content, previous.version + 1)
         self._previous = previous
         if content is not None:
@@ -77,7 +77,7 @@ class ManifestDraft(DraftContent):
         self._next_fragment_id = self._sort_fragments()
 
     def append_fragments(self, fragments: Iterable[Fragment]) -> None:
-        """Add new fragments, giving each the next id, and row ids where the table has them."""
+        """Add new fragments; assign the next id to each, and row ids if the table has them."""
         for fragment in fragments:
             added = self._message.fragments.add()
             added.CopyFrom(fragment.message)
@@ -95,19 +95,19 @@ class ManifestDraft(DraftContent):
         keeps_ids: bool = False,
         hidden: HiddenColumns = no_hidden_columns,
     ) -> list[int]:
-        """Add new fragments whose first rows may have been in the table before and bring their row ids along.
+        """Add new fragments whose first rows may already have been in the table and keep their row ids.
 
         Args:
             fragments: the new fragments.
-            sources: where the rows were, most likely places first.
-            keeps_ids: leave a fragment the id that it has, unless that is 0.
+            sources: the fragments that contained the rows, most likely ones first.
+            keeps_ids: keep the id of a fragment, unless it is 0.
             hidden: reads hidden columns of the sources and of the fragments.
 
         Returns:
             The ids of the fragments.
 
         Raises:
-            InvalidInputError: an id is already in use, or a row id was never given.
+            InvalidInputError: an id is already in use, or a row id was never assigned.
         """
         ids = []
         for fragment in fragments:
@@ -126,7 +126,7 @@ class ManifestDraft(DraftContent):
         return ids
 
     def add_rewritten_fragments(self, fragments: Iterable[Fragment]) -> None:
-        """Add fragments that hold rows of the table already: row ids stay, and so do ids that were reserved.
+        """Add fragments that contain existing rows of the table; their row ids and reserved fragment ids are kept.
 
         Raises:
             InvalidInputError: an id is in use.
@@ -144,24 +144,24 @@ class ManifestDraft(DraftContent):
         self._message.fragments.sort(key=lambda message: message.id)
 
     def reserve_fragment_ids(self, num_fragments: int) -> None:
-        """Count ids as used without adding fragments."""
+        """Mark ids as used without adding fragments."""
         self._take_fragment_ids(num_fragments)
 
     def remove_fragments(self, fragment_ids: Collection[int]) -> None:
         """Remove fragments.
 
         Raises:
-            InvalidInputError: one is not there.
+            InvalidInputError: a fragment does not exist.
         """
         self._require_present(fragment_ids)
         removed = set(fragment_ids)
         self._keep_fragments(fragment for fragment in self._message.fragments if fragment.id not in removed)
 
     def set_deletions(self, deleted: Mapping[int, pb_table.DataFragment]) -> None:
-        """Take over the deletion files of fragments, by fragment id.
+        """Set the deletion files of fragments, by fragment id.
 
         Raises:
-            InvalidInputError: a fragment is not there, or has another number of rows.
+            InvalidInputError: a fragment does not exist, or has a different number of rows.
         """
         self._require_present(deleted)
         for fragment in self._message.fragments:
@@ -181,10 +181,10 @@ class ManifestDraft(DraftContent):
             fragment.deletion_file.CopyFrom(update.deletion_file)
 
     def replace_fragments(self, changed: Mapping[int, pb_table.DataFragment]) -> None:
-        """Replace fragments by others of the same ids.
+        """Replace fragments with others that have the same ids.
 
         Raises:
-            InvalidInputError: one is not there.
+            InvalidInputError: a fragment does not exist.
         """
         self._require_present(changed)
         for fragment in self._message.fragments:
@@ -192,16 +192,16 @@ class ManifestDraft(DraftContent):
                 fragment.CopyFrom(changed[fragment.id])
 
     def set_row_counts(self, counts: Mapping[int, int]) -> None:
-        """Record the rows of fragments, deleted ones included, by fragment id."""
+        """Record the numbers of rows of fragments, including deleted rows, by fragment id."""
         for fragment in self._message.fragments:
             fragment.physical_rows = counts.get(fragment.id, fragment.physical_rows)
 
     def drop_fragments(self) -> None:
-        """Remove every fragment. Ids go on counting."""
+        """Remove every fragment. Ids are not reset."""
         del self._message.fragments[:]
 
     def drop_dead_files(self) -> None:
-        """Remove the data files and overlays that hold no field of the schema, but for a fragment's last file."""
+        """Remove data files and overlays without a field of the schema, except a fragment's last file."""
         field_ids = {field.id for field in self._message.fields}
         for fragment in self._message.fragments:
             drop_dead_files(fragment, field_ids)
@@ -215,7 +215,7 @@ class ManifestDraft(DraftContent):
         """Fill in what every commit sets, and lay out the file. The draft must not be used afterwards.
 
         Args:
-            transaction: serialized; kept inline unless it is longer than 20 MiB.
+            transaction: the serialized transaction; stored inline unless it is larger than 20 MiB.
             transaction_file: its file name below ``_transactions/``.
             timestamp_ns: commit time, nanoseconds since the epoch.
         """
@@ -253,7 +253,7 @@ class ManifestDraft(DraftContent):
         return SealedManifest(manifest, data)
 
     def _take_fragment_ids(self, num_ids: int) -> int:
-        """Count ids as used and return the first of them."""
+        """Mark ids as used and return the first of them."""
         first = self._next_fragment_id
         last = first + num_ids - 1
         if last > _MAX_U32:
@@ -293,11 +293,11 @@ class ManifestDraft(DraftContent):
         if self._message.HasField("max_fragment_id"):
             highest = max(highest, self._message.max_fragment_id)
         if highest >= 0:
-            # Releases before the counter existed did not write it; from now on it is there.
+            # Early releases did not write this counter; from now on, it is recorded.
             self._message.max_fragment_id = highest
         return highest + 1
 
 
 def _is_empty(fragment: pb_table.DataFragment) -> bool:
-    """Whether every row is deleted. Fragments of early releases do not say how many rows they have."""
+    """Return whether every row is deleted; False if an early release did not record the number of rows."""
     return 0 < fragment.physical_rows == fragment.deletion_file.num_deleted_rows

@@ -10,8 +10,8 @@
     end - 8    u16 0, u16 2     format version 0.2
     end - 4    "LANC"
 
-Position 0 is a position: presence is tested, never compared with 0. Releases before the split kept the position of
-the transaction in field 21 (``transaction_section_deprecated``); it counts when field 23 is absent.
+Position 0 is valid: code must test for presence, not compare with 0. Early releases stored the position of the
+transaction in field 21 (``transaction_section_deprecated``), which applies if field 23 is absent.
 
 Source: ``lance.table.Manifest``; files of pylance 14.0.2.
 """
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["ManifestFile", "is_kept_inline", "parse_manifest_file", "serialize_manifest_file"]
 
 _MAX_INLINE_TRANSACTION_BYTES: Final = 20 * 1024 * 1024
-"""A longer transaction is kept only as a file below ``_transactions/``."""
+"""A larger transaction is stored only as a file below ``_transactions/``."""
 
 _MAGIC: Final = b"LANC"
 _TRAILER: Final = struct.Struct("<qHH4s")
@@ -64,7 +64,7 @@ class ManifestFile:
 
 
 def is_kept_inline(transaction: bytes) -> bool:
-    """Whether a serialized transaction is kept in the manifest and not only as a file."""
+    """Return whether a serialized transaction is stored in the manifest and not only as a file."""
     return len(transaction) <= _MAX_INLINE_TRANSACTION_BYTES
 
 
@@ -73,11 +73,11 @@ def parse_manifest_file(buffer: pa.Buffer | bytes, path: str) -> ManifestFile:
 
     Args:
         buffer: the whole file.
-        path: where it was found, for error messages.
+        path: its location, for error messages.
 
     Raises:
         CorruptDataError: the bytes are not a manifest file.
-        NotSupportedError: a dictionary of a 0.1 table has values of a type that the format does not have.
+        NotSupportedError: a dictionary of a 0.1 table has values of a type that the format does not support.
     """
     reader = ByteReader(buffer, f"manifest {path}")
     position = _manifest_position(reader, path)
@@ -153,7 +153,7 @@ def _manifest_position(reader: ByteReader, path: str) -> int:
             found=num_bytes,
         )
     reader.seek(num_bytes - _TRAILER.size)
-    # The format version is not checked: the reference reads any.
+    # The format version is not checked: the reference accepts any value.
     position, _, _, magic = _TRAILER.unpack(reader.take(_TRAILER.size, "the trailer"))
     if magic != _MAGIC:
         raise CorruptDataError(

@@ -1,8 +1,8 @@
-"""How much of the write-ahead log a table has absorbed: an entry for each shard in the system index of the log.
+"""Progress of absorbing the write-ahead log into a table: an entry per shard in the system index of the log.
 
-A writer with a write-ahead log puts rows into shards, each a series of numbered generations, and merges them into the
-table later. The commit that does so records the newest generation of the shard, in the details of the system index.
-Everything else in there is carried.
+A writer with a write-ahead log writes rows to shards, each a series of numbered generations, and merges them into the
+table later. The merging commit records the newest generation of the shard in the details of the system index. All other
+content of the details is kept unchanged.
 
 Source: ``lance.table.MemWalIndexDetails``, field 9; behavior of pylance 14.0.2.
 """
@@ -29,7 +29,7 @@ _MILLISECONDS: Final = 1000
 
 
 def absorbed_generations(tables: Iterable[pb_table.CompactedSsTable]) -> Mapping[bytes, int]:
-    """Shard id → newest generation."""
+    """Map each shard id to its newest generation."""
     newest: dict[bytes, int] = {}
     for table in tables:
         newest[table.shard_id.uuid] = max(table.generation, newest.get(table.shard_id.uuid, 0))
@@ -39,11 +39,11 @@ def absorbed_generations(tables: Iterable[pb_table.CompactedSsTable]) -> Mapping
 def with_absorbed_tables(
     section: bytes | None, tables: Iterable[pb_table.CompactedSsTable], *, version: int
 ) -> bytes | None:
-    """Record what was absorbed. The entry of the log moves to the end of the section and gets a new uuid.
+    """Record what was absorbed. The log's entry is moved to the end of the section and gets a new UUID.
 
     Args:
         section: serialized ``IndexSection``.
-        tables: what was absorbed; nothing changes when there is none.
+        tables: the absorbed tables; if empty, nothing changes.
         version: the version being committed.
 
     Raises:

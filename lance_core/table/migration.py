@@ -1,8 +1,8 @@
-"""Migration: from V1 names of manifests to V2 names.
+"""Migration of manifests from V1 names to V2 names.
 
-Each manifest is copied to its new name, unless it is there, and then removed under the old one. So a migration that was
-interrupted leaves every version under at least one name, and running it again finishes it. In between the directory has
-names of both kinds and cannot be opened: no other operation may run at the same time.
+Each manifest is copied to its new name, unless that exists, and then the old one is removed. So after an interrupted
+migration every version has at least one name, and running the migration again completes it. In between, the directory
+has both kinds of names and the table cannot be opened: no other operation may run at the same time.
 
 Source: ``migrate_manifest_paths_v2`` of pylance 14.0.2, which renames.
 """
@@ -23,19 +23,19 @@ __all__ = ["migrate_to_v2_names"]
 
 
 def migrate_to_v2_names(log: VersionLog) -> int:
-    """Give every manifest its V2 name.
+    """Rename every manifest to its V2 name.
 
     Args:
         log: the versions of the table; both kinds of names may occur.
 
     Returns:
-        How many manifests had a V1 name.
+        The number of manifests that had a V1 name.
 
     Raises:
-        NotFoundError: there is no manifest at all.
-        NotSupportedError: an external manifest store has the names.
-        CorruptDataError: a version has different manifests under both names; nothing more was changed.
-        StorageError: a storage operation failed; running it again goes on.
+        NotFoundError: there are no manifests.
+        NotSupportedError: an external manifest store records the names.
+        CorruptDataError: a version has different manifests under the two names; the migration stopped there.
+        StorageError: a storage operation failed; running the migration again continues it.
     """
     if isinstance(log.protocol, ExternalCommit):
         raise NotSupportedError(
@@ -56,7 +56,7 @@ def _migrate(log: VersionLog, old: ManifestName) -> None:
     try:
         data = log.store.get(source)
     except NotFoundError:
-        # Another migration has been here.
+        # Another migration has already moved this manifest.
         return
     if log.create_file(target, data) is PutOutcome.EXISTS and not log.store.get(target).equals(data):
         raise CorruptDataError(

@@ -1,14 +1,13 @@
 """Stable row ids of rows that an update moved to new fragments or changed in place.
 
-A new fragment of an update holds moved rows first, whose ids the writer gives, then fresh ones::
+A new fragment of an update contains moved rows first, whose ids the writer provides, and then new ones::
 
-    row ids        given …                          | next free ids, at each commit attempt
-    created at     as where the row was before      | committing version
+    row ids        provided …                       | next free ids, at each commit attempt
+    created at     as in the previous fragment      | committing version
     updated at     committing version               | committing version
 
-The whole becomes one segment. A row is looked for in the fragments that the update touched, then in all others; it is
-there still, deleted by this very update. Rows that changed in place keep their ids, and only theirs is the version of
-the last update renewed.
+All ids form one segment. A row is searched in the fragments that the update touched, then in all others; it is still
+there, deleted by this update. Rows that changed in place keep their ids; only their last-updated version changes.
 
 Source: ``lance.table.Transaction.Update``; behavior of pylance 14.0.2.
 """
@@ -47,8 +46,8 @@ def place_moved_rows(
     """Set the three sequences of a new fragment of an update, in place.
 
     Args:
-        fragment: the new fragment; the ids that it carries belong to its first rows.
-        sources: where the moved rows were, most likely places first.
+        fragment: the new fragment; its existing ids belong to its first rows.
+        sources: the fragments that contained the moved rows, most likely ones first.
         first_row_id: the next free id of the table.
         version: the version being committed.
         hidden: reads hidden columns.
@@ -57,9 +56,9 @@ def place_moved_rows(
         The next free id after the fragment's rows.
 
     Raises:
-        InvalidInputError: more ids than rows, an id twice, one that was never given, or damaged ones.
+        InvalidInputError: there are more ids than rows, or an id is duplicated, was never assigned, or is damaged.
         CorruptDataError: a sequence of a source is damaged.
-        NotSupportedError: a sequence is kept in a hidden column that cannot be read.
+        NotSupportedError: a sequence is stored in a hidden column that cannot be read.
     """
     try:
         given = RowLineage(fragment, hidden).given_row_ids()
@@ -95,18 +94,18 @@ def refresh_changed_rows(
     version: int,
     hidden: HiddenColumns = no_hidden_columns,
 ) -> None:
-    """Renew the version of the last update of rows that changed in place; it is kept inline from then on.
+    """Set the last-updated version of rows that changed in place; it is stored inline from then on.
 
     Args:
-        fragment: changed; one that does not record the version stays as it is, unless all rows changed.
+        fragment: changed in place; if it does not record these versions, it is left unchanged unless all rows changed.
         offsets: physical positions; None for all rows.
         version: the version being committed.
         hidden: reads hidden columns.
 
     Raises:
-        InvalidInputError: an offset lies outside the fragment.
+        InvalidInputError: an offset is outside the fragment.
         CorruptDataError: the sequence is damaged.
-        NotSupportedError: it is kept in a hidden column that cannot be read.
+        NotSupportedError: it is stored in a hidden column that cannot be read.
     """
     num_rows = fragment.physical_rows
     if offsets is None:
@@ -126,7 +125,7 @@ def refresh_changed_rows(
 def _creation_versions(
     moved: _Numbers, sources: Sequence[pb_table.DataFragment], version: int, hidden: HiddenColumns
 ) -> _Numbers:
-    """The version that created each moved row; the committing one for a row that is nowhere."""
+    """Return the version that created each moved row; the committing one for a row that is not found."""
     found = np.full(len(moved), version, np.uint64)
     missing = np.arange(len(moved))
     for source in sources:

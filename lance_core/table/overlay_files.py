@@ -3,16 +3,16 @@
 ::
 
     offsets covered    1   4   7          physical positions in the fragment, deleted rows included
-    rank               0   1   2    ->    the row of the overlay's own file that holds the value
+    rank               0   1   2    ->    the row of the overlay's own file that contains the value
 
-The bitmap is one for all fields of the file, or one for each. Overlays are listed oldest first, so that of two values
-of one cell the later stands. Offsets beyond the rows of the fragment cover nothing.
+There is one bitmap for all fields of the file, or one for each. Overlays are listed oldest first, so the later of two
+values for the same cell applies. Offsets beyond the rows of the fragment cover nothing.
 
-When other data files come to hold a field, its entry in older overlays is dead (-2), as it is in older data files; an
-overlay without a living field goes.
+When another data file provides a field, its entry in older overlays becomes dead (-2), as in older data files; an
+overlay without a live field is removed.
 
-The feature is experimental in the reference, which has it only when the environment variable
-``LANCE_ENABLE_UNSTABLE_DATA_OVERLAY_FILES`` is set, whatever to; so it is here.
+The feature is experimental in the reference, which enables it only if the environment variable
+``LANCE_ENABLE_UNSTABLE_DATA_OVERLAY_FILES`` is set, to any value; the same applies here.
 
 Source: ``lance.table.DataOverlayFile``; behavior of pylance 14.0.2.
 """
@@ -44,32 +44,32 @@ __all__ = [
 ]
 
 OVERLAYS_VARIABLE: Final = "LANCE_ENABLE_UNSTABLE_DATA_OVERLAY_FILES"
-"""The switch; any value, the empty one too, turns the feature on."""
+"""The environment variable; any value, even an empty one, enables the feature."""
 
 
 def overlays_enabled() -> bool:
-    """Whether tables with overlays may be read and written."""
+    """Return whether tables with overlays may be read and written."""
     return OVERLAYS_VARIABLE in os.environ
 
 
 def overlaid_fields(overlays: Sequence[pb_table.DataOverlayFile]) -> frozenset[int]:
-    """The fields of which a cell may be covered."""
+    """Return the fields with cells that may be covered."""
     return frozenset(field_id for overlay in overlays for field_id in overlay.data_file.fields if field_id >= 0)
 
 
 def coverage(overlay: pb_table.DataOverlayFile, field_ids: Collection[int], what: str) -> BitMap | None:
-    """The offsets at which an overlay holds values of fields that one column is made of.
+    """Return the offsets at which an overlay contains values of the fields that form one column.
 
     Args:
         overlay: one overlay.
         field_ids: the fields.
-        what: names the fragment, for messages.
+        what: name of the fragment, for error messages.
 
     Returns:
-        None when the overlay has none of the fields.
+        The offsets; None if the overlay has none of the fields.
 
     Raises:
-        CorruptDataError: a bitmap is damaged, there is not one for each field, or the fields have different ones.
+        CorruptDataError: a bitmap is damaged, a field has no bitmap, or the fields have different ones.
     """
     places = [place for place, field_id in enumerate(overlay.data_file.fields) if field_id in field_ids]
     if not places:
@@ -92,7 +92,7 @@ def coverage(overlay: pb_table.DataOverlayFile, field_ids: Collection[int], what
 
 
 def covered_anywhere(overlay: pb_table.DataOverlayFile, what: str) -> BitMap:
-    """The offsets that an overlay covers in any field. Raises what :func:`coverage` raises."""
+    """Return the offsets that an overlay covers in any field. Raises what :func:`coverage` raises."""
     # Imported late: hardly any table has overlays.
     from pyroaring import BitMap
 
@@ -103,12 +103,12 @@ def covered_anywhere(overlay: pb_table.DataOverlayFile, what: str) -> BitMap:
 def retire_overlaid_fields(
     fragment: pb_table.DataFragment, field_ids: Collection[int], until: int | None = None
 ) -> None:
-    """Mark fields as dead in the overlays of a fragment, in place: its data files hold newer values of them.
+    """Mark fields as dead in the overlays of a fragment, in place: its data files contain newer values for them.
 
     Args:
-        fragment: changed.
+        fragment: changed in place.
         field_ids: the fields.
-        until: the version that the new values were computed from; later overlays stay. None for all overlays.
+        until: the version from which the new values were computed; later overlays are kept. None for all overlays.
     """
     for overlay in fragment.overlays:
         if until is not None and overlay.committed_version > until:

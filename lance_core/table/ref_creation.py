@@ -1,7 +1,7 @@
-"""Creating the file of a tag or branch: exactly one of several writers succeeds and knows it, even if answers are lost.
+"""Creation of tag and branch files: exactly one of several writers succeeds, and knows it even if responses are lost.
 
-A create that was not answered "created" is settled by reading the file back: no two writers make the same bytes, as
-they hold the moment of a tag and the identity of a branch.
+If a create does not return "created", the file is read back: no two writers write the same bytes, because these contain
+the creation time of a tag or the identity of a branch.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ def create_ref(
 
     Args:
         store: the store of the dataset.
-        path: of the file.
-        data: that no other writer makes.
-        create: makes a file that is not there; None for the store's own way.
+        path: the path of the file.
+        data: content that no other writer produces.
+        create: creates a file that does not exist; None to use the store.
 
     Raises:
-        UnsafeStoreError: the store cannot create a file for one of several writers.
-        StorageError: a storage operation failed, and the file is not there.
-        CommitOutcomeUnknownError: it could not be determined whether the file is there, or may still come.
+        UnsafeStoreError: the store cannot create a file atomically.
+        StorageError: a storage operation failed, and the file does not exist.
+        CommitOutcomeUnknownError: it could not be determined whether the file exists or may still appear.
     """
     create = store.put_if_absent if create is None else create
     in_flight: StorageError | None = None
@@ -69,7 +69,7 @@ def create_ref(
 
 @contextmanager
 def known_to_exist(what: str) -> Iterator[None]:
-    """For the steps after a create: their failure must not be taken for that of the create."""
+    """Mark failures of the steps after a create, so that they are not mistaken for a failure of the create."""
     try:
         yield
     except StorageError as error:
@@ -77,7 +77,7 @@ def known_to_exist(what: str) -> Iterator[None]:
 
 
 def _read_back(store: ObjectStore, path: str, cause: StorageError | None) -> bytes | None:
-    """What is there after a create that was not answered "created"; None for nothing."""
+    """Return the content of the file after a create that did not return "created"; None if it does not exist."""
     try:
         return bytes(store.get(path))
     except NotFoundError:

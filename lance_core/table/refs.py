@@ -5,10 +5,10 @@
     _refs/tags/{tag}.json    {"branch": null, "version": 3, "createdAt": "2026-01-31T12:00:00.5Z", "updatedAt": …,
                               "manifestSize": 391, "metadata": {}}
 
-All of them lie in the main root, also those that speak of branches. ``version`` and ``manifestSize`` are required;
+All tags are in the main root, including those that refer to branches. ``version`` and ``manifestSize`` are required;
 unknown keys are ignored.
 
-Source: files of pylance 14.0.2; what it refuses in them.
+Source: files of pylance 14.0.2, and the content that it rejects.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["MAIN_BRANCH", "TagRecord", "check_tag_name", "list_tags", "tag_path"]
 
 MAIN_BRANCH: Final = "main"
-"""What the main branch is called where a branch can be named; in files it is null."""
+"""The name of the main branch in arguments; in files it is null."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
 
@@ -61,7 +61,7 @@ class TagRecord:
         """Parse the file.
 
         Raises:
-            CorruptDataError: it is not a tag; names the file and the key.
+            CorruptDataError: the file is not a tag; the message names the file and the key.
         """
         document = RefDocument.parse(data, path)
         return cls(
@@ -79,7 +79,7 @@ class TagRecord:
         return self.branch in (None, "", MAIN_BRANCH)
 
     def to_json(self) -> bytes:
-        """The bytes of the file.
+        """Return the bytes of the file.
 
         Raises:
             InvalidInputError: a text of the metadata cannot be written as UTF-8.
@@ -99,9 +99,9 @@ def check_tag_name(name: str) -> None:
     """Check the name of a tag.
 
     Raises:
-        InvalidTypeError: it is not a string.
-        InvalidRefError: it has a letter that is not ASCII or another character that no name may have, or dots in
-            places where they would lead astray. (The reference takes any letter, and then cannot list its tags.)
+        InvalidTypeError: the name is not a string.
+        InvalidRefError: the name has a non-ASCII letter or another invalid character, or dots in invalid positions.
+            (The reference accepts any letter, and then cannot list its tags.)
     """
     if not isinstance(name, str):
         raise InvalidTypeError(f"the name of a tag must be a string, found {name!r}")
@@ -121,12 +121,12 @@ def check_tag_name(name: str) -> None:
 
 
 def tag_path(store: ObjectStore, root: str, name: str) -> str:
-    """The file of a tag."""
+    """Return the file of a tag."""
     return store.join(root, TAGS_DIRECTORY, f"{name}{REF_SUFFIX}")
 
 
 def list_tags(store: ObjectStore, root: str) -> dict[str, TagRecord]:
-    """All tags by name, in the order of the names.
+    """Return all tags by name, in the order of the names.
 
     Raises:
         CorruptDataError: a file is not a tag.

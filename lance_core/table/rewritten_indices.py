@@ -1,10 +1,10 @@
-"""What a rewrite of fragments does to the indices whose row addresses were rewritten along with them.
+"""Effects of a rewrite of fragments on the indices whose row addresses were rewritten as well.
 
-Such an index is replaced by one under a new id that answers for the new fragments instead of the old ones. The rest of
-its entry stays: name, fields, the version it was built on, its kind. Its files are new, in the table's own root.
+Such an index is replaced by one with a new id that covers the new fragments instead of the old ones. The rest of its
+entry is kept: name, fields, the version it was built on, its kind. Its files are new, in the table's own root.
 
-An index that is not named stays as it is: the old fragments vanish from what it answers for, the new ones are scanned.
-An index that is named and gone was dropped or rewritten by somebody else; it is skipped.
+An index that is not listed is unchanged: it no longer covers the old fragments, and the new ones are scanned. An index
+that is listed but no longer exists was dropped or rewritten by another writer; it is skipped.
 
 Source: ``lance.table.Transaction.Rewrite.rewritten_indices``; behavior of pylance 14.0.2.
 """
@@ -40,11 +40,11 @@ def with_rewritten_indices(
 
     Args:
         section: serialized ``IndexSection``; None for "no index".
-        rewritten: what takes whose place.
-        groups: ids of old and new fragments; 0 among the new ones for an id that is not given yet.
+        rewritten: which index replaces which.
+        groups: ids of old and new fragments; 0 among the new ones for an id that is not assigned yet.
 
     Returns:
-        The new section; the argument where nothing changes.
+        The new section; the argument if nothing changes.
 
     Raises:
         InvalidInputError: an index is rewritten twice, an id is malformed or taken, an index answers for a part of a

@@ -1,7 +1,7 @@
-"""RowIdIndex: where the row of a stable id stands.
+"""RowIdIndex: finds the row with a stable id.
 
-An id may stand in several fragments: an update leaves the old row where it was, deleted, and puts the new one elsewhere
-under the same id. At most one of them is alive; that is the one that is found::
+An id may occur in several fragments: an update leaves the old row in place, deleted, and stores the new one elsewhere
+with the same id. At most one of these rows is live; the index finds that one::
 
     ids wanted -> segments whose bounds they lie in -> positions there -> without deleted rows
 
@@ -40,8 +40,8 @@ class RowPlaces:
     """The locations of rows; one entry per requested id.
 
     Attributes:
-        owners: which of the fragments; -1 for an id without a row.
-        positions: physical positions there.
+        owners: the index of the fragment; -1 for an id without a row.
+        positions: the physical positions in the fragment.
     """
 
     owners: _Positions
@@ -111,7 +111,7 @@ class RowIdIndex:
         owners: _Positions,
         positions: _Positions,
     ) -> None:
-        """Note what segments of one fragment hold."""
+        """Record the rows found in the segments of one fragment."""
         owner = int(self._owners[group[0]])
         fragment = self._fragments[owner]
         deleted: npt.NDArray[np.uint32] | None = None

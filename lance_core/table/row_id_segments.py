@@ -1,4 +1,4 @@
-"""Segments: how a run of row ids is stored. Five forms of one list of 64-bit numbers.
+"""Segments: five encodings of a list of 64-bit row ids.
 
 ==================  ===============================  =======================
 form                stands for                       bytes, about
@@ -10,13 +10,13 @@ sorted_array        ascending numbers                24 + 2 for each number
 array               numbers in any order
 ==================  ===============================  =======================
 
-An ascending list gets the smallest form by the column on the right; of equals, the upper one. How arrays are packed is
-said in :mod:`~lance_core.table.encoded_numbers`. Any form is read, whichever would be the smallest.
+An ascending list is stored in the smallest form according to the right column; ties go to the upper one.
+:mod:`~lance_core.table.encoded_numbers` describes how arrays are packed. Readers accept every form.
 
-A message is small where what it says may be huge: a range of a few bytes has up to 2 ** 64 ids. Parsing therefore
-unpacks nothing and tells the number of ids; whoever unpacks them has compared it with the rows of the fragment before.
+A small message may describe a huge list: a range of a few bytes has up to 2 ** 64 ids. Parsing therefore unpacks
+nothing and returns the number of ids; callers compare it with the rows of the fragment before unpacking.
 
-Source: ``lance.table.U64Segment``; the choice as pylance 14.0.2 makes it.
+Source: ``lance.table.U64Segment``; the choice of form follows pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ _FIXED_BYTES: Final = 24
 _HOLE_BYTES: Final = 4
 _SORTED_BYTES: Final = 2
 _MAX_SLOTS: Final = 2**32
-"""A fragment has fewer rows; what spans more, other than a list, is damage."""
+"""A fragment has fewer rows; a segment that spans more and is not a list is damaged."""
 
 
 def encode_segment(numbers: _Numbers) -> pb_rowids.U64Segment:
-    """The segment of some numbers; at least one.
+    """Return the segment of some numbers; at least one.
 
     Args:
         numbers: without repetition, in the order of the rows.
@@ -83,7 +83,7 @@ def encode_segment(numbers: _Numbers) -> pb_rowids.U64Segment:
 
 
 def parse_segment(segment: pb_rowids.U64Segment, what: str) -> RowIdSet | None:
-    """The ids of a segment; None when it has none.
+    """Return the ids of a segment; None when it has none.
 
     Args:
         segment: the message.

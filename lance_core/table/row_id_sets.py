@@ -1,6 +1,6 @@
-"""What the five forms of a segment have in common: numbers at positions, and positions of numbers.
+"""Lookups in the five forms of a segment: numbers by position, and positions by number.
 
-Neither question unpacks the whole. What is looked up costs memory for the numbers asked for, besides:
+Neither lookup unpacks the whole segment. Besides the memory for the result, each form needs:
 
 =================  =====================================================
 form               kept with it
@@ -9,10 +9,10 @@ range              nothing
 range_with_holes   16 bytes for each hole
 range_with_bitmap  the bitmap as it is stored, 4 bytes for each 8 slots
 sorted_array       the numbers as they are stored
-array              the same, and from the first search on 4 bytes each
+array              the same, plus 4 bytes for each number after the first search
 =================  =====================================================
 
-``find`` expects numbers between ``low`` and ``high`` and answers -1 for those that are not there.
+``find`` expects numbers between ``low`` and ``high`` and returns -1 for those that do not occur.
 
 **Source:** ``lance.table.U64Segment``; bitmaps count from the least significant bit, as pylance 14.0.2 writes them.
 """
@@ -38,15 +38,15 @@ _BITS: Final = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bi
 """Bit i of each byte, shape (256, 8)."""
 
 _ONES_BEFORE: Final = np.cumsum(_BITS, axis=1, dtype=np.int64) - _BITS
-"""How many bits are set below bit i, shape (256, 8)."""
+"""Number of bits set below bit i, shape (256, 8)."""
 
 _NTH_ONE: Final = np.argsort(1 - _BITS, axis=1, kind="stable").astype(np.int64)
-"""Which bit is the n-th that is set, shape (256, 8)."""
+"""Position of the n-th set bit, shape (256, 8)."""
 
 _NUM_ONES: Final = _BITS.sum(axis=1, dtype=np.uint32)
 
 _FEW: Final = 16
-"""Fewer positions are looked up one by one."""
+"""Below this number, positions are looked up individually."""
 
 
 class RowIdSet(Protocol):
@@ -63,15 +63,15 @@ class RowIdSet(Protocol):
         ...
 
     def __len__(self) -> int:
-        """How many ids."""
+        """Return the number of ids."""
         ...
 
     def at(self, positions: _Positions) -> _Numbers:
-        """The ids at some positions, in any order; fresh."""
+        """Return the ids at some positions, in any order; fresh."""
         ...
 
     def find(self, ids: _Numbers) -> _Positions:
-        """The position of each id; -1 where there is none."""
+        """Return the position of each id; -1 where there is none."""
         ...
 
 
@@ -83,15 +83,15 @@ class PlainRange:
         self.low, self.high = start, stop - 1
 
     def __len__(self) -> int:
-        """How many ids."""
+        """Return the number of ids."""
         return self.high + 1 - self.low
 
     def at(self, positions: _Positions) -> _Numbers:
-        """The ids at some positions."""
+        """Return the ids at some positions."""
         return positions.astype(np.uint64) + np.uint64(self.low)
 
     def find(self, ids: _Numbers) -> _Positions:
-        """The positions of some ids."""
+        """Return the positions of some ids."""
         return (ids - np.uint64(self.low)).astype(np.int64)
 
 
@@ -115,15 +115,15 @@ class RangeWithHoles:
         return self._start + int(self._slots(np.array([len(self) - 1], np.int64))[0])
 
     def __len__(self) -> int:
-        """How many ids."""
+        """Return the number of ids."""
         return self._stop - self._start - len(self._holes)
 
     def at(self, positions: _Positions) -> _Numbers:
-        """The ids at some positions."""
+        """Return the ids at some positions."""
         return self._slots(positions).astype(np.uint64) + np.uint64(self._start)
 
     def find(self, ids: _Numbers) -> _Positions:
-        """The positions of some ids."""
+        """Return the positions of some ids."""
         slots = (ids - np.uint64(self._start)).astype(np.int64)
         holes_before = np.searchsorted(self._holes, slots)
         is_hole = np.searchsorted(self._holes, slots, side="right") > holes_before
@@ -153,11 +153,11 @@ class MaskedIds:
         return int(self.at(np.array([len(self) - 1], np.int64))[0])
 
     def __len__(self) -> int:
-        """How many ids."""
+        """Return the number of ids."""
         return int(self._stops[-1])
 
     def at(self, positions: _Positions) -> _Numbers:
-        """The ids at some positions."""
+        """Return the ids at some positions."""
         if len(positions) > _FEW and bool((positions[1:] - positions[:-1] == 1).all()):
             return self._run(int(positions[0]), len(positions))
         places = np.searchsorted(self._stops, positions, side="right")
@@ -167,14 +167,14 @@ class MaskedIds:
         return slots.astype(np.uint64) + np.uint64(self._start)
 
     def _run(self, first: int, count: int) -> _Numbers:
-        """The ids at neighboring positions: the bits between the first and the last of them, unpacked at once."""
+        """Return the ids at adjacent positions, by unpacking all bits from the first to the last at once."""
         low, high = np.searchsorted(self._stops, [first, first + count - 1], side="right").tolist()
         slots = np.flatnonzero(np.unpackbits(self._bitmap[low : high + 1], bitorder="little"))
         skipped = first - int(self._stops[low]) + int(_NUM_ONES[self._bitmap[low]])
         return slots[skipped : skipped + count].astype(np.uint64) + np.uint64(self._start + low * 8)
 
     def find(self, ids: _Numbers) -> _Positions:
-        """The positions of some ids."""
+        """Return the positions of some ids."""
         slots = (ids - np.uint64(self._start)).astype(np.int64)
         places, bits = slots >> 3, slots & 7
         octets = self._bitmap[places]
@@ -191,15 +191,15 @@ class SortedIds:
         self.low, self.high = ids.low, ids.high
 
     def __len__(self) -> int:
-        """How many ids."""
+        """Return the number of ids."""
         return len(self._ids)
 
     def at(self, positions: _Positions) -> _Numbers:
-        """The ids at some positions."""
+        """Return the ids at some positions."""
         return self._ids.at(positions)
 
     def find(self, ids: _Numbers) -> _Positions:
-        """The positions of some ids."""
+        """Return the positions of some ids."""
         wanted = self._ids.offsets_of(ids)
         places = np.searchsorted(self._ids.offsets, wanted)
         return np.where(self._ids.offsets[places] == wanted, places, -1)
@@ -214,15 +214,15 @@ class ListedIds:
         self.low, self.high = ids.low, ids.high
 
     def __len__(self) -> int:
-        """How many ids."""
+        """Return the number of ids."""
         return len(self._ids)
 
     def at(self, positions: _Positions) -> _Numbers:
-        """The ids at some positions."""
+        """Return the ids at some positions."""
         return self._ids.at(positions)
 
     def find(self, ids: _Numbers) -> _Positions:
-        """The positions of some ids."""
+        """Return the positions of some ids."""
         wanted = self._ids.offsets_of(ids)
         places = self._order[np.searchsorted(self._ids.offsets, wanted, sorter=self._order)].astype(np.int64)
         return np.where(self._ids.offsets[places] == wanted, places, -1)

@@ -6,12 +6,12 @@ version that created it and the version that last changed it. For a fresh fragme
     row ids              RowIdSequence { Range { start: next_row_id, end: next_row_id + rows } }
     created, updated     RowDatasetVersionSequence { span: Range { 0, rows }, version: committing version }
 
-Ids are given at each commit attempt, so that concurrent appends never share one. Sequences of existing fragments are
-carried as they are.
+Ids are assigned at each commit attempt, so that concurrent appends never share one. Sequences of existing fragments are
+kept unchanged.
 
-Rows that a compaction moves bring all three along: the sequences of the old fragments are put one after the other,
-without the deleted rows, and cut where the new fragments begin. Segments of ids are kept apart and each gets the form
-that suits it then. Of a run of versions only the length counts, not where its span begins.
+Rows that a compaction moves keep all three: the sequences of the old fragments are concatenated without the deleted
+rows, and split at the boundaries of the new fragments. Segments of ids stay separate, and each is stored in its
+smallest form. For a run of versions only the length matters, not where its span starts.
 
 Source: ``lance.table.RowIdSequence``, ``RowDatasetVersionSequence``; fragments of pylance 14.0.2.
 """
@@ -53,7 +53,7 @@ def give_row_ids(message: pb_table.DataFragment, *, first_row_id: int, version: 
         The next free id after the fragment's rows.
 
     Raises:
-        InvalidInputError: the table has no ids left for this many rows.
+        InvalidInputError: the table does not have enough ids left.
     """
     num_rows = message.physical_rows
     require_free_row_ids(first_row_id, num_rows)
@@ -72,7 +72,7 @@ def require_free_row_ids(first_row_id: int, num_rows: int) -> None:
     """Check that there are enough ids from the next free one on: ids have 64 bits.
 
     Raises:
-        InvalidInputError: there are not.
+        InvalidInputError: there are not enough ids.
     """
     if first_row_id + num_rows > _MAX_U64:
         raise InvalidInputError(
@@ -89,11 +89,11 @@ def _range(start: int, stop: int) -> pb_rowids.U64Segment:
 def carry_row_ids(
     sources: Sequence[_Source], new_fragments: Sequence[Fragment], hidden: HiddenColumns = no_hidden_columns
 ) -> list[Fragment]:
-    """Give rewritten rows the ids and versions that they had; they are kept inline, wherever they were.
+    """Keep the ids and versions of rewritten rows; they are stored inline, wherever they were stored before.
 
     Args:
         sources: the old fragments with their deleted positions, in the order in which their rows were written.
-        new_fragments: what holds the live rows now.
+        new_fragments: the fragments that contain the live rows now.
         hidden: reads hidden columns.
 
     Returns:
@@ -119,12 +119,12 @@ def carry_row_ids(
 
 
 def live_rows(fragment: Fragment, deleted: npt.NDArray[np.uint32]) -> npt.NDArray[np.int64]:
-    """The physical positions of the rows that are not deleted, ascending."""
+    """Return the physical positions of the rows that are not deleted, ascending."""
     return np.delete(np.arange(fragment.physical_rows, dtype=np.int64), deleted.astype(np.int64))
 
 
 def _live_ids(lineage: RowLineage, live: npt.NDArray[np.int64]) -> Iterator[_Numbers]:
-    """The ids of live rows, segment by segment."""
+    """Yield the ids of live rows, segment by segment."""
     sequence = lineage.row_ids()
     for part in np.split(live, np.searchsorted(live, sequence.stops[:-1])):
         if len(part):
@@ -132,7 +132,7 @@ def _live_ids(lineage: RowLineage, live: npt.NDArray[np.int64]) -> Iterator[_Num
 
 
 def _chunks(parts: Iterator[_Numbers], counts: Sequence[int]) -> Iterator[list[_Numbers]]:
-    """Cut a stream of parts into groups of this many rows."""
+    """Split a stream of parts into groups with the given numbers of rows."""
     rest = np.empty(0, np.uint64)
     for count in counts:
         chunk: list[_Numbers] = []

@@ -1,6 +1,6 @@
 """RowLineage: the ids of a fragment's rows, and the versions that created and last changed them.
 
-Each of the three is kept in one of three ways::
+Each of the three is stored in one of three ways::
 
     not at all       ids are addresses; rows were created by version 1, and last changed when they were created
     inline           in the manifest, as a sequence
@@ -14,7 +14,7 @@ created at version       -4                ``_row_created_at_version``         1
 last updated at version  -5                ``_row_last_updated_at_version``    13
 =======================  ================  ==================================  ==========
 
-Reading a hidden column needs data files, which this package does not know; the caller passes a function that reads one.
+Reading a hidden column needs data files, which this package cannot read; the caller passes a function that reads one.
 
 **Source:** ``lance.table.DataFragment``; tables with ``lance.row_lineage.spill`` of pylance 14.0.2.
 """
@@ -53,7 +53,7 @@ ROW_ID_ID: Final = -3
 CREATED_AT_ID: Final = -4
 UPDATED_AT_ID: Final = -5
 FIRST_VERSION: Final = 1
-"""Stands for a creation that was not recorded."""
+"""The creation version of rows for which none was recorded."""
 
 _ARMS: Final = {
     ROW_ID_ID: ("row_id_sequence", "inline_row_ids"),
@@ -70,7 +70,7 @@ HiddenColumns: TypeAlias = Callable[[pb_table.DataFragment, int], "npt.NDArray[n
 
 
 def no_hidden_columns(fragment: pb_table.DataFragment, field_id: int) -> _Numbers:
-    """Refuse to read a hidden column.
+    """Raise an error: hidden columns cannot be read here.
 
     Raises:
         NotSupportedError: always.
@@ -81,11 +81,11 @@ def no_hidden_columns(fragment: pb_table.DataFragment, field_id: int) -> _Number
 
 
 class HiddenColumnsNeeded(Exception):  # noqa: N818  # a question, not an error
-    """A hidden column is needed that was not fetched.
+    """Raised when a needed hidden column was not fetched.
 
     Attributes:
-        fragment: the fragment that keeps it.
-        field_id: which one.
+        fragment: the fragment that contains it.
+        field_id: the field id of the column.
     """
 
     def __init__(self, fragment: pb_table.DataFragment, field_id: int) -> None:
@@ -107,24 +107,24 @@ class FetchedColumns:
     """
 
     def __init__(self, columns: Mapping[ColumnKey, _Numbers]) -> None:
-        """Nothing is copied."""
+        """Initialize without copying the columns."""
         self._columns = columns
 
     def __call__(self, fragment: pb_table.DataFragment, field_id: int) -> _Numbers:
-        """The column.
+        """Return the column.
 
         Raises:
-            HiddenColumnsNeeded: it was not fetched.
+            HiddenColumnsNeeded: the column was not fetched.
         """
         found = self._columns.get(column_key(fragment, field_id))
         if found is None:
             raise HiddenColumnsNeeded(fragment, field_id)
-        # Callers change what they are given, as they may with a column that was just read.
+        # Copied because callers may modify the result, as with a column that was just read.
         return found.copy()
 
 
 def column_key(fragment: pb_table.DataFragment, field_id: int) -> ColumnKey:
-    """Identifies a hidden column by its data file: an operation may give a fragment another id, or more files."""
+    """Return the key of a hidden column: its data file, since operations may change the fragment's id or add files."""
     for file in fragment.files:
         if field_id in file.fields:
             return file.base_id if file.HasField("base_id") else None, file.path, field_id
@@ -132,21 +132,21 @@ def column_key(fragment: pb_table.DataFragment, field_id: int) -> ColumnKey:
 
 
 def hidden_fields(fragment: pb_table.DataFragment) -> list[int]:
-    """Ids of the fields whose numbers are kept in hidden columns."""
+    """Return the ids of the fields whose numbers are kept in hidden columns."""
     lineage = RowLineage(fragment)
     return [field_id for field_id in _ARMS if lineage.is_hidden(field_id)]
 
 
 class RowLineage:
-    """Ids and versions of the rows of one fragment; parsed when first asked for.
+    """Ids and versions of the rows of one fragment, parsed on first use.
 
     Args:
-        fragment: of a manifest or a transaction.
+        fragment: a fragment of a manifest or a transaction.
         hidden: reads hidden columns.
     """
 
     def __init__(self, fragment: pb_table.DataFragment, hidden: HiddenColumns = no_hidden_columns) -> None:
-        """Nothing is parsed yet."""
+        """Initialize without parsing anything."""
         self._fragment = fragment
         self._hidden = hidden
         self._what = f"row lineage of fragment {fragment.id}"
@@ -159,17 +159,17 @@ class RowLineage:
         return self._fragment.WhichOneof("row_id_sequence") is not None
 
     def is_hidden(self, field_id: int) -> bool:
-        """Whether the ids or versions of that field id are kept in a hidden column; nothing else is."""
+        """Return whether the ids or versions of that field id are kept in a hidden column; nothing else is."""
         if field_id not in _ARMS:
             return False
         oneof, inline = _ARMS[field_id]
         return self._fragment.WhichOneof(oneof) not in (None, inline)
 
     def given_row_ids(self) -> RowIdSequence:
-        """The row ids that the fragment carries, however many; none when it carries none.
+        """Return the row ids that the fragment contains, regardless of their number; empty if it contains none.
 
         Raises:
-            CorruptDataError: they are damaged.
+            CorruptDataError: the ids are damaged.
         """
         if self._ids is None:
             if self.is_hidden(ROW_ID_ID):
@@ -179,35 +179,35 @@ class RowLineage:
         return self._ids
 
     def row_ids(self) -> RowIdSequence:
-        """The stable ids of all rows.
+        """Return the stable ids of all rows.
 
         Raises:
-            CorruptDataError: they are damaged, or there is another number of them.
+            CorruptDataError: the ids are damaged, or their number is wrong.
         """
         return self.given_row_ids().require(self._fragment.physical_rows, self._what)
 
     def ids_at(self, positions: _Positions) -> _Numbers:
-        """The ids of some rows: the stable ones, else their addresses."""
+        """Return the ids of some rows: the stable ones, else their addresses."""
         return self.row_ids().at(positions) if self.has_row_ids else self.addresses_at(positions)
 
     def addresses_at(self, positions: _Positions) -> _Numbers:
-        """The addresses of some rows."""
+        """Return the addresses of some rows."""
         return (np.uint64(self._fragment.id) << _ADDRESS_SHIFT) | positions.astype(np.uint64)
 
     def created_at(self, positions: _Positions) -> _Numbers:
-        """The versions that created some rows."""
+        """Return the versions that created some rows."""
         return self._runs(CREATED_AT_ID).at(positions)
 
     def updated_at(self, positions: _Positions) -> _Numbers:
-        """The versions that last changed some rows."""
+        """Return the versions that last changed some rows."""
         recorded = self._fragment.WhichOneof("last_updated_at_version_sequence") is not None
         return self._runs(UPDATED_AT_ID if recorded else CREATED_AT_ID).at(positions)
 
     def check(self) -> None:
-        """Parse all that is kept inline.
+        """Parse all inline sequences.
 
         Raises:
-            CorruptDataError: it is damaged.
+            CorruptDataError: a sequence is damaged.
         """
         if self.has_row_ids and not self.is_hidden(ROW_ID_ID):
             self.row_ids()

@@ -1,11 +1,11 @@
-"""The versions of a table: which there are, and their manifests.
+"""The versions of a table and their manifests.
 
 Versions are found by listing ``_versions/``, never by probing: a gap below the latest version, which a cleanup may
-leave, would end a probe early. Where the store lists in lexical order the V2 names come newest first, and listing
-stops as soon as it has seen enough. An explicit version is opened by its name, V2 first, without listing.
+leave, would end a probe early. If the store lists in lexical order, V2 names come newest first, and listing stops as
+soon as possible. A version with a given number is opened by its name, V2 first, without listing.
 
-Who makes a version is decided by a commit protocol (:mod:`~lance_core.table.commit_protocols`). One of them keeps the
-latest version elsewhere, and may have to finish a commit before its manifest can be read.
+A commit protocol (:mod:`~lance_core.table.commit_protocols`) decides which writer creates a version. One of them stores
+the latest version elsewhere, and may have to finish a commit before its manifest can be read.
 
 Source: version discovery of pylance 14.0.2.
 """
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 __all__ = ["VersionLog"]
 
 _LONGEST_HOLD_SECONDS: Final = 3600
-"""A hold that is older was left by a crashed process."""
+"""Holds older than this were left by a crashed process."""
 
 _NAMINGS: Final = (ManifestNaming.V2, ManifestNaming.V1)
 
@@ -56,11 +56,11 @@ class VersionLog:
     Args:
         store: the store of the table.
         root: the table's path in it.
-        protocol: decides who makes a version; None for the store itself.
+        protocol: decides which writer creates a version; None to use the store itself.
     """
 
     def __init__(self, store: ObjectStore, root: str, protocol: CommitProtocol | None = None) -> None:
-        """Nothing is read yet."""
+        """Initialize without reading anything."""
         self._store = store
         self._root = root
         self._protocol = ConditionalCreate() if protocol is None else protocol
@@ -77,24 +77,24 @@ class VersionLog:
 
     @property
     def protocol(self) -> CommitProtocol:
-        """Decides who makes a version."""
+        """The commit protocol, which decides which writer creates a version."""
         return self._protocol
 
     def at(self, root: str) -> VersionLog:
-        """The versions of another table in the same store, such as a branch of this one; made in the same way."""
+        """Return the versions of another table in the same store, such as a branch, with the same protocol."""
         return VersionLog(self._store, root, self._protocol)
 
     def path(self, name: ManifestName) -> str:
-        """The path of a version's manifest."""
+        """Return the path of a version's manifest."""
         return self._store.join(self._root, VERSIONS_DIRECTORY, manifest_name(name.version, name.naming))
 
     def latest(self) -> ManifestName | None:
-        """The latest version; None when there is none, that is: when there is no table.
+        """Return the latest version; None if the table does not exist.
 
         Raises:
             CorruptDataError: manifests of both namings occur.
         """
-        # While a directory is listed the latest version may go and a newer one come, so that the listing has neither.
+        # During a listing the latest version may be removed and a newer one created, so the listing may miss both.
         return self._protocol.latest(self) or self._newest_listed() or self._newest_listed()
 
     def adopt(self, name: ManifestName) -> None:
@@ -122,7 +122,7 @@ class VersionLog:
         self._protocol.latest(self)
 
     def newer_than(self, version: int) -> list[ManifestName]:
-        """The versions after ``version``, ascending; one listing.
+        """Return the versions after ``version``, ascending; one listing.
 
         Raises:
             CorruptDataError: manifests of both namings occur.
@@ -144,12 +144,12 @@ class VersionLog:
         return sorted(found, key=lambda name: name.version)
 
     def surely_newer_than(self, version: int) -> list[ManifestName]:
-        """As :meth:`newer_than`; where a listing may miss what comes and goes meanwhile, none is believed at once."""
+        """Like :meth:`newer_than`, but list again if the result is empty and the listing may have missed changes."""
         newer = self.newer_than(version)
         return newer or ([] if self._store.capabilities.lexical_listing else self.newer_than(version))
 
     def read(self, name: ManifestName) -> Manifest:
-        """The manifest of a version.
+        """Return the manifest of a version.
 
         Raises:
             VersionNotFoundError: there is no such manifest.
@@ -165,9 +165,9 @@ class VersionLog:
         return Manifest.parse(buffer, path=path, name=name)
 
     def read_latest(self) -> Manifest | None:
-        """The manifest of the latest version; None when there is no table.
+        """Return the manifest of the latest version; None when there is no table.
 
-        A cleanup may remove what was the latest version right after it was found; there is a newer one then.
+        A cleanup may remove the latest version right after it was found; in that case there is a newer one.
 
         Raises:
             VersionNotFoundError: the latest version has no manifest.
@@ -185,7 +185,7 @@ class VersionLog:
         return None
 
     def read_version(self, version: int) -> Manifest:
-        """The manifest of an explicit version, whichever naming the table has; nothing is listed.
+        """Return the manifest of the version with this number, under either naming scheme, without listing.
 
         Raises:
             VersionNotFoundError: there is no such version.
@@ -202,7 +202,7 @@ class VersionLog:
         raise VersionNotFoundError(f"{self._root} has no version {version}", version=version)
 
     def manifest_bytes(self, version: int) -> int:
-        """The size of the manifest of an explicit version, which is finished first if its commit was not.
+        """Return the size of a version's manifest, after finishing its commit if needed.
 
         Raises:
             VersionNotFoundError: there is no such version.
@@ -217,16 +217,16 @@ class VersionLog:
         raise VersionNotFoundError(f"{self._root} has no version {version}", version=version)
 
     def create(self, name: ManifestName, data: bytes, depends_on: Collection[str] = ()) -> PutOutcome:
-        """Create a version: create its manifest unless one of that name exists. This is the commit.
+        """Create a version: create its manifest unless one with that name exists. This is the commit.
 
         Args:
-            name: of the manifest.
+            name: the name of the manifest.
             data: the manifest.
-            depends_on: files that were put without being durable and have to be so before the version appears.
+            depends_on: files that are not yet durable and must be before the version appears.
 
         Raises:
             UnsafeStoreError: the store cannot create a file atomically, so that two writers could both win.
-            StorageError: a storage operation failed; whether the version exists now has to be found out.
+            StorageError: a storage operation failed; the caller must find out whether the version exists.
         """
         return self._protocol.create(self, name, data, depends_on)
 
@@ -240,7 +240,7 @@ class VersionLog:
 
     @contextmanager
     def hold(self, version: int) -> Iterator[None]:
-        """Keep a version from being cleaned up by this library, for an hour at most.
+        """Protect a version from being cleaned up by this library, for at most one hour.
 
         Raises:
             StorageError: the store failed.
@@ -253,7 +253,7 @@ class VersionLog:
             remove_objects(self._store, [mark])
 
     def held_versions(self, now: float) -> set[int]:
-        """The versions that are held. Raises ``StorageError`` when the store failed.
+        """Return the versions that are held. Raises ``StorageError`` when the store failed.
 
         Args:
             now: seconds since the epoch.
@@ -268,7 +268,7 @@ class VersionLog:
         return held
 
     def require_commits(self) -> None:
-        """Find out before anything is written whether versions can be made; remembered for the store.
+        """Check that versions can be created, before anything is written; the result is cached for the store.
 
         Raises:
             UnsafeStoreError: two writers could both win.
@@ -298,7 +298,7 @@ class VersionLog:
                 yield name
 
     def _is_newest_first(self, name: ManifestName) -> bool:
-        """Whether everything listed after this name is older."""
+        """Return whether everything listed after this name is older."""
         return self._store.capabilities.lexical_listing and name.naming is ManifestNaming.V2
 
     def _check_naming(self, seen: ManifestName | None, name: ManifestName) -> None:

@@ -1,6 +1,6 @@
-"""Version sequences: which version created each row of a fragment, or last changed it, as runs of equal versions.
+"""Version sequences: the version that created, or last changed, each row of a fragment, as runs of equal versions.
 
-Of a run only the number of rows counts, not where its span begins: spans of fragments that were put together overlap.
+For a run only the number of rows matters, not where its span starts: spans of merged fragments overlap.
 
 Source: ``lance.table.RowDatasetVersionSequence``; fragments of pylance 14.0.2.
 """
@@ -31,7 +31,7 @@ class VersionRuns:
 
     Attributes:
         stops: position after the last row of each run, shape (num_runs,).
-        versions: of each run, shape (num_runs,).
+        versions: the version of each run, shape (num_runs,).
     """
 
     stops: npt.NDArray[np.int64]
@@ -44,10 +44,10 @@ class VersionRuns:
         Args:
             data: the sequence.
             num_rows: rows of the fragment.
-            what: where it is from, for error messages.
+            what: its location, for error messages.
 
         Raises:
-            CorruptDataError: the bytes are not such a sequence, or have another number of rows.
+            CorruptDataError: the bytes are not a version sequence, or the number of rows differs.
         """
         try:
             message = pb_rowids.RowDatasetVersionSequence.FromString(data)
@@ -66,15 +66,15 @@ class VersionRuns:
 
     @classmethod
     def constant(cls, version: int, num_rows: int) -> Self:
-        """One version for all rows."""
+        """Return a sequence with the same version for all rows."""
         return cls(np.array([num_rows], np.int64), np.array([version], np.uint64))
 
     def at(self, positions: npt.NDArray[np.int64]) -> _Numbers:
-        """The versions of some rows, fresh, shape (num_positions,)."""
+        """Return the versions of some rows, fresh, shape (num_positions,)."""
         return self.versions[np.searchsorted(self.stops, positions, side="right")]
 
     def numbers(self) -> _Numbers:
-        """The versions of all rows, unpacked."""
+        """Return the versions of all rows, unpacked."""
         return np.repeat(self.versions, np.diff(self.stops, prepend=0))
 
 

@@ -1,1 +1,1 @@
-"""Describing a change of a table, and committing it."""
+"""Transactions: describe a change to a table, and commit it."""

@@ -1,6 +1,6 @@
-"""Basis: the version that a commit builds on, and everything judged on the way to it.
+"""Basis: the version that a commit builds on, and the checks against all versions up to it.
 
-A change was planned on its read version. Whatever was committed after that is read once, in order, and compared with
+A change was planned on its read version. Every version committed after that is read once, in order, and compared with
 the change; then the change may be placed on top. Three cases have no read version to start from:
 
 =========================  =======================================================================
@@ -9,11 +9,11 @@ no table                   the template of a new table
 ``create_only``            there must be no table
 =========================  =======================================================================
 
-A delete or update whose rows are known is merged with those in between, once per arrival at the latest version; from
-then on it counts as planned on that version (:mod:`~lance_core.transactions.rebase`). A new index loses the fragments
-whose values have changed since.
+A delete or update whose rows are known is merged with the versions in between each time it reaches the latest version;
+from then on it counts as planned on that version (:mod:`~lance_core.transactions.rebase`). Fragments whose values have
+changed since are removed from a new index.
 
-An earlier commit of the same transaction is recognized by its uuid, so that committing twice makes one version.
+An earlier commit of the same transaction is recognized by its UUID, so that committing twice creates one version.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ if TYPE_CHECKING:
 __all__ = ["Basis", "Refusal"]
 
 _MAX_LISTINGS: Final = 10
-"""Rounds of looking for newer versions before a try; each further one means that the last found several."""
+"""Maximum number of listings before an attempt; another one is needed if the last one found several versions."""
 
 Refusal = AlreadyCommitted | Conflicted | TableExists
-"""Why a commit ends before it tries to make a version."""
+"""Why a commit ends before it attempts to create a version."""
 
 
 class Basis:
@@ -55,13 +55,13 @@ class Basis:
         log: the table's versions.
         transaction: the change.
         settings: how it is committed.
-        known: the manifest of the read version, when the caller has it.
+        known: the manifest of the read version, if the caller has it.
     """
 
     def __init__(
         self, log: VersionLog, transaction: Transaction, settings: CommitSettings, known: Manifest | None
     ) -> None:
-        """Nothing is read yet."""
+        """Initialize without reading anything."""
         self._log = log
         self._transaction = transaction
         self._settings = settings
@@ -96,10 +96,10 @@ class Basis:
         """Move up to the latest version.
 
         Args:
-            winner: the manifest of a newer version, when the caller has read it already.
+            winner: the manifest of a newer version, if the caller has already read it.
 
         Returns:
-            None when the change may be placed on :attr:`manifest`, else why the commit ends.
+            None if the change may be placed on :attr:`manifest`, otherwise the reason why the commit ends.
         """
         for _ in range(_MAX_LISTINGS):
             refusal = self._judge_newer(winner)
@@ -107,23 +107,23 @@ class Basis:
                 return refusal
             if self._num_new < 2:
                 break
-            # Judging many took its time; a try to create a version that others have made meanwhile would be in vain.
+            # Checking many versions took time; creating a version that others have already created would fail.
         return self._merge()
 
     def unsynced_files(self) -> list[str]:
-        """Files of the change that have to be made durable with its version."""
+        """Return the files of the change that must be made durable together with its version."""
         operation = self._transaction.operation
         if self._rebase is None or not operation.hides_rows:
             return []
         return self._rebase.unsynced_files(operation)
 
     def discard(self, kept: Manifest | None = None) -> None:
-        """Remove what was written on the way here, except the files of a version that is kept. Best effort."""
+        """Remove the files written so far, except those of a version that is kept. Best effort."""
         if self._rebase is not None:
             self._rebase.discard(kept)
 
     def _judge_newer(self, winner: Manifest | None) -> Refusal | None:
-        """Step through the versions that are new since the last call."""
+        """Check the versions that are new since the last call, one by one."""
         if self._started:
             newer = self._newer()
         else:
@@ -146,7 +146,7 @@ class Basis:
         return None
 
     def _start(self) -> list[ManifestName] | Refusal:
-        """Choose where to start; returns the versions that are still to be judged."""
+        """Choose where to start, and return the versions that remain to be checked."""
         starts_table = self._settings.create_only or self._transaction.operation.is_first_of_its_root
         if starts_table or self._transaction.read_version == 0:
             return self._start_without_read_version()
@@ -207,10 +207,10 @@ class Basis:
         return newer
 
     def _newer(self) -> list[ManifestName]:
-        """The versions after the one judged last.
+        """Return the versions after the one checked last.
 
-        When that one no longer exists, or the one before it, a cleanup may have removed versions after it as well, and
-        a writer that came too late may have created one of them anew.
+        If that version or the one before it no longer exists, a cleanup may have removed versions after it as well,
+        and a late writer may have created one of them again.
         """
         judged = self._judged_version
         listed = self._log.newer_than(max(judged - 2, 0))
@@ -220,14 +220,14 @@ class Basis:
         return listed[len(old) :]
 
     def _is_built_on_last(self, manifest: Manifest) -> bool:
-        """Whether a version was built on the one judged before it, which may have come too late.
+        """Return whether a version was built on the one checked before it, which may have been committed too late.
 
-        Where versions are missing right before the first that was judged, it has to be proved.
+        If versions are missing right before the first one that was checked, proof is required.
         """
         last = self._last
         if last is None or last.version != manifest.version - 1:
             return True
-        # Of the version that the change was planned on, which was the latest one then, it need only not be disproved.
+        # The version that the change was planned on was the latest one then; for it, the absence of disproof is enough.
         needs_proof = self._needs_proof and self._before_last is not None
         theirs = read_transaction(self._log, last)
         if theirs is None:
@@ -236,11 +236,11 @@ class Basis:
         return presence is Presence.PRESENT or (presence is Presence.UNCERTAIN and not needs_proof)
 
     def _step(self, name: ManifestName, remaining: Iterable[ManifestName], winner: Manifest | None) -> Refusal | None:
-        """Judge the next version and move to it."""
+        """Check the next version and move to it."""
         try:
             manifest = winner if winner is not None and winner.version == name.version else self._log.read(name)
         except VersionNotFoundError:
-            # Had this very change been committed there by an earlier try, planning it again would make it twice.
+            # If an earlier try committed this change there, planning it again would apply it twice.
             verdict = Verdict.RETRYABLE if self._settings.is_first_try else Verdict.INCOMPATIBLE
             reason = f"version {name.version} was removed, so its changes are unknown"
             return self._find_own(remaining) or Conflicted(verdict, name.version, reason, is_removed=True)
@@ -264,7 +264,7 @@ class Basis:
         return refusal
 
     def _follow(self, manifest: Manifest) -> None:
-        """Change what is to be committed as the next version asks for."""
+        """Adapt the operation to the next version."""
         operation = self._transaction.operation
         if operation.holds_values and self._manifest.version == manifest.version - 1:
             self._transaction = replace(self._transaction, operation=operation.on_top_of(self._manifest, manifest))
@@ -290,7 +290,7 @@ class Basis:
         return Conflicted(verdict, manifest.version, f"it committed the operation {theirs.operation.arm!r}")
 
     def _merge(self) -> Conflicted | None:
-        """Merge the change with what others did to the same fragments since the last call."""
+        """Merge the change with changes by other writers to the same fragments since the last call."""
         operation = self._transaction.operation
         if not self._shared or self._rebase is None or not operation.hides_rows:
             return None
@@ -302,7 +302,7 @@ class Basis:
         return None
 
     def _has_left_its_file(self) -> bool:
-        """Whether an earlier commit of this transaction got as far as writing its file."""
+        """Return whether an earlier commit of this transaction wrote its transaction file."""
         try:
             self._log.store.head(transaction_path(self._log, self._transaction.file_name))
         except NotFoundError:
@@ -310,9 +310,9 @@ class Basis:
         return True
 
     def _find_earlier_try(self) -> Conflicted | None:
-        """Whether an earlier commit of this transaction made a version that a cleanup has removed with its file.
+        """Return whether an earlier commit of this transaction created a version that a cleanup removed with its file.
 
-        Versions after it, which the cleanup left, may still name its data files.
+        Later versions, which the cleanup kept, may still refer to its data files.
         """
         if self._settings.is_first_try:
             return None

@@ -1,9 +1,9 @@
-"""The cells of the conflict table that depend on the content of the two operations: one function each.
+"""Conflict rules that depend on the content of the two operations: one function per cell of the conflict table.
 
-Every function is given our operation and the committed one and answers with a verdict. What it cannot tell from the two
-records alone counts as a clash.
+Every function takes our operation and the committed one and returns a verdict. If the two records alone do not settle
+the question, the function reports a conflict.
 
-Source: behavior of pylance 14.0.2; ``docs/format-notes/conflicts.md`` says where this differs.
+Source: behavior of pylance 14.0.2; ``docs/format-notes/conflicts.md`` lists the differences.
 """
 
 from __future__ import annotations
@@ -44,44 +44,44 @@ def _refuse_if(clashes: bool) -> Verdict:  # its only argument
 
 
 def one_fragment(ours: Operation, theirs: Operation) -> Verdict:
-    """Both touch one fragment."""
+    """Check whether both operations touch the same fragment."""
     return _retry_if(_share_fragment(ours, theirs))
 
 
 def rows_of_one_fragment(ours: Operation, theirs: Operation) -> Verdict:
-    """Both hide rows of one fragment; of two updates by primary key, neither may have inserted what the other did."""
+    """Check whether both hide rows of the same fragment, or are updates that may have inserted the same primary key."""
     if isinstance(ours, Update) and isinstance(theirs, Update) and _may_insert_one_key(ours, theirs):
         return Verdict.RETRYABLE
     return Verdict.MERGEABLE if _share_fragment(ours, theirs) else Verdict.COMPATIBLE
 
 
 def one_fragment_or_key(ours: Operation, theirs: Operation) -> Verdict:
-    """Both touch one fragment, or may have inserted one key."""
+    """Check whether both touch the same fragment, or may have inserted the same key."""
     inserts = isinstance(ours, Update) and isinstance(theirs, Update) and _may_insert_one_key(ours, theirs)
     return _retry_if(inserts or _share_fragment(ours, theirs))
 
 
 def inserts_by_key(ours: Operation, theirs: Operation) -> Verdict:
-    """Rows were added whose keys are not known, and ours inserts by key."""
+    """Check whether ours inserts by key; the committed operation added rows with unknown keys."""
     del theirs
     return _retry_if(isinstance(ours, Update) and ours.inserted_rows is not None)
 
 
 def one_setting(ours: Operation, theirs: Operation) -> Verdict:
-    """Both set one key of the config or of the table metadata, or metadata of one field."""
+    """Check whether both set the same key of the config or the table metadata, or metadata of the same field."""
     return _refuse_if(
         _config_clashes(ours, theirs) or _table_metadata_clashes(ours, theirs) or _field_metadata_clashes(ours, theirs)
     )
 
 
 def one_index_name(ours: Operation, theirs: Operation) -> Verdict:
-    """Both make an index of one name."""
+    """Check whether both create an index with the same name."""
     mine, others = (each.names() if isinstance(each, CreateIndex) else frozenset() for each in (ours, theirs))
     return _retry_if(not mine.isdisjoint(others))
 
 
 def index_on_replaced_field(ours: Operation, theirs: Operation) -> Verdict:
-    """One rewrites a field, the other creates an index on it."""
+    """Check whether one rewrites a field on which the other creates an index."""
     mine, others = (
         each.field_ids() if isinstance(each, (CreateIndex, DataReplacement)) else frozenset() for each in (ours, theirs)
     )
@@ -89,7 +89,7 @@ def index_on_replaced_field(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def one_replaced_cell(ours: Operation, theirs: Operation) -> Verdict:
-    """Both rewrite the same field of the same fragment."""
+    """Check whether both rewrite the same field of the same fragment."""
     mine, others = (
         {(part.fragment_id, field_id) for part in each.replacements for field_id in part.new_file.live_field_ids}
         if isinstance(each, DataReplacement)
@@ -100,12 +100,12 @@ def one_replaced_cell(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def replaces_in_removed_fragment(ours: Operation, theirs: Operation) -> Verdict:
-    """A fragment that is to get a file no longer exists."""
+    """Check whether a fragment that receives a new file no longer exists."""
     return _refuse_if(not (ours.touched_fragments() or frozenset()).isdisjoint(theirs.removed_fragments()))
 
 
 def replaces_updated_values(ours: Operation, theirs: Operation) -> Verdict:
-    """A fragment that is to get a file no longer exists, lost rows to a new one, or has the field already rewritten."""
+    """Check whether a fragment that receives a file was removed, lost rows to a new one, or had the field rewritten."""
     removed = replaces_in_removed_fragment(ours, theirs)
     if removed is not Verdict.COMPATIBLE or not isinstance(theirs, Update) or not isinstance(ours, DataReplacement):
         return removed
@@ -114,12 +114,12 @@ def replaces_updated_values(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def overlays_removed_fragment(ours: Operation, theirs: Operation) -> Verdict:
-    """A fragment that is to be overlaid no longer exists."""
+    """Check whether a fragment that receives an overlay no longer exists."""
     return _retry_if(not (ours.touched_fragments() or frozenset()).isdisjoint(theirs.removed_fragments()))
 
 
 def overlay_and_moved_rows(ours: Operation, theirs: Operation) -> Verdict:
-    """One lays values over a fragment, the other moves rows out of it, or removes it."""
+    """Check whether one adds overlays to a fragment from which the other moves rows, or which it removes."""
     update = next((each for each in (ours, theirs) if isinstance(each, Update)), None)
     if update is None or not _share_fragment(ours, theirs):
         return Verdict.COMPATIBLE
@@ -128,7 +128,7 @@ def overlay_and_moved_rows(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def overlay_on_changed_field(ours: Operation, theirs: Operation) -> Verdict:
-    """Our change rewrites a field of a fragment that was overlaid."""
+    """Check whether our change rewrites a field for which the same fragment received an overlay."""
     if not isinstance(ours, Update) or not isinstance(theirs, DataOverlay):
         return Verdict.COMPATIBLE
     overlaid = {field_id for group in theirs.groups for file in group.overlays for field_id in file.data_file.fields}
@@ -136,23 +136,23 @@ def overlay_on_changed_field(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def updates_dropped_field(ours: Operation, theirs: Operation) -> Verdict:
-    """A field that our change rewrote was dropped."""
+    """Check whether a field that our change rewrote was dropped."""
     return _retry_if(isinstance(ours, Update) and _drops(theirs, ours.fields_modified))
 
 
 def replaces_dropped_field(ours: Operation, theirs: Operation) -> Verdict:
-    """A field whose data is to be replaced was dropped."""
+    """Check whether a field whose data ours replaces was dropped."""
     return _refuse_if(isinstance(ours, DataReplacement) and _drops(theirs, ours.field_ids()))
 
 
 def one_base(ours: Operation, theirs: Operation) -> Verdict:
-    """Both add a base path with the same id, name or path."""
+    """Check whether both add a base path with the same id, name or path."""
     mine, others = (each.new_bases if isinstance(each, UpdateBases) else () for each in (ours, theirs))
     return _refuse_if(any(_same_base(one, other) for one in mine for other in others))
 
 
 def one_shard(ours: Operation, theirs: Operation) -> Verdict:
-    """Both absorbed something of one shard of the write-ahead log; ours stands only if it went further."""
+    """Check whether both absorbed data from one shard of the write-ahead log; ours must have a newer generation."""
     mine, others = (
         absorbed_generations(each.absorbed_tables) if isinstance(each, (Update, UpdateMemWalState)) else {}
         for each in (ours, theirs)
@@ -164,20 +164,20 @@ def one_shard(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def log_was_set_up(ours: Operation, theirs: Operation) -> Verdict:
-    """The write-ahead log was set up again."""
+    """Check whether the write-ahead log was set up again."""
     del ours
     return _retry_if(isinstance(theirs, CreateIndex) and MEM_WAL_INDEX in theirs.names())
 
 
 def _may_insert_one_key(ours: Update, theirs: Update) -> bool:
-    """Without a filter of theirs nobody knows what they inserted."""
+    """Return whether both may have inserted the same key; without their key filter, any key is possible."""
     if ours.inserted_rows is None:
         return False
     return theirs.inserted_rows is None or may_share_keys(ours.inserted_rows, theirs.inserted_rows)
 
 
 def _share_fragment(ours: Operation, theirs: Operation) -> bool:
-    """Whether both touched one fragment, as far as is known."""
+    """Return whether both touched the same fragment; also when that is unknown."""
     mine, others = ours.touched_fragments(), theirs.touched_fragments()
     return mine is None or others is None or not mine.isdisjoint(others)
 
@@ -193,7 +193,7 @@ def _same_base(one: pb_table.BasePath, other: pb_table.BasePath) -> bool:
 
 
 def _config_clashes(ours: Operation, theirs: Operation) -> bool:
-    """One sets what the other sets or removes; removing a key twice is not a contradiction."""
+    """Return whether one sets a key that the other sets or removes; removing a key twice is no conflict."""
     mine, others = _config_of(ours), _config_of(theirs)
     mine_set, others_set = ({key for key, value in m.items() if value is not None} for m in (mine, others))
     return not (mine_set.isdisjoint(others) and others_set.isdisjoint(mine))
@@ -242,4 +242,4 @@ CLASHES: Final[Mapping[str, Callable[[Operation, Operation], Verdict]]] = Mappin
         "l": log_was_set_up,
     }
 )
-"""Lower-case cell of the table -> what it asks."""
+"""Lowercase cell of the conflict table -> the function that decides it."""

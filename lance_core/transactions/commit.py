@@ -3,13 +3,13 @@
 ::
 
       LOAD    list the versions after the one that the change was planned on; read what is new
-        |     one of them carries our transaction uuid      -> AlreadyCommitted
+        |     one of them has our transaction UUID          -> AlreadyCommitted
         v
       JUDGE   our operation against each new transaction    -> Conflicted
-        |     a delete whose rows are known is merged with others; it is planned on the latest version then
+        |     a delete whose rows are known is merged with others; it then counts as planned on the latest version
         |
         v
-      BUILD   apply the operation to the latest manifest; the caller completes the draft with what data files say
+      BUILD   apply the operation to the latest manifest; the caller completes the draft from the data files
         |
         v
       RECORD  put _transactions/{read_version}-{uuid}.txn   (once per commit, and again after a merge)
@@ -20,29 +20,30 @@
         |  exists, or the store failed: read that version back
         |     ours                 -> CONFIRM (the response was lost)
         |     cannot be read       -> Unknown (nothing is removed)
-        |     absent, store failed -> wait and retry if that can help, else NotLanded; but Unknown when the store may
-        |                             still carry out what it did not answer
-        |     another's            -> wait, then LOAD again; out of attempts -> Contended
+        |     absent, store failed -> wait and retry if that can help, else NotLanded; but Unknown if the store may
+        |                             still execute the unanswered request
+        |     another writer's     -> wait, then LOAD again; out of attempts -> Contended
         v
       CONFIRM list the versions after ours
-        |     none, or they hold what ours changed -> Committed
-        |     they do not hold it                  -> withdraw our manifest: Overtaken
-        |     none, but files that ours restores were cleaned up, or the branch was deleted and made again
+        |     none, or they contain our change     -> Committed
+        |     they do not contain it               -> withdraw our manifest: Overtaken
+        |     none, but files that ours restores were cleaned up, or the branch was deleted and recreated
         |                                          -> make the version before ours the latest again: Overtaken
         |     it cannot be determined               -> Unknown (nothing is removed)
         v
       HINT    best effort
 
-Callers go through the steps in a loop (:class:`Commit`), and look into data files in between where that is needed. LOAD
-and JUDGE are the work of :class:`~lance_core.transactions.basis.Basis`. Only CREATE makes anything visible, and it has
-one winner. CONFIRM finds out whether that winner came too late, after a cleanup had freed the number of an older
-version (:mod:`~lance_core.transactions.overtaken`).
+Callers run the steps in a loop (:class:`Commit`), and read data files in between where needed.
+:class:`~lance_core.transactions.basis.Basis` performs LOAD and JUDGE. Only CREATE makes anything visible, and exactly
+one writer succeeds. CONFIRM finds out whether that writer was too late, after a cleanup had freed the number of an
+older version (:mod:`~lance_core.transactions.overtaken`).
 
-Our transaction file is removed when the commit is known to have failed, or when a merge gave it another name; it stays
-when the outcome is unknown. Merged deletion files that no version refers to are removed when no attempt can land any
-more. All that holds for an interrupt (Ctrl-C) too: before CREATE it is a failure, from there on the outcome is unknown.
+Our transaction file is removed when the commit is known to have failed, or when a merge renamed it; it is kept when the
+outcome is unknown. Merged deletion files that no version refers to are removed once no attempt can commit anymore. The
+same applies to an interrupt (Ctrl-C): before CREATE it counts as a failure; from then on, the outcome is unknown.
 
-Source: commit protocol of pylance 14.0.2; CONFIRM and recognising an earlier commit by its uuid are ours.
+Source: commit protocol of pylance 14.0.2; CONFIRM and the recognition of an earlier commit by its UUID are specific to
+this library.
 """
 
 from __future__ import annotations
@@ -101,14 +102,14 @@ __all__ = ["Commit"]
 
 _READ_BACK_WAITS_SECONDS: Final = (0.05, 0.2, 1.0)
 _MAX_CONFIRMATIONS: Final = 10
-"""Listings after the create at most; each further one means that a cleanup removed what the last one showed."""
+"""Maximum number of listings after the create; each retry means that a cleanup removed what the last one showed."""
 
 
 _logger: Final = logging.getLogger(__name__)
 
 
 class Commit:
-    """One commit in progress: a context that removes what a failure leaves.
+    """One commit in progress: a context manager that removes leftover files after a failure.
 
     ::
 
@@ -120,15 +121,15 @@ class Commit:
     Args:
         log: the table's versions.
         transaction: what to commit; its operation is executable.
-        settings: how.
-        known: the manifest of ``transaction.read_version``, when the caller has it: saves reading it.
+        settings: how to commit it.
+        known: the manifest of ``transaction.read_version``, if the caller has it; saves a read.
 
     """
 
     def __init__(
         self, log: VersionLog, transaction: Transaction, settings: CommitSettings, known: Manifest | None = None
     ) -> None:
-        """Nothing is read yet."""
+        """Initialize without reading anything."""
         self._outcome: CommitOutcome | None = None
         self._log = log
         self._transaction = transaction
@@ -146,14 +147,14 @@ class Commit:
         self._started = self._attempt_started = time.monotonic()
 
     def __enter__(self) -> Self:
-        """Begin; the time limit counts from here on."""
+        """Start the commit and its time limit."""
         self._started = time.monotonic()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool:
-        """Remove what must not stay. After a failure that leaves open what was made, that is the outcome."""
+        """Remove leftover files. After a failure whose effect is unknown, the outcome is ``Unknown``."""
         with self._holds:
             if error is None:
                 self._finish()
@@ -161,23 +162,23 @@ class Commit:
                 self._outcome = self._in_flight
                 return True
             elif isinstance(error, LanceError) or not self._progress.may_land:
-                # Interrupted before anything could land; afterwards the outcome is unknown.
+                # Interrupted before anything could be committed; later, the outcome would be unknown.
                 self._give_up()
         return False
 
     @property
     def outcome(self) -> CommitOutcome:
-        """What became of it, when :meth:`advance` has ended. ``Committed`` and ``AlreadyCommitted`` mean success."""
+        """The outcome, once :meth:`advance` has returned None. ``Committed`` and ``AlreadyCommitted`` mean success."""
         if self._outcome is None:
             raise InternalError("a commit was left before its outcome was known")
         return self._outcome
 
     def advance(self) -> Manifest | None:
-        """LOAD and JUDGE: the version to build on; None when the outcome is known.
+        """LOAD and JUDGE: return the version to build on; None when the outcome is known.
 
         Raises:
             VersionNotFoundError: the read version does not exist.
-            StorageError: the outside world failed before anything was made.
+            StorageError: a storage operation failed before anything was created.
             CorruptDataError: the table is damaged.
         """
         if self._outcome is not None:
@@ -190,14 +191,14 @@ class Commit:
         return self._basis.manifest
 
     def build(self, hidden: HiddenColumns = no_hidden_columns) -> ManifestDraft:
-        """BUILD: the draft of the next version; makes nothing, and may be repeated.
+        """BUILD: return the draft of the next version; writes nothing, and may be repeated.
 
         Args:
             hidden: the hidden columns of the version to build on and of the operation.
 
         Raises:
             InvalidInputError: the operation does not fit the table.
-            NotSupportedError: the table or the operation needs what this library does not have.
+            NotSupportedError: the table or the operation needs a feature that this library does not support.
         """
         transaction = self._basis.transaction
         draft = transaction.apply(self._basis.manifest, self._log, hidden)
@@ -208,13 +209,13 @@ class Commit:
         return draft
 
     def land(self, draft: ManifestDraft) -> None:
-        """RECORD, CREATE and CONFIRM; sets the outcome, or waits for the next attempt.
+        """RECORD, CREATE and CONFIRM: set the outcome, or wait for the next attempt.
 
         Args:
-            draft: of the version after the one that :meth:`advance` gave.
+            draft: the draft of the version after the one that :meth:`advance` returned.
 
         Raises:
-            StorageError: the outside world failed before anything was made.
+            StorageError: a storage operation failed before anything was created.
         """
         outcome = self._attempt(draft)
         if isinstance(outcome, (Committed, Overtaken, Unknown)):
@@ -241,7 +242,7 @@ class Commit:
         if isinstance(outcome, (Committed, AlreadyCommitted)):
             self._progress.made = outcome.manifest
             self._basis.discard(kept=outcome.manifest)
-            # A merge gives the transaction another name; the old file was in nobody's way during the race.
+            # A merge renames the transaction; the old file was harmless during the race.
             kept = outcome.manifest.message.transaction_file
             self._forget(name for name in self._recorded if name != kept)
         elif not isinstance(outcome, Unknown):
@@ -251,7 +252,7 @@ class Commit:
         _logger.debug("%s: transaction %s: %s", self._log.root, self._transaction.uuid, type(outcome).__name__)
 
     def _judge_line(self) -> Conflicted | None:
-        """A branch that was deleted and made again since the first try is another one, without the files of ours."""
+        """Report a conflict if the branch was deleted or recreated since the first try: a new one lacks our files."""
         try:
             line = line_identity(self._log, self._basis.manifest.message.branch)
         except RefNotFoundError:
@@ -264,14 +265,14 @@ class Commit:
         return Conflicted(Verdict.INCOMPATIBLE, self._basis.manifest.version, reason)
 
     def _is_on_line(self, made: Manifest) -> bool:
-        """Whether the line of a version is still the one that the first try began on."""
+        """Return whether the branch of a version is still the one that the first try started on."""
         try:
             return line_identity(self._log, made.message.branch) == self._progress.line
         except RefNotFoundError:
             return False
 
     def _judge_restore(self) -> Conflicted | None:
-        """A version that restores what was cleaned up is nothing to build on: its writer may be about to undo it."""
+        """Report a conflict if the basis restores a version that was cleaned up: its writer may be about to undo it."""
         basis = self._basis.manifest
         # The transaction of a restore is so short that the manifest always holds it.
         if basis.transaction is None or self._transaction.operation.replaces_all_files:
@@ -279,7 +280,7 @@ class Commit:
         try:
             theirs = read_transaction(self._log, basis)
         except LanceError:
-            # One of a later release, or damaged: no matter for what is built on it.
+            # Written by a later release, or damaged; this does not affect what is built on it.
             return None
         restored = None if theirs is None else theirs.operation.restored_version
         if restored is None or not has_lost_files(self._log, basis, self._settings.storage_options):
@@ -288,9 +289,9 @@ class Commit:
         return Conflicted(Verdict.RETRYABLE, basis.version, reason)
 
     def _refused(self, refusal: Refusal) -> CommitOutcome:
-        """The end of a commit that makes no version now; one that was made before must be part of the table."""
+        """Return the outcome of a commit that creates no version now; an earlier one must be part of the table."""
         if isinstance(refusal, Conflicted) and refusal.is_removed:
-            # The removed version may have been one whose creation was not answered, or answered only the second time.
+            # The removed version may be ours, if its creation was not answered, or answered only the second time.
             if self._in_flight is not None:
                 return self._in_flight
             if self._progress.may_land:
@@ -301,19 +302,19 @@ class Commit:
         return refusal if isinstance(confirmed, Committed) else confirmed
 
     def _note_in_flight(self, outcome: LostRace | NotLanded) -> None:
-        """Keep in mind that a version may still appear; another's version of that number settles it."""
+        """Record that our version may still appear, until another writer's version has that number."""
         if isinstance(outcome, NotLanded):
             if isinstance(outcome.cause, StorageError) and outcome.cause.in_flight:
                 self._in_flight = Unknown(self._basis.manifest.version + 1, outcome.cause)
         elif outcome.manifest is not None:
             self._in_flight = None
         elif self._newer_than(ManifestName(self._basis.manifest.version + 1, self._basis.manifest.naming)):
-            # A version that was cleaned up before it could be read no longer shows whose it was.
+            # The version was cleaned up before it could be read, so its writer is unknown.
             version = self._basis.manifest.version + 1
             self._in_flight = Unknown(version, VersionNotFoundError(f"version {version} was removed", version=version))
 
     def _wait(self, seconds: float) -> bool:
-        """Wait; False when the time limit would be passed."""
+        """Wait; return False if that would exceed the time limit."""
         limit = self._settings.timeout_seconds
         if limit is not None and time.monotonic() - self._started + seconds >= limit:
             return False
@@ -321,7 +322,7 @@ class Commit:
         return True
 
     def _attempt(self, draft: ManifestDraft) -> AttemptOutcome:
-        """Try to make the version after the basis."""
+        """Try to create the version after the basis."""
         transaction = self._basis.transaction
         self._record(transaction)
         sealed = draft.seal(
@@ -338,7 +339,7 @@ class Commit:
         return self._read_back(target, None)
 
     def _read_back(self, target: ManifestName, cause: StorageError | None) -> AttemptOutcome:
-        """Find out whose version ``target`` is after a create that did not answer "created"."""
+        """Find out who created version ``target``, after a create that did not return "created"."""
         waits = iter(_READ_BACK_WAITS_SECONDS)
         while True:
             try:
@@ -347,7 +348,7 @@ class Commit:
             except VersionNotFoundError:
                 if cause is None:
                     return LostRace(None)
-                # A cleanup may have removed what the create that failed has made all the same.
+                # The failed create may have created the version anyway, and a cleanup may have removed it.
                 return NotLanded(cause) if not self._newer_than(target) else Unknown(target.version, cause)
             except LanceError as error:
                 wait_seconds = next(waits, None)
@@ -358,26 +359,26 @@ class Commit:
                 if ours:
                     return self._confirm(found, self._basis.manifest)
                 if isinstance(cause, StorageError) and cause.in_flight and self._newer_than(target):
-                    # It need not be the version that ours met: a cleanup may have removed ours since.
+                    # This may not be the version that our create met: a cleanup may have removed ours since.
                     return Unknown(target.version, cause)
                 return LostRace(found)
 
     def _newer_than(self, target: ManifestName) -> bool:
-        """Whether there are versions after one that is missing; also when that cannot be determined."""
+        """Return whether there are versions after one that is missing; also when that cannot be determined."""
         try:
             return bool(self._log.newer_than(target.version))
         except LanceError:
             return True
 
     def _confirm(self, made: Manifest, before: Manifest | None) -> Committed | Overtaken | Unknown:
-        """Find out whether a version of ours that exists is part of the table: it may have come too late.
+        """Find out whether our version, which exists, is part of the table: it may have been created too late.
 
         Args:
             made: the version.
-            before: what it was built on; None when it was made by an earlier call, and must not be removed by this one.
+            before: the version it was built on; None if an earlier call created it and this one must not remove it.
         """
         if self._transaction.operation.is_first_of_its_root:
-            # The first version of a root; which of several creators has it is decided by whoever makes the root known.
+            # The first version of a root; which of several creators wins is decided when the root is recorded.
             return Committed(made)
         self._progress.may_land = True
         waits = iter(_READ_BACK_WAITS_SECONDS)
@@ -391,7 +392,7 @@ class Commit:
                 if not newer:
                     return self._with_its_files(made, before)
                 if self._transaction.operation.leaves_no_trace:
-                    # Whether others were given the same ids does not show; new ones cost nothing.
+                    # It cannot be seen whether others received the same ids; new ones cost nothing.
                     return Overtaken(made.version, newer[-1].version)
                 presence = find_presence(self._log, self._transaction, made, before, newer)
                 if presence is Presence.PRESENT:
@@ -410,7 +411,7 @@ class Commit:
                     self._withdraw(ManifestName(made.version, made.naming))
                     self._progress.may_land = False
                     return Overtaken(made.version, made.version)
-                # The version exists: looking again can only help, whatever kept the store from answering.
+                # The version exists, so retrying can only help, whatever the storage failure was.
                 wait_seconds = next(waits, None)
                 if wait_seconds is None or not isinstance(error, StorageError):
                     break
@@ -419,7 +420,7 @@ class Commit:
         return Unknown(made.version, cause or VersionNotFoundError(reason, version=made.version))
 
     def _is_beside_another(self, made: Manifest) -> bool:
-        """Whether the table was migrated to the other names meanwhile, and another version has the number of ours."""
+        """Return whether the table was migrated to the other naming scheme and another version has our number."""
         naming = ManifestNaming.V1 if made.naming is ManifestNaming.V2 else ManifestNaming.V2
         try:
             return not is_made_by(self._log.read(ManifestName(made.version, naming)), self._transaction)
@@ -427,14 +428,14 @@ class Commit:
             return False
 
     def _with_its_files(self, made: Manifest, before: Manifest | None) -> Committed | Overtaken | Unknown:
-        """The latest version is ours. It is undone if it restores one whose files a cleanup has removed."""
+        """Confirm our latest version, or undo it if it restores one whose files a cleanup has removed."""
         lost = self._lost_files(made)
         if lost is None:
             return Committed(made)
         return Unknown(made.version, lost) if before is None else self._undone(made, [], lost)
 
     def _undone(self, made: Manifest, newer: Sequence[ManifestName], cause: LanceError) -> Overtaken | Unknown:
-        """Make what was the latest version before ours the latest again, unless others have committed on ours."""
+        """Restore the version before ours as the latest one, unless others have committed on top of ours."""
         before = made.version - 1
         if newer or before not in {name.version for name in self._log.newer_than(before - 1)}:
             return Unknown(made.version, cause)
@@ -447,13 +448,13 @@ class Commit:
         if undoing is None:
             return Unknown(made.version, cause)
         if self._transaction.operation.restored_version is not None:
-            # Nobody can read it. Any other version may have been tagged, or branched off, while it was the latest.
+            # No one can read it. Any other version may have been tagged or branched while it was the latest.
             self._withdraw(ManifestName(made.version, made.naming))
             self._progress.may_land = False
         return Overtaken(made.version, undoing)
 
     def _restored(self, made: Manifest, version: int) -> int | None:
-        """Restore a version that is held, on top of ours; the new version, None when others came first."""
+        """Restore a held version on top of ours; return the new version, None if another writer was first."""
         transaction = Transaction(read_version=made.version, operation=Restore(version=version))
         serialized = transaction.serialize()
         check_restore(self._log, version, self._settings.storage_options)
@@ -469,7 +470,7 @@ class Commit:
         return sealed.manifest.version
 
     def _lost_files(self, made: Manifest) -> VersionNotFoundError | None:
-        """Why the rows of a version cannot be read: it restores one that was cleaned up."""
+        """Return the reason why our version cannot be read: it restores one that was cleaned up."""
         restored = self._transaction.operation.restored_version
         if restored is None:
             return None
@@ -479,7 +480,7 @@ class Commit:
         return VersionNotFoundError(reason, version=restored)
 
     def _withdraw(self, name: ManifestName) -> None:
-        """Remove a version of ours that no newer one was built on, unless somebody else has removed it by now."""
+        """Remove our version if no newer one was built on it and it still exists."""
         if withdraw_version(self._log, name, self._transaction):
             _logger.warning(
                 "%s: version %d was created after a cleanup had removed the versions around it; it is removed again",
@@ -488,7 +489,7 @@ class Commit:
             )
 
     def _record(self, transaction: Transaction) -> None:
-        """Write the transaction file, unless it is there."""
+        """Write the transaction file unless it exists."""
         if self._recorded and transaction is self._transaction:
             return
         self._transaction = transaction
@@ -498,7 +499,7 @@ class Commit:
         record_transaction(self._log, transaction.file_name, self._serialized)
 
     def _give_up(self) -> None:
-        """Remove what a commit left that is known to have failed."""
+        """Remove the leftover files of a commit that is known to have failed."""
         try:
             self._forget(self._recorded)
         finally:

@@ -1,8 +1,8 @@
 """Detached commits: versions outside the lineage.
 
-A detached version is built like any other on its read version, but takes part in no race: its number is random and has
-bit 63 set, no listing shows it, and the latest version stays what it is. Whoever knows the number can open it, restore
-it, or make another detached version of it.
+A detached version is built on its read version like any other, but does not compete with other commits: its number is
+random and has bit 63 set, no listing shows it, and the latest version does not change. With its number, a detached
+version can be opened, restored, or used as the basis of another detached version.
 
 Source: detached commits of pylance 14.0.2.
 """
@@ -38,14 +38,14 @@ class DetachedCommit:
     Args:
         log: the table's versions.
         transaction: what to commit; its operation is executable.
-        known: the manifest of the read version, when it is at hand.
+        known: the manifest of the read version, if the caller has it.
 
     Attributes:
-        current: the version to build on, under the number before the new one.
+        current: the version to build on, numbered one below the new version.
 
     Raises:
-        VersionNotFoundError: the read version does not exist, as for a table that is to be created.
-        NotSupportedError: the table names its manifests in the old way.
+        VersionNotFoundError: the read version does not exist; also if the table does not exist yet.
+        NotSupportedError: the table uses V1 manifest names.
     """
 
     def __init__(self, log: VersionLog, transaction: Transaction, known: Manifest | None = None) -> None:
@@ -64,7 +64,7 @@ class DetachedCommit:
         self.current = _numbered(read, version - 1)
 
     def build(self, hidden: HiddenColumns = no_hidden_columns) -> ManifestDraft:
-        """The draft of the version; makes nothing, and may be repeated.
+        """Return the draft of the version; writes nothing, and may be repeated.
 
         Args:
             hidden: the hidden columns of the version to build on and of the operation.
@@ -78,10 +78,10 @@ class DetachedCommit:
         return draft
 
     def land(self, draft: ManifestDraft) -> CommitOutcome:
-        """Make the version.
+        """Create the version.
 
         Raises:
-            StorageError: the outside world failed before anything was made.
+            StorageError: a storage operation failed before anything was created.
         """
         log, transaction, version = self._log, self._transaction, self.current.version + 1
         serialized = transaction.serialize()
@@ -99,7 +99,7 @@ class DetachedCommit:
             cause = None
         except StorageError as error:
             cause = error
-        # Nobody else takes the number: what is there is ours.
+        # No other writer uses this random number, so an existing version is ours.
         try:
             found = log.read_version(version)
             if is_made_by(found, transaction):
@@ -116,7 +116,7 @@ class DetachedCommit:
 
 
 def _check_schema(before: pb_table.Manifest, after: pb_table.Manifest) -> None:
-    """Where field ids are never given twice, the lineage counts them; it would not know of those given here."""
+    """Reject a schema change if the table never reuses field ids: its counter would not include those assigned here."""
     if before.HasField("max_allocated_field_id") and list(before.fields) != list(after.fields):
         raise NotSupportedError(
             "the table never uses a field id again; a detached version of it cannot have another schema"
@@ -124,7 +124,7 @@ def _check_schema(before: pb_table.Manifest, after: pb_table.Manifest) -> None:
 
 
 def _numbered(manifest: Manifest, version: int) -> Manifest:
-    """The same content under another number."""
+    """Return a copy of the manifest with another version number."""
     message = pb_table.Manifest()
     message.CopyFrom(manifest.message)
     message.version = version

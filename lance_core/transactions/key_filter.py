@@ -1,8 +1,8 @@
-"""Key filters: which primary keys a merge inserted, closely enough to tell that two merges did not insert the same.
+"""Key filters: approximate sets of the primary keys that a merge inserted, used to rule out a common key.
 
-A filter is either the set of all key hashes, or a split-block bloom filter: blocks of eight 32-bit words, of which a
-key sets one bit each in one block. Two bloom filters of one size share a key only if some block has a common bit in
-each of its eight words.
+A filter is either the set of all key hashes, or a split-block Bloom filter with blocks of eight 32-bit words: a key
+sets one bit in each word of one block. Two Bloom filters of the same size share a key only if some block has a common
+bit in each of its eight words.
 
 Source: ``lance.table.Transaction.KeyExistenceFilter``; behavior of pylance 14.0.2.
 """
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 __all__ = ["may_share_keys"]
 
 _WORDS: Final = 8
-"""32-bit words of a block."""
+"""Number of 32-bit words per block."""
 _WORD_BYTES: Final = 4
 
 
 def may_share_keys(
     one: pb_transaction.Transaction.KeyExistenceFilter, other: pb_transaction.Transaction.KeyExistenceFilter
 ) -> bool:
-    """Whether some key may be in both filters. What cannot be compared may."""
+    """Return whether a key may be in both filters; True if they cannot be compared."""
     kind = one.WhichOneof("data")
     if list(one.field_ids) != list(other.field_ids) or kind != other.WhichOneof("data"):
         return True

@@ -1,6 +1,6 @@
-"""The outcomes of a commit, as values: each is expected and handled differently.
+"""Outcomes of a commit, as values: each is expected, and each is handled differently.
 
-``attempt`` outcomes describe one try to create one version; ``commit`` outcomes describe the whole loop.
+``AttemptOutcome`` describes one attempt to create a version; ``CommitOutcome`` describes the whole loop.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """The version exists, once, and is this commit's.
+    """This commit created the version, exactly once.
 
     Attributes:
-        manifest: its manifest.
+        manifest: the manifest of the version.
     """
 
     manifest: Manifest
@@ -41,7 +41,7 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class AlreadyCommitted:
-    """An earlier commit of the same transaction made a version; nothing was done.
+    """An earlier commit of the same transaction created a version; nothing was done.
 
     Attributes:
         manifest: the manifest of that version.
@@ -52,10 +52,10 @@ class AlreadyCommitted:
 
 @dataclass(frozen=True, slots=True)
 class LostRace:
-    """Another writer made the version first.
+    """Another writer created the version first.
 
     Attributes:
-        manifest: what it committed; None when the store refused although the name is free.
+        manifest: the manifest it committed; None if the store refused although the name is free.
     """
 
     manifest: Manifest | None
@@ -77,7 +77,7 @@ class Unknown:
     """The write failed or was refused, and it could not be determined whether the version is this commit's.
 
     Attributes:
-        version: the version that was to be made.
+        version: the version that the commit tried to create.
         cause: why it could not be determined.
     """
 
@@ -87,13 +87,13 @@ class Unknown:
 
 @dataclass(frozen=True, slots=True)
 class Conflicted:
-    """A later version makes the change impossible as it was planned.
+    """The change, as planned, conflicts with a later version.
 
     Attributes:
         verdict: retryable or incompatible.
-        version: the version in the way.
-        reason: what that version did.
-        is_removed: the version was removed, so that what it did is not known.
+        version: the conflicting version.
+        reason: the change made by that version.
+        is_removed: whether that version was removed, so that its change is unknown.
     """
 
     verdict: Verdict
@@ -107,7 +107,7 @@ class Contended:
     """Every attempt lost its race, or time ran out.
 
     Attributes:
-        num_attempts: attempts made.
+        num_attempts: the number of attempts.
     """
 
     num_attempts: int
@@ -115,13 +115,13 @@ class Contended:
 
 @dataclass(frozen=True, slots=True)
 class Overtaken:
-    """The version was made too late, after newer ones that do not hold its change; the table is without it.
+    """The version was created too late, after newer ones that do not contain its change; the table lacks the change.
 
-    It was withdrawn, or undone by a newer version when it was the latest. A cleanup may have seen it and may remove the
-    files that it named, so they must not be committed again.
+    The version was withdrawn, or undone by a newer version if it was the latest. A cleanup may have seen it and may
+    remove the files that it referred to, so they must not be committed again.
 
     Attributes:
-        version: the version that was made.
+        version: the version that was created.
         latest: the latest version.
     """
 
@@ -131,7 +131,7 @@ class Overtaken:
 
 @dataclass(frozen=True, slots=True)
 class TableExists:
-    """A table was to be created where there is one.
+    """A table was to be created, but one already exists.
 
     Attributes:
         version: its latest version.

@@ -1,6 +1,6 @@
-"""Operations and transactions as in the public API.
+"""Public form of operations and transactions.
 
-The class of each operation is defined with its record in ``lance_core/transactions/operations/``.
+The public class of each operation is defined next to its record in ``lance_core/transactions/operations/``.
 
 Source: names, arguments and defaults of pylance 14.0.2.
 """
@@ -33,11 +33,11 @@ __all__ = [
 
 @dataclass
 class Transaction:
-    """A change of a dataset, proposed or committed.
+    """A change to a dataset, proposed or committed.
 
     Attributes:
         read_version: the version that the change was planned on.
-        operation: what to do.
+        operation: the operation.
         uuid: identifies the change: committing the same uuid twice creates one version.
         transaction_properties: free-form; ``__lance_commit_message`` holds the commit message.
     """
@@ -72,7 +72,7 @@ def transaction_to_core(transaction: Transaction) -> CoreTransaction:
 
 
 def transaction_from_core(transaction: CoreTransaction) -> Transaction:
-    """The public form of a committed transaction."""
+    """Return the public form of a committed transaction."""
     return Transaction(
         read_version=transaction.read_version,
         operation=transaction.operation.to_public(),
@@ -82,7 +82,7 @@ def transaction_from_core(transaction: CoreTransaction) -> Transaction:
 
 
 def read_public_transaction(log: VersionLog, version: int) -> Transaction | None:
-    """The transaction that made a version; None when it is not recorded any more.
+    """Return the transaction that created a version; None if it is no longer recorded.
 
     Raises:
         VersionNotFoundError: there is no such version.
@@ -95,11 +95,11 @@ def read_public_transaction(log: VersionLog, version: int) -> Transaction | None
 def requested_transaction(
     operation: LanceOperation.BaseOperation | Transaction, read_version: int | None, commit_message: str | None
 ) -> Transaction:
-    """The transaction itself, or a new one for the operation.
+    """Return the transaction itself, or a new one for the operation.
 
     Raises:
         InvalidInputError: the operation needs a read version, or the message is given twice.
-        InvalidTypeError: it is neither.
+        InvalidTypeError: the argument is neither an operation nor a transaction.
     """
     if isinstance(operation, Transaction):
         if commit_message is not None:

@@ -1,17 +1,17 @@
-"""Rebasing a delete, or an update that moves rows, on top of others of the same fragments.
+"""Rebase a delete, or an update that moves rows, on top of other changes to the same fragments.
 
 A deletion file lists every deleted row of its fragment, so the file of a delete is outdated as soon as another writer
-hides a row of the fragment. If the rows that *this* delete hides are known, it need not be planned again, as long as no
-row was hidden by both. An update hides the rows that it moved, and is rebased in the same way::
+hides a row of the fragment. If the rows that *this* delete hides are known, it need not be planned again, unless both
+hide the same row. An update hides the rows that it moved, and is rebased in the same way::
 
-    fragment gone, or its data files changed             plan again
-    a row of ours is hidden already                      plan again
-    ours and theirs together are all rows                the fragment moves to the deleted ones
-    else                                                 a new deletion file with both, always a bitmap
+    fragment removed, or its data files changed          plan again
+    one of our rows is already hidden                    plan again
+    our rows and theirs are all rows of the fragment     the fragment is removed
+    otherwise                                            a new deletion file with both, always a bitmap
 
-A fragment that this delete removes whole has no deletion file to merge with; when others touched it, the delete is
-planned again. The merged delete counts as planned on the version that it was merged with. The files that it no longer
-needs are left to the removal of old versions, except those that were written here and lost.
+A fragment that this delete removes entirely has no deletion file to merge with; if others touched it, the delete is
+planned again. The merged delete counts as planned on the version with which it was merged. Files that it no longer
+needs are left to the removal of old versions, except those that were written here and not committed.
 
 Source: rebase of deletes and updates by pylance 14.0.2.
 """
@@ -41,28 +41,28 @@ __all__ = ["DeleteRebase", "NotMergeable"]
 
 @dataclass(frozen=True, slots=True)
 class NotMergeable:
-    """The delete has to be planned again.
+    """The delete must be planned again.
 
     Attributes:
-        reason: why.
+        reason: the reason.
     """
 
     reason: str
 
 
 class DeleteRebase:
-    """Merges one delete or update with what others commit, as often as needed.
+    """Merges one delete or update with the commits of other writers, as often as needed.
 
     Args:
         log: the table's versions.
         affected_rows: the rows that the change itself hides: fragment id to physical positions.
-        storage_options: handed to the stores of base paths.
+        storage_options: passed to the stores of base paths.
     """
 
     def __init__(
         self, log: VersionLog, affected_rows: Mapping[int, BitMap], storage_options: Mapping[str, str] | None
     ) -> None:
-        """Nothing is read yet."""
+        """Initialize without reading anything."""
         self._log = log
         self._affected_rows = affected_rows
         self._storage_options = storage_options
@@ -73,14 +73,14 @@ class DeleteRebase:
 
         Args:
             operation: the delete or update.
-            shared: ids of the fragments of which others hid rows too.
+            shared: ids of the fragments in which others also hid rows.
             current: the newer version.
 
         Raises:
             StorageError: a storage operation failed.
             CorruptDataError: a deletion file is damaged.
         """
-        # Early releases did not record the rows of a fragment; the plan has counted them.
+        # Early releases did not record the number of rows of a fragment; the plan counted them.
         rows = {fragment.id: fragment.physical_rows for fragment in operation.changed_fragments()}
         present = {
             fragment.id: fragment if fragment.physical_rows else fragment.with_physical_rows(rows.get(fragment.id, 0))
@@ -104,7 +104,7 @@ class DeleteRebase:
         return operation.with_hidden_rows(updated, emptied)
 
     def unsynced_files(self, operation: Operation) -> list[str]:
-        """Deletion files with the rows that the change hides: that they are durable is left to the commit."""
+        """Return the deletion files of the change, which the commit must make durable."""
         changed = (fragment for fragment in operation.changed_fragments() if fragment.id in self._affected_rows)
         return [path for fragment in changed if (path := self._path(fragment)) is not None]
 
@@ -112,7 +112,7 @@ class DeleteRebase:
         """Remove the files that were written here. Best effort.
 
         Args:
-            kept: a version whose files stay.
+            kept: a version whose files are kept.
         """
         needed = set() if kept is None else {self._path(fragment) for fragment in kept.fragments}
         remove_objects(self._log.store, [path for path in self._written if path is not None and path not in needed])
@@ -120,7 +120,7 @@ class DeleteRebase:
     def _union(
         self, operation: Operation, fragment_id: int, found: Fragment | None, current: Manifest
     ) -> BitMap | NotMergeable:
-        """Our rows and theirs, when no row is in both."""
+        """Return the union of our rows and theirs, if they are disjoint."""
         # Imported late: most commits merge nothing.
         from pyroaring import BitMap
 
@@ -158,7 +158,7 @@ class DeleteRebase:
         return changed
 
     def _path(self, fragment: Fragment) -> str | None:
-        """Where the fragment's deletion file is, unless it has none or lies in a base path."""
+        """Return the path of the fragment's deletion file; None if it has none or the file is in a base path."""
         deletion = fragment.deletion_file
         if deletion is None or deletion.base_id is not None:
             return None
@@ -166,5 +166,5 @@ class DeleteRebase:
 
 
 def _columns(fragment: Fragment) -> list[tuple[str, tuple[int, ...]]]:
-    """Which file stores which fields."""
+    """Return the path and the field ids of each data file."""
     return [(file.path, tuple(file.fields)) for file in fragment.message.files]

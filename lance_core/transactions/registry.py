@@ -1,7 +1,7 @@
-"""Which class stands for which operation, as a record and for users.
+"""Registry of the operations, with their record classes and public classes.
 
-Every arm of ``Transaction.operation`` has one; a test compares the table with the message definition, so that a new arm
-cannot be forgotten. An operation from a newer release than the definitions here is carried.
+Every arm of ``Transaction.operation`` has an entry; a test compares the table with the message definition, so that no
+new arm is forgotten. An operation from a release newer than these definitions becomes a ``CarriedOperation``.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ EXECUTABLE: Final[Mapping[str, type[Operation]]] = MappingProxyType(
 
 
 class LanceOperation:
-    """A namespace: what can be committed to a dataset."""
+    """Namespace of the operations that can be committed to a dataset."""
 
     BaseOperation: TypeAlias = operation.BaseOperation
 
@@ -106,10 +106,10 @@ class LanceOperation:
 
 
 def operation_from_proto(message: pb_transaction.Transaction) -> Operation:
-    """The operation of a transaction.
+    """Return the operation of a transaction.
 
     Raises:
-        CorruptDataError: it has none.
+        CorruptDataError: the transaction has no operation.
     """
     arm = message.WhichOneof("operation")
     if arm is None:

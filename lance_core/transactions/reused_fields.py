@@ -1,10 +1,10 @@
-"""Field ids that got another meaning while rows were written, or an index was built, for them.
+"""Field ids that were reassigned while rows were being written, or an index was being built, for them.
 
-Ids of columns are reused once no data file has them: after a column was dropped, the next one may get its id.
-Rows that were written before would be read as values of the new column, or not at all. No single transaction tells
-this; the schemas of the versions in between do: the id is missing in one of them, and is there again later.
+Column ids are reused once no data file contains them: after a column is dropped, the next new one may get its id. Rows
+that were written before would be read as values of the new column, or not at all. No single transaction reveals this,
+but the schemas of the versions in between do: the id is missing in one of them and exists again later.
 
-Source: ids given out by pylance 14.0.2, whose own appends and indices do not look at this.
+Source: ids assigned by pylance 14.0.2, whose own appends and indices do not check this.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ __all__ = ["ReusedFields"]
 
 
 class ReusedFields:
-    """Watches the versions that a change is placed on top of.
+    """Checks the versions on top of which a change is placed.
 
     Args:
-        operation: the change; only appended rows and new indices go with versions that drop and add columns.
+        operation: the change; only appended rows and new indices are compatible with dropped and added columns.
     """
 
     def __init__(self, operation: Operation) -> None:
-        """No version is seen yet."""
+        """Start before the first version."""
         self._ids = operation.held_field_ids()
         self._gone: set[int] = set()
 
     def find(self, manifest: Manifest) -> int | None:
-        """See the next version.
+        """Check the next version.
 
         Returns:
-            A field id of the change's rows or indices that has another meaning there; None when there is none.
+            A field id of the change's rows or indices that was reassigned; None if there is none.
         """
         if not self._ids:
             return None

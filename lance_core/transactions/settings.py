@@ -1,4 +1,4 @@
-"""CommitSettings: how a commit is made."""
+"""CommitSettings: options of a commit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT_MAX_RETRIES", "CommitProgress", "CommitSettings"]
 
 DEFAULT_MAX_RETRIES: Final = 20
-"""As many as the reference."""
+"""The default of the reference."""
 
 
 @dataclass(slots=True)
@@ -25,10 +25,10 @@ class CommitProgress:
     """The progress of a commit, for the caller that removes its files after an exception.
 
     Attributes:
-        may_land: whether a version may name the files of the transaction, now or later. Set before the step that can
-            make one, taken back when that is known to have failed.
-        made: the version that the commit made.
-        line: what the line of versions was told by when the first try began.
+        may_land: whether a version may refer to the files of the transaction, now or later. Set before the step that
+            can create one, and reset when that step is known to have failed.
+        made: the version that the commit created.
+        line: the identity of the branch when the first try started.
     """
 
     may_land: bool = False
@@ -38,19 +38,19 @@ class CommitProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitSettings:
-    """How a commit is made.
+    """Options of a commit.
 
     Attributes:
-        max_retries: attempts after the first. 0 also forbids an overwrite to be placed on anything but the version
-            that it was planned on.
+        max_retries: attempts after the first. 0 also prevents an overwrite from being placed on any version other than
+            the one that it was planned on.
         timeout_seconds: no attempt starts later than this; None for no limit.
-        create_only: fail when the table exists.
-        is_first_try: nobody has tried to commit this transaction before, so that no version can be its work yet.
+        create_only: fail if the table exists.
+        is_first_try: whether this transaction was never tried before, so that no version can have been created by it.
         template: the empty manifest that a new table starts from.
         affected_rows: the rows that a delete or update hides, by fragment id; with them it can be merged with others.
-        storage_options: handed to the stores of base paths.
-        progress: told how far the commit got.
-        wait: sleeps that many seconds.
+        storage_options: passed to the stores of base paths.
+        progress: records the progress of the commit.
+        wait: sleeps for the given number of seconds.
         rng: the source of randomness for waiting times.
     """
 

@@ -1,10 +1,10 @@
-"""Transaction: what was read, and the operation applied to it.
+"""Transaction: an operation, and the version that it was planned on.
 
-Every version carries its transaction, inside the manifest, as ``_transactions/{read_version}-{uuid}.txn``, or both:
-writers that planned on an older version read it to check for conflicts. The file holds the bare
-message, without framing.
+Every version has its transaction in the manifest, in the file ``_transactions/{read_version}-{uuid}.txn``, or in both;
+writers that planned on an older version read it to check for conflicts. The file contains the bare message, without
+framing.
 
-The uuid identifies a change. A commit with the uuid of an existing version has already been committed.
+The UUID identifies a change. If a version with the same UUID exists, the transaction has already been committed.
 
 Source: ``lance.table.Transaction``; files of pylance 14.0.2.
 """
@@ -41,18 +41,18 @@ COMMIT_MESSAGE_KEY: Final = "__lance_commit_message"
 
 
 def new_uuid() -> str:
-    """A fresh transaction uuid."""
+    """Return a fresh transaction uuid."""
     return str(uuid_module.uuid4())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transaction:
-    """One change of a table, proposed or committed.
+    """One change to a table, proposed or committed.
 
     Attributes:
-        read_version: the version that the change was computed from; 0 for none, or "whichever is the latest".
-        operation: what to do.
-        uuid: hyphenated, lower case.
+        read_version: the version that the change was planned on; 0 for none, or for the latest version.
+        operation: the operation.
+        uuid: the UUID, hyphenated and in lowercase.
         properties: free-form; ``COMMIT_MESSAGE_KEY`` is reserved.
     """
 
@@ -72,7 +72,7 @@ class Transaction:
 
         Args:
             data: the serialized message.
-            what: where it was found, for error messages.
+            what: its location, for error messages.
 
         Raises:
             CorruptDataError: the bytes are not a transaction.
@@ -89,11 +89,11 @@ class Transaction:
         )
 
     def apply(self, current: Manifest, log: VersionLog, hidden: HiddenColumns = no_hidden_columns) -> ManifestDraft:
-        """The version that the change makes of another one.
+        """Apply the change to a version.
 
         Args:
             current: the version to build on.
-            log: the table's versions, for one that is to be restored.
+            log: the table's versions, to read a version that is restored.
             hidden: reads hidden columns.
 
         Raises:
@@ -111,7 +111,7 @@ class Transaction:
         )
 
     def serialize(self) -> bytes:
-        """The bare message.
+        """Return the bare message.
 
         Raises:
             NotSupportedError: the operation cannot be executed by this library.
@@ -125,10 +125,10 @@ class Transaction:
 
 
 def checked_uuid(text: str) -> str:
-    """The uuid in its canonical spelling, which other writers require.
+    """Return the UUID, after checking that it has the canonical spelling, which other writers require.
 
     Raises:
-        InvalidInputError: it is not spelled that way.
+        InvalidInputError: the text is not a canonical UUID.
     """
     try:
         canonical = str(uuid_module.UUID(text))
@@ -140,11 +140,11 @@ def checked_uuid(text: str) -> str:
 
 
 def checked_properties(properties: object, commit_message: object = None) -> dict[str, str]:
-    """The properties of a transaction, its commit message among them.
+    """Return the properties of a transaction, including its commit message.
 
     Raises:
-        InvalidTypeError: not a mapping of strings to strings, or the message is not a string.
-        InvalidInputError: a text is not valid Unicode.
+        InvalidTypeError: the properties do not map strings to strings, or the message is not a string.
+        InvalidInputError: a string is not valid Unicode.
     """
     if properties is None:
         properties = {}

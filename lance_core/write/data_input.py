@@ -1,4 +1,4 @@
-"""What may be given as data: everything becomes a stream of record batches."""
+"""Supported forms of input data: everything is converted to a stream of record batches."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ReaderLike: TypeAlias = pa.Table | pa.RecordBatch | pa.RecordBatchReader | Mappi
 
 
 def to_reader(data: ReaderLike, schema: pa.Schema | None = None) -> pa.RecordBatchReader:
-    """A stream over the data.
+    """Return a stream over the data.
 
     Args:
         data: a ``pa.Table``, ``pa.RecordBatch``, ``pa.RecordBatchReader``, pandas ``DataFrame``, dictionary of columns,

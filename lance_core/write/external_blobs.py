@@ -1,8 +1,8 @@
-"""Blob values given by their URI: kept as references, or copied.
+"""Blob values given as URIs: kept as references, or copied.
 
 A reference below a registered base path (not a table root) is kept as the base's id and the path below it, so
-that it survives a move of the base. Any other must be allowed for, as the table then depends on a place that it does
-not know.
+that it remains valid if the base is moved. Any other reference must be explicitly allowed, because the table then
+depends on a location outside its bases.
 
 **Source:** arguments ``external_blob_mode`` and ``allow_external_blob_outside_bases`` of pylance 14.0.2.
 """
@@ -46,7 +46,7 @@ class ExternalReferences:
         allow_outside: bool = False,
         storage_options: Mapping[str, str] | None = None,
     ) -> None:
-        """Nothing is read."""
+        """Initialize without reading anything."""
         # Id 0 in a descriptor means that there is no base.
         self._bases = [(base.id, directory_uri(base.path)) for base in base_paths if base.id and not base.is_table_root]
         self._ingest = ingest
@@ -63,7 +63,7 @@ class ExternalReferences:
         return [base_id for base_id, _ in places], [path for _, path in places]
 
     def fetch(self, uris: list[str], ranges: list[tuple[int, int] | None]) -> list[bytes] | None:
-        """The bytes, if they are copied; None if references are kept.
+        """Return the bytes, if they are copied; None if references are kept.
 
         Raises:
             NotFoundError: the file does not exist.

@@ -1,8 +1,8 @@
-"""Rows → data files → new fragments.
+"""Writing of rows to data files and new fragments.
 
-One fragment is one data file. The next file is started after ``max_rows_per_file`` rows exactly, or when the current
-one has reached ``max_bytes_per_file`` by the file writer's estimate. Files appear under their names whole; when
-anything fails, files of this call are removed again, because no version refers to them.
+Each fragment has one data file. The next file is started after exactly ``max_rows_per_file`` rows, or when the current
+one has reached ``max_bytes_per_file`` by the file writer's estimate. Files become visible when they are complete; after
+any failure, the files of this call are removed, because no version refers to them.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ class NewDataFile:
 
     @property
     def dictionaries(self) -> Mapping[int, pa.Array]:
-        """Field id -> values that the dictionary columns have by now, in format 0.1: what the next file starts with."""
+        """Field id -> current values of dictionary columns, in format 0.1, with which the next file starts."""
         return self._writer.dictionaries
 
     @property

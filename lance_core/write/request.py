@@ -1,7 +1,7 @@
-"""WriteRequest: what a call of a writing verb asks for, checked once.
+"""WriteRequest: the checked arguments of a write.
 
-The arguments of the verbs end here. What concerns data files is a :class:`~lance_core.file.write_config.WriteConfig`,
-which is passed on as a whole down to the pages; what concerns the table stays beside it.
+Settings for data files are a :class:`~lance_core.file.write_config.WriteConfig`, which is passed as a whole down to the
+page encoders; settings for the table are separate attributes.
 
 Source: arguments of ``write_dataset`` and ``write_fragments`` of pylance 14.0.2.
 """
@@ -37,8 +37,8 @@ class WriteRequest:
     """What to write, and how.
 
     Attributes:
-        mode: what becomes of the rows that are there.
-        files: how rows become data files; its version counts where there is no table.
+        mode: what happens to existing rows.
+        files: how data files are written; its version applies if there is no table.
         file_version: format of the files; None for the table's.
         initial_bases: places outside the root that a new table may keep files in.
         target_bases: names or paths of those that the data files go to, in turn.
@@ -111,7 +111,7 @@ class WriteRequest:
 
 
 def _size(name: str, value: int | None) -> int | None:
-    """A size that is given, which is at least 1; None where none is."""
+    """Return a size that is given, which is at least 1; None where none is."""
     if value is None:
         return None
     size = whole_number(name, value)

@@ -1,4 +1,4 @@
-"""What new rows are written for: a table that exists, or one that is to be made.
+"""The target of new rows: an existing table, or one to be created.
 
 Appended rows take the table's field ids, and its format unless another is requested; columns are matched by name, and
 nullable ones may be missing. Files of format 0.1 do not mix with others, and leave no column out. A new table, or one
@@ -34,7 +34,7 @@ __all__ = ["Mode", "WriteTarget"]
 
 
 class Mode(StrEnum):
-    """What a write does with the rows that are there."""
+    """What a write does with existing rows."""
 
     CREATE = "create"
     APPEND = "append"
@@ -146,7 +146,7 @@ def _version_for(manifest: Manifest, mode: Mode, asked: LanceFileVersion | None)
 
 
 def _as_given(table_schema: Schema, data_schema: pa.Schema) -> Schema:
-    """The schema of the table with blobs in the shape that the rows have them in."""
+    """Return the schema of the table, with blobs in the form used by the rows."""
     names = data_schema.names
     tops = [
         in_given_shape(top, data_schema.field(names.index(top.name)).type) if top.name in names else top
@@ -156,7 +156,7 @@ def _as_given(table_schema: Schema, data_schema: pa.Schema) -> Schema:
 
 
 def _check_complete(table_schema: Schema, data_schema: pa.Schema) -> None:
-    """Format 0.1 has no way to tell a column that a file lacks from one that it holds."""
+    """Check that no column is missing: format 0.1 cannot represent a column that a file lacks."""
     expected = schema_to_arrow(table_schema)
     for field in expected:
         if field.name not in data_schema.names:

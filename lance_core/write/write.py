@@ -1,4 +1,4 @@
-"""Writing rows: as fragments to commit later, or as a new version at once."""
+"""Writing of rows: as fragments to commit later, or directly as a new version."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def write_rows(
     Raises:
         AlreadyExistsError: mode "create", and there is a dataset.
         SchemaMismatchError: mode "append", and the rows do not fit.
-        RetryableCommitConflictError: mode "append", and the dataset that another writer created meanwhile has the same
+        RetryableCommitConflictError: mode "append", and the dataset that another writer just created has the same
             columns under other field ids, refuses nulls in one of them, or is of another data file version; write the
             rows again.
     """
@@ -157,7 +157,7 @@ def write_rows(
 def _commit_rows(
     log: VersionLog, transaction: Transaction, options: CommitOptions, manifest: Manifest | None, mode: Mode
 ) -> Manifest:
-    """Commit rows that were written; an append is planned again where nothing but lost versions stands against it."""
+    """Commit written rows; plan an append again if the only conflicts are versions that were removed."""
     known = manifest
     written = transaction.operation.new_schema()
     if written is None:
@@ -191,7 +191,7 @@ def _remove(log: VersionLog, manifest: Manifest | None, planned: Transaction, op
 
 
 def _planned_on_latest(log: VersionLog, planned: Transaction, schema: Schema) -> tuple[Transaction, Manifest]:
-    """An append, on the latest version, of rows that were written for another one, or to create the dataset."""
+    """Return an append, planned on the latest version, of rows written for another version or for a new dataset."""
     fragments = planned.operation.added_fragments()
     latest = read_manifest(log, None)
     check_compatible(latest.schema, schema_to_arrow(schema))

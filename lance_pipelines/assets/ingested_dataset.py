@@ -14,7 +14,7 @@ __all__ = ["build_dataset_asset"]
 
 
 def build_dataset_asset(declaration: DatasetDeclaration) -> dg.AssetsDefinition:
-    """The asset of one dataset: each materialization is a version that this project committed."""
+    """Return the asset of one dataset: each materialization is a version that this project committed."""
     write_fragments = build_write_op(declaration).alias("write_fragments")
     commit_fragments = build_commit_op(declaration).alias("commit_fragments")
 

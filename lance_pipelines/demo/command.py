@@ -1,4 +1,4 @@
-"""``lance-pipelines demo``: run the demonstration; the exit code tells whether every check passed."""
+"""``lance-pipelines demo``: run the demonstration; the exit code shows whether every check passed."""
 
 import signal
 import sys
@@ -38,7 +38,7 @@ def demo(directory: Path | None, ingests: int, rows: int, port: int, stay: bool)
     Starts a real `dagster dev` with an instance of its own, takes five to ten minutes, and ends with a table of
     versions, fragments, files and bytes before and after. The exit code is 0 if every check passed, 1 if not.
     """
-    # A demonstration that is told to go takes its processes along.
+    # When the demonstration is terminated, its processes are terminated too.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     console = Console(highlight=False)
     started = time.monotonic()

@@ -41,7 +41,7 @@ _INTERVAL_SECONDS: Final = 5
 
 
 def demo_definitions(settings: Settings) -> dg.Definitions:
-    """The dataset ``events``, its jobs and sensors, and the asset ``event_counts``.
+    """Return the dataset ``events``, its jobs and sensors, and the asset ``event_counts``.
 
     Args:
         settings: the location of the dataset.

@@ -61,7 +61,7 @@ class DevServer:
     """
 
     def __init__(self, directory: Path, *, warehouse: Path, port: int = 0) -> None:
-        """Nothing is started yet."""
+        """Initialize without starting a process."""
         self._home = directory / "dagster_home"
         self._log = directory / "dagster-dev.log"
         self._warehouse = warehouse

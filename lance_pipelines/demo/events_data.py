@@ -65,7 +65,7 @@ DELETES: Final = (
 
 
 def events(number: int, num_rows: int) -> pa.Table:
-    """The rows of one batch; ids go on from batch to batch.
+    """Return the rows of one batch; ids go on from batch to batch.
 
     Args:
         number: number of the batch, from 0.

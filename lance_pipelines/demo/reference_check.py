@@ -30,7 +30,7 @@ print(json.dumps(rows))
 
 
 def is_reference_installed() -> bool:
-    """Whether the reference implementation is installed."""
+    """Return whether the reference implementation is installed."""
     return importlib.util.find_spec(REFERENCE_MODULE) is not None
 
 

@@ -40,7 +40,7 @@ class Snapshot:
         """Take a snapshot of a dataset.
 
         Raises:
-            DatasetNotFoundError: there is none.
+            DatasetNotFoundError: the dataset does not exist.
         """
         dataset = lance_core.dataset(uri)
         fragments = dataset.get_fragments()

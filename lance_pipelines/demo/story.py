@@ -90,7 +90,7 @@ class Story:
         num_ingests: int = 20,
         rows_per_ingest: int = 500,
     ) -> None:
-        """Nothing is started yet."""
+        """Initialize without starting a process."""
         self._server = server
         self._api = server.api
         self._uri = uri
@@ -213,7 +213,7 @@ class Story:
             self._check(what, holds=is_reached(Snapshot.take(self._uri)))
 
     def _is_at_rest(self, known: set[str], job: str, is_reached: Callable[[Snapshot], bool]) -> bool:
-        """Whether a job ran, nothing runs anymore, and the dataset is where it shall be. Tells of ended runs once."""
+        """Return whether a job ran, no run is active, and the dataset has the expected state; report new ended runs."""
         runs = self._api.runs()
         for run in runs:
             if run["status"] in ("FAILURE", "CANCELED"):
@@ -277,7 +277,7 @@ class Story:
     def _wait_for_request(self) -> None:
         """Until a run of the downstream asset was requested by the change that was just made.
 
-        The run itself may go on beside the next change, which then requests a run of its own.
+        The run itself may continue during the next change, which then requests another run.
         """
 
         def is_requested() -> bool:
@@ -296,6 +296,6 @@ class Story:
         self._server.wait_until(has_caught_up, f"{DOWNSTREAM} did not run", seconds=_RUN_SECONDS)
 
     def _downstream_data_versions(self) -> list[str]:
-        """The data versions of the dataset that the downstream asset ran for, newest first."""
+        """Return the data versions of the dataset that the downstream asset ran for, newest first."""
         key = f"dagster/input_data_version/{DATASET}"
         return [tags[key] for tags in self._api.asset_events(DOWNSTREAM).materializations]

@@ -64,13 +64,13 @@ class WebApi:
     """
 
     def __init__(self, url: str, location: str) -> None:
-        """Nothing is asked yet."""
+        """Initialize without sending a request."""
         self._url = url
         self._selector = {"repositoryLocationName": location, "repositoryName": "__repository__"}
         self._location = location
 
     def is_loaded(self) -> bool:
-        """Whether the code location is there.
+        """Return whether the code location is there.
 
         Raises:
             StorageError: the code cannot be loaded.
@@ -96,7 +96,7 @@ class WebApi:
         return run_id
 
     def status(self, run_id: str) -> str:
-        """The status of a run, as Dagster spells it."""
+        """Return the status of a run, as Dagster spells it."""
         status: str = self.query(_RUN, runId=run_id)["runOrError"]["status"]
         return status
 
@@ -121,7 +121,7 @@ class WebApi:
         return {sensor["name"]: sensor["sensorState"]["status"] for sensor in found}
 
     def asset_events(self, asset: str) -> AssetEvents:
-        """What was recorded of an asset; nothing for one that never had an event."""
+        """Return the recorded events of an asset; empty for one that never had an event."""
         found = self.query(_ASSET_EVENTS, path=[asset])["assetOrError"]
         return AssetEvents(
             materializations=[_tags(event) for event in found.get("assetMaterializations", [])],
@@ -129,7 +129,7 @@ class WebApi:
         )
 
     def query(self, query: str, **variables: Any) -> dict[str, Any]:
-        """The data that a query or a mutation answers.
+        """Return the data that a query or a mutation answers.
 
         Raises:
             StorageError: the server refused it.

@@ -1,4 +1,4 @@
-"""Committing a staged write exactly once.
+"""Exactly-once commit of a staged write.
 
 Every attempt to commit one staged write - a retried step, a re-executed run, a second process - proposes the same
 transaction, and first checks whether a version since the planned one already has it::
@@ -147,7 +147,7 @@ def _nothing_to_commit(dataset: lance_core.LanceDataset) -> Landing:
 
 
 def _find_landed(staged: StagedWrite, dataset: lance_core.LanceDataset) -> Landing | None:
-    """The version since the planned one that carries this write's transaction.
+    """Return the version since the planned one that carries this write's transaction.
 
     Raises:
         CommitOutcomeUnknownError: some of those versions were cleaned up, and the others are not this write.
@@ -181,5 +181,5 @@ def _discard(staged: StagedWrite, discard: Callable[[str, str], object], error: 
     try:
         discard(staged.uri, staged.file_token)
     except LanceError as cleanup_error:
-        # The commit's failure is the one to report; what is left is unreferenced and has this token in its name.
+        # The commit's failure is the one to report; leftover files are unreferenced and have this token in their names.
         error.add_note(f"the files of this write ({staged.file_token}) could not be removed: {cleanup_error}")

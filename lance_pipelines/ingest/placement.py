@@ -3,16 +3,17 @@
 =============  ==============================  ====================================================================
 Mode           No dataset                      A dataset
 =============  ==============================  ====================================================================
-``append``     create it; fail if the write    append, judged against everything since the planned version
+``append``     create it; fail if the write    append, checked against everything since the planned version
                was planned on one
 ``overwrite``  create it                       overwrite the latest version
 ``create``     create it                       fail
 =============  ==============================  ====================================================================
 
-Creating is one attempt to be version 1. Of two first runs at once one creates the dataset; the other is placed again,
-on what the winner created, after its schema and field ids were compared with it.
+Creating is a single attempt to commit version 1. Of two simultaneous first runs, one creates the dataset; the other is
+committed on top of it, after its schema and field ids were compared with it.
 
-The transaction's UUID follows from the staged write's id: all attempts to commit one staged write are one transaction.
+The transaction's UUID is derived from the staged write's id: all attempts to commit one staged write are one
+transaction.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ _NAMESPACE: Final = uuid.UUID("6f0a2d52-9c0b-4d8e-8a53-0d9c1f4be7a1")
 
 
 def transaction_uuid(write_id: str) -> str:
-    """The UUID of the transaction that commits this write; the same for every attempt."""
+    """Return the UUID of the transaction that commits this write; the same for every attempt."""
     return str(uuid.uuid5(_NAMESPACE, write_id))
 
 
@@ -69,7 +70,7 @@ def place(staged: StagedWrite, dataset: lance_core.LanceDataset | None, *, is_fi
     if staged.mode is WriteMode.OVERWRITE:
         transaction = _transaction(staged, _overwrite(staged), dataset.version)
         return commit_transaction(dataset, transaction, data_storage_version=_file_version(staged))
-    # From the planned version on, so that everything committed since is judged. 0, where there was no dataset, means
+    # The planned version, so that everything committed since is checked. 0, if there was no dataset, means
     # the latest version; the same number in every attempt lets them recognize each other.
     read_version = staged.read_version
     if read_version:
@@ -106,7 +107,7 @@ def _create(staged: StagedWrite) -> int:
         )
     transaction = _transaction(staged, _overwrite(staged), 0)
     try:
-        # An Overwrite alone would also land on top of a dataset that somebody else creates in this moment.
+        # An Overwrite alone would also be committed on top of a dataset that another writer creates at this moment.
         version = _file_version(staged)
         return commit_transaction(staged.uri, transaction, create_only=True, data_storage_version=version)
     except AlreadyExistsError as error:
@@ -114,7 +115,7 @@ def _create(staged: StagedWrite) -> int:
 
 
 def _file_version(staged: StagedWrite) -> LanceFileVersion | None:
-    """What a dataset without rows is marked with; where there are data files they tell."""
+    """Return the file version of a dataset without rows; otherwise the data files determine it."""
     return None if staged.data_storage_version is None else LanceFileVersion.parse(staged.data_storage_version)
 
 

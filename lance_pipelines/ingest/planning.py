@@ -38,7 +38,7 @@ class WritePlan:
 
 
 def open_dataset(uri: str) -> lance_core.LanceDataset | None:
-    """The latest version of the dataset at ``uri``, or None when there is none."""
+    """Return the latest version of the dataset at ``uri``, or None when there is none."""
     try:
         return lance_core.dataset(uri)
     except DatasetNotFoundError:

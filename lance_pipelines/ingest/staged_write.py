@@ -59,14 +59,14 @@ class StagedWrite:
     data_storage_version: str | None = None
 
     def to_json(self) -> str:
-        """The message as one JSON document; the schema as base64 of its Arrow IPC form."""
+        """Return the message as one JSON document; the schema as base64 of its Arrow IPC form."""
         document = {name: getattr(self, name) for name in self.__slots__}
         document["schema"] = base64.b64encode(self.schema.serialize()).decode("ascii")
         return json.dumps(document, sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """The inverse of :meth:`to_json`."""
+        """Parse the JSON document; the inverse of :meth:`to_json`."""
         document = json.loads(text)
         document["schema"] = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(document["schema"])))
         document["mode"] = WriteMode(document["mode"])

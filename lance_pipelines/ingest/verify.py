@@ -1,4 +1,4 @@
-"""Checks over a staged write before it may become a version. No check changes anything.
+"""Checks of a staged write before it becomes a version. No check changes anything.
 
 A commit publishes files by name only: it would succeed even if a file were missing or truncated, and only readers
 would notice. So the commit step first verifies that
@@ -55,7 +55,7 @@ def verify_row_counts(staged: StagedWrite) -> None:
 
 
 def verify_files(staged: StagedWrite) -> None:
-    """Every data file exists with its recorded size and carries this write's token.
+    """Check that every data file exists with its recorded size and has this write's token in its name.
 
     Raises:
         StagedWriteError: naming the first file that does not.
@@ -133,7 +133,7 @@ def verify_read_version(staged: StagedWrite, dataset: lance_core.LanceDataset) -
     try:
         transaction = dataset.read_transaction(planned)
     except VersionNotFoundError:
-        # Old versions may be cleaned up while a write runs; what came after them is judged by the commit.
+        # Old versions may be cleaned up while a write runs; the commit checks for conflicts with later ones.
         return
     if staged.read_transaction is None or transaction is None or transaction.uuid == staged.read_transaction:
         return

@@ -69,7 +69,7 @@ class CleanupForecast:
         return len(self.plan.kept_versions) + len(self.plan.removed_versions)
 
     def metadata(self) -> dict[str, int | float | str]:
-        """The metrics for an event."""
+        """Return the metrics for an event."""
         everything, removable = FileTotals.of(self.plan.paths), FileTotals.of(self.plan.removable)
         return {
             "lance/read_version": self.plan.read_version,
@@ -98,7 +98,7 @@ class CleanupForecast:
         )
 
     def table(self) -> str:
-        """The output of a dry run."""
+        """Return the output of a dry run."""
         plan = self.plan
         lines = [
             Figure("versions", self.versions, len(plan.kept_versions)),
@@ -149,7 +149,7 @@ class CleanupReport:
         return len(self.plan.kept_versions) + len(self.plan.removed_versions) - self.stats.old_versions
 
     def metadata(self) -> dict[str, int | float | str]:
-        """The metrics for an event."""
+        """Return the metrics for an event."""
         stats = self.stats
         everything = FileTotals.of(self.plan.paths)
         return {

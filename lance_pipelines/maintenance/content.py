@@ -1,4 +1,4 @@
-"""A digest of what a version holds: its columns, the data files of its fragments, their deleted rows and overlays.
+"""A digest of the content of a version: its columns, the data files of its fragments, their deleted rows and overlays.
 
 Two versions with the same digest have the same rows at the same positions. Commits that neither change nor move rows
 keep it (configuration, an index, a delete that matches nothing). A rewrite changes it, but can be logically reverted,
@@ -23,12 +23,12 @@ _DIGITS: Final = 32
 
 
 def content_digest(manifest: Manifest) -> str:
-    """The digest of a version, from its manifest alone."""
+    """Return the digest of a version, from its manifest alone."""
     return _digest(manifest, manifest.message.fragments)
 
 
 def content_digest_before(manifest: Manifest, rewritten: Sequence[RewriteGroup]) -> str:
-    """The digest of the version before one that rewrote fragments and changed no row.
+    """Return the digest of the version before one that rewrote fragments and changed no row.
 
     Args:
         manifest: the version that was made.
@@ -40,7 +40,7 @@ def content_digest_before(manifest: Manifest, rewritten: Sequence[RewriteGroup])
 
 
 def holds_what_was_before(log: VersionLog, manifest: Manifest) -> bool:
-    """Whether a version holds what the one before it held; False when that one can no longer be read.
+    """Return whether a version has the same content as the previous one; False if that one can no longer be read.
 
     Raises:
         StorageError: a storage operation failed.

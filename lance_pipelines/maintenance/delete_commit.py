@@ -54,7 +54,7 @@ class DeleteReport:
         return self.rows_deleted != 0
 
     def metadata(self) -> dict[str, int | float | str]:
-        """The metrics for an event; those of the version are the event's own."""
+        """Return the metrics for an event; those of the version are the event's own."""
         counted = {} if self.rows_deleted is None else {"lance/rows_deleted": self.rows_deleted}
         return {
             "lance/read_version": self.before.version,

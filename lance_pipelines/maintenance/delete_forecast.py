@@ -36,7 +36,7 @@ class DeleteForecast:
         return self.plan.rows_deleted > 0
 
     def metadata(self) -> dict[str, int | float | str]:
-        """The metrics for an event."""
+        """Return the metrics for an event."""
         return {
             "lance/read_version": self.plan.read_version,
             "lance/predicate": self.predicate,
@@ -61,7 +61,7 @@ class DeleteForecast:
         )
 
     def table(self) -> str:
-        """The output of a dry run."""
+        """Return the output of a dry run."""
         before, plan = self.before, self.plan
         dropped = [delete.fragment for delete in plan.deletes if delete.is_dropped]
         with_file = [delete.fragment for delete in plan.deletes if delete.fragment.deletion_file is not None]

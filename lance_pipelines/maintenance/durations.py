@@ -34,12 +34,12 @@ def parse_duration(text: str) -> timedelta:
 
 
 def duration_text(duration: timedelta) -> str:
-    """The duration as seconds, ``0.25s``; :func:`parse_duration` is the inverse."""
+    """Return the duration as seconds, ``0.25s``; :func:`parse_duration` is the inverse."""
     seconds, microseconds = divmod(duration, timedelta(seconds=1))
     fraction = f".{microseconds.microseconds:06d}".rstrip("0").rstrip(".")
     return f"{seconds}{fraction}s"
 
 
 def format_duration(duration: timedelta) -> str:
-    """The duration in words, ``2 weeks``."""
+    """Return the duration in words, ``2 weeks``."""
     return str(format_timespan(duration))

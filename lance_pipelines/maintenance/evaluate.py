@@ -47,7 +47,7 @@ Verdict: TypeAlias = Due | NotDue
 def evaluate_compaction(policy: CompactionPolicy | None, health: TableHealth) -> Verdict:
     """Due when enough small fragments have neighbors to merge with.
 
-    Small fragments that stand alone between large ones are not counted: no plan would contain them.
+    Small fragments between large ones are not counted: no plan would contain them.
     """
     if policy is None:
         return NotDue("compaction is disabled")

@@ -97,7 +97,7 @@ class TableHealth:
 
 
 def _is_small(fragment: FragmentMessage, policy: CompactionPolicy) -> bool:
-    """Whether a fragment is below both targets: its rows, deleted ones included, and the bytes of its files."""
+    """Return whether a fragment is below both targets: its rows, deleted ones included, and the bytes of its files."""
     if fragment.physical_rows >= policy.target_rows_per_fragment:
         return False
     limit = policy.target_bytes_per_fragment
@@ -105,7 +105,7 @@ def _is_small(fragment: FragmentMessage, policy: CompactionPolicy) -> bool:
 
 
 def _is_worn(fragment: FragmentMessage, policy: DeletionPolicy) -> bool:
-    """Whether more of its rows are deleted than allowed."""
+    """Return whether more of its rows are deleted than allowed."""
     deleted_rows = fragment.deletion_file.num_deleted_rows
     if not deleted_rows:
         return False
@@ -115,6 +115,6 @@ def _is_worn(fragment: FragmentMessage, policy: DeletionPolicy) -> bool:
 
 
 def _count_mergeable(small: Sequence[bool]) -> int:
-    """Small fragments that stand beside another one: only neighbors are merged."""
+    """Small fragments that are next to another one: only neighbors are merged."""
     lengths = [sum(1 for _ in run) for is_small, run in itertools.groupby(small) if is_small]
     return sum(length for length in lengths if length > 1)

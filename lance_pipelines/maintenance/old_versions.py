@@ -80,5 +80,5 @@ def _modified_at(log: VersionLog, name: ManifestName) -> float:
     try:
         return log.store.head(log.path(name)).modified_at
     except NotFoundError:
-        # Removed since it was listed: it was old enough for somebody.
+        # Removed by another cleanup since it was listed.
         return 0.0

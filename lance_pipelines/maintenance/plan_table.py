@@ -56,17 +56,17 @@ class Figure:
 
 
 def amount(number: int, noun: str) -> str:
-    """A number with its noun: ``1 fragment`` or ``2 fragments``."""
+    """Return a number with its noun: ``1 fragment`` or ``2 fragments``."""
     return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def format_bytes(number: int) -> str:
-    """A human-readable number of bytes: ``1.5 GiB``."""
+    """Return a human-readable number of bytes: ``1.5 GiB``."""
     return str(format_size(number, binary=True))
 
 
 def render_plan(title: str, figures: Sequence[Figure], notes: Sequence[str] = ()) -> str:
-    """The table as plain text, with lines below it."""
+    """Return the table as plain text, with lines below it."""
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
     table.add_column("")
     for name in ("before", "after", "change"):

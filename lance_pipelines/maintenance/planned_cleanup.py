@@ -37,12 +37,12 @@ class PlannedCleanup:
     data_version: str
 
     def to_json(self) -> str:
-        """The message as one JSON document; durations in seconds."""
+        """Return the message as one JSON document; durations in seconds."""
         return json.dumps(asdict(self), sort_keys=True, default=timedelta.total_seconds)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """The inverse of :meth:`to_json`."""
+        """Parse the JSON document; the inverse of :meth:`to_json`."""
         document = json.loads(text)
         policy = document["policy"]
         for name in ("older_than", "min_age"):
@@ -95,6 +95,6 @@ def _exists(plan: metadata.CleanupPlan, path: str) -> bool:
     except NotFoundError:
         return False
     except LanceError:
-        # Where it cannot even be looked at, it could not be removed.
+        # A file that cannot even be checked could not be removed.
         return True
     return True

@@ -34,12 +34,12 @@ class PlannedDelete:
     step_key: str
 
     def to_json(self) -> str:
-        """The message as one JSON document."""
+        """Return the message as one JSON document."""
         return json.dumps(asdict(self), sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """The inverse of :meth:`to_json`."""
+        """Parse the JSON document; the inverse of :meth:`to_json`."""
         document = json.loads(text)
         document["before"] = TableHealth(**document["before"])
         return cls(**document)

@@ -1,4 +1,4 @@
-"""When a dataset is maintained, and how: plain numbers that a declaration carries.
+"""Maintenance policy of a dataset: when and how it is maintained, as plain numbers in a declaration.
 
 =================  ============================================================  =======================================
 Part               Due when                                                      What it does

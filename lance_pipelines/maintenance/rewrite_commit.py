@@ -154,7 +154,7 @@ def _commit_round(
 
 
 def _next_tasks(plan: PlannedRewrite, lost: list[RewriteResult], outcome: RewriteOutcome) -> list[CompactionTask]:
-    """What another round has to do, as of the latest version."""
+    """Return what another round has to do, as of the latest version."""
     if lost:
         return plan_again(lance_core.dataset(plan.uri), lost, plan.options).tasks
     if not outcome.committed or "target_bytes_per_fragment" not in plan.options or "max_source_bytes" in plan.options:
@@ -163,9 +163,9 @@ def _next_tasks(plan: PlannedRewrite, lost: list[RewriteResult], outcome: Rewrit
 
 
 def _tasks_to_join(plan: PlannedRewrite, outcome: RewriteOutcome) -> list[CompactionTask]:
-    """Tasks over what this rewrite made, and over what was there when it was planned.
+    """Yield tasks for fragments created by this rewrite, and for fragments that existed when it was planned.
 
-    What others appended meanwhile is left to the next run: following them could take forever.
+    Fragments appended by others in the meantime are left to the next run: including them might never end.
     """
     try:
         planned = lance_core.dataset(plan.uri, version=plan.before.version)
@@ -211,12 +211,12 @@ def _discard(plan: PlannedRewrite, file_token: str, discard: DiscardFiles, error
         if referenced is not None:
             discard(plan.uri, file_token, keep=referenced)
     except LanceError as cleanup_error:
-        # The commit's failure is the one to report; what is left is unreferenced and has this token in its name.
+        # The commit's failure is the one to report; leftover files are unreferenced and have this token in their names.
         error.add_note(f"the files of this rewrite ({file_token}) could not be removed: {cleanup_error}")
 
 
 def _referenced_since(uri: str, version: int) -> frozenset[str] | None:
-    """Data files of every version after the given one; None when some of those versions are gone."""
+    """Data files of every version after the given one; None if some of those versions no longer exist."""
     dataset = lance_core.dataset(uri)
     present = {ref["version"] for ref in dataset.version_refs()}
     versions = range(version + 1, dataset.version + 1)

@@ -50,7 +50,7 @@ class RewriteForecast:
         before: TableHealth,
         figures: PlanFigures,
     ) -> Self:
-        """The forecast of a plan.
+        """Return the forecast of a plan.
 
         Args:
             dataset: the version planned on.
@@ -79,7 +79,7 @@ class RewriteForecast:
         return self.figures.tasks > 0
 
     def metadata(self) -> dict[str, int | float | str]:
-        """The metrics for an event."""
+        """Return the metrics for an event."""
         figures = self.figures
         return {
             "lance/read_version": self.before.version,
@@ -110,7 +110,7 @@ class RewriteForecast:
         )
 
     def table(self) -> str:
-        """The output of a dry run."""
+        """Return the output of a dry run."""
         figures = self.figures
         lines = [
             Figure("rows", figures.rows, figures.rows),

@@ -39,7 +39,7 @@ class RewriteOperation(StrEnum):
 def plan_rewrite(
     dataset: lance_core.LanceDataset, operation: RewriteOperation, options: Mapping[str, Any]
 ) -> CompactionPlan:
-    """The groups of fragments to rewrite, on the version that the handle shows.
+    """Return the groups of fragments to rewrite, on the version that the handle shows.
 
     Args:
         dataset: an open handle.
@@ -64,7 +64,7 @@ def task_documents(tasks: Iterable[CompactionTask]) -> tuple[str, ...]:
 
 
 def _fragments_within(dataset: lance_core.LanceDataset, threshold: float) -> list[int]:
-    """Ids of the fragments of whose rows no larger part than the threshold is deleted."""
+    """Return the ids of the fragments whose fraction of deleted rows does not exceed the threshold."""
     fragments = dataset.counted_manifest.message.fragments
     ids = np.array([fragment.id for fragment in fragments], np.uint64)
     physical = np.array([fragment.physical_rows for fragment in fragments], np.float32)

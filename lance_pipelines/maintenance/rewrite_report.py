@@ -64,7 +64,7 @@ class RewriteReport:
         return self.groups > 0
 
     def metadata(self) -> dict[str, int | float | str]:
-        """The metrics for an event; those of the version are the event's own."""
+        """Return the metrics for an event; those of the version are the event's own."""
         return {
             "lance/read_version": self.before.version,
             "lance/groups": self.groups,
@@ -106,7 +106,7 @@ def report_rewrite(planned: PlannedRewrite, outcome: RewriteOutcome, policy: Mai
     """Compute the report of a commit step. Reads a manifest, no data."""
     written = [fragment for result in outcome.committed for fragment in result.new_fragments]
     read = [fragment for result in outcome.committed for fragment in result.original_fragments]
-    # What one round wrote, a later one may have joined: neither an old fragment nor one that is left.
+    # Fragments written by one round and merged by a later one are neither old fragments nor remaining ones.
     old = _without(read, written)
     new = _without(written, read)
     return RewriteReport(

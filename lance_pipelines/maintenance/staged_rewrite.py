@@ -45,12 +45,12 @@ class PlannedRewrite:
     step_key: str
 
     def to_json(self) -> str:
-        """The message as one JSON document."""
+        """Return the message as one JSON document."""
         return json.dumps(dataclasses.asdict(self), sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """The inverse of :meth:`to_json`."""
+        """Parse the JSON document; the inverse of :meth:`to_json`."""
         document = json.loads(text)
         document["tasks"] = tuple(document["tasks"])
         document["before"] = TableHealth(**document["before"])
@@ -73,16 +73,16 @@ class StagedRewrite:
 
     @classmethod
     def of(cls, plan: PlannedRewrite, file_token: str, results: tuple[str, ...]) -> Self:
-        """The message for a plan and its results."""
+        """Return the message for a plan and its results."""
         return cls(plan=dataclasses.replace(plan, tasks=()), file_token=file_token, results=results)
 
     def to_json(self) -> str:
-        """The message as one JSON document."""
+        """Return the message as one JSON document."""
         return json.dumps({"plan": self.plan.to_json(), "file_token": self.file_token, "results": self.results})
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """The inverse of :meth:`to_json`."""
+        """Parse the JSON document; the inverse of :meth:`to_json`."""
         document = json.loads(text)
         return cls(
             plan=PlannedRewrite.from_json(document["plan"]),

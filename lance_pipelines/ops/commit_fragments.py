@@ -26,7 +26,7 @@ COMMIT_RETRIES = dg.RetryPolicy(max_retries=3, delay=1, backoff=dg.Backoff.EXPON
 
 
 def build_commit_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
-    """The commit op of one dataset. Its output is the asset's materialization."""
+    """Return the commit op of one dataset. Its output is the asset's materialization."""
 
     @dg.op(
         name=f"commit_fragments_of_{declaration.name}",
@@ -42,7 +42,7 @@ def build_commit_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
         with clear_failures(declaration.name, context.log):
             landing = commit_staged(staged, discard=discard_files)
             report = report_commit(staged, landing)
-            # A repeated commit may be old news: what the dataset holds now is what readers downstream will see.
+            # A repeated commit may be outdated: downstream readers see the current content of the dataset.
             data_version = data_version_at(report.uri, report.version if landing.committed_now else None)
             figures = version_metadata(lance_core.dataset(report.uri, version=report.version), declaration.maintenance)
         context.log.info(report.summary())

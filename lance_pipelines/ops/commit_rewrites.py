@@ -23,7 +23,7 @@ __all__ = ["build_rewrite_commit_op"]
 
 
 def build_rewrite_commit_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
-    """The commit op of one dataset's rewriting jobs."""
+    """Return the commit op of one dataset's rewriting jobs."""
 
     @dg.op(
         name=f"commit_rewrites_of_{declaration.name}",
@@ -47,7 +47,7 @@ def build_rewrite_commit_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
                     op=staged.plan.op,
                     report_metadata=report.metadata(),
                     version=report.after.version,
-                    # The history may have been cleaned up: then the event log knows.
+                    # The history may have been cleaned up; then the event log has the value.
                     data_version=find_data_version(
                         context.instance, declaration.name, report.uri, report.after.version
                     ),

@@ -27,7 +27,7 @@ __all__ = ["build_delete_op", "build_delete_plan_op"]
 
 
 def build_delete_plan_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
-    """The op that counts the rows of one dataset that match a predicate."""
+    """Return the op that counts the rows of one dataset that match a predicate."""
 
     @dg.op(
         name=f"plan_delete_from_{declaration.name}",
@@ -44,7 +44,7 @@ def build_delete_plan_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
 
 
 def build_delete_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
-    """The op that deletes rows of one dataset."""
+    """Return the op that deletes rows of one dataset."""
 
     @dg.op(
         name=f"delete_rows_from_{declaration.name}",

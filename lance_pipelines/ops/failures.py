@@ -33,7 +33,7 @@ _last_words: dict[str, str] = {}
 
 @atexit.register
 def _say_last_words() -> None:
-    # Dagster prints the message twice among its own stack frames; who reads a log from its end finds it here.
+    # Dagster prints the message twice among its own stack frames; this puts it at the end of the log.
     for message in _last_words.values():
         sys.stderr.write(f"FAILED {message}\n")
 
@@ -46,13 +46,13 @@ def take_last_words() -> list[str]:
 
 
 def config_headline(error: dg.DagsterInvalidConfigError) -> str:
-    """The errors of a run configuration in one line: the path of each field, without Dagster's samples."""
+    """Return the errors of a run configuration in one line: the path of each field, without Dagster's samples."""
     found = [_SAMPLE.split(str(each.message))[0] for each in error.errors]
     return " ".join(f"run configuration: {'; '.join(found)}".split())
 
 
 def _say_one_line(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """What Python calls before it ends for an exception: the stack of a wrong configuration is Dagster's own."""
+    """Handle an uncaught exception: for an invalid configuration, the stack trace is only Dagster's own."""
     if isinstance(error, dg.DagsterInvalidConfigError):
         sys.stderr.write(f"FAILED {config_headline(error)}\n")
     else:
@@ -64,7 +64,7 @@ sys.excepthook = _say_one_line
 
 
 class _StacklessError(DagsterUserCodeProcessError):
-    """For Dagster, an error of another process: it shows the description that came with it, and no stack of its own."""
+    """An error that Dagster treats as from another process: it shows the given description without a stack trace."""
 
     def __init__(self, message: str) -> None:
         dg.DagsterError.__init__(self, message)
@@ -73,7 +73,7 @@ class _StacklessError(DagsterUserCodeProcessError):
 
 
 class _FinalError(dg.Failure, _StacklessError):
-    """Ends a step for good. Dagster raises errors of this kind past the retry policy of the op."""
+    """Ends a step permanently. Dagster does not apply the retry policy of the op to errors of this kind."""
 
 
 def as_failure(error: LanceError, dataset: str) -> dg.Failure:

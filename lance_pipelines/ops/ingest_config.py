@@ -1,6 +1,6 @@
 """IngestConfig: the run configuration of an ingest, and how it changes the declaration for that run.
 
-The fields lie flat under the asset's name in the launchpad::
+The fields are directly under the asset's name in the launchpad::
 
     ops:
       trips:
@@ -23,8 +23,8 @@ from lance_pipelines.settings import absolute_uri
 
 __all__ = ["IngestConfig", "SourceConfig", "apply_config"]
 
-# Dagster offers an enum's member names in the launchpad, so the members are named like the values. The checker
-# follows only enums whose members are spelled out, which would repeat the declaration's.
+# Dagster shows an enum's member names in the launchpad, so the members are named like the values. The type checker
+# supports only enums with explicit members, which would repeat those of the declaration.
 FormatChoice = Enum("FormatChoice", {kind.value: kind.value for kind in SourceFormat}, type=str)  # type: ignore[misc]
 ModeChoice = Enum("ModeChoice", {mode.value: mode.value for mode in WriteMode}, type=str)  # type: ignore[misc]
 
@@ -82,7 +82,7 @@ class IngestConfig(dg.Config):
 
 
 def apply_config(declaration: DatasetDeclaration, config: IngestConfig) -> DatasetDeclaration:
-    """The declaration with the changes of this run.
+    """Return the declaration with the changes of this run.
 
     Raises:
         InvalidInputError: the combination is invalid; the message names the dataset and the field.
@@ -120,7 +120,7 @@ def _source(declared: SourceSpec, config: SourceConfig | None) -> SourceSpec:
 
 
 def _location(uri: str) -> str:
-    # An empty value, say of an unset variable, must not become the working directory.
+    # An empty value, such as that of an unset variable, must not become the working directory.
     return absolute_uri(uri) if uri.strip() else ""
 
 

@@ -42,7 +42,7 @@ _ZERO_IS_NO_LIMIT: Final = ("target_bytes_per_fragment", "max_source_bytes", "ba
 class MaintenanceConfig(dg.Config):
     """The configuration shared by all maintenance jobs."""
 
-    # Nullable for Dagster, so that a null comes as far as :func:`is_dry_run` and gets a message.
+    # Nullable for Dagster, so that a null reaches :func:`is_dry_run` and gets an error message.
     dry_run: bool | None = Field(default=False, description="Print the plan and change nothing.")
     uri: str | None = Field(
         default=None,
@@ -110,21 +110,21 @@ class DeleteRowsConfig(MaintenanceConfig):
 
 
 def dataset_uri(declaration: DatasetDeclaration, config: MaintenanceConfig) -> str:
-    """The location of this run's dataset.
+    """Return the location of this run's dataset.
 
     Raises:
         InvalidInputError: the configured location is empty.
     """
     if config.uri is None:
         return declaration.uri
-    # An empty value, say of an unset variable, must not become the working directory.
+    # An empty value, such as that of an unset variable, must not become the working directory.
     if not config.uri.strip():
         raise InvalidInputError(f"run configuration of {declaration.name}: the URI is empty")
     return absolute_uri(config.uri)
 
 
 def is_dry_run(declaration: DatasetDeclaration, config: MaintenanceConfig) -> bool:
-    """Whether this run only prints its plan.
+    """Return whether this run only prints its plan.
 
     Raises:
         InvalidInputError: it is null, which is ambiguous.
@@ -156,7 +156,7 @@ def materialization_options(declaration: DatasetDeclaration, config: Materialize
 
 
 def cleanup_policy(declaration: DatasetDeclaration, config: CleanupConfig) -> CleanupPolicy:
-    """The cleanup policy of this run.
+    """Return the cleanup policy of this run.
 
     Raises:
         InvalidInputError: a value is invalid; the message names the dataset and the field.
@@ -176,7 +176,7 @@ def cleanup_policy(declaration: DatasetDeclaration, config: CleanupConfig) -> Cl
 
 
 def declared_values(operation: str, policy: MaintenancePolicy) -> dict[str, Any] | None:
-    """The policy as values of an operation's configuration; None for an operation without a policy."""
+    """Return the policy as values of an operation's configuration; None for an operation without a policy."""
     if operation not in ("compact", "materialize_deletions", "cleanup"):
         return None
     if operation == "cleanup":
@@ -230,12 +230,12 @@ def _options(declaration: DatasetDeclaration, config: MaterializeDeletionsConfig
 
 
 def _check_limits(config: MaterializeDeletionsConfig) -> None:
-    """Zero means something here, unlike in a policy; what is below does not."""
+    """Check the limits: zero means no limit here, unlike in a policy; negative numbers are invalid."""
     for name in _ZERO_IS_NO_LIMIT:
         number = getattr(config, name)
         if number is not None and number < 0:
             raise InvalidInputError(f"{name} must be at least 0, which means no limit, found {number}")
-    # A policy has another name for it.
+    # The policy has another name for this limit.
     if config.threshold is not None and not 0 <= config.threshold < 1:
         raise InvalidInputError(f"threshold must be at least 0 and below 1, found {config.threshold}")
 

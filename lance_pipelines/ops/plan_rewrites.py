@@ -30,7 +30,7 @@ __all__ = ["build_compaction_plan_op", "build_materialization_plan_op"]
 
 
 def build_compaction_plan_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
-    """The op that plans which fragments of one dataset are merged."""
+    """Return the op that plans which fragments of one dataset are merged."""
 
     @dg.op(
         name=f"plan_compaction_of_{declaration.name}",
@@ -48,7 +48,7 @@ def build_compaction_plan_op(declaration: DatasetDeclaration) -> dg.OpDefinition
 
 
 def build_materialization_plan_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
-    """The op that plans which fragments of one dataset are rewritten without their deleted rows."""
+    """Return the op that plans which fragments of one dataset are rewritten without their deleted rows."""
 
     @dg.op(
         name=f"plan_materialization_of_{declaration.name}",

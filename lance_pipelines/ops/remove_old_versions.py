@@ -25,7 +25,7 @@ __all__ = ["build_cleanup_op", "build_cleanup_plan_op"]
 
 
 def build_cleanup_plan_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
-    """The op that plans which old versions of one dataset are removed."""
+    """Return the op that plans which old versions of one dataset are removed."""
 
     @dg.op(
         name=f"plan_cleanup_of_{declaration.name}",
@@ -42,14 +42,14 @@ def build_cleanup_plan_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
 
 
 def build_cleanup_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
-    """The op that removes old versions of one dataset."""
+    """Return the op that removes old versions of one dataset."""
 
     @dg.op(
         name=f"remove_old_versions_of_{declaration.name}",
         description=f"Removes old versions of {declaration.name} and the files that only they use.",
         ins={"plan": dg.In(str, description="The planned cleanup, as JSON.")},
         out=dg.Out(dg.Nothing),
-        # Not needed for correctness: a cleanup spares what a commit has come to refer to meanwhile.
+        # Not needed for correctness: a cleanup keeps files to which a commit refers in the meantime.
         pool=commit_pool(declaration.name),
         retry_policy=COMMIT_RETRIES,
     )

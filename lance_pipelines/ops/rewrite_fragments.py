@@ -18,7 +18,7 @@ __all__ = ["build_rewrite_op", "rewrite_with"]
 
 
 def build_rewrite_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
-    """The rewrite op of one dataset: from the JSON text of a ``PlannedRewrite`` to that of a ``StagedRewrite``."""
+    """Return the rewrite op of one dataset: it converts a ``PlannedRewrite`` to a ``StagedRewrite``, both as JSON."""
 
     @dg.op(
         name=f"rewrite_fragments_of_{declaration.name}",

@@ -1,4 +1,4 @@
-"""How a run treats other runs: when it begins, and before one of its steps takes the pool slot of a dataset."""
+"""Interaction of a run with other runs: when it starts, and before a step takes the pool slot of a dataset."""
 
 import time
 from typing import Final
@@ -14,7 +14,7 @@ _POLL_SECONDS: Final = 1.0
 
 
 def begin_run(context: dg.OpExecutionContext) -> None:
-    """Record the process of the run, and mark runs whose process is gone as failed.
+    """Record the process of the run, and mark runs whose process no longer exists as failed.
 
     This happens even if the run finds nothing to do and never uses the pool.
     """
@@ -25,8 +25,8 @@ def begin_run(context: dg.OpExecutionContext) -> None:
 def await_ingests(context: dg.OpExecutionContext, dataset: str) -> None:
     """Wait for the ingests of a dataset that are running now, so that their commits are maintained too.
 
-    Ingests that begin later are not waited for, nor are queued ones: this run may occupy the slot that they need.
-    Without a shared instance other runs are unknown, and nothing is waited for.
+    Later and queued ingests are not waited for: this run may occupy the slot that they need. Without a shared instance
+    other runs are unknown, and this returns immediately.
     """
     first = told = _ingests_at_work(context, dataset)
     while left := {run_id: text for run_id, text in _ingests_at_work(context, dataset).items() if run_id in first}:
@@ -48,6 +48,6 @@ def _report_dead_runs(context: dg.OpExecutionContext) -> None:
 
 
 def _ingests_at_work(context: dg.OpExecutionContext, dataset: str) -> dict[str, str]:
-    """Run id -> the run in words."""
+    """Map each run id to a description of the run."""
     runs = find_runs_in_flight(context.instance, dataset, (INGEST,)).awaited
     return {run.run_id: run.text for run in runs if run.is_at_work}

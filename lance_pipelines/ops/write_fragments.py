@@ -17,7 +17,7 @@ __all__ = ["build_write_op"]
 
 
 def build_write_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
-    """The write op of one dataset. Its output is the JSON text of a ``StagedWrite``."""
+    """Return the write op of one dataset. Its output is the JSON text of a ``StagedWrite``."""
 
     @dg.op(
         name=f"write_fragments_of_{declaration.name}",
@@ -46,7 +46,7 @@ def build_write_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
             staged.bytes_written,
             staging.num_tasks,
         )
-        # The commit takes a pool slot next; a run that died with it in hand must not keep it.
+        # The commit takes a pool slot next; a dead run must not keep that slot.
         prepare_for_pool(context)
         return dg.Output(staged.to_json(), metadata=staged_metadata(staged, staging.num_tasks))
 

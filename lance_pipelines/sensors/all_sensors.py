@@ -45,7 +45,7 @@ def build_sensors(
     maintenance_status: dg.DefaultSensorStatus = dg.DefaultSensorStatus.STOPPED,
     with_automation: bool = True,
 ) -> list[dg.SensorDefinition]:
-    """All sensors of the declared datasets.
+    """Return all sensors of the declared datasets.
 
     Args:
         declarations: the datasets.

@@ -63,13 +63,13 @@ class Attempts:
         return cls(work, instance.get_runs_count(filters), found[0] if found else None)
 
     def is_under_way(self, instance: dg.DagsterInstance) -> bool:
-        """Whether the latest run has not ended and has not been silent for too long."""
+        """Return whether the latest run has not ended and has not been silent for too long."""
         if self.latest is None or self.latest.dagster_run.is_finished:
             return False
         return not is_silent(instance, self.latest.dagster_run)
 
     def pause(self, now: float) -> str | None:
-        """The reason to wait before the next attempt; None when there was no attempt or the pause is over.
+        """Return the reason to wait before the next attempt; None when there was no attempt or the pause is over.
 
         Args:
             now: seconds since the epoch.

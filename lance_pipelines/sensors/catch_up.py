@@ -108,7 +108,7 @@ def catch_up(instance: dg.DagsterInstance, declaration: DatasetDeclaration, mark
 
 
 def _is_continued(latest: Latest, mark: Mark) -> bool:
-    """Whether the dataset is the one that the mark was made in."""
+    """Return whether the dataset is the one that the mark was made in."""
     marked = [name for name in latest.names if name.version == mark.version]
     if not marked:
         return latest.version > mark.version
@@ -138,7 +138,7 @@ class _Follower:
         return started if event is None else replace(started, events=(event,))
 
     def follow(self, mark: Mark) -> Progress:
-        """Report what is newer than the mark."""
+        """Report the versions that are newer than the mark."""
         new = self._names_after(mark.version)
         events: list[_Event] = []
         trouble = ""
@@ -163,8 +163,8 @@ class _Follower:
         return Progress(reason=self._summary(mark, len(events)) + trouble, mark=mark, events=tuple(events))
 
     def _classify(self, found: FoundVersion, mark: Mark) -> tuple[bool, str]:
-        """Whether a version is new data since the mark, and its data version."""
-        # The version before may be gone: then only the mark can tell that this one changed nothing.
+        """Return whether a version is new data since the mark, and its data version."""
+        # The previous version may no longer exist: then only the mark shows that this one changed nothing.
         if found.changes_rows and not found.repeats(mark.content):
             return True, found.data_version
         if found.repeats(mark.content) or found.follows(mark.version, mark.content):
@@ -175,7 +175,7 @@ class _Follower:
         return known != mark.data_version and not self.recorded.is_materialized(known), known
 
     def _unchanged_from(self, found: FoundVersion) -> Iterator[FoundVersion]:
-        """A version and those after it, up to the next change: what is recorded of one of them holds for all."""
+        """Return a version and those after it up to the next change; they share one data version."""
         yield found
         for name in self._names_after(found.version)[: MAX_VERSIONS_PER_TICK - 1]:
             try:
@@ -191,7 +191,7 @@ class _Follower:
         return [name for name in self.latest.names if name.version > version]
 
     def _shown_data_version(self, found: FoundVersion, data_version: str) -> str:
-        """What the event is to say: the asset's data version never goes back.
+        """Return the data version for the event: the asset's data version never goes back.
 
         A run may have reported a later version before this one was found. Whoever read the dataset since then has
         seen this one too.
@@ -205,7 +205,7 @@ class _Follower:
         return find_report(self.instance, found.run_id, self.declaration, found.version)
 
     def _event(self, found: FoundVersion, report: Report, data_version: str, *, is_change: bool) -> _Event | None:
-        """The event that a version lacks; None when it lacks none."""
+        """Return the event that a version lacks; None when it lacks none."""
         if found.operation == _RESERVATION and not is_change:
             return None
         # What happened in a gap before a version is news even if the version itself was reported, or will be.
@@ -247,5 +247,5 @@ class _Follower:
 
 
 def _is_as_good_as_removed(error: LanceError) -> bool:
-    """Removed since it was listed, or damaged: nobody can read that version anymore."""
+    """The version was removed since it was listed, or is damaged, and can no longer be read."""
     return isinstance(error, (VersionNotFoundError, CorruptDataError))

@@ -21,7 +21,7 @@ def _examine(declaration: DatasetDeclaration, latest: Latest) -> Verdict:
     verdict = evaluate_compaction(declaration.maintenance.compaction, health)
     if isinstance(verdict, NotDue):
         return verdict
-    # What the job will plan: no run is requested that would find nothing to do.
+    # Same plan as the job's, so that no run is requested that would find nothing to do.
     options = compaction_options(declaration, CompactConfig())
     plan = plan_rewrite(dataset, RewriteOperation.COMPACT, options)
     return verdict if plan.tasks else NotDue(f"{verdict.reason}, but a plan would rewrite nothing")

@@ -24,7 +24,7 @@ EntryT = TypeVar("EntryT", bound="DataclassInstance")
 
 
 def serialize_cursor(entries: Mapping[str, "DataclassInstance"]) -> str:
-    """The text that Dagster stores.
+    """Return the text that Dagster stores.
 
     Args:
         entries: dataset -> its state, a record of plain values.
@@ -34,7 +34,7 @@ def serialize_cursor(entries: Mapping[str, "DataclassInstance"]) -> str:
 
 
 def parse_cursor(text: str | None, entry_type: type[EntryT]) -> dict[str, EntryT]:
-    """The inverse of :func:`serialize_cursor`; empty without a cursor of this format."""
+    """Return the inverse of :func:`serialize_cursor`; empty without a cursor of this format."""
     if not text:
         return {}
     try:
@@ -48,7 +48,7 @@ def parse_cursor(text: str | None, entry_type: type[EntryT]) -> dict[str, EntryT
 
 
 def _is_well_typed(entry: "DataclassInstance") -> bool:
-    """Whether each field holds a value of its type; a bool is not a number."""
+    """Return whether each field holds a value of its type; a bool is not a number."""
     values = dataclasses.asdict(entry)
     hints = get_type_hints(type(entry))
     return all(isinstance(values[name], hint) and not isinstance(values[name], bool) for name, hint in hints.items())

@@ -21,7 +21,7 @@ def _examine(declaration: DatasetDeclaration, latest: Latest) -> Verdict:
     verdict = evaluate_deletions(declaration.maintenance.deletion, health)
     if isinstance(verdict, NotDue):
         return verdict
-    # What the job will plan: no run is requested that would find nothing to do.
+    # Same plan as the job's, so that no run is requested that would find nothing to do.
     plan = plan_rewrite(
         dataset,
         RewriteOperation.MATERIALIZE_DELETIONS,

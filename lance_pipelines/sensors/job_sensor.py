@@ -24,7 +24,7 @@ class JobSensor(dg.SensorDefinition):
         jobs: Sequence[ExecutableDefinition] | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> dg.SensorDefinition:
-        """A copy with other jobs or metadata."""
+        """Return a copy with other jobs or metadata."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", BetaWarning)
             return super().with_attributes(jobs=jobs, metadata=metadata)

@@ -1,6 +1,6 @@
 """The versions of a dataset by name, and whether the latest is the one seen before.
 
-A version number alone does not tell: a dataset that was deleted and recreated counts from 1 again. So the size and
+A version number alone is not enough: a dataset that was deleted and recreated counts from 1 again. So the size and
 modification time of the manifest are compared too, which takes one request.
 """
 

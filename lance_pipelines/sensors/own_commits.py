@@ -39,7 +39,7 @@ class Report(Enum):
 
 
 def find_report(instance: dg.DagsterInstance, run_id: str, declaration: DatasetDeclaration, version: int) -> Report:
-    """Whether a run has reported its commit of this version.
+    """Return whether a run has reported its commit of this version.
 
     An event of a later version covers it: a run that needs several commits reports the last one.
     """

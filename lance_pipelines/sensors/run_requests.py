@@ -190,7 +190,7 @@ def _is_unchanged(seen: Seen, now: Seen) -> bool:
 
 
 def _known(instance: dg.DagsterInstance, seen: Seen) -> str | None:
-    """What there is to say of a dataset that did not change; None when it has to be examined again."""
+    """Return the known result for a dataset that did not change; None if it must be examined again."""
     if seen.work is None:
         return seen.reason
     waited_for = _waited_for(instance, Attempts.find(instance, seen.work), seen.run_key)
@@ -198,14 +198,14 @@ def _known(instance: dg.DagsterInstance, seen: Seen) -> str | None:
 
 
 def _waited_for(instance: dg.DagsterInstance, attempts: Attempts, asked_for: str | None) -> str | None:
-    """Why no run is requested now, for work that is due; None when one is."""
+    """Return why no run is requested now, for work that is due; None when one is."""
     if attempts.run_key == asked_for or attempts.is_under_way(instance):
         return _ASKED
     return attempts.pause(time.time())
 
 
 def _work(kind: MaintenanceKind, dataset: str, now: Seen, due: Due) -> str:
-    """Version and policy, and a digest of what a version number leaves open."""
+    """Return the version, the policy, and a digest that distinguishes datasets with the same version number."""
     subject = hashlib.sha256(f"{now.stamp} {due.subject}".encode()).hexdigest()[:_SUBJECT_DIGITS]
     return f"{dataset}:{kind.op}:{now.version}:{now.policy}:{subject}"
 

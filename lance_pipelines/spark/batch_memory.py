@@ -20,7 +20,7 @@ _SMALL_PART: Final = 8
 
 
 def detach_small_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch, with copies of the columns that hold less than an eighth of its bytes."""
+    """Return the batch, with copies of the columns that hold less than an eighth of its bytes."""
     limit = batch.nbytes / _SMALL_PART
     columns = [column if column.nbytes >= limit else pa.concat_arrays([column]) for column in batch.columns]
     return pa.RecordBatch.from_arrays(columns, schema=batch.schema)

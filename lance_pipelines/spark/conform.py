@@ -53,7 +53,7 @@ def conform_batch(batch: pa.RecordBatch, target: pa.Schema, *, first_row: int = 
 
 
 def _conform(array: pa.Array, field: pa.Field, path: str, first_row: int) -> pa.Array:
-    """One array, or a child of one, as the field asks; ``first_row`` counts only at the top level."""
+    """Convert an array, or a child of one, to the field's type; ``first_row`` applies only at the top level."""
     if not field.nullable and array.null_count:
         row = first_row + _first_true(array.is_null())
         raise SchemaMismatchError(
@@ -113,7 +113,7 @@ def _padded_indices(array: pa.ListArray, offsets: NDArray[np.int32], size: int) 
     indices = starts[:, None] + steps[:, None] * np.arange(size, dtype=np.int64)
     if valid.any():
         return pa.array(indices.ravel())
-    # There may be no value at position 0 at all.
+    # Position 0 may not exist.
     return pa.nulls(len(array) * size, pa.int64())
 
 
@@ -121,7 +121,7 @@ def _structs(array: pa.StructArray, expected: pa.StructType, path: str) -> pa.Ar
     if not array.null_count:
         children = [_conform(array.field(child.name), child, f"{path}.{child.name}", 0) for child in expected]
         return pa.StructArray.from_arrays(children, fields=list(expected))
-    # What lies under a null parent is nobody's value: flatten makes it null, and such nulls are always allowed.
+    # Values under a null parent are meaningless: flatten makes them null, and such nulls are always allowed.
     flattened = dict(zip([child.name for child in array.type], array.flatten(), strict=True))
     children = []
     for child in expected:
@@ -148,7 +148,7 @@ def _lists(array: pa.ListArray, expected: pa.DataType, path: str) -> pa.Array:
 
 
 def _rebased(array: pa.ListArray, start: int) -> pa.Array:
-    """Offsets that begin at 0 in a buffer of their own; the array's own when they do already."""
+    """Return offsets that start at 0 in a separate buffer; the array's own offsets if they already do."""
     return array.offsets if array.offset == 0 and start == 0 else pc.subtract(array.offsets, start)
 
 

@@ -96,7 +96,7 @@ def environment_inventory(
             )
             .where("path <> ''")
         )
-        # Spark packs files into partitions as it likes; this keeps order and partitions the same.
+        # Spark assigns files to partitions arbitrarily; this makes order and partitions deterministic.
         ordered = recorded.repartition(_NUM_PARTITIONS, "record").sortWithinPartitions("record", "path")
         add = partial(_complete, {record.path: record for record in installed}, captured_at.astimezone(UTC))
         return ordered.mapInArrow(add, INVENTORY_SCHEMA)
@@ -131,7 +131,7 @@ def _complete(
 
 
 def _texts(roots: pa.Array, paths: pa.Array) -> Iterator[tuple[int, pa.Array]]:
-    """(first row, texts of the rows from there on), cut where the texts reach some megabytes."""
+    """Yield (first row, texts of the rows from there), split where the texts reach several megabytes."""
     texts: list[str | None] = [None] * len(paths)
     start = num_bytes = 0
     for row in np.flatnonzero(pc.ends_with(paths, ".py").to_numpy(zero_copy_only=False)).tolist():
@@ -146,7 +146,7 @@ def _texts(roots: pa.Array, paths: pa.Array) -> Iterator[tuple[int, pa.Array]]:
 
 
 def _text_of(path: Path) -> str | None:
-    """A regular, small file's text; None when it is anything else, is not UTF-8, or cannot be read."""
+    """Return a regular, small file's text; None when it is anything else, is not UTF-8, or cannot be read."""
     try:
         status = path.stat()
         # Opening a pipe would wait for its other end.
@@ -159,11 +159,11 @@ def _text_of(path: Path) -> str | None:
 
 
 def _record_of(uri: str, installed: Mapping[str, InstalledRecord]) -> InstalledRecord:
-    """The distribution of a RECORD as Spark names it: a URI, percent-encoded, with one or three slashes."""
+    """Return the distribution of a RECORD as Spark names it: a URI, percent-encoded, with one or three slashes."""
     path = "/" + unquote(re.sub(r"^file:/*", "", uri))
     return installed.get(path) or InstalledRecord.of(path)
 
 
 def _without_glob(path: str) -> str:
-    """The path with every character escaped that Spark would take for a pattern."""
+    """Return the path with every character escaped that Spark would take for a pattern."""
     return re.sub(r"([\\*?\[\]{}])", r"\\\1", path)

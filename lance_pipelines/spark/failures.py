@@ -206,7 +206,7 @@ def _lost_process(messages: Sequence[str], what: str) -> LanceError | None:
 
 
 def _worker_error(messages: Sequence[str], what: str) -> LanceError | None:
-    """The exception at the end of a worker's Python traceback."""
+    """Return the exception at the end of a worker's Python traceback."""
     for message in messages:
         raised = _PYTHON_ERROR.findall(message) if _TRACEBACK in message else []
         if raised:
@@ -217,13 +217,13 @@ def _worker_error(messages: Sequence[str], what: str) -> LanceError | None:
 
 
 def _summary(message: str) -> str:
-    """The first paragraph of a Spark message without its condition, SQLSTATE and plan."""
+    """Return the first paragraph of a Spark message without its condition, SQLSTATE and plan."""
     text = _CONDITION.sub("", message)
     text = re.split(r"\s*SQLSTATE: |\n\s*at |\n\n|\n'|\n== ", text, maxsplit=1)[0]
     return " ".join(text.split()).rstrip(";") or "no message"
 
 
 def _plain_path(uri: str) -> str:
-    """A local file's path as the user would write it; other URIs as they are."""
+    """Return a local file's path as the user would write it; other URIs as they are."""
     match = re.fullmatch(r"file:/{1,3}(?=[^/])(.*)", uri)
     return unquote(f"/{match[1]}") if match else uri

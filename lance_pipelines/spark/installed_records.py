@@ -63,7 +63,7 @@ class InstalledRecord:
 
 
 def find_records(search_path: Sequence[str] | None = None) -> list[InstalledRecord]:
-    """Every RECORD of an environment, by package name.
+    """Return every RECORD of an environment, by package name.
 
     Args:
         search_path: directories in order of import; None for ``sys.path``. If a distribution is installed in two of

@@ -85,7 +85,7 @@ class JavaRuntime:
 
 
 def find_java_home(environ: Mapping[str, str] | None = None) -> Path:
-    """The ``JAVA_HOME`` to start Spark with. Changes only the shim directory in the user's cache.
+    """Return the ``JAVA_HOME`` to start Spark with. Changes only the shim directory in the user's cache.
 
     Args:
         environ: the environment variables; None for those of the process.
@@ -159,7 +159,7 @@ def _set(name: str, value: str) -> None:
 
 
 def _candidates(variables: Mapping[str, str]) -> Iterator[tuple[str, Path | None]]:
-    """(where from, program) in order of preference; where there is no program the text says so."""
+    """Yield (origin, program) in order of preference; if there is no program, the text states this."""
     home = variables.get("JAVA_HOME")
     if home:
         yield f"JAVA_HOME={home}", Path(home) / "bin" / "java"
@@ -179,7 +179,7 @@ def _candidates(variables: Mapping[str, str]) -> Iterator[tuple[str, Path | None
 
 
 def _inspect(executable: Path) -> JavaRuntime | str:
-    """Start a Java once or twice to learn what it is; a text says why it cannot be used."""
+    """Start a Java runtime once or twice to identify it; return the reason as text if it cannot be used."""
     with_module = _probe(executable, _VECTOR_ARGUMENT)
     report = with_module if _VERSION_LINE.search(with_module) else _probe(executable)
     version, home = _VERSION_LINE.search(report), _HOME_LINE.search(report)
@@ -194,7 +194,7 @@ def _inspect(executable: Path) -> JavaRuntime | str:
 
 
 def _spark_home_of(executable: Path, runtime: JavaRuntime) -> Path:
-    """The directory whose ``bin/java`` Spark can start; a shim where the runtime needs one."""
+    """Return the directory whose ``bin/java`` Spark can start; a shim where the runtime needs one."""
     if not runtime.has_vector_module:
         return _shim_home(runtime)
     directory = executable.parent
@@ -208,7 +208,7 @@ def _spark_home_of(executable: Path, runtime: JavaRuntime) -> Path:
 
 
 def _probe(executable: Path, *arguments: str) -> str:
-    """What ``java -version`` prints with all its settings; the reason when it cannot be started."""
+    """Return what ``java -version`` prints with all its settings; the reason when it cannot be started."""
     command = [str(executable), *arguments, "-XshowSettings:properties", "-version"]
     try:
         finished = subprocess.run(

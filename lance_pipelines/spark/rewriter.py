@@ -93,7 +93,7 @@ def execute_tasks(
         storage_options=None if storage_options is None else dict(storage_options),
     )
     with translated(f"cannot rewrite fragments of {dataset_uri}"), owned_jobs(session):
-        # As many slices as rows: each rewrite is a Spark task of its own, and is repeated alone when it fails.
+        # As many slices as rows: each rewrite is a separate Spark task, and is retried alone if it fails.
         shipped = session.sparkContext.parallelize(list(enumerate(tasks)), len(tasks))
         frame = session.createDataFrame(shipped, _TASK_DDL, verifySchema=False)
         reports = frame.mapInArrow(partial(_execute_partition, settings), _REPORT_DDL).collect()

@@ -72,7 +72,7 @@ _VECTOR_ITEMS: Final = frozenset({*_INTEGERS, pa.float32(), pa.float64()})
 def plan_target_schema(
     struct_type: spark_types.StructType, vector_columns: Mapping[str, int], existing: pa.Schema | None
 ) -> pa.Schema:
-    """The Arrow schema to write a frame with.
+    """Return the Arrow schema to write a frame with.
 
     Args:
         struct_type: the frame's schema.
@@ -90,7 +90,7 @@ def plan_target_schema(
     """
     found = _with_vectors(arrow_schema(struct_type), vector_columns)
     if existing is None:
-        # Refuses what a dataset cannot hold before any row is read.
+        # Rejects types that a dataset cannot store, before any row is read.
         check_storable(found)
         return found
     _check_names(found, existing)
@@ -107,7 +107,7 @@ def plan_target_schema(
 
 
 def arrow_schema(struct_type: spark_types.StructType) -> pa.Schema:
-    """The schema of the Arrow batches that Spark makes of a frame; column comments become field metadata.
+    """Return the schema of the Arrow batches that Spark makes of a frame; column comments become field metadata.
 
     Raises:
         InvalidInputError: no columns, a repeated name, or a name that Spark cannot address.
@@ -128,7 +128,7 @@ def arrow_schema(struct_type: spark_types.StructType) -> pa.Schema:
 
 
 def is_lossless(found: pa.DataType, expected: pa.DataType) -> bool:
-    """Whether every value of one type is kept, as it is, in another. Names of list items do not matter.
+    """Return whether every value of one type is kept, as it is, in another. Names of list items do not matter.
 
     Lists pass as fixed-size lists here; each list's length is checked when it is written.
     """

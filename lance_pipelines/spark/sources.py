@@ -27,7 +27,7 @@ _view_lock: Final = threading.Lock()
 
 
 def read_source(session: SparkSession, source: SourceSpec, *, captured_at: datetime) -> DataFrame:
-    """The frame of a source.
+    """Return the frame of a source.
 
     Args:
         session: a running session.

@@ -16,7 +16,7 @@ __all__ = ["CommitProtocol", "VersionPlaces"]
 
 
 class VersionPlaces(Protocol):
-    """Where a table's versions lie."""
+    """The location of a table's versions."""
 
     @property
     def store(self) -> ObjectStore:
@@ -29,37 +29,37 @@ class VersionPlaces(Protocol):
         ...
 
     def path(self, name: ManifestName) -> str:
-        """The path of a version's manifest."""
+        """Return the path of a version's manifest."""
         ...
 
 
 class CommitProtocol(Protocol):
-    """Decides who makes a version."""
+    """Decides which writer creates a version."""
 
     def latest(self, places: VersionPlaces) -> ManifestName | None:
-        """The latest version, finished if its commit was not; None when only the listing tells."""
+        """Return the latest version, after finishing its commit if needed; None if a listing must decide."""
         ...
 
     def recover(self, places: VersionPlaces, name: ManifestName) -> bool:
-        """Called when a manifest is not there: finish its commit if one is pending. True when it is there now."""
+        """Finish the pending commit of a missing manifest, if there is one. Return True if the manifest now exists."""
         ...
 
     def has_abandoned(self, places: VersionPlaces, name: ManifestName, path: str) -> bool:
-        """Whether a staged manifest will never be published, by its path below the root; False if unknown."""
+        """Return whether a staged manifest will never be published, by its path below the root; False if unknown."""
         ...
 
     def adopt(self, places: VersionPlaces, name: ManifestName, newest: Callable[[], ManifestName | None]) -> None:
-        """Take note of a version that was made in another way.
+        """Register a version that was created in another way.
 
         Args:
-            places: of the table.
-            name: of the version, which exists.
-            newest: the newest version that is listed.
+            places: the location of the table.
+            name: the name of the version, which exists.
+            newest: returns the newest listed version.
         """
         ...
 
     def require(self, places: VersionPlaces) -> None:
-        """Find out before anything is written whether versions can be made.
+        """Check that versions can be created, before anything is written.
 
         Raises:
             UnsafeStoreError: the store cannot create a file atomically, so that two writers could both win.
@@ -75,13 +75,13 @@ class CommitProtocol(Protocol):
         """Create a version unless it exists. One of several concurrent callers gets ``CREATED``.
 
         Args:
-            places: where the table lies.
-            name: of the manifest.
+            places: the location of the table.
+            name: the name of the manifest.
             data: the manifest.
-            depends_on: files that it names and that have to be durable first.
+            depends_on: files to which it refers and that must be durable first.
 
         Raises:
             NotSupportedError: two writers could both win.
-            StorageError: a storage operation failed; whether the version exists now has to be found out.
+            StorageError: a storage operation failed; the caller must find out whether the version exists.
         """
         ...

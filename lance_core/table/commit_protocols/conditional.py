@@ -23,22 +23,22 @@ class ConditionalCreate:
     """One ``put_if_absent`` for each attempt: a link on local disks, a conditional PUT on object stores."""
 
     def latest(self, places: VersionPlaces) -> ManifestName | None:
-        """Unknown without a listing."""
+        """Return None: the latest version is unknown without a listing."""
         return None
 
     def recover(self, places: VersionPlaces, name: ManifestName) -> bool:
-        """A manifest that is not there was not made."""
+        """Return False: a missing manifest was never created."""
         return False
 
     def has_abandoned(self, places: VersionPlaces, name: ManifestName, path: str) -> bool:
-        """A manifest store that is not known here may have a row of it."""
+        """Return False: an unknown manifest store may have a row for it."""
         return False
 
     def adopt(self, places: VersionPlaces, name: ManifestName, newest: Callable[[], ManifestName | None]) -> None:
-        """A version that is listed is known."""
+        """Do nothing: listed versions are known."""
 
     def require(self, places: VersionPlaces) -> None:
-        """Try the condition, once for each bucket and process."""
+        """Test the conditional create, once for each bucket and process."""
         _require_atomic(places)
         if isinstance(places.store, ProbedStore):
             places.store.require_condition(places.path(ManifestName(1, ManifestNaming.V2)))
@@ -48,7 +48,7 @@ class ConditionalCreate:
         return places.store.put_if_absent(path, data)
 
     def create(self, places: VersionPlaces, name: ManifestName, data: bytes, depends_on: Collection[str]) -> PutOutcome:
-        """Create the manifest unless one of that name exists."""
+        """Create the manifest unless one with that name exists."""
         _require_atomic(places)
         return places.store.put_if_absent(places.path(name), data, depends_on=depends_on)
 

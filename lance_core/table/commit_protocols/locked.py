@@ -1,7 +1,7 @@
-"""LockedCreate: the caller's lock keeps other writers out while a manifest is looked for and written.
+"""LockedCreate: the caller's lock excludes other writers while a manifest is checked and written.
 
-For stores that cannot create an object under a condition. The lock is a callable that takes the version and returns a
-context manager; it may raise ``CommitConflictError`` when somebody else holds or has made that version. The manager's
+This is for stores without a conditional create. The lock is a callable that takes the version and returns a context
+manager; it may raise ``CommitConflictError`` if another writer holds or has created that version. The context manager's
 ``__exit__`` receives an exception after a lost race, and none after a commit.
 
 Every writer of the table must use the same lock: writers without it are not detected.
@@ -40,41 +40,41 @@ class LockedCreate:
     """
 
     def __init__(self, lock: Callable[[int], AbstractContextManager[object]]) -> None:
-        """Nothing is locked yet."""
+        """Initialize without locking anything."""
         if not callable(lock):
             raise InvalidTypeError(f"commit_lock must be a function, got {type(lock)}", argument="commit_lock")
         self._lock = lock
 
     def latest(self, places: VersionPlaces) -> ManifestName | None:
-        """Unknown without a listing."""
+        """Return None: the latest version is unknown without a listing."""
         return None
 
     def recover(self, places: VersionPlaces, name: ManifestName) -> bool:
-        """A manifest that is not there was not made."""
+        """Return False: a missing manifest was never created."""
         return False
 
     def has_abandoned(self, places: VersionPlaces, name: ManifestName, path: str) -> bool:
-        """A manifest store that is not known here may have a row of it."""
+        """Return False: an unknown manifest store may have a row for it."""
         return False
 
     def adopt(self, places: VersionPlaces, name: ManifestName, newest: Callable[[], ManifestName | None]) -> None:
-        """A version that is listed is known."""
+        """Do nothing: listed versions are known."""
 
     def require(self, places: VersionPlaces) -> None:
-        """The lock decides; the object store needs no condition."""
+        """Do nothing: the lock decides, so the object store needs no conditional create."""
 
     def create_file(self, places: VersionPlaces, path: str, data: pa.Buffer | bytes) -> PutOutcome:
-        """Create the file unless it exists, as safely as the objects' store can."""
+        """Create the file unless it exists, as safely as the object store allows."""
         return create_other_file(places.store, path, data)
 
     def create(self, places: VersionPlaces, name: ManifestName, data: bytes, depends_on: Collection[str]) -> PutOutcome:
-        """Take the lock, look, and write."""
+        """Acquire the lock, check that the version is absent, and write it."""
         path = places.path(name)
         outcome = PutOutcome.EXISTS
         try:
             with self._lock(name.version):
                 if _exists(places, path):
-                    # So that the lock hears of it; caught below, unless the lock swallows it.
+                    # Raised so that the lock's __exit__ receives it; caught below, unless the lock suppresses it.
                     raise CommitConflictError(
                         f"version {name.version} of {places.root} already exists", version=name.version
                     )

@@ -1,8 +1,8 @@
-"""Creating a file that is not a version, such as a tag, where versions are decided elsewhere than in the store.
+"""Creation of a file that is not a version, such as a tag, when the store does not decide about versions.
 
-The store is still asked to create it for one of several writers. One that cannot is looked at, written to and read
-back: of two writers at the same moment both may be told that the file is theirs, and one file stays, as with the
-reference everywhere. Versions are never made this way.
+If the store supports conditional creates, it is still asked to create the file for exactly one writer. Otherwise the
+file is checked, written and read back: two simultaneous writers may then both be told that they created the file, and
+one file remains, as always with the reference. Versions are never created this way.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["create_other_file"]
 
 
 def create_other_file(store: ObjectStore, path: str, data: pa.Buffer | bytes) -> PutOutcome:
-    """Create a file unless it is there.
+    """Create a file unless it exists.
 
     Raises:
         StorageError: a storage operation failed.

@@ -1,6 +1,6 @@
-"""The ManifestStore protocol: rows of versions, of which one writer can insert each.
+"""The ManifestStore protocol: one row per version, which exactly one writer can insert.
 
-A row says where the manifest of a version lies: under its final name, or where its writer staged it.
+A row records the location of a version's manifest: its final path, or the path where its writer staged it.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ class ManifestRow:
     """One version.
 
     Attributes:
-        version: its number.
-        path: of its manifest, below the table's root.
-        num_bytes: its size; 0 when it is not known.
+        version: the version number.
+        path: the path of its manifest, below the table's root.
+        num_bytes: the size of the manifest; 0 if unknown.
     """
 
     version: int
@@ -27,14 +27,14 @@ class ManifestRow:
 
 
 class ManifestStore(Protocol):
-    """A database of versions. Reads show every write that has been answered before."""
+    """A database of versions. Reads see every write that was acknowledged before."""
 
     def latest(self, root: str) -> ManifestRow | None:
-        """The row of a table's highest version; None when it has no row."""
+        """Return the row of a table's highest version; None when it has no row."""
         ...
 
     def find(self, root: str, version: int) -> ManifestRow | None:
-        """The row of a version."""
+        """Return the row of a version."""
         ...
 
     def reserve(self, root: str, row: ManifestRow) -> bool:
@@ -50,5 +50,5 @@ class ManifestStore(Protocol):
         ...
 
     def forget(self, root: str) -> None:
-        """Remove every row of a table that no longer exists. Doing it again is harmless."""
+        """Remove every row of a table that no longer exists. Idempotent."""
         ...

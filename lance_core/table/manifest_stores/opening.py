@@ -1,4 +1,4 @@
-"""From a URI to its external manifest store.
+"""URIs of external manifest stores.
 
 ===================================================  ==================================================================
 ``s3+ddb://bucket/path?ddbTableName=T``              DynamoDB table T, shared with the reference
@@ -6,9 +6,9 @@
                                                      ``sql_url``, or in the environment's ``LANCE_SQL_URL``
 ===================================================  ==================================================================
 
-The URL of the database is not part of the URI: it may hold a password, and URIs are logged and stored.
+The URL of the database is not part of the URI: it may contain a password, and URIs are logged and stored.
 
-Source: URIs of pylance 14.0.2 for DynamoDB; those for SQL are ours.
+Source: URIs of pylance 14.0.2 for DynamoDB; those for SQL are specific to this library.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _URL_VARIABLE: Final = "LANCE_SQL_URL"
 
 
 def open_manifest_store(uri: str, storage_options: Mapping[str, str] | None) -> ManifestStore | None:
-    """The external manifest store that a URI names; None when it names none.
+    """Return the external manifest store of a URI; None if it has none.
 
     Raises:
-        InvalidInputError: the query is not what the scheme wants, or the database is not given.
-        UnsupportedSchemeError: DynamoDB for objects of another store than S3.
+        InvalidInputError: the query is invalid for the scheme, or the database is missing.
+        UnsupportedSchemeError: DynamoDB was requested for a store other than S3.
         NotSupportedError: a package is not installed.
     """
     scheme, suffix, query = split_external_scheme(uri)
@@ -58,7 +58,7 @@ def open_manifest_store(uri: str, storage_options: Mapping[str, str] | None) -> 
 
 
 def _parameter(query: str, name: str, default: str | None) -> str:
-    """The one parameter that the query may have."""
+    """Return the only parameter that the query may have."""
     found = parse_qsl(query, keep_blank_values=True)
     if not found and default is not None:
         return default

@@ -41,11 +41,11 @@ class PublicAppend(BaseOperation):
         check_fragments(self.fragments)
 
     def appended_fragments(self) -> list[FragmentMetadata]:
-        """All of them."""
+        """Return the new fragments."""
         return list(self.fragments)
 
     def to_record(self) -> Append:
-        """The record."""
+        """Return the record to commit."""
         return Append(fragments=fragment_records(self.fragments))
 
 
@@ -54,7 +54,7 @@ class Append(Operation):
     """Add fragments.
 
     Attributes:
-        fragments: the new fragments; they get their ids, in this order, at each commit attempt.
+        fragments: the new fragments; each commit attempt assigns their ids, in this order.
     """
 
     arm: ClassVar[str] = "append"
@@ -69,23 +69,23 @@ class Append(Operation):
         return cls(fragments=tuple(map(Fragment, message.fragments)))
 
     def to_proto(self) -> pb_transaction.Transaction.Append:
-        """The message; the inverse of :meth:`from_proto`."""
+        """Return the protobuf message; the inverse of :meth:`from_proto`."""
         return pb_transaction.Transaction.Append(fragments=[fragment.message for fragment in self.fragments])
 
     def added_fragments(self) -> tuple[Fragment, ...]:
-        """All of them."""
+        """Return the new fragments."""
         return self.fragments
 
     def held_field_ids(self) -> frozenset[int]:
-        """The fields of the new rows."""
+        """Return the fields of the new rows."""
         return frozenset(chain.from_iterable(fragment.live_field_ids() for fragment in self.fragments))
 
     def to_public(self) -> PublicAppend:
-        """What users see."""
+        """Return the public form of the operation."""
         return PublicAppend(shown_fragments(self.fragments))
 
     def apply(self, context: ApplyContext) -> ManifestDraft:
-        """The version after ``context.current``.
+        """Build the version after ``context.current``.
 
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.

@@ -1,7 +1,7 @@
-"""CarriedOperation: an operation from a newer release than the definitions here.
+"""CarriedOperation: an unknown operation, from a newer release than the message definitions of this library.
 
-It has no name and no content that could be understood. It counts as a conflict for every commit that was planned before
-it, and cannot be committed itself.
+Its name and content are not known. It conflicts with every commit that was planned before it, and cannot itself be
+committed.
 
 Source: ``lance.table.Transaction.operation``.
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["UNKNOWN_ARM", "CarriedOperation", "PublicOther"]
 
 UNKNOWN_ARM: Final = "unknown"
-"""Stands for an operation that the definitions here do not have."""
+"""The name of every operation that the message definitions do not contain."""
 
 
 @named("Other")
@@ -31,7 +31,7 @@ class PublicOther(BaseOperation):
     """An operation found in the history of a dataset that this library cannot commit.
 
     Attributes:
-        name: which one; "unknown" for one of a newer release.
+        name: the name of the operation; "unknown" for one from a newer release.
     """
 
     name: str
@@ -39,33 +39,33 @@ class PublicOther(BaseOperation):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CarriedOperation(Operation):
-    """An operation that is not known."""
+    """An unknown operation."""
 
     arm: ClassVar[str] = UNKNOWN_ARM
     is_known: ClassVar[bool] = False
 
     @classmethod
     def from_proto(cls, message: Message) -> Self:
-        """There is nothing to parse."""
+        """Return the unknown operation; the message is not parsed."""
         return cls()
 
     def to_proto(self) -> Message:
-        """Always refuse.
+        """Raise an error: an unknown operation cannot be serialized.
 
         Raises:
-            NotSupportedError: names the operation.
+            NotSupportedError: always; the message names the operation.
         """
         raise NotSupportedError(f"committing the operation {self.arm!r} is not supported", arm=self.arm)
 
     def to_public(self) -> PublicOther:
-        """What users see: its name."""
+        """Return the public form of the operation, which has only its name."""
         return PublicOther(self.arm)
 
     def apply(self, context: ApplyContext) -> ManifestDraft:
-        """Always refuse.
+        """Raise an error: an unknown operation cannot be applied.
 
         Raises:
-            NotSupportedError: names the operation.
+            NotSupportedError: always; the message names the operation.
         """
         raise NotSupportedError(
             f"committing the operation {self.arm!r} on version {context.current.version} is not supported", arm=self.arm

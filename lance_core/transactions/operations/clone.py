@@ -1,12 +1,12 @@
-"""Clone: start a table as a copy of another. Only ever the first version of a root.
+"""Clone: start a table as a copy of another. A clone is always the first version of a root.
 
 A shallow clone refers to the files of its source: it lists the source as a base path, and every data file, deletion
-file and index that lay in the source's own root names that base then. Those that lay elsewhere keep theirs, so that a
-clone of a clone lists both. The first version of the clone has the number of the version that was cloned. A branch is a
-shallow clone below ``tree/``, and says which branch it is.
+file and index in the source's own root then refers to that base. Files in other locations keep their base, so that a
+clone of a clone lists both. The first version of the clone has the number of the cloned version. A branch is a shallow
+clone below ``tree/`` that records the name of the branch.
 
-A deep clone holds its own copies of all files and knows no base. Copying them is not a matter of this module; who has
-done so says it.
+A deep clone has its own copies of all files and no base paths. This module does not copy files; the caller sets
+``is_copied`` after copying them.
 
 Source: ``lance.table.Transaction.Clone``; clones and branches of pylance 14.0.2.
 """
@@ -37,8 +37,8 @@ class PublicClone(BaseOperation):
         is_shallow: whether it refers to the source's files.
         ref_name: branch of the source; None for main.
         ref_version: version of the source.
-        ref_path: where the source is.
-        branch_name: which branch it is; None for a dataset of its own.
+        ref_path: the root of the source.
+        branch_name: the name of the new branch; None for an independent dataset.
     """
 
     is_shallow: bool
@@ -48,7 +48,7 @@ class PublicClone(BaseOperation):
     branch_name: str | None
 
     def to_record(self) -> Clone:
-        """The record."""
+        """Return the record to commit."""
         return Clone(
             is_shallow=bool(self.is_shallow),
             ref_name=None if self.ref_name is None else checked_text("ref_name", self.ref_name),
@@ -67,7 +67,7 @@ class Clone(Operation):
         ref_name: branch of the source; None for main.
         ref_version: version of the source.
         ref_path: root of the source.
-        branch_name: which branch the copy is; None for a table of its own.
+        branch_name: the name of the new branch; None for an independent table.
         is_copied: whether every file of a deep clone has been copied; not recorded.
     """
 
@@ -96,7 +96,7 @@ class Clone(Operation):
         )
 
     def to_proto(self) -> pb_transaction.Transaction.Clone:
-        """The message; the inverse of :meth:`from_proto`."""
+        """Return the protobuf message; the inverse of :meth:`from_proto`."""
         return pb_transaction.Transaction.Clone(
             is_shallow=self.is_shallow,
             ref_version=self.ref_version,
@@ -111,7 +111,7 @@ class Clone(Operation):
         return self.ref_path, self.ref_version
 
     def starting_point(self, new_table: NewTable) -> Manifest:
-        """What the first version of the clone is built on: the source, one version back."""
+        """Return the manifest on which the first version of the clone is built: the source, numbered one lower."""
         source = new_table.source
         if source is None:
             raise InternalError(
@@ -128,11 +128,11 @@ class Clone(Operation):
         )
 
     def to_public(self) -> PublicClone:
-        """What users see."""
+        """Return the public form of the operation."""
         return PublicClone(self.is_shallow, self.ref_name, self.ref_version, self.ref_path, self.branch_name)
 
     def apply(self, context: ApplyContext) -> ManifestDraft:
-        """The first version of the clone, on top of its :meth:`starting_point`.
+        """Build the first version of the clone, on top of its :meth:`starting_point`.
 
         Raises:
             UnsupportedFeatureFlagError: the source needs a feature that this library cannot write.
@@ -169,7 +169,7 @@ class Clone(Operation):
 
 
 def _in_own_root(fragment: pb_table.DataFragment) -> pb_table.DataFragment:
-    """A copy whose files lie in the table's own root."""
+    """Return a copy of a fragment with all its files in the table's own root."""
     copy = pb_table.DataFragment()
     copy.CopyFrom(fragment)
     for file in (*copy.files, *(overlay.data_file for overlay in copy.overlays)):
@@ -180,7 +180,7 @@ def _in_own_root(fragment: pb_table.DataFragment) -> pb_table.DataFragment:
 
 
 def _in_base(fragment: pb_table.DataFragment, base_id: int) -> pb_table.DataFragment:
-    """A copy whose files, where they lay in the source's own root, lie in a base path."""
+    """Return a copy of a fragment in which files from the source's own root refer to a base path."""
     copy = pb_table.DataFragment()
     copy.CopyFrom(fragment)
     for file in (*copy.files, *(overlay.data_file for overlay in copy.overlays)):

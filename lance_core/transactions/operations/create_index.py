@@ -1,13 +1,13 @@
 """CreateIndex: add, replace or drop indices. Rows, fragments and schema do not change.
 
-An index is a set of files that a query engine wrote, and an entry here that says what they cover. Dropping one is this
-operation with nothing to add; replacing one names both. Entries are matched by uuid.
+An index consists of files written by a query engine, and an entry in the manifest that records what they cover.
+Dropping an index is this operation with no new indices; replacing one lists both. Entries are matched by UUID.
 
-While an index was being built, others may have changed values of its fields in place. Such fragments are taken out of
-its bitmap when it is committed, so that their rows are scanned.
+While an index was being built, other writers may have changed values of its fields in place. Such fragments are removed
+from its bitmap at commit, so that their rows are scanned.
 
 Source: ``lance.table.Transaction.CreateIndex``; behavior of pylance 14.0.2, which also commits an index on a field
-that was dropped meanwhile and then fails every query.
+that was dropped in the meantime and then fails every query.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ class PublicCreateIndex(BaseOperation):
     """Add, replace or drop indices.
 
     Attributes:
-        new_indices: what to add; their files are written already.
-        removed_indices: what to drop, matched by uuid.
+        new_indices: the indices to add; their files already exist.
+        removed_indices: the indices to drop, matched by UUID.
     """
 
     new_indices: list[Index]
     removed_indices: list[Index]
 
     def to_record(self) -> CreateIndex:
-        """The record."""
+        """Return the record to commit."""
         return CreateIndex(
             new_indices=tuple(map(index_to_proto, self.new_indices)),
             removed_indices=tuple(map(index_to_proto, self.removed_indices)),
@@ -61,8 +61,8 @@ class CreateIndex(Operation):
     """Change the list of indices.
 
     Attributes:
-        new_indices: what to add.
-        removed_indices: what to drop; one that no longer exists is skipped.
+        new_indices: the indices to add.
+        removed_indices: the indices to drop; one that no longer exists is skipped.
     """
 
     arm: ClassVar[str] = "create_index"
@@ -78,13 +78,13 @@ class CreateIndex(Operation):
         return cls(new_indices=tuple(message.new_indices), removed_indices=tuple(message.removed_indices))
 
     def to_proto(self) -> pb_transaction.Transaction.CreateIndex:
-        """The message; the inverse of :meth:`from_proto`."""
+        """Return the protobuf message; the inverse of :meth:`from_proto`."""
         return pb_transaction.Transaction.CreateIndex(
             new_indices=self.new_indices, removed_indices=self.removed_indices
         )
 
     def touched_fragments(self) -> frozenset[int] | None:
-        """The fragments that new indices answer for; None when one does not say.
+        """Return the fragments that the new indices cover; None if one of them does not record this.
 
         Raises:
             CorruptDataError: a bitmap cannot be decoded.
@@ -98,19 +98,19 @@ class CreateIndex(Operation):
         return frozenset(found)
 
     def names(self) -> frozenset[str]:
-        """The names of the new indices."""
+        """Return the names of the new indices."""
         return frozenset(index.name for index in self.new_indices)
 
     def field_ids(self) -> frozenset[int]:
-        """The fields that the new indices are on."""
+        """Return the fields that the new indices are on."""
         return frozenset(field_id for index in self.new_indices for field_id in index.fields)
 
     def held_field_ids(self) -> frozenset[int]:
-        """The fields of the new indices."""
+        """Return the fields of the new indices."""
         return self.field_ids()
 
     def on_top_of(self, before: Manifest, after: Manifest) -> Self:
-        """The operation when another version comes first: fragments whose values changed are not covered."""
+        """Return the operation for a newer version: new indices no longer cover fragments whose values changed."""
         old = {fragment.id: fragment for fragment in before.message.fragments}
         section = pb_table.IndexSection(indices=self.new_indices).SerializeToString()
         pairs = ((old[fragment.id], fragment) for fragment in after.message.fragments if fragment.id in old)
@@ -120,13 +120,13 @@ class CreateIndex(Operation):
         )
 
     def to_public(self) -> PublicCreateIndex:
-        """What users see."""
+        """Return the public form of the operation."""
         return PublicCreateIndex(
             list(map(index_from_proto, self.new_indices)), list(map(index_from_proto, self.removed_indices))
         )
 
     def apply(self, context: ApplyContext) -> ManifestDraft:
-        """The version after ``context.current``.
+        """Build the version after ``context.current``.
 
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.

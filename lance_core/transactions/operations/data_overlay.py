@@ -1,16 +1,18 @@
-"""DataOverlay: newer values for single cells, in files laid over the data files of a fragment.
+"""DataOverlay: newer values for individual cells, in files that override the data files of a fragment.
 
-An overlay covers cells by the physical positions of their rows; the value of a position stands at its rank among the
-covered ones. Deleted rows stay deleted, of two overlays the newer wins. The commit stamps the version.
+An overlay covers cells by the physical positions of their rows; the value of a position is stored at its rank among the
+covered positions. Deleted rows stay deleted. If two overlays cover a cell, the newer one wins. The commit records the
+version in the overlay.
 
-The feature is experimental in the reference. Without a switch in the environment this library does not commit an
-overlay, as it could not read the table afterwards; the reference commits the first one all the same.
+The feature is experimental in the reference. Unless an environment variable enables it, this library does not commit
+overlays, because it could not read the table afterwards; the reference commits the first one anyway.
 
-Overlays are appended to those that a fragment has by then. Where row ids are stable, the covered rows count as updated.
-Indices stay: an index is older than the overlays that it does not know, and the reference looks at these by itself.
+Overlays are appended to those that the fragment has at commit. If row ids are stable, the covered rows count as
+updated. Indices are kept: an index is older than the overlays that it does not include, and the reference checks these
+itself.
 
-Source: ``lance.table.Transaction.DataOverlay``; behavior of pylance 14.0.2, which also takes overlays that cannot be
-read: of fields that are not there, or with fewer values than they cover.
+Source: ``lance.table.Transaction.DataOverlay``; behavior of pylance 14.0.2, which also accepts unreadable overlays:
+for fields that do not exist, or with fewer values than covered cells.
 """
 
 from __future__ import annotations
@@ -58,19 +60,19 @@ class PublicDataOverlayGroup:
 @named("DataOverlay")
 @dataclass
 class PublicDataOverlay(BaseOperation):
-    """Lay newer values of single cells over fragments.
+    """Override individual cells of fragments with newer values.
 
     Experimental in the reference, and here: the environment variable
     ``LANCE_ENABLE_UNSTABLE_DATA_OVERLAY_FILES`` must be set.
 
     Attributes:
-        groups: by fragment.
+        groups: the overlays, grouped by fragment.
     """
 
     groups: list[PublicDataOverlayGroup]
 
     def to_record(self) -> DataOverlay:
-        """The record."""
+        """Return the record to commit."""
         return DataOverlay(
             groups=tuple(
                 OverlayGroup(
@@ -84,10 +86,10 @@ class PublicDataOverlay(BaseOperation):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataOverlay(Operation):
-    """Lay values over fragments.
+    """Add overlays to fragments.
 
     Attributes:
-        groups: by fragment; of two groups of one fragment the later is newer.
+        groups: the overlays, grouped by fragment; of two groups for the same fragment, the later one is newer.
     """
 
     arm: ClassVar[str] = "data_overlay"
@@ -104,7 +106,7 @@ class DataOverlay(Operation):
         )
 
     def to_proto(self) -> pb_transaction.Transaction.DataOverlay:
-        """The message; the inverse of :meth:`from_proto`."""
+        """Return the protobuf message; the inverse of :meth:`from_proto`."""
         return pb_transaction.Transaction.DataOverlay(
             groups=[
                 pb_transaction.Transaction.DataOverlayGroup(fragment_id=group.fragment_id, overlays=group.overlays)
@@ -113,15 +115,15 @@ class DataOverlay(Operation):
         )
 
     def touched_fragments(self) -> frozenset[int]:
-        """Ids of the fragments that are overlaid."""
+        """Return the ids of the fragments that get overlays."""
         return frozenset(group.fragment_id for group in self.groups)
 
     def laid_overlays(self) -> tuple[OverlayGroup, ...]:
-        """All of them."""
+        """Return all groups."""
         return self.groups
 
     def to_public(self) -> PublicDataOverlay:
-        """What users see."""
+        """Return the public form of the operation."""
         return PublicDataOverlay(
             [
                 PublicDataOverlayGroup(group.fragment_id, [overlay_from_record(each) for each in group.overlays])
@@ -130,13 +132,13 @@ class DataOverlay(Operation):
         )
 
     def apply(self, context: ApplyContext) -> ManifestDraft:
-        """The version after ``context.current``.
+        """Build the version after ``context.current``.
 
         Raises:
-            UnsupportedFeatureFlagError: overlays are not switched on, or the table needs another feature that this
+            UnsupportedFeatureFlagError: overlays are not enabled, or the table needs another feature that this
                 library cannot write.
-            InvalidInputError: a fragment is not in the table, or an overlay covers a row that it does not have.
-            SchemaMismatchError: an overlay holds no field of the table.
+            InvalidInputError: a fragment is not in the table, or an overlay covers a row that the fragment lacks.
+            SchemaMismatchError: an overlay contains no field of the table.
         """
         current = context.current
         require_writable(current.message)
@@ -182,7 +184,7 @@ class DataOverlay(Operation):
 def _checked_rows(
     overlay: pb_table.DataOverlayFile, fragment: pb_table.DataFragment, current: Manifest
 ) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
-    """The rows that an overlay covers in any field."""
+    """Return the rows that an overlay covers in any field."""
     what = f"fragment {fragment.id}"
     check_file(
         DataFile.from_proto(overlay.data_file),

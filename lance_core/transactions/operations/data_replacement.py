@@ -1,11 +1,12 @@
-"""DataReplacement: exchange data files of fragments for others that hold the same fields of the same rows.
+"""DataReplacement: replace data files of fragments with others that contain the same fields of the same rows.
 
-A new file takes the place of the one with exactly its list of fields and its format version. Otherwise it is added:
-where the fragment stores all of its fields, they are dead in the files that held them, and a file without a live field
-goes; where it stores none of them, they read as null before. A file may hold dropped columns, if the fragment does.
+A new file replaces the file with exactly the same list of fields and the same format version. If there is none, the new
+file is added: if the fragment already stores all of its fields, they become dead in the old files, and a file without a
+live field is removed; if the fragment stores none of them, they were read as null before. A file may contain dropped
+columns if the fragment does.
 
-The fragments leave the indices on these fields, and older overlays on them are dead. Schema, deletions and row ids
-stay; where ids are stable, all rows of the fragment count as updated.
+The fragments are removed from indices on these fields, and older overlays on the fields become dead. Schema, deletions
+and row ids are kept; if row ids are stable, all rows of the fragment count as updated.
 
 Source: ``lance.table.Transaction.DataReplacement``; behavior of pylance 14.0.2.
 """
@@ -43,7 +44,7 @@ class Replacement:
     """A new file for one fragment.
 
     Attributes:
-        fragment_id: of which fragment.
+        fragment_id: the fragment.
         new_file: the file.
     """
 
@@ -58,7 +59,7 @@ class PublicDataReplacementGroup:
 
     Attributes:
         fragment_id: the fragment.
-        new_file: holds the same fields as the file whose place it takes.
+        new_file: contains the same fields as the file that it replaces.
     """
 
     fragment_id: int
@@ -68,7 +69,7 @@ class PublicDataReplacementGroup:
 @named("DataReplacement")
 @dataclass
 class PublicDataReplacement(BaseOperation):
-    """Exchange data files.
+    """Replace data files.
 
     Attributes:
         replacements: the new files.
@@ -77,7 +78,7 @@ class PublicDataReplacement(BaseOperation):
     replacements: list[PublicDataReplacementGroup]
 
     def to_record(self) -> DataReplacement:
-        """The record."""
+        """Return the record to commit."""
         return DataReplacement(
             replacements=tuple(
                 Replacement(
@@ -91,7 +92,7 @@ class PublicDataReplacement(BaseOperation):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataReplacement(Operation):
-    """Exchange data files.
+    """Replace data files.
 
     Attributes:
         replacements: the new files.
@@ -112,7 +113,7 @@ class DataReplacement(Operation):
         )
 
     def to_proto(self) -> pb_transaction.Transaction.DataReplacement:
-        """The message; the inverse of :meth:`from_proto`."""
+        """Return the protobuf message; the inverse of :meth:`from_proto`."""
         return pb_transaction.Transaction.DataReplacement(
             replacements=[
                 pb_transaction.Transaction.DataReplacementGroup(
@@ -123,15 +124,15 @@ class DataReplacement(Operation):
         )
 
     def touched_fragments(self) -> frozenset[int]:
-        """Ids of the fragments that get a file."""
+        """Return the ids of the fragments that get a new file."""
         return frozenset(each.fragment_id for each in self.replacements)
 
     def field_ids(self) -> frozenset[int]:
-        """The fields that are rewritten."""
+        """Return the fields that are rewritten."""
         return frozenset(field_id for each in self.replacements for field_id in each.new_file.live_field_ids)
 
     def added_files(self, current: Manifest) -> tuple[Fragment, ...]:
-        """The new file of each fragment that is in a version."""
+        """Return the new file of each fragment that exists in the given version."""
         present = {fragment.id: fragment for fragment in current.message.fragments}
         return only_new_files(
             present,
@@ -147,7 +148,7 @@ class DataReplacement(Operation):
         )
 
     def to_public(self) -> PublicDataReplacement:
-        """What users see."""
+        """Return the public form of the operation."""
         return PublicDataReplacement(
             [
                 PublicDataReplacementGroup(each.fragment_id, data_file_from_record(each.new_file))
@@ -156,14 +157,14 @@ class DataReplacement(Operation):
         )
 
     def apply(self, context: ApplyContext) -> ManifestDraft:
-        """The version after ``context.current``.
+        """Build the version after ``context.current``.
 
-        The new values belong to ``context.read_version``: cells that were overlaid later stay so.
+        The new values belong to ``context.read_version``: cells with newer overlays keep them.
 
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
-            InvalidInputError: a fragment is not in the table or named twice, it stores some of the fields of its file
-                and others not, or the files hold different fields.
+            InvalidInputError: a fragment is not in the table, is listed twice, or stores only some of the fields of
+                its new file; or the files contain different fields.
             SchemaMismatchError: a field is neither in the table nor in the fragment.
         """
         current = context.current
@@ -231,7 +232,7 @@ def _replaced(
 
 
 def _check_fits(fragment: pb_table.DataFragment, file: DataFile, field_ids: set[int]) -> None:
-    """A file that takes the place of no other holds fields that are stored all elsewhere, or nowhere."""
+    """Check a file that replaces no other: the fragment must store all of its fields, or none of them."""
     held = field_files(fragment).keys() & set(file.live_field_ids)
     unknown = set(file.live_field_ids) - field_ids - held
     if unknown:

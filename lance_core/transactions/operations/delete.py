@@ -1,10 +1,10 @@
 """Delete: hide rows, or drop whole fragments. No data file changes.
 
-A fragment that lost some of its rows refers to a new deletion file, which lists every row it ever lost; a fragment
-that lost its last row leaves the table. Schema, indices and row ids stay.
+A fragment that lost some of its rows refers to a new deletion file, which lists all of its deleted rows; a fragment
+that lost its last row is removed from the table. Schema, indices and row ids do not change.
 
-The operation carries complete fragments. Only their deletion files count: what else another commit changed about the
-fragment meanwhile, such as a data file whose last column was dropped, stays changed.
+The operation contains complete fragments, but only their deletion files are used. Other changes to the fragment that
+were committed in the meantime, such as the removal of a data file whose last column was dropped, are kept.
 
 Source: ``lance.table.Transaction.Delete``; behavior of pylance 14.0.2.
 """
@@ -37,10 +37,10 @@ class PublicDelete(BaseOperation):
     """Hide rows, or drop whole fragments.
 
     Attributes:
-        updated_fragments: the fragments that lost some of their rows, with their new deletion files: what
-            ``LanceFragment.delete`` returned.
-        deleted_fragment_ids: the fragments that lost every row: where it returned None.
-        predicate: the condition that chose the rows, for information.
+        updated_fragments: the fragments that lost some of their rows, with their new deletion files, as returned by
+            ``LanceFragment.delete``.
+        deleted_fragment_ids: the fragments that lost every row, for which it returned None.
+        predicate: the condition that selected the rows; informational.
     """
 
     updated_fragments: Iterable[FragmentMetadata]
@@ -52,7 +52,7 @@ class PublicDelete(BaseOperation):
         check_fragments(self.updated_fragments)
 
     def to_record(self) -> Delete:
-        """The record."""
+        """Return the record to commit."""
         return Delete(
             updated_fragments=fragment_records(self.updated_fragments),
             deleted_fragment_ids=tuple(
@@ -69,7 +69,7 @@ class Delete(Operation):
     Attributes:
         updated_fragments: fragments with a new deletion file.
         deleted_fragment_ids: fragments that lost every row.
-        predicate: the condition that chose the rows, for information.
+        predicate: the condition that selected the rows; informational.
     """
 
     arm: ClassVar[str] = "delete"
@@ -90,7 +90,7 @@ class Delete(Operation):
         )
 
     def to_proto(self) -> pb_transaction.Transaction.Delete:
-        """The message; the inverse of :meth:`from_proto`."""
+        """Return the protobuf message; the inverse of :meth:`from_proto`."""
         return pb_transaction.Transaction.Delete(
             updated_fragments=[fragment.message for fragment in self.updated_fragments],
             deleted_fragment_ids=self.deleted_fragment_ids,
@@ -98,32 +98,32 @@ class Delete(Operation):
         )
 
     def touched_fragments(self) -> frozenset[int]:
-        """Ids of the fragments that lose rows."""
+        """Return the ids of the fragments that lose rows."""
         return frozenset({*self.deleted_fragment_ids, *(fragment.id for fragment in self.updated_fragments)})
 
     def changed_fragments(self) -> tuple[Fragment, ...]:
-        """Those that lost some of their rows."""
+        """Return the fragments that lost some of their rows."""
         return self.updated_fragments
 
     def removed_fragments(self) -> frozenset[int]:
-        """Ids of those that lost every row."""
+        """Return the ids of the fragments that lost every row."""
         return frozenset(self.deleted_fragment_ids)
 
     def with_hidden_rows(self, changed: tuple[Fragment, ...], emptied: Collection[int]) -> Self:
-        """The delete, merged with others."""
+        """Return the delete, merged with other changes."""
         gone = (*self.deleted_fragment_ids, *sorted(emptied))
         return replace(self, updated_fragments=changed, deleted_fragment_ids=gone)
 
     def to_public(self) -> PublicDelete:
-        """What users see."""
+        """Return the public form of the operation."""
         return PublicDelete(shown_fragments(self.updated_fragments), list(self.deleted_fragment_ids), self.predicate)
 
     def apply(self, context: ApplyContext) -> ManifestDraft:
-        """The version after ``context.current``.
+        """Build the version after ``context.current``.
 
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
-            InvalidInputError: a fragment is not in the table, or named twice, or has no deletion file.
+            InvalidInputError: a fragment is not in the table, is listed twice, or has no deletion file.
         """
         current = context.current
         require_writable(current.message)

@@ -1,8 +1,9 @@
-"""What a fragment must fulfil before a commit adds it to a table.
+"""Requirements that a fragment must meet before a commit adds it to a table.
 
-The reference accepts much of this and fails, or returns wrong rows, when the table is read; here it is refused.
+The reference accepts many invalid fragments and fails, or returns wrong rows, when the table is read; this library
+rejects them.
 
-Source: behavior of pylance 14.0.2 on tables that break one rule each.
+Source: behavior of pylance 14.0.2 on tables that each break one rule.
 """
 
 from __future__ import annotations
@@ -38,15 +39,15 @@ def check_new_fragments(
         fragments: the new fragments.
         field_ids: every field of the schema that they will belong to.
         base_ids: the ids of the table's base paths.
-        file_version: that of the table; files of all versions but 0.1 mix.
-        carries_row_ids: True for rows that have ids already and must bring them along; None when they may.
+        file_version: the file version of the table; files of all versions except 0.1 can be mixed.
+        carries_row_ids: True if the rows already have ids, which the fragments must contain; None if they may.
 
     Raises:
-        InvalidInputError: a fragment is incomplete, or carries what only a committed fragment may carry.
-        SchemaMismatchError: a data file holds no field of the schema.
+        InvalidInputError: a fragment is incomplete, or contains something that only a committed fragment may have.
+        SchemaMismatchError: a data file contains no field of the schema.
     """
     if carries_row_ids is not False:
-        # Rows that have ids already may bring them along in a hidden column, which may have a file of its own.
+        # Rows that already have ids may store them in a hidden column, which may have its own file.
         field_ids = field_ids | HIDDEN_FIELD_IDS
     places: set[tuple[int | None, str]] = set()
     for index, fragment in enumerate(fragments):
@@ -94,10 +95,10 @@ def check_stored_fields(
     """Check an existing fragment whose data files have changed.
 
     Args:
-        fragment: as it is to become.
-        schema: of the table then.
+        fragment: the fragment after the change.
+        schema: the schema of the table after the change.
         base_ids: the ids of the table's base paths.
-        file_version: that of the table.
+        file_version: the file version of the table.
 
     Raises:
         InvalidInputError: a field is in two files, or a file is malformed.
@@ -108,9 +109,9 @@ def check_stored_fields(
     seen: set[int] = set()
     for file in fragment.files:
         if not file.live_field_ids:
-            # Dropped by the commit, or hidden columns only.
+            # The commit drops this file, or it contains only hidden columns.
             continue
-        # What was in the table before may hold dropped fields only.
+        # A file that was already in the table may contain only dropped fields.
         allowed = field_ids.union(file.live_field_ids)
         check_file(file, where, field_ids=allowed, base_ids=base_ids, file_version=file_version)
         repeated = seen.intersection(file.live_field_ids)

@@ -1,4 +1,4 @@
-"""MapUpdate: a change of one map of settings or metadata, a part of UpdateConfig.
+"""MapUpdate: a change to one map of settings or metadata; a part of UpdateConfig.
 
 Source: ``lance.table.Transaction.UpdateMap``; behavior of pylance 14.0.2.
 """
@@ -19,7 +19,7 @@ __all__ = ["MapUpdate", "PublicUpdateMap", "map_update"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapUpdate:
-    """A change of one map.
+    """A change to one map.
 
     Attributes:
         entries: new values; None removes the key.
@@ -38,7 +38,7 @@ class MapUpdate:
         )
 
     def to_proto(self) -> pb_transaction.Transaction.UpdateMap:
-        """The message; the inverse of :meth:`from_proto`."""
+        """Return the protobuf message; the inverse of :meth:`from_proto`."""
         return pb_transaction.Transaction.UpdateMap(
             update_entries=[
                 pb_transaction.Transaction.UpdateMapEntry(key=key, value=value) for key, value in self.entries.items()
@@ -47,7 +47,7 @@ class MapUpdate:
         )
 
     def applied_to(self, values: Mapping[str, str]) -> dict[str, str]:
-        """The map after the change."""
+        """Return the map after the change."""
         changed = {} if self.replace else dict(values)
         for key, value in self.entries.items():
             if value is None:
@@ -60,7 +60,7 @@ class MapUpdate:
 @named("UpdateMap")
 @dataclass
 class PublicUpdateMap:
-    """A change of one map of settings.
+    """A change to one map of settings.
 
     Attributes:
         updates: new values; None removes the key.
@@ -72,7 +72,7 @@ class PublicUpdateMap:
 
 
 def map_update(what: str, values: Mapping[Any, Any], *, replace: bool) -> MapUpdate:
-    """The change of a map of settings.
+    """Return the change to a map of settings, from the public arguments.
 
     Args:
         what: the argument, for error messages.
@@ -80,8 +80,8 @@ def map_update(what: str, values: Mapping[Any, Any], *, replace: bool) -> MapUpd
         replace: drop every other entry.
 
     Raises:
-        InvalidTypeError: a key is not a string, or a value neither text nor None.
-        InvalidInputError: a text is not valid Unicode.
+        InvalidTypeError: a key is not a string, or a value is neither a string nor None.
+        InvalidInputError: a string is not valid Unicode.
     """
     if not isinstance(values, Mapping):
         raise InvalidTypeError(f"{what} must map strings to strings or None, found {values!r:.80}", argument=what)

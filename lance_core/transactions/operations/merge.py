@@ -1,10 +1,10 @@
 """Merge: add or rewrite columns. Fragments and schema become exactly those of the operation.
 
-Every fragment stays, with all its rows: a new column is a further data file of each fragment, which holds a value for
-every physical row, deleted ones included; a column that may be null need not be stored at all. A column of another
-type is a new field with a new id.
+Every fragment is kept with all its rows: a new column is an additional data file of each fragment, with a value for
+every physical row, including deleted ones; a nullable column need not be stored at all. A column whose type changes is
+a new field with a new id.
 
-Rows keep their ids. Where they are stable, the fragments that got or lost a data file count as updated.
+Rows keep their ids. If row ids are stable, rows of fragments that gained or lost a data file count as updated.
 
 Source: ``lance.table.Transaction.Merge``; behavior of pylance 14.0.2.
 """
@@ -51,10 +51,10 @@ class PublicMerge(BaseOperation):
     """Add or rewrite columns.
 
     Attributes:
-        fragments: every fragment of the dataset, as it is to be.
-        schema: the schema then, with field ids. An Arrow schema gets them depth first from 0; deprecated.
-        preserves_nullability: promises that no field became required; then rows that others append meanwhile,
-            without the new columns, are right, and do not conflict.
+        fragments: every fragment of the dataset after the merge.
+        schema: the schema after the merge, with field ids. An Arrow schema is numbered depth first from 0; deprecated.
+        preserves_nullability: promises that no field became required. Rows that other writers append in the meantime,
+            without the new columns, are then valid and do not conflict.
     """
 
     fragments: Iterable[FragmentMetadata]
@@ -72,15 +72,15 @@ class PublicMerge(BaseOperation):
         check_fragments(self.fragments)
 
     def unnumbered_schema(self) -> pa.Schema | None:
-        """An Arrow schema."""
+        """Return the schema, if it is an Arrow schema."""
         return self.schema if isinstance(self.schema, pa.Schema) else None
 
     def with_schema(self, schema: Schema) -> Self:
-        """The merge to a schema with field ids."""
+        """Return the merge with a schema that has field ids."""
         return replace(self, schema=schema)
 
     def to_record(self) -> Merge:
-        """The record."""
+        """Return the record to commit."""
         return Merge(
             fragments=fragment_records(self.fragments),
             schema=schema_with_ids(self.schema),
@@ -93,11 +93,11 @@ class Merge(Operation):
     """Add columns.
 
     Attributes:
-        fragments: every fragment of the table as it is then. Fragments with other ids are added and stand after them;
-            id 0 stands for "give it one at commit" where fragment 0 is listed already, or no longer exists.
-        schema: with field ids.
-        preserves_nullability: promises that no field became required, so that rows written meanwhile without the new
-            columns stay right.
+        fragments: every fragment of the table after the merge, followed by the fragments to add, which have other ids;
+            id 0 means "assign one at commit" if fragment 0 is already listed or no longer exists.
+        schema: the schema with field ids.
+        preserves_nullability: promises that no field became required, so that rows written in the meantime without
+            the new columns stay valid.
     """
 
     arm: ClassVar[str] = "merge"
@@ -122,7 +122,7 @@ class Merge(Operation):
         )
 
     def to_proto(self) -> pb_transaction.Transaction.Merge:
-        """The message; the inverse of :meth:`from_proto`."""
+        """Return the protobuf message; the inverse of :meth:`from_proto`."""
         return pb_transaction.Transaction.Merge(
             fragments=[fragment.message for fragment in self.fragments],
             schema=fields_to_proto(self.schema),
@@ -131,29 +131,30 @@ class Merge(Operation):
         )
 
     def touched_fragments(self) -> frozenset[int]:
-        """Ids of the fragments that it lists."""
+        """Return the ids of the listed fragments."""
         return frozenset(fragment.id for fragment in self.fragments)
 
     def added_files(self, current: Manifest) -> tuple[Fragment, ...]:
-        """The further files of the fragments that it lists."""
+        """Return the new files of the listed fragments."""
         present = {fragment.id: fragment for fragment in current.message.fragments}
         return only_new_files(present, (fragment.message for fragment in self.fragments))
 
     def new_schema(self) -> Schema:
-        """The schema with the new columns."""
+        """Return the schema with the new columns."""
         return self.schema
 
     def to_public(self) -> PublicMerge:
-        """What users see."""
+        """Return the public form of the operation."""
         return PublicMerge(shown_fragments(self.fragments), self.schema, self.preserves_nullability)
 
     def apply(self, context: ApplyContext) -> ManifestDraft:
-        """The version after ``context.current``.
+        """Build the version after ``context.current``.
 
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
-            NotSupportedError: the table is of format 0.1 and gets a dictionary column.
-            InvalidInputError: a fragment is missing or has other rows, a promise is broken, or an id is used twice.
+            NotSupportedError: the table has format 0.1 and would get a dictionary column.
+            InvalidInputError: a fragment is missing or has different rows, ``preserves_nullability`` does not hold, or
+                an id is used twice.
             SchemaMismatchError: a field would be read as another one, or a required one is not stored.
         """
         current = context.current
@@ -191,7 +192,7 @@ class Merge(Operation):
         return draft
 
     def _split(self, before: dict[int, pb_table.DataFragment]) -> tuple[list[Fragment], list[Fragment]]:
-        """The fragments of the table, and the others."""
+        """Return the fragments that are in the table, and the new ones."""
         kept: dict[int, Fragment] = {}
         added: list[Fragment] = []
         for fragment in self.fragments:
@@ -218,7 +219,7 @@ class Merge(Operation):
         return list(kept.values()), added
 
     def _dictionary_ids(self, current: Manifest) -> set[int]:
-        """The fields whose dictionaries stay, in a table of format 0.1."""
+        """Return the fields whose dictionaries are kept in a table of format 0.1."""
         found = {field.id for field in self.schema.walk() if field.is_dictionary}
         if current.file_version.is_legacy and not found <= {field.id for field in current.message.fields}:
             raise NotSupportedError("adding a dictionary column to a table of format 0.1 is not supported")
@@ -230,7 +231,7 @@ def _share_a_file(one: pb_table.DataFragment, other: pb_table.DataFragment) -> b
 
 
 def _check_kept(old: pb_table.DataFragment, new: pb_table.DataFragment, schema: Schema, version: int) -> None:
-    """A fragment keeps its rows, its deletions and the columns that the schema keeps."""
+    """Check that a fragment keeps its rows, its deletions and the columns that stay in the schema."""
     if old.physical_rows not in (0, new.physical_rows):
         raise InvalidInputError(
             f"fragment {old.id} has {old.physical_rows} rows in version {version}, but the operation records "

@@ -1,21 +1,21 @@
-"""Which fields a merge may change, and which new ones it may bring.
+"""Rules for the fields that a merge may change or add.
 
-Data files refer to fields by id, so that an id stands for one column as long as a file may hold it:
+Data files refer to fields by id, so an id must identify the same column as long as any file may contain it:
 
 =========================  ==========================================================================================
-a field of the merge …     must fulfil
+a field of the merge …     requirement
 =========================  ==========================================================================================
 has an id of the table     it stays part of the same field; a new name is not that of another field of the table; its
-                           type and nullability stay, unless every fragment rewrites it
-has a new id               the id is above those of the schema and of all data files and overlays, dropped columns
-                           included, and above those that a table counts as given
-has a new id and the       every fragment stores it: the values would be lost otherwise
+                           type and nullability do not change, unless every fragment rewrites it
+has a new id               the id is greater than those of the schema and of all data files and overlays, including
+                           dropped columns, and greater than the highest id that the table has recorded
+has a new id and the       every fragment stores it; otherwise the values would be lost
 name of a field
 =========================  ==========================================================================================
 
-A schema whose ids were counted through from 0 again breaks these rules, unless no column was dropped or moved.
+A schema that was renumbered from 0 breaks these rules, unless no column was dropped or moved.
 
-Source: what pylance 14.0.2 refuses, and the words of its messages.
+Source: changes that pylance 14.0.2 rejects, and its error messages.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ __all__ = ["check_merged_schema"]
 def check_merged_schema(
     current: Manifest, schema: Schema, fragments: Sequence[Fragment], kept: Sequence[Fragment]
 ) -> None:
-    """Check the fields of a merge; see the module.
+    """Check the fields of a merge against the rules of this module.
 
     Args:
         current: the version to build on.
-        schema: as it is to become.
-        fragments: every fragment that there is to be.
-        kept: those of them that the table has already.
+        schema: the schema after the merge.
+        fragments: all fragments after the merge.
+        kept: the fragments among them that the table already has.
 
     Raises:
         SchemaMismatchError: a field takes the place of another, changes, or would lose its values.
@@ -81,7 +81,7 @@ def check_merged_schema(
 
 
 def _stored_anew(before: Mapping[int, pb_table.DataFragment], kept: Iterable[Fragment]) -> Collection[int]:
-    """The fields that every fragment stores, and in another file than before."""
+    """Return the fields that every fragment stores in a different file than before."""
     found: set[int] | None = None
     for fragment in kept:
         old = field_files(before[fragment.id])
@@ -93,7 +93,7 @@ def _stored_anew(before: Mapping[int, pb_table.DataFragment], kept: Iterable[Fra
 def _places(
     fields: Sequence[Field], above: tuple[str, ...] = (), parent: int | None = None
 ) -> Iterator[tuple[tuple[str, ...], int | None, Field]]:
-    """Every field with its names from the top and the id of the field that it is part of."""
+    """Yield every field with its path of names and the id of its parent field."""
     for field in fields:
         path = (*above, field.name)
         yield path, parent, field

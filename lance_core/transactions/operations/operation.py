@@ -1,11 +1,11 @@
 """Operation: the interface of all operations, with defaults that the file of an operation can override.
 
-Everything that is true of one operation alone stands in its file: the record, the protobuf message both ways, what it
-touches and brings along, and the version that it makes. Who commits, judges or checks operations asks these questions
-and never which operation it has; only the conflict matrix goes by their names.
+Everything specific to one operation is in its file: the record, the conversion to and from protobuf, what the operation
+touches and adds, and the version that it creates. Code that commits or checks operations calls this interface and never
+tests for a particular operation; only the conflict matrix uses their names.
 
-BaseOperation is the counterpart for users: each operation's file has its class for users beside its record, and
-``LanceOperation`` gathers them under the names of the reference.
+BaseOperation is the public counterpart: each operation's file defines its public class next to its record, and
+``LanceOperation`` exposes these classes under the names of the reference.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplyContext:
-    """The version to which an operation is applied, and everything else that it needs.
+    """The version to which an operation is applied, and its other inputs.
 
     Attributes:
         current: the version to build on.
-        read_version: the version that the change was planned on; 0 for ``current``.
-        restored: the version that :attr:`Operation.restored_version` names.
+        read_version: the version that the change was planned on; 0 means ``current``.
+        restored: the manifest of :attr:`Operation.restored_version`.
         hidden: reads hidden columns of the fragments of ``current`` and of the operation.
     """
 
@@ -58,13 +58,13 @@ class ApplyContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTable:
-    """What a new table is to be like, where the operation that makes it leaves it open.
+    """Properties of a new table that the operation creating it does not determine.
 
     Attributes:
-        naming: of its manifests.
+        naming: the naming scheme of its manifests.
         stable_row_ids: whether rows get stable ids.
-        file_version: of its data files, when it starts with none.
-        source: the version that is cloned; None for a table of its own.
+        file_version: the version of its data files, if it starts without any.
+        source: the version that is cloned; None for an independent table.
     """
 
     naming: ManifestNaming
@@ -74,24 +74,24 @@ class NewTable:
 
 
 class Operation(Protocol):
-    """One change of a table. Operations are immutable."""
+    """One change to a table. Operations are immutable."""
 
     __slots__ = ()
 
     arm: ClassVar[str]
-    """Its field in ``Transaction.operation``."""
+    """The name of its field in ``Transaction.operation``."""
 
     is_known: ClassVar[bool] = True
-    """Whether it is understood, so that it can be committed and compared."""
+    """Whether this library knows the operation, so that it can be committed and compared."""
 
     is_planned_on_any_version: ClassVar[bool] = False
-    """Whether it names no fragment or field of the version that it was planned on."""
+    """Whether it refers to no fragment or field of the version that it was planned on."""
 
     is_first_of_its_root: ClassVar[bool] = False
-    """Whether it only ever makes the first version of a root, with the number of the version that it copies."""
+    """Whether it always creates the first version of a root, with the number of the version that it copies."""
 
     makes_tables: ClassVar[bool] = False
-    """Whether it can make the first version of a table."""
+    """Whether it can create the first version of a table."""
 
     replaces_all_files: ClassVar[bool] = False
     """Whether the version that it creates contains no file of the previous one, except its own."""
@@ -100,25 +100,25 @@ class Operation(Protocol):
     """Whether its new fragments have new files and follow the existing ones."""
 
     hides_rows: ClassVar[bool] = False
-    """Whether it hides single rows, so that it can be merged with others that do; see :meth:`with_hidden_rows`."""
+    """Whether it hides individual rows, so that it can be merged with others that do; see :meth:`with_hidden_rows`."""
 
     only_removes_rows: ClassVar[bool] = False
-    """Whether rows that it hides or drops are gone, and nothing else changes."""
+    """Whether it only removes rows and changes nothing else."""
 
     lists_all_fragments: ClassVar[bool] = False
-    """Whether it names each fragment of the table, with those that it adds among them."""
+    """Whether it lists every fragment of the table, including those that it adds."""
 
     may_keep_metadata: ClassVar[bool] = False
-    """Whether the reference keeps metadata of the schema that the stored transaction does not repeat."""
+    """Whether the reference keeps schema metadata that the stored transaction does not contain."""
 
     holds_values: ClassVar[bool] = False
-    """Whether it holds values of the version that it was planned on, so that every version since has to be known."""
+    """Whether it contains values of the version that it was planned on, so that every later version must be known."""
 
     may_change_rows: ClassVar[bool] = True
-    """Whether readers may see other rows or columns after it."""
+    """Whether readers may see different rows or columns after it."""
 
     leaves_no_trace: ClassVar[bool] = False
-    """Whether no later version shows that it was built on the one that it created."""
+    """Whether later versions do not reveal that they were built on the version that it created."""
 
     @classmethod
     def from_proto(cls, message: Any) -> Self:  # each operation has a message of its own
@@ -126,15 +126,15 @@ class Operation(Protocol):
         ...
 
     def to_proto(self) -> Message:
-        """The message; the inverse of :meth:`from_proto`."""
+        """Return the protobuf message; the inverse of :meth:`from_proto`."""
         ...
 
     def to_public(self) -> BaseOperation:
-        """The public form of it; the inverse of :meth:`BaseOperation.to_record`."""
+        """Return its public form; the inverse of :meth:`BaseOperation.to_record`."""
         ...
 
     def apply(self, context: ApplyContext) -> ManifestDraft:
-        """The version after ``context.current``.
+        """Build the version after ``context.current``.
 
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
@@ -144,16 +144,16 @@ class Operation(Protocol):
 
     @property
     def restored_version(self) -> int | None:
-        """The version whose content becomes the table's again."""
+        """The version that is restored; None if the operation restores none."""
         return None
 
     @property
     def cloned_version(self) -> tuple[str, int] | None:
-        """Root and version of the table that is copied."""
+        """Root and version of the table that is cloned; None if the operation clones none."""
         return None
 
     def starting_point(self, new_table: NewTable) -> Manifest:
-        """What the first version of a table that the operation makes is built on."""
+        """Return the manifest on which the first version of a table created by the operation is built."""
         files = [file for fragment in self.added_fragments() for file in fragment.files]
         return Manifest.empty(
             file_version=files[0].file_version if files else new_table.file_version or DEFAULT_VERSION,
@@ -162,7 +162,7 @@ class Operation(Protocol):
         )
 
     def touched_fragments(self) -> frozenset[int] | None:
-        """Ids of the existing fragments that it changes, or that an index was built over; None when unknown.
+        """Return the ids of the existing fragments that it changes, or that an index covers; None when unknown.
 
         Raises:
             CorruptDataError: the fragment bitmap of a new index is not a bitmap.
@@ -170,84 +170,84 @@ class Operation(Protocol):
         return None
 
     def added_fragments(self) -> tuple[Fragment, ...]:
-        """The fragments that it adds; those of an operation that lists all fragments do not count."""
+        """Return the fragments that it adds; those of an operation that lists all fragments do not count."""
         return ()
 
     def changed_fragments(self) -> tuple[Fragment, ...]:
-        """Fragments of the table as they are to be, where rows are hidden or columns are rewritten."""
+        """Return existing fragments in their new form, where rows are hidden or columns are rewritten."""
         return ()
 
     def removed_fragments(self) -> frozenset[int]:
-        """Ids of the fragments that lose every row."""
+        """Return the ids of the fragments that lose every row."""
         return frozenset()
 
     def changed_deletions(self) -> tuple[Fragment, ...]:
-        """The fragments that get another deletion file."""
+        """Return the fragments that get a new deletion file."""
         return tuple(fragment for fragment in self.changed_fragments() if fragment.deletion_file is not None)
 
     def with_hidden_rows(self, changed: tuple[Fragment, ...], emptied: Collection[int]) -> Self:
-        """The operation, merged with others that hide rows of the same fragments.
+        """Return the operation, merged with others that hide rows of the same fragments.
 
         Args:
-            changed: takes the place of :meth:`changed_fragments`.
-            emptied: fragments that lose every row now, too.
+            changed: replaces :meth:`changed_fragments`.
+            emptied: additional fragments that now lose every row.
         """
         raise InternalError(f"the operation {self.arm!r} does not hide rows", arm=self.arm)
 
     def added_files(self, current: Manifest) -> tuple[Fragment, ...]:
-        """The data files that it adds to fragments of a version: each fragment with those files only."""
+        """Return the data files that it adds to existing fragments, as fragments with only those files."""
         return ()
 
     def new_schema(self) -> Schema | None:
-        """The schema that it gives the table, to which new files refer."""
+        """Return the schema that it gives the table, to which new files refer."""
         return None
 
     def added_bases(self) -> Sequence[pb_table.BasePath]:
-        """The base paths that it adds."""
+        """Return the base paths that it adds."""
         return ()
 
     def held_field_ids(self) -> frozenset[int]:
-        """The fields of its new rows or indices, which may be dropped in the meantime."""
+        """Return the fields of its new rows or indices, which may be dropped in the meantime."""
         return frozenset()
 
     def on_top_of(self, before: Manifest, after: Manifest) -> Self:
-        """The operation when another version comes first.
+        """Return the operation, adapted to the next version.
 
         Args:
-            before: the version that it was valid for.
-            after: the next one.
+            before: the version for which it was valid.
+            after: the next version.
         """
         return self
 
     def rewritten_groups(self) -> tuple[RewriteGroup, ...]:
-        """Which new fragments hold the rows of which old ones."""
+        """Return which new fragments hold the rows of which old ones."""
         return ()
 
     def moved_fragments(self) -> tuple[Fragment, ...]:
-        """New fragments that carry the row ids of rows of touched fragments."""
+        """Return new fragments that contain row ids of rows from touched fragments."""
         return ()
 
     def laid_overlays(self) -> tuple[OverlayGroup, ...]:
-        """The overlays that it lays over fragments."""
+        """Return the overlays that it adds to fragments."""
         return ()
 
     def rebuilt_indices(self) -> tuple[pb_transaction.Transaction.Rewrite.RewrittenIndex, ...]:
-        """Indices that were rebuilt for moved rows."""
+        """Return the indices that were rebuilt for moved rows."""
         return ()
 
     def with_rebuilt_indices(self, indices: tuple[pb_transaction.Transaction.Rewrite.RewrittenIndex, ...]) -> Self:
-        """The operation, with others instead of :meth:`rebuilt_indices`."""
+        """Return the operation with other :meth:`rebuilt_indices`."""
         raise InternalError(f"the operation {self.arm!r} does not rebuild indices", arm=self.arm)
 
 
 class BaseOperation(ABC):  # noqa: B024  # a marker for users, as in the reference
-    """Base of every operation."""
+    """Base class of all public operations."""
 
     needs_read_version: ClassVar[bool] = True
-    """Whether the version that it was planned on has to be given."""
+    """Whether the version that it was planned on must be given."""
 
     def to_record(self) -> Operation:
-        """What is committed.
+        """Return the record to commit.
 
         Raises:
             InvalidInputError: a value is malformed.
@@ -258,15 +258,15 @@ class BaseOperation(ABC):  # noqa: B024  # a marker for users, as in the referen
         raise NotSupportedError(f"committing the operation {name!r} is not supported", operation=name)
 
     def unnumbered_schema(self) -> pa.Schema | None:
-        """Its schema, where that has no field ids."""
+        """Return its schema, if that has no field ids."""
         return None
 
     def with_schema(self, schema: Schema) -> Self:
-        """The operation with field ids instead of :meth:`unnumbered_schema`."""
+        """Return the operation with field ids instead of :meth:`unnumbered_schema`."""
         return self
 
     def appended_fragments(self) -> list[FragmentMetadata] | None:
-        """The new fragments, if it does nothing but append them."""
+        """Return the new fragments, if the operation only appends them."""
         return None
 
 
@@ -274,7 +274,7 @@ def named(name: str) -> Callable[[type[_T]], type[_T]]:
     """Name a class as a member of ``LanceOperation``, where users and ``pickle`` find it.
 
     Args:
-        name: of the member.
+        name: the name of the member.
     """
 
     def rename(members: type[_T]) -> type[_T]:

@@ -3,7 +3,7 @@
 It replaces the fragments and the schema with its metadata, and removes the indices. Config, table metadata, base paths,
 and the counters of fragment and row ids are kept. The data format becomes that of the new files.
 
-A table that never uses a field id again gives the new fields ids of its own, also in the records of the new files.
+If the table never reuses field ids, the new fields get new ids, also in the records of the new files.
 
 Source: ``lance.table.Transaction.Overwrite``; behavior of pylance 14.0.2, whose ``commit`` keeps the data format and
 marks the table as mixed instead.
@@ -48,10 +48,10 @@ class PublicOverwrite(BaseOperation):
     """Create a dataset, or replace its rows and schema.
 
     Attributes:
-        new_schema: the schema. An Arrow schema gets field ids depth first from 0, as
-            ``write_fragments(mode="overwrite")`` gives them; a ``Schema`` keeps its own.
+        new_schema: the schema. An Arrow schema is numbered depth first from 0, as in
+            ``write_fragments(mode="overwrite")``; a ``Schema`` keeps its field ids.
         fragments: the new fragments.
-        initial_bases: places outside the root that a new dataset may keep files in.
+        initial_bases: locations outside the root in which a new dataset may store files.
     """
 
     needs_read_version: ClassVar[bool] = False
@@ -65,7 +65,7 @@ class PublicOverwrite(BaseOperation):
         check_fragments(self.fragments)
 
     def to_record(self) -> Overwrite:
-        """The record."""
+        """Return the record to commit."""
         return Overwrite(
             schema=schema_with_ids(self.new_schema),
             fragments=fragment_records(self.fragments),
@@ -75,11 +75,11 @@ class PublicOverwrite(BaseOperation):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overwrite(Operation):
-    """Make these fragments and this schema the table's content.
+    """Replace the table's content with these fragments and this schema.
 
     Attributes:
-        schema: with field ids; those of the data files refer to them.
-        fragments: the new fragments; they get their ids, in this order, at each commit attempt.
+        schema: the schema with field ids, to which the data files refer.
+        fragments: the new fragments; each commit attempt assigns their ids, in this order.
         config_upserts: entries to set in the table config.
         initial_bases: base paths of a new table.
     """
@@ -109,7 +109,7 @@ class Overwrite(Operation):
         )
 
     def to_proto(self) -> pb_transaction.Transaction.Overwrite:
-        """The message; the inverse of :meth:`from_proto`."""
+        """Return the protobuf message; the inverse of :meth:`from_proto`."""
         return pb_transaction.Transaction.Overwrite(
             fragments=[fragment.message for fragment in self.fragments],
             schema=fields_to_proto(self.schema),
@@ -119,29 +119,29 @@ class Overwrite(Operation):
         )
 
     def added_fragments(self) -> tuple[Fragment, ...]:
-        """All of them."""
+        """Return the new fragments."""
         return self.fragments
 
     def new_schema(self) -> Schema:
-        """The schema that the table gets."""
+        """Return the schema that the table gets."""
         return self.schema
 
     def added_bases(self) -> tuple[pb_table.BasePath, ...]:
-        """Those of a new table."""
+        """Return the base paths of a new table."""
         return self.initial_bases
 
     def to_public(self) -> PublicOverwrite:
-        """What users see."""
+        """Return the public form of the operation."""
         bases = [base_path_from_proto(base) for base in self.initial_bases]
         return PublicOverwrite(self.schema, shown_fragments(self.fragments), bases or None)
 
     def apply(self, context: ApplyContext) -> ManifestDraft:
-        """The version after ``context.current``, which is empty when a table is created.
+        """Build the version after ``context.current``, which is empty when a table is created.
 
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
-            NotSupportedError: the files are of format 0.1, and the table has held files of several versions or never
-                uses a field id again.
+            NotSupportedError: the files have format 0.1, and the table has contained files of several versions or never
+                reuses field ids.
             InvalidInputError: a fragment does not fit, or base paths are given for a table that exists.
         """
         current = context.current
@@ -178,14 +178,14 @@ class Overwrite(Operation):
         _check_row_ids([fragment for fragment in self.fragments if fragment.has_row_ids])
         for fragment in self.fragments:
             if fragment.has_row_ids:
-                # Rows that were in the table keep their ids; as everything is replaced, they count as newly created.
+                # Rows from the table keep their ids; because everything is replaced, they count as newly created.
                 draft.append_moved_fragments([fragment], ())
             else:
                 draft.append_fragments([fragment])
         return draft
 
     def _with_new_ids(self, current: Manifest) -> Overwrite | None:
-        """The operation with ids that the table has not given yet; None where its own will do."""
+        """Return the operation with field ids that the table has not used yet; None if its own ids are unused."""
         if not current.message.HasField("max_allocated_field_id"):
             return None
         highest = current.message.max_allocated_field_id
@@ -199,7 +199,7 @@ class Overwrite(Operation):
 
 
 def _check_row_ids(carrying: Sequence[Fragment]) -> None:
-    """Check that fragments which bring row ids along do not share one; within each, it is checked when it is added."""
+    """Check that no two fragments share a row id; duplicates within a fragment are checked when it is added."""
     ids = [RowLineage(fragment.message).given_row_ids().numbers() for fragment in carrying]
     if len(ids) > 1 and len(np.unique(np.concatenate(ids))) != sum(map(len, ids)):
         raise InvalidInputError("two new fragments have the same row id")

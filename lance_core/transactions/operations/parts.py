@@ -22,8 +22,8 @@ class RewriteGroup:
     """Fragments that were rewritten together.
 
     Attributes:
-        old_fragments: as they were when their rows were read.
-        new_fragments: what holds the rows now; none when every row was deleted.
+        old_fragments: the fragments as they were when their rows were read.
+        new_fragments: the fragments that contain the rows now; empty if every row was deleted.
     """
 
     old_fragments: tuple[Fragment, ...]
@@ -38,7 +38,7 @@ class RewriteGroup:
         )
 
     def to_proto(self) -> pb_transaction.Transaction.Rewrite.RewriteGroup:
-        """The message; the inverse of :meth:`from_proto`."""
+        """Return the protobuf message; the inverse of :meth:`from_proto`."""
         return pb_transaction.Transaction.Rewrite.RewriteGroup(
             old_fragments=[fragment.message for fragment in self.old_fragments],
             new_fragments=[fragment.message for fragment in self.new_fragments],
@@ -50,8 +50,8 @@ class OverlayGroup:
     """Overlays of one fragment.
 
     Attributes:
-        fragment_id: of which fragment.
-        overlays: oldest first.
+        fragment_id: the fragment.
+        overlays: the overlays, oldest first.
     """
 
     fragment_id: int

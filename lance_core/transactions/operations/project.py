@@ -1,8 +1,8 @@
 """Project: change the schema without touching data: drop, rename or move columns, change their metadata.
 
-Data files keep the columns that were dropped. A file that holds no column of the schema any more leaves its fragment,
-except the last one, and an index on a dropped column goes. The metadata of the schema becomes that of the new schema;
-a stored transaction does not hold it.
+Data files keep the dropped columns. A file that no longer contains any column of the schema is removed from its
+fragment, unless it is the last one; indices on dropped columns are removed. The schema metadata becomes that of the new
+schema; a stored transaction does not contain it.
 
 Source: ``lance.table.Transaction.Project``; behavior of pylance 14.0.2.
 """
@@ -34,16 +34,16 @@ class PublicProject(BaseOperation):
     """Drop, rename or move columns.
 
     Attributes:
-        schema: the fields that stay, with their ids.
-        preserves_nullability: promises that no field became required, so that rows which others write meanwhile do
-            not conflict.
+        schema: the remaining fields, with their ids.
+        preserves_nullability: promises that no field became required, so that rows written by others in the meantime
+            do not conflict.
     """
 
     schema: Schema
     preserves_nullability: bool = False
 
     def to_record(self) -> Project:
-        """The record."""
+        """Return the record to commit."""
         return Project(schema=schema_with_ids(self.schema), preserves_nullability=bool(self.preserves_nullability))
 
 
@@ -52,7 +52,7 @@ class Project(Operation):
     """Keep these fields.
 
     Attributes:
-        schema: with the ids that the fields have.
+        schema: the remaining fields, with their existing ids.
         preserves_nullability: promises that no field became required.
     """
 
@@ -72,26 +72,26 @@ class Project(Operation):
         return cls(schema=fields_from_proto(message.schema), preserves_nullability=message.preserves_nullability)
 
     def to_proto(self) -> pb_transaction.Transaction.Project:
-        """The message; the inverse of :meth:`from_proto`, but for the metadata of the schema."""
+        """Return the protobuf message; the inverse of :meth:`from_proto`, except for the schema metadata."""
         return pb_transaction.Transaction.Project(
             schema=fields_to_proto(self.schema), preserves_nullability=self.preserves_nullability
         )
 
     def new_schema(self) -> Schema:
-        """The schema that is left."""
+        """Return the remaining schema."""
         return self.schema
 
     def to_public(self) -> PublicProject:
-        """What users see."""
+        """Return the public form of the operation."""
         return PublicProject(self.schema, self.preserves_nullability)
 
     def apply(self, context: ApplyContext) -> ManifestDraft:
-        """The version after ``context.current``.
+        """Build the version after ``context.current``.
 
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
-            SchemaMismatchError: a field is not in the table, or of another type.
-            InvalidInputError: an id occurs twice, or a promise is broken.
+            SchemaMismatchError: a field is not in the table, or has a different type.
+            InvalidInputError: an id occurs twice, or ``preserves_nullability`` does not hold.
         """
         current = context.current
         require_writable(current.message)

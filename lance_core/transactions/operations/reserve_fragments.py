@@ -1,7 +1,8 @@
-"""ReserveFragments: take fragment ids for a later Rewrite.
+"""ReserveFragments: reserve fragment ids for a later Rewrite.
 
-A version of its own that changes only the counter: the ids below the new ``max_fragment_id`` are nobody else's. A
-compaction names its new fragments that way before it commits, so that an index can refer to them.
+The operation creates a version that changes only the counter; no other writer uses the ids up to the new
+``max_fragment_id``. A compaction numbers its new fragments this way before it commits, so that an index can refer to
+them.
 
 Source: ``lance.table.Transaction.ReserveFragments``; behavior of pylance 14.0.2.
 """
@@ -24,16 +25,16 @@ __all__ = ["PublicReserveFragments", "ReserveFragments"]
 @named("ReserveFragments")
 @dataclass
 class PublicReserveFragments(BaseOperation):
-    """Take fragment ids for a later Rewrite. Not in the reference's Python interface.
+    """Reserve fragment ids for a later Rewrite. Not in the reference's Python interface.
 
     Attributes:
-        num_fragments: how many.
+        num_fragments: the number of ids.
     """
 
     num_fragments: int
 
     def to_record(self) -> ReserveFragments:
-        """The record."""
+        """Return the record to commit."""
         return ReserveFragments(num_fragments=checked_number("num_fragments", self.num_fragments, 1, 2**32))
 
 
@@ -58,15 +59,15 @@ class ReserveFragments(Operation):
         return cls(num_fragments=message.num_fragments)
 
     def to_proto(self) -> pb_transaction.Transaction.ReserveFragments:
-        """The message; the inverse of :meth:`from_proto`."""
+        """Return the protobuf message; the inverse of :meth:`from_proto`."""
         return pb_transaction.Transaction.ReserveFragments(num_fragments=self.num_fragments)
 
     def to_public(self) -> PublicReserveFragments:
-        """What users see."""
+        """Return the public form of the operation."""
         return PublicReserveFragments(self.num_fragments)
 
     def apply(self, context: ApplyContext) -> ManifestDraft:
-        """The version after ``context.current``.
+        """Build the version after ``context.current``.
 
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.

@@ -1,7 +1,7 @@
-"""Restore: make an older version's content the table's again, as a new version.
+"""Restore: restore the content of an older version, as a new version.
 
-Fragments, schema, indices, config, metadata and base paths become those of the older version. Versions in between
-stay listed. Counters do not go back: a fragment or row id that was ever given is not given again.
+Fragments, schema, indices, config, metadata and base paths become those of the older version. The versions in between
+are kept. Counters are not reset: a fragment or row id is never assigned twice.
 
 Source: ``lance.table.Transaction.Restore``; behavior of pylance 14.0.2.
 """
@@ -24,10 +24,10 @@ __all__ = ["PublicRestore", "Restore"]
 @named("Restore")
 @dataclass
 class PublicRestore(BaseOperation):
-    """Make an older version's content the dataset's again.
+    """Restore the content of an older version.
 
     Attributes:
-        version: its number.
+        version: the number of the older version.
     """
 
     needs_read_version: ClassVar[bool] = False
@@ -35,16 +35,16 @@ class PublicRestore(BaseOperation):
     version: int
 
     def to_record(self) -> Restore:
-        """The record."""
+        """Return the record to commit."""
         return Restore(version=checked_number("version", self.version, 1, 2**63))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restore(Operation):
-    """Go back to a version.
+    """Restore a version.
 
     Attributes:
-        version: its number.
+        version: the number of the version.
     """
 
     arm: ClassVar[str] = "restore"
@@ -59,24 +59,24 @@ class Restore(Operation):
         return cls(version=message.version)
 
     def to_proto(self) -> pb_transaction.Transaction.Restore:
-        """The message; the inverse of :meth:`from_proto`."""
+        """Return the protobuf message; the inverse of :meth:`from_proto`."""
         return pb_transaction.Transaction.Restore(version=self.version)
 
     @property
     def restored_version(self) -> int:
-        """The version to go back to."""
+        """The version to restore."""
         return self.version
 
     def to_public(self) -> PublicRestore:
-        """What users see."""
+        """Return the public form of the operation."""
         return PublicRestore(self.version)
 
     def apply(self, context: ApplyContext) -> ManifestDraft:
-        """The version after ``context.current``.
+        """Build the version after ``context.current``.
 
         Raises:
             UnsupportedFeatureFlagError: either version needs a feature that this library cannot write.
-            InvalidInputError: the table has not reused field ids since a version later than the one to restore.
+            InvalidInputError: the table stopped reusing field ids in a version later than the one to restore.
         """
         current, source = context.current, context.restored
         if source is None:

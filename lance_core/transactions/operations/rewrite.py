@@ -1,15 +1,15 @@
-"""Rewrite: put the same rows into other fragments. Compaction is the usual reason.
+"""Rewrite: move the same rows to other fragments, usually in a compaction.
 
-Groups say which new fragments hold the rows of which old ones. A new fragment keeps an id that was reserved for it; id
-0 stands for "give it one at commit". Both sides of a group have the same live rows; where rows have stable ids, the new
-fragments bring them along.
+Groups record which new fragments contain the rows of which old ones. A new fragment keeps an id that was reserved for
+it; id 0 means "assign one at commit". Both sides of a group have the same live rows; if row ids are stable, the new
+fragments contain the ids of their rows.
 
-Indices are copied as they are: the old fragments vanish from what they answer for, the new ones are scanned. That is
-correct for every kind of index, while an index that claimed the new fragments without having been rebuilt would not
-be. Who does rebuild indices says so in the operation (:mod:`~lance_core.table.rewritten_indices`).
+Indices are copied unchanged: they no longer cover the old fragments, and the new ones are scanned. That is correct for
+every kind of index; an index that listed the new fragments without having been rebuilt would be wrong. Indices that
+were rebuilt are listed in the operation (:mod:`~lance_core.table.rewritten_indices`).
 
 A table that defers the remapping of its indices keeps a list of rewrites that this library does not write; rewriting
-there is refused.
+such a table is rejected.
 
 Source: ``lance.table.Transaction.Rewrite``; behavior of pylance 14.0.2.
 """
@@ -51,8 +51,9 @@ class PublicRewriteGroup:
     """Fragments that were rewritten together.
 
     Attributes:
-        old_fragments: as they were when their rows were read.
-        new_fragments: what holds the rows now. Id 0 stands for "give it one at commit", any other was reserved.
+        old_fragments: the fragments as they were when their rows were read.
+        new_fragments: the fragments that contain the rows now. Id 0 means "assign one at commit"; other ids were
+            reserved.
     """
 
     old_fragments: Iterable[FragmentMetadata]
@@ -62,14 +63,14 @@ class PublicRewriteGroup:
 @named("RewrittenIndex")
 @dataclass
 class PublicRewrittenIndex:
-    """An index whose row addresses were rewritten: a new one in place of the old.
+    """An index whose row addresses were rewritten: a new index that replaces the old one.
 
     Attributes:
-        old_id: uuid of the index that is replaced.
-        new_id: uuid of its successor.
-        new_details_type_url: which kind of index it is; the table keeps what it says of the old one.
-        new_details_value: its serialized parameters, likewise.
-        new_index_version: version of the kind's own format, likewise.
+        old_id: UUID of the replaced index.
+        new_id: UUID of its successor.
+        new_details_type_url: the kind of index; ignored, because the table keeps the value of the old index.
+        new_details_value: its serialized parameters; ignored for the same reason.
+        new_index_version: the version of the index format; ignored for the same reason.
     """
 
     old_id: str
@@ -82,11 +83,11 @@ class PublicRewrittenIndex:
 @named("Rewrite")
 @dataclass
 class PublicRewrite(BaseOperation):
-    """Put the same rows into other fragments.
+    """Move the same rows to other fragments.
 
     Attributes:
-        groups: what replaces what.
-        rewritten_indices: indices that were rewritten along; no other one answers for the new fragments.
+        groups: which fragments replace which.
+        rewritten_indices: the indices that were rewritten as well; no other index covers the new fragments.
     """
 
     groups: Iterable[PublicRewriteGroup]
@@ -99,7 +100,7 @@ class PublicRewrite(BaseOperation):
         check_fragments([fragment for group in groups for fragment in group.new_fragments])
 
     def to_record(self) -> Rewrite:
-        """The record."""
+        """Return the record to commit."""
         return Rewrite(
             groups=tuple(
                 RewriteGroup(
@@ -114,11 +115,11 @@ class PublicRewrite(BaseOperation):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rewrite(Operation):
-    """Rearrange rows.
+    """Move rows to other fragments.
 
     Attributes:
-        groups: what replaces what.
-        rewritten_indices: indices whose row addresses were rewritten.
+        groups: which fragments replace which.
+        rewritten_indices: the indices whose row addresses were rewritten.
     """
 
     arm: ClassVar[str] = "rewrite"
@@ -129,7 +130,7 @@ class Rewrite(Operation):
 
     @classmethod
     def from_proto(cls, message: pb_transaction.Transaction.Rewrite) -> Self:
-        """Parse the message. The fragments of releases without groups count as one group."""
+        """Parse the message. Fragments written by releases without groups form one group."""
         groups = tuple(map(RewriteGroup.from_proto, message.groups))
         if message.old_fragments or message.new_fragments:
             ungrouped = pb_transaction.Transaction.Rewrite.RewriteGroup(
@@ -139,43 +140,43 @@ class Rewrite(Operation):
         return cls(groups=groups, rewritten_indices=tuple(message.rewritten_indices))
 
     def to_proto(self) -> pb_transaction.Transaction.Rewrite:
-        """The message; the inverse of :meth:`from_proto`."""
+        """Return the protobuf message; the inverse of :meth:`from_proto`."""
         return pb_transaction.Transaction.Rewrite(
             groups=[group.to_proto() for group in self.groups], rewritten_indices=self.rewritten_indices
         )
 
     @property
     def old_fragments(self) -> tuple[Fragment, ...]:
-        """What is replaced, over all groups."""
+        """The replaced fragments of all groups."""
         return tuple(fragment for group in self.groups for fragment in group.old_fragments)
 
     @property
     def new_fragments(self) -> tuple[Fragment, ...]:
-        """What replaces it, over all groups."""
+        """The new fragments of all groups."""
         return tuple(fragment for group in self.groups for fragment in group.new_fragments)
 
     def touched_fragments(self) -> frozenset[int]:
-        """Ids of the fragments that are replaced."""
+        """Return the ids of the replaced fragments."""
         return frozenset(fragment.id for fragment in self.old_fragments)
 
     def added_fragments(self) -> tuple[Fragment, ...]:
-        """What replaces fragments."""
+        """Return the new fragments."""
         return self.new_fragments
 
     def rewritten_groups(self) -> tuple[RewriteGroup, ...]:
-        """All of them."""
+        """Return all groups."""
         return self.groups
 
     def rebuilt_indices(self) -> tuple[pb_transaction.Transaction.Rewrite.RewrittenIndex, ...]:
-        """All of them."""
+        """Return all rewritten indices."""
         return self.rewritten_indices
 
     def with_rebuilt_indices(self, indices: tuple[pb_transaction.Transaction.Rewrite.RewrittenIndex, ...]) -> Self:
-        """The rewrite with other records of them."""
+        """Return the rewrite with other index records."""
         return replace(self, rewritten_indices=indices)
 
     def to_public(self) -> PublicRewrite:
-        """What users see."""
+        """Return the public form of the operation."""
         return PublicRewrite(
             [
                 PublicRewriteGroup(shown_fragments(group.old_fragments), shown_fragments(group.new_fragments))
@@ -185,13 +186,14 @@ class Rewrite(Operation):
         )
 
     def apply(self, context: ApplyContext) -> ManifestDraft:
-        """The version after ``context.current``.
+        """Build the version after ``context.current``.
 
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
             NotSupportedError: the table defers the remapping of its indices.
-            InvalidInputError: an old fragment is not in the table as it was read, the rows of a group's two sides
-                differ in number, a new fragment does not fit the table, or a rewritten index does not fit the groups.
+            InvalidInputError: an old fragment is not in the table as it was read, the two sides of a group have
+                different numbers of rows, a new fragment does not fit the table, or a rewritten index does not fit the
+                groups.
         """
         current = context.current
         require_writable(current.message)
@@ -233,7 +235,7 @@ class Rewrite(Operation):
         for fragment in self.old_fragments:
             found = present.get(fragment.id)
             if found is None and not fragment.num_live_rows:
-                # Any commit drops a fragment without live rows, the reservation of ids for this one too.
+                # Any commit drops a fragment without live rows, including the one that reserved ids for this rewrite.
                 continue
             if found is None:
                 raise InvalidInputError(f"rewritten fragment {fragment.id} is not in version {current.version}")
@@ -248,7 +250,7 @@ class Rewrite(Operation):
 
 
 def _check_rows(group: RewriteGroup, index: int) -> None:
-    """Both sides have the same number of live rows, where the deletion files say how many they list."""
+    """Check that both sides have the same number of live rows, if the deletion files record how many they list."""
     if any(f.deletion_file is not None and not f.deletion_file.num_deleted_rows for f in group.old_fragments):
         return
     expected = sum(fragment.num_live_rows for fragment in group.old_fragments)

@@ -1,15 +1,16 @@
-"""Update: change the values of rows; rows may be added along with it. A delete and an append in one.
+"""Update: change the values of rows, and possibly add rows: a delete and an append in one operation.
 
 ========  ==========================================================================================
-rows      changed rows are hidden where they were and stand, complete, in new fragments
-columns   changed columns are rewritten for whole fragments, whose rows stay where they are
+rows      changed rows are hidden in their old fragments and stored, complete, in new fragments
+columns   changed columns are rewritten for whole fragments, whose rows do not move
 ========  ==========================================================================================
 
-Where row ids are stable, a new fragment lists the ids of the rows that were moved into it; further rows are new. In
-both cases a row keeps the version that created it and gets the committing one as that of its last update. Indices on a
-column that was rewritten lose the fragment; those that find rows by id may gain one that holds moved rows only.
+If row ids are stable, a new fragment lists the ids of the rows that were moved into it; its remaining rows are new. In
+both modes a row keeps the version that created it, and its last-updated version becomes the committing one. Indices on
+a rewritten column no longer cover the fragment; indices that find rows by id may cover a new fragment that contains
+only moved rows.
 
-An update by primary key carries a filter of the keys that it inserted, so that two of them cannot insert one key.
+An update by primary key contains a filter of the keys that it inserted, so that two updates cannot insert the same key.
 
 Source: ``lance.table.Transaction.Update``; behavior of pylance 14.0.2.
 """
@@ -54,7 +55,7 @@ _Pb = pb_transaction.Transaction
 
 
 class UpdateMode(Enum):
-    """How the new values are stored; the value is the reference's word."""
+    """How the new values are stored; the enum values are the reference's names."""
 
     ROWS = "rewrite_rows"
     COLUMNS = "rewrite_columns"
@@ -72,16 +73,16 @@ class PublicUpdate(BaseOperation):
     Attributes:
         removed_fragment_ids: fragments that lost every row.
         updated_fragments: fragments with new deletion files, or with rewritten columns.
-        new_fragments: what holds moved and added rows. Where row ids are stable, ``row_id_meta`` gives those of the
-            moved rows, which come first.
+        new_fragments: the fragments with the moved and added rows. If row ids are stable, ``row_id_meta`` lists the ids
+            of the moved rows, which come first.
         fields_modified: ids of the fields that were rewritten in the updated fragments.
-        fields_for_preserving_frag_bitmap: ids of the fields that changed in moved rows; an index on none of them
-            may go on answering for those rows.
+        fields_for_preserving_frag_bitmap: ids of the fields that changed in moved rows; an index on none of these
+            fields may continue to cover those rows.
         update_mode: "rewrite_rows" or "rewrite_columns"; empty for the former.
         updated_fragment_offsets: the rows that changed in place, by fragment id, as serialized Roaring bitmaps.
         inserted_rows: a serialized ``KeyExistenceFilter`` of the primary keys that were added. Not in the
             reference's Python interface.
-        compacted_sstables: (shard id, generation) of what was absorbed from the write-ahead log. Not in the
+        compacted_sstables: (shard id, generation) of each table absorbed from the write-ahead log. Not in the
             reference's Python interface.
     """
 
@@ -101,7 +102,7 @@ class PublicUpdate(BaseOperation):
         check_fragments(self.new_fragments)
 
     def to_record(self) -> Update:
-        """The record."""
+        """Return the record to commit."""
         try:
             mode = UpdateMode(self.update_mode or UpdateMode.ROWS.value)
         except ValueError as error:
@@ -135,13 +136,13 @@ class Update(Operation):
     Attributes:
         removed_fragment_ids: fragments that lost every row.
         updated_fragments: fragments with a new deletion file, or with rewritten columns.
-        new_fragments: what holds moved and added rows; they get their ids, in this order, at each commit attempt.
+        new_fragments: the fragments with moved and added rows; each commit attempt assigns their ids, in this order.
         fields_modified: fields that were rewritten in the updated fragments.
         fields_for_preserving: fields whose values changed in moved rows.
         mode: how the new values are stored.
-        inserted_rows: the primary keys that were added; None when not known.
+        inserted_rows: the primary keys that were added; None if unknown.
         updated_offsets: fragment id → serialized Roaring bitmap of the rows that changed in place.
-        absorbed_tables: what the table has taken over from the write-ahead log.
+        absorbed_tables: the tables absorbed from the write-ahead log.
     """
 
     arm: ClassVar[str] = "update"
@@ -163,7 +164,7 @@ class Update(Operation):
         """Parse the message.
 
         Raises:
-            CorruptDataError: the mode is none.
+            CorruptDataError: the mode is unknown.
         """
         mode = _MODES.get(message.update_mode)
         if mode is None:
@@ -181,7 +182,7 @@ class Update(Operation):
         )
 
     def to_proto(self) -> pb_transaction.Transaction.Update:
-        """The message; the inverse of :meth:`from_proto`."""
+        """Return the protobuf message; the inverse of :meth:`from_proto`."""
         return _Pb.Update(
             removed_fragment_ids=self.removed_fragment_ids,
             updated_fragments=[fragment.message for fragment in self.updated_fragments],
@@ -195,42 +196,42 @@ class Update(Operation):
         )
 
     def touched_fragments(self) -> frozenset[int]:
-        """Ids of the fragments that lose or change rows."""
+        """Return the ids of the fragments that lose or change rows."""
         return frozenset({*self.removed_fragment_ids, *(fragment.id for fragment in self.updated_fragments)})
 
     @property
     def moves_rows(self) -> bool:
-        """Whether rows of updated fragments stand in new ones."""
+        """Whether rows of updated fragments were moved to new ones."""
         return self.mode is UpdateMode.ROWS and bool(self.new_fragments)
 
     def added_fragments(self) -> tuple[Fragment, ...]:
-        """What holds moved and added rows."""
+        """Return the fragments with moved and added rows."""
         return self.new_fragments
 
     def changed_fragments(self) -> tuple[Fragment, ...]:
-        """Those that lost some rows, or have columns rewritten."""
+        """Return the fragments that lost some rows or have rewritten columns."""
         return self.updated_fragments
 
     def removed_fragments(self) -> frozenset[int]:
-        """Ids of those that lost every row."""
+        """Return the ids of the fragments that lost every row."""
         return frozenset(self.removed_fragment_ids)
 
     def with_hidden_rows(self, changed: tuple[Fragment, ...], emptied: Collection[int]) -> Self:
-        """The update, merged with others that hide rows."""
+        """Return the update, merged with other changes that hide rows."""
         gone = (*self.removed_fragment_ids, *sorted(emptied))
         return replace(self, updated_fragments=changed, removed_fragment_ids=gone)
 
     def added_files(self, current: Manifest) -> tuple[Fragment, ...]:
-        """The files with columns that are rewritten."""
+        """Return the files with rewritten columns."""
         present = {fragment.id: fragment for fragment in current.message.fragments}
         return only_new_files(present, (fragment.message for fragment in self.updated_fragments))
 
     def moved_fragments(self) -> tuple[Fragment, ...]:
-        """The new fragments, where one of them carries row ids."""
+        """Return the new fragments, if any of them contains row ids."""
         return self.new_fragments if any(fragment.has_row_ids for fragment in self.new_fragments) else ()
 
     def to_public(self) -> PublicUpdate:
-        """What users see."""
+        """Return the public form of the operation."""
         return PublicUpdate(
             removed_fragment_ids=list(self.removed_fragment_ids),
             updated_fragments=shown_fragments(self.updated_fragments),
@@ -244,13 +245,13 @@ class Update(Operation):
         )
 
     def apply(self, context: ApplyContext) -> ManifestDraft:
-        """The version after ``context.current``.
+        """Build the version after ``context.current``.
 
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
-            InvalidInputError: a fragment is not in the table as it was read, named twice, or does not fit.
+            InvalidInputError: a fragment is not in the table as it was read, is listed twice, or does not fit.
             SchemaMismatchError: a field is not in the table.
-            NotSupportedError: row ids or versions are needed that are kept in hidden columns which cannot be read.
+            NotSupportedError: row ids or versions are stored in hidden columns that cannot be read.
         """
         current, hidden = context.current, context.hidden
         require_writable(current.message)
@@ -301,7 +302,7 @@ class Update(Operation):
             )
 
     def _stored_anew(self) -> tuple[Fragment, ...]:
-        """The updated fragments, some columns of which were rewritten."""
+        """Return the updated fragments with rewritten columns."""
         return self.updated_fragments if self.fields_modified else ()
 
     def _changed(
@@ -333,7 +334,7 @@ class Update(Operation):
                 if len(RowLineage(fragment.message, hidden).given_row_ids()) == fragment.physical_rows
             ]
             touched = self.touched_fragments()
-            # An index does not hold the values that overlays gave the moved rows.
+            # Indices do not contain the values that overlays gave to the moved rows.
             overlaid = [overlaid_fields(each.overlays) for each in current.message.fragments if each.id in touched]
             section = with_moved_fragments(
                 section,
@@ -345,7 +346,7 @@ class Update(Operation):
 
 
 def _check_stored_anew(old: pb_table.DataFragment, new: Fragment, version: int) -> None:
-    """An updated fragment keeps its rows and every column."""
+    """Check that an updated fragment keeps its rows and all columns."""
     if old.physical_rows not in (0, new.physical_rows):
         raise InvalidInputError(
             f"fragment {old.id} has {old.physical_rows} rows in version {version}, but the operation records "
@@ -373,7 +374,7 @@ def _offsets(data: bytes, fragment_id: int) -> np.ndarray[tuple[int], np.dtype[n
 
 
 def _old_offsets(message: pb_transaction.Transaction.Update) -> dict[int, bytes]:
-    """What releases before the bitmaps wrote as lists."""
+    """Return the updated offsets that releases before the bitmaps wrote as lists."""
     if not message.updated_fragment_offsets:
         return {}
     from pyroaring import BitMap

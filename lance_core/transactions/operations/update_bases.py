@@ -1,10 +1,10 @@
-"""UpdateBases: add places outside the table's root that its files may live in.
+"""UpdateBases: add base paths, locations outside the table's root that may contain its files.
 
-A base without an id gets the next one, the first is 1. Ids, names and paths are unique; so only one base may go without
-a name.
+A base without an id gets the next id, starting from 1. Ids, names and paths are unique, so only one base may be
+unnamed.
 
-Source: ``lance.table.Transaction.UpdateBases``; behavior of pylance 14.0.2, which lets a base with the id of another
-take its place.
+Source: ``lance.table.Transaction.UpdateBases``; behavior of pylance 14.0.2, which lets a new base replace one that has
+the same id.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class PublicUpdateBases(BaseOperation):
     new_bases: list[DatasetBasePath]
 
     def to_record(self) -> UpdateBases:
-        """The record."""
+        """Return the record to commit."""
         return UpdateBases(new_bases=tuple(map(base_path_to_proto, self.new_bases)))
 
 
@@ -49,7 +49,7 @@ class UpdateBases(Operation):
     """Add base paths.
 
     Attributes:
-        new_bases: the bases; id 0 stands for "give it one at commit".
+        new_bases: the bases; id 0 means "assign one at commit".
     """
 
     arm: ClassVar[str] = "update_bases"
@@ -64,23 +64,23 @@ class UpdateBases(Operation):
         return cls(new_bases=tuple(message.new_bases))
 
     def to_proto(self) -> pb_transaction.Transaction.UpdateBases:
-        """The message; the inverse of :meth:`from_proto`."""
+        """Return the protobuf message; the inverse of :meth:`from_proto`."""
         return pb_transaction.Transaction.UpdateBases(new_bases=self.new_bases)
 
     def added_bases(self) -> tuple[pb_table.BasePath, ...]:
-        """All of them."""
+        """Return the new base paths."""
         return self.new_bases
 
     def to_public(self) -> PublicUpdateBases:
-        """What users see."""
+        """Return the public form of the operation."""
         return PublicUpdateBases(list(map(base_path_from_proto, self.new_bases)))
 
     def apply(self, context: ApplyContext) -> ManifestDraft:
-        """The version after ``context.current``.
+        """Build the version after ``context.current``.
 
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
-            InvalidInputError: an id, a name or a path is in use.
+            InvalidInputError: an id, name or path is already in use.
         """
         current = context.current
         require_writable(current.message)

@@ -1,8 +1,8 @@
 """UpdateConfig: change settings and metadata; rows and fragments do not change.
 
-Four maps can change, each by its own :class:`MapUpdate`: the table config, the table metadata, the metadata of the
-schema and that of single fields. Releases before 0.20 wrote plain maps instead, whose schema and field metadata
-replaced what was there; they are read as such updates.
+Four maps can change, each with its own :class:`MapUpdate`: the table config, the table metadata, the schema metadata,
+and the metadata of individual fields. Releases before 0.20 wrote plain maps instead, in which schema and field metadata
+replaced the previous values; these are read as replacing updates.
 
 Source: ``lance.table.Transaction.UpdateConfig``; behavior of pylance 14.0.2.
 """
@@ -29,13 +29,13 @@ __all__ = ["PublicUpdateConfig", "UpdateConfig"]
 @named("UpdateConfig")
 @dataclass
 class PublicUpdateConfig(BaseOperation):
-    """Change settings and metadata. None leaves a map alone.
+    """Change settings and metadata. None leaves a map unchanged.
 
     Attributes:
-        config_updates: of the table config.
-        table_metadata_updates: of the table metadata.
-        schema_metadata_updates: of the schema metadata.
-        field_metadata_updates: of the metadata of fields, by field id.
+        config_updates: changes to the table config.
+        table_metadata_updates: changes to the table metadata.
+        schema_metadata_updates: changes to the schema metadata.
+        field_metadata_updates: changes to the metadata of fields, by field id.
     """
 
     config_updates: PublicUpdateMap | None = None
@@ -44,7 +44,7 @@ class PublicUpdateConfig(BaseOperation):
     field_metadata_updates: dict[int, PublicUpdateMap] | None = None
 
     def to_record(self) -> UpdateConfig:
-        """The record."""
+        """Return the record to commit."""
         return UpdateConfig(
             config=_optional_update("config_updates", self.config_updates),
             table_metadata=_optional_update("table_metadata_updates", self.table_metadata_updates),
@@ -63,10 +63,10 @@ class UpdateConfig(Operation):
     """Change settings.
 
     Attributes:
-        config: change of the table config; None leaves it alone, as with the others.
-        table_metadata: change of the table metadata.
-        schema_metadata: change of the schema metadata.
-        field_metadata: changes of the metadata of fields, by field id.
+        config: the change to the table config; None leaves it unchanged, as with the others.
+        table_metadata: the change to the table metadata.
+        schema_metadata: the change to the schema metadata.
+        field_metadata: the changes to the metadata of fields, by field id.
     """
 
     arm: ClassVar[str] = "update_config"
@@ -98,7 +98,7 @@ class UpdateConfig(Operation):
         )
 
     def to_proto(self) -> pb_transaction.Transaction.UpdateConfig:
-        """The message; the inverse of :meth:`from_proto`."""
+        """Return the protobuf message; the inverse of :meth:`from_proto`."""
         return pb_transaction.Transaction.UpdateConfig(
             config_updates=None if self.config is None else self.config.to_proto(),
             table_metadata_updates=None if self.table_metadata is None else self.table_metadata.to_proto(),
@@ -109,7 +109,7 @@ class UpdateConfig(Operation):
         )
 
     def to_public(self) -> PublicUpdateConfig:
-        """What users see."""
+        """Return the public form of the operation."""
         return PublicUpdateConfig(
             config_updates=_update_from_core(self.config),
             table_metadata_updates=_update_from_core(self.table_metadata),
@@ -122,7 +122,7 @@ class UpdateConfig(Operation):
         )
 
     def apply(self, context: ApplyContext) -> ManifestDraft:
-        """The version after ``context.current``.
+        """Build the version after ``context.current``.
 
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
@@ -146,7 +146,7 @@ class UpdateConfig(Operation):
 
 
 def _applied_to_bytes(update: MapUpdate, values: Mapping[str, bytes]) -> dict[str, bytes]:
-    """As :meth:`MapUpdate.applied_to`; values that do not change keep their bytes, whether text or not."""
+    """Apply an update like :meth:`MapUpdate.applied_to`; unchanged values keep their bytes, even if not valid text."""
     kept = {} if update.replace else {key: value for key, value in values.items() if key not in update.entries}
     return {**kept, **{key: value.encode() for key, value in update.entries.items() if value is not None}}
 

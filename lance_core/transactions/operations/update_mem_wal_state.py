@@ -21,25 +21,25 @@ __all__ = ["PublicUpdateMemWalState", "UpdateMemWalState"]
 @named("UpdateMemWalState")
 @dataclass
 class PublicUpdateMemWalState(BaseOperation):
-    """Record what was absorbed from the write-ahead log. Not in the reference's Python interface.
+    """Record which tables were absorbed from the write-ahead log. Not in the reference's Python interface.
 
     Attributes:
-        compacted_sstables: (shard id, generation) of each.
+        compacted_sstables: (shard id, generation) of each table.
     """
 
     compacted_sstables: list[tuple[str, int]]
 
     def to_record(self) -> UpdateMemWalState:
-        """The record."""
+        """Return the record to commit."""
         return UpdateMemWalState(absorbed_tables=absorbed_tables_to_core(self.compacted_sstables))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateMemWalState(Operation):
-    """Record what was absorbed.
+    """Record which tables were absorbed.
 
     Attributes:
-        absorbed_tables: shard and generation of each.
+        absorbed_tables: shard and generation of each table.
     """
 
     arm: ClassVar[str] = "update_mem_wal_state"
@@ -53,15 +53,15 @@ class UpdateMemWalState(Operation):
         return cls(absorbed_tables=tuple(message.compacted_sstables))
 
     def to_proto(self) -> pb_transaction.Transaction.UpdateMemWalState:
-        """The message; the inverse of :meth:`from_proto`."""
+        """Return the protobuf message; the inverse of :meth:`from_proto`."""
         return pb_transaction.Transaction.UpdateMemWalState(compacted_sstables=self.absorbed_tables)
 
     def to_public(self) -> PublicUpdateMemWalState:
-        """What users see."""
+        """Return the public form of the operation."""
         return PublicUpdateMemWalState(absorbed_tables_from_core(self.absorbed_tables))
 
     def apply(self, context: ApplyContext) -> ManifestDraft:
-        """The version after ``context.current``.
+        """Build the version after ``context.current``.
 
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
