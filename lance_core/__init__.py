@@ -7,10 +7,10 @@
     lance_core.write_dataset(table, "/data/points")
     lance_core.dataset("/data/points").to_table(columns=["x", "y"])
 
-Names, arguments and defaults follow pylance. Public are the names here, the modules ``errors``, ``metadata`` and
-``optimize``, and what ``blob``, ``commit``, ``dataset``, ``file``, ``fragment`` and ``types`` list for whoever imports
-the modules of pylance of these names; everything else is internal. Each name is imported on first use, so that a
-program which needs only the errors does not pay for the readers.
+Names, arguments and defaults follow pylance. The public API consists of the names in this module, the modules
+``errors``, ``metadata`` and ``optimize``, and the names that ``blob``, ``commit``, ``dataset``, ``file``, ``fragment``
+and ``types`` export, which correspond to the pylance modules of the same names. Everything else is internal. Each name
+is imported on first use, so that a program that needs only the errors does not load the readers.
 """
 
 from __future__ import annotations
@@ -161,8 +161,9 @@ __all__ = [
 
 __version__: str
 
-# ``lance_core.dataset`` is a function, and the module of that name is there for ``from lance_core.dataset import …``.
-# Importing a module binds its name, once: here, so that no later import puts it in the function's place.
+# ``lance_core.dataset`` is a function; the module of the same name exists for ``from lance_core.dataset import …``.
+# The first import of a module binds its name in the package. Doing that here, and deleting the name, ensures that no
+# later import replaces the function with the module.
 import_module("lance_core.dataset")
 del globals()["dataset"]
 

@@ -1,8 +1,8 @@
 """The command ``lance-core``: inspect data files and datasets.
 
 ``lance-core describe FILE`` prints the structure of a data file, ``lance-core inspect DATASET`` the versions, fragments
-and files of a dataset. Both only read. ``lance-core doctor DATASET`` reports problems that crashed writers left and, on
-request, repairs them. A failure prints one line on standard error and exits with code 2.
+and files of a dataset. Both only read. ``lance-core doctor DATASET`` reports problems left behind by crashed writers
+and, on request, repairs them. A failure prints one line on standard error and exits with code 2.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 EXIT_REFUSED: Final = 2
-"""Exit code for invalid arguments, unreadable input and output that cannot be written; argparse uses it too."""
+"""Exit code for invalid arguments, unreadable input, and failure to write the output; argparse uses the same code."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: the command-line arguments; by default those of the process.
 
     Returns:
-        The exit code: 0, or 2 after an error, which is printed on standard error.
+        The exit code: 0, or 2 after an error. The error is printed on standard error.
     """
     from lance_core.errors import LanceError
 
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _printed(lines: Iterable[str]) -> int:
     output = sys.stdout
     if output is None:
-        return _refused("the standard output is closed")
+        return _refused("standard output is closed")
     if isinstance(output, io.TextIOWrapper):
         output.reconfigure(errors="backslashreplace")
     for line in lines:
@@ -61,12 +61,12 @@ def _printed(lines: Iterable[str]) -> int:
 
 
 def _given_up(output: TextIO, error: OSError) -> int:
-    # Python must not try to write the rest when it ends.
+    # Python must not try to write the rest when it exits.
     _redirect_to_nothing(output)
     if isinstance(error, BrokenPipeError):
-        # The reader has closed the pipe.
+        # The process that reads the output has closed the pipe.
         return 0
-    return _refused(f"the output cannot be written: {error.strerror}")
+    return _refused(f"cannot write the output: {error.strerror}")
 
 
 def _refused(reason: str) -> int:
@@ -93,13 +93,11 @@ def _parser() -> argparse.ArgumentParser:
     inspect = commands.add_parser("inspect", help="print the versions, fragments and files of a dataset")
     inspect.add_argument("dataset", metavar="DATASET", help="path or URI of a dataset")
     inspect.add_argument("--version", type=int, help="version to print; the latest by default")
-    doctor = commands.add_parser("doctor", help="report and repair problems that crashed writers left")
+    doctor = commands.add_parser("doctor", help="report and repair problems left behind by crashed writers")
+    doctor.add_argument("dataset", metavar="DATASET", help="path or URI of a dataset, even one that cannot be opened")
+    doctor.add_argument("--apply", action="store_true", help="repair the problems that are old enough (see --min-age)")
     doctor.add_argument(
-        "dataset", metavar="DATASET", help="path or URI of a dataset; it may be one that cannot be opened"
-    )
-    doctor.add_argument("--apply", action="store_true", help="repair the problems that are old enough")
-    doctor.add_argument(
-        "--min-age", metavar="AGE", default="7days", help="minimum age of a problem to be repaired; 7days by default"
+        "--min-age", metavar="AGE", default="7days", help="minimum age of the problems to repair; 7days by default"
     )
     return parser
 
@@ -123,7 +121,7 @@ def _doctor_lines(uri: str, min_age: str, *, applies: bool) -> Iterator[str]:
         if problem.reason:
             outcome = f"cannot be repaired: {problem.reason}"
         if applies and problem.is_repairable:
-            outcome = "repaired" if repair(log, problem) else "not repaired: it has changed since"
+            outcome = "repaired" if repair(log, problem) else "not repaired: it has changed since it was diagnosed"
         line = f" of branch {problem.branch}" if problem.branch else ""
         yield f"{problem.kind} {problem.place}{line}{age}: {outcome}"
 

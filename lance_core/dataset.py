@@ -1,8 +1,8 @@
-"""Datasets, scans, transactions, and what belongs to them. The names of ``lance.dataset``.
+"""Datasets, scans, transactions, and related types. The names of ``lance.dataset``.
 
-``lance_core.dataset(uri)`` is a function, as in the reference, and ``from lance_core.dataset import LanceDataset``
-works beside it: the top level imports this module and then takes the name for the function. So nothing is loaded here
-until a name is asked for.
+As in the reference, ``lance_core.dataset(uri)`` is a function, and ``from lance_core.dataset import LanceDataset`` also
+works: the top level imports this module and then binds its name to the function. Therefore, nothing is loaded here
+until a name is used.
 """
 
 from __future__ import annotations

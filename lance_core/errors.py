@@ -1,22 +1,22 @@
-"""The one exception tree of ``lance_core``, grouped by what the caller does next.
+"""The exception hierarchy of ``lance_core``, grouped by what the caller does next.
 
 ==============================  ==================================================================
 Group                           What the caller does next
 ==============================  ==================================================================
-``InvalidInputError``           fix the call
-``NotFoundError``               look elsewhere
-``AlreadyExistsError``          choose another mode or name
+``InvalidInputError``           correct the call
+``NotFoundError``               use a different location or name
+``AlreadyExistsError``          use a different mode or name
 ``NotSupportedError``           upgrade, or convert the data
 ``CorruptDataError``            stop: the data violates the format; retrying never helps
-``CommitConflictError``         read again and repeat the operation, or stop (see the subclasses)
+``CommitConflictError``         read the new version and repeat the operation, or stop (see the subclasses)
 ``CommitOutcomeUnknownError``   read the versions first: the commit may have succeeded
 ``StorageError``                retry when ``.retryable``
 ``OutOfMemoryError``            request fewer rows or columns at once
 ``InternalError``               report a bug
 ==============================  ==================================================================
 
-Where the reference library raises a built-in exception for the same mistake, the class here inherits from it too, so
-that ``except`` clauses written for it keep working. Every error can be pickled: Spark workers and Dagster's
+Where the reference library raises a built-in exception for the same mistake, the class here also inherits from that
+exception, so that existing ``except`` clauses keep working. Every error can be pickled: Spark workers and Dagster's
 multiprocess executor send errors between processes.
 """
 
@@ -163,31 +163,31 @@ class InvalidTypeError(InvalidInputError, TypeError):
 
 
 class InvalidSchemaError(InvalidInputError, OSError):
-    """An invalid table schema: a column name is reserved, contains a dot or occurs twice."""
+    """The table schema is invalid: a column name is reserved, contains a dot, or occurs twice."""
 
     kind = ErrorKind.INVALID_SCHEMA
 
 
 class InvalidRefError(InvalidInputError, OSError):
-    """An invalid name of a tag or branch."""
+    """The name of a tag or branch is invalid."""
 
     kind = ErrorKind.INVALID_REF
 
 
 class RefConflictError(InvalidInputError, OSError):
-    """A branch cannot be deleted because tags or other branches need it, or was deleted while it was being used."""
+    """A branch is still needed by tags or other branches and cannot be deleted, or it was deleted while in use."""
 
     kind = ErrorKind.REF_CONFLICT
 
 
 class InvalidCleanupError(InvalidInputError, OSError):
-    """Invalid cleanup options, or a cleanup that would remove tagged versions."""
+    """The cleanup options are invalid, or the cleanup would remove tagged versions."""
 
     kind = ErrorKind.INVALID_CLEANUP
 
 
 class RowOutOfRangeError(InvalidInputError, OSError):
-    """A row position that is out of range."""
+    """A row position is out of range."""
 
     kind = ErrorKind.ROW_OUT_OF_RANGE
 
@@ -233,13 +233,13 @@ class IndexNotFoundError(NotFoundError, RuntimeError):
 
 
 class AlreadyExistsError(LanceError, FileExistsError):
-    """A dataset, tag or file of that name already exists."""
+    """A dataset, tag or file of the same name already exists."""
 
     kind = ErrorKind.ALREADY_EXISTS
 
 
 class RefAlreadyExistsError(AlreadyExistsError, ValueError):
-    """A tag or branch of that name already exists. Also a ``ValueError``, as in the reference."""
+    """A tag or branch of the same name already exists. Also a ``ValueError``, as in the reference."""
 
     kind = ErrorKind.REF_ALREADY_EXISTS
 
@@ -251,31 +251,31 @@ class NotSupportedError(LanceError, NotImplementedError, OSError):
 
 
 class UnsupportedVersionError(NotSupportedError):
-    """A file format version that this library does not read or write."""
+    """This library does not read or write this file format version."""
 
     kind = ErrorKind.UNSUPPORTED_VERSION
 
 
 class UnsupportedFeatureFlagError(NotSupportedError):
-    """A table feature flag that this library does not know."""
+    """A table has a feature flag that this library does not support."""
 
     kind = ErrorKind.UNSUPPORTED_FEATURE_FLAG
 
 
 class UnsupportedEncodingError(NotSupportedError):
-    """A page encoding that this library does not decode or encode."""
+    """This library does not decode or encode this page encoding."""
 
     kind = ErrorKind.UNSUPPORTED_ENCODING
 
 
 class UnsupportedSchemeError(NotSupportedError, ValueError):
-    """A URI scheme without a store."""
+    """There is no store for this URI scheme."""
 
     kind = ErrorKind.UNSUPPORTED_SCHEME
 
 
 class UnsafeStoreError(NotSupportedError):
-    """A store that ignores the condition "create only if absent": two writers could both commit the same version."""
+    """The store ignores the condition "create only if absent": two writers could both commit the same version."""
 
     kind = ErrorKind.UNSAFE_STORE
 
@@ -299,10 +299,10 @@ class RetryableCommitConflictError(CommitConflictError):
 
 
 class CommitOvertakenError(RetryableCommitConflictError):
-    """The version was created after a cleanup had freed its number, or had removed the version to restore.
+    """Before the commit, a cleanup had removed a version of the same number, or the version to restore.
 
-    The content of the table is unchanged: the version was removed again, or a newer version undoes it. Repeat the
-    operation and write its files again: a cleanup may have seen the version and may remove its files.
+    The content of the table is unchanged: the new version was removed again, or a newer version reverts it. Repeat the
+    operation and write its files again: a cleanup may have read the version and may remove its files.
     """
 
     kind = ErrorKind.COMMIT_OVERTAKEN
@@ -315,7 +315,7 @@ class IncompatibleTransactionError(CommitConflictError):
 
 
 class TooMuchWriteContentionError(CommitConflictError):
-    """Other writers were faster at every attempt; nothing was committed."""
+    """Other writers committed first at every attempt; nothing was committed."""
 
     kind = ErrorKind.TOO_MUCH_WRITE_CONTENTION
 
@@ -329,11 +329,11 @@ class CommitOutcomeUnknownError(LanceError, OSError):
 class StorageError(LanceError, OSError):
     """A storage operation failed: disk full, permission, network.
 
-    The attributes of ``OSError`` are set from the context entries ``errno`` and ``path``, when they are there.
+    The attributes of ``OSError`` are set from the context entries ``errno`` and ``path``, if present.
 
     Attributes:
-        retryable: True when the same call may succeed later without any change.
-        in_flight: True when the store may still execute the call: it was sent, and no final answer arrived.
+        retryable: True if the same call may succeed later without any change.
+        in_flight: True if the store may still execute the call: it was sent, and no final response arrived.
     """
 
     kind = ErrorKind.STORAGE
@@ -344,17 +344,17 @@ class StorageError(LanceError, OSError):
 
     @property
     def retryable(self) -> bool:
-        """True when the same call may succeed later without any change."""
+        """True if the same call may succeed later without any change."""
         return bool(self._context.get("retryable", False))
 
     @property
     def in_flight(self) -> bool:
-        """True when the store may still execute the call: it was sent, and no final answer arrived."""
+        """True if the store may still execute the call: it was sent, and no final response arrived."""
         return bool(self._context.get("in_flight", False))
 
 
 class AccessDeniedError(StorageError, PermissionError):
-    """The store rejected the credentials, or they do not permit the operation."""
+    """The store rejected the credentials, or the credentials do not permit the operation."""
 
     kind = ErrorKind.ACCESS_DENIED
 

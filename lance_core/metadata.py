@@ -1,4 +1,4 @@
-"""What a pipeline needs of a table besides its rows: versions, fragments, stores, and planned changes.
+"""The parts of a table that a pipeline needs besides its rows: versions, fragments, stores, and planned changes.
 
 ::
 
@@ -6,13 +6,13 @@
     manifest = log.read_latest()
     made_by = read_transaction(log, manifest)
 
-* *Versions*: :func:`open_version_log` lists and reads them without opening a dataset; a :class:`Manifest` holds
+* *Versions*: :func:`open_version_log` lists and reads versions without opening a dataset; a :class:`Manifest` contains
   everything that a version records, including its fragments.
 * *Transactions*: :func:`read_transaction` returns the transaction of a version, :data:`MAY_CHANGE_ROWS` lists the
   operations that may change rows, and :func:`commit_transaction` commits a transaction.
-* *Fragments and schemas*: what a data file must look like to become part of a table.
+* *Fragments and schemas*: the requirements that a data file must meet to become part of a table.
 * *Stores*: :func:`open_store` gives access to the files below a URI.
-* *Maintenance*: deletes and cleanups that are planned first, looked at, and carried out later.
+* *Maintenance*: deletes and cleanups that are first planned, then reviewed, and executed later.
 
 :class:`~lance_core.LanceDataset` is for rows, :mod:`lance_core.optimize` for compaction. These modules,
 :mod:`lance_core.errors` and the top level are the public surface; everything else is internal.
@@ -94,52 +94,52 @@ __all__ = [
 ]
 
 FragmentMessage: TypeAlias = pb_table.DataFragment
-"""A fragment as a manifest's protobuf message holds it: data files, deletion file, overlays, and numbers of rows."""
+"""A fragment as stored in the manifest's protobuf message: data files, deletion file, overlays, and row counts."""
 
 CommittedDelete: TypeAlias = delete.Deleted
-"""What :func:`delete_rows` did."""
+"""The result of :func:`delete_rows`."""
 
 MAY_CHANGE_ROWS: Final[Mapping[str, bool]] = MappingProxyType(
     {arm: operation.may_change_rows for arm, operation in EXECUTABLE.items()}
 )
-"""Operation, by its field in the transaction's message -> whether readers may see other rows or columns after it."""
+"""Maps each operation (by its field name in the transaction message) to whether it may change what readers see."""
 
 
 def open_version_log(uri: str | Path, storage_options: Mapping[str, str] | None = None) -> VersionLog:
-    """Return the versions of the table at a URI; nothing is read yet, and there may be no table.
+    """Return the version log of the table at a URI. Nothing is read yet, and the table need not exist.
 
     Args:
-        uri: where the table is.
+        uri: location of the table.
         storage_options: credentials and settings of the store.
 
     Raises:
         InvalidInputError: the URI is malformed.
-        UnsupportedSchemeError: no store for its scheme.
-        NotSupportedError: a package that the scheme needs is not installed.
+        UnsupportedSchemeError: there is no store for the URI's scheme.
+        NotSupportedError: a package that the scheme requires is not installed.
     """
     return open_log(uri_text(uri), storage_options)
 
 
 def open_store(uri: str | Path, storage_options: Mapping[str, str] | None = None) -> tuple[ObjectStore, str]:
-    """Return the store that a URI names, and the path of the table in it.
+    """Return the store for a URI, and the path of the table in the store.
 
     Args:
-        uri: where the table is.
+        uri: location of the table.
         storage_options: credentials and settings of the store.
 
     Raises:
-        InvalidInputError: the URI is empty or malformed, or holds credentials.
-        UnsupportedSchemeError: no store for its scheme.
+        InvalidInputError: the URI is empty or malformed, or contains credentials.
+        UnsupportedSchemeError: there is no store for the URI's scheme.
     """
     return resolve(uri, storage_options)
 
 
 def named_versions(log: VersionLog) -> frozenset[int]:
-    """Return the versions of the main line that a tag or a branch refers to, and that no cleanup may remove.
+    """Return the versions of the main branch that a tag or a branch refers to; no cleanup may remove these versions.
 
     Raises:
         CorruptDataError: the file of a tag or a branch is damaged.
-        StorageError: the storage operation failed.
+        StorageError: a storage operation failed.
     """
     tags = list_tags(log.store, log.root).values()
     branches = list_branches(log.store, log.root).values()
@@ -148,15 +148,15 @@ def named_versions(log: VersionLog) -> frozenset[int]:
 
 
 def check_storable(schema: pa.Schema, version: LanceFileVersion | None = None) -> None:
-    """Check that a table can hold every column of a schema.
+    """Check that a table can store every column of a schema.
 
     Args:
-        schema: Arrow fields.
-        version: of the data files; None checks only that the format has a type for every column.
+        schema: the Arrow schema.
+        version: version of the data files; None checks only that the format has a type for every column.
 
     Raises:
-        UnsupportedVersionError: files of this version cannot hold a column.
-        NotSupportedError: no version holds it.
+        UnsupportedVersionError: files of this version cannot store a column.
+        NotSupportedError: no version can store a column.
     """
     fields = schema_from_arrow(schema)
     if version is not None:
@@ -164,12 +164,12 @@ def check_storable(schema: pa.Schema, version: LanceFileVersion | None = None) -
 
 
 def stored_field_ids(schema: Schema, columns: Sequence[str], version: LanceFileVersion) -> list[int]:
-    """Return the field ids that a data file of some columns lists, in order.
+    """Return the field ids that a data file with the given columns lists, in order.
 
     Args:
-        schema: of the table.
+        schema: schema of the table.
         columns: names of top-level columns, in the order of the file.
-        version: of the file.
+        version: version of the data file.
     """
     return [field.id for field in stored_fields([schema.field(name) for name in columns], version)]
 
@@ -182,17 +182,17 @@ def commit_transaction(
     data_storage_version: LanceFileVersion | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> int:
-    """Commit a transaction and return its version; the one it made earlier, if its uuid was committed before.
+    """Commit a transaction and return its version. If its uuid was committed before, return the version of that commit.
 
     Args:
-        base: where the table is, or an open dataset; the manifest of a dataset is not read again.
-        transaction: what to commit.
-        create_only: fail when there is a table.
-        data_storage_version: of an Overwrite without data files; None for the table's.
-        storage_options: credentials and settings of the store; those of an open dataset stay.
+        base: location of the table, or an open dataset; the manifest of an open dataset is not read again.
+        transaction: the transaction to commit.
+        create_only: fail if the table already exists.
+        data_storage_version: data file version for an Overwrite without data files; None for that of the table.
+        storage_options: credentials and settings of the store; an open dataset keeps its own.
 
     Raises:
-        AlreadyExistsError: there is a table, and ``create_only`` is set.
+        AlreadyExistsError: the table already exists, and ``create_only`` is set.
         LanceError: as for :meth:`lance_core.LanceDataset.commit`.
     """
     known = None
@@ -212,19 +212,21 @@ def delete_rows(
     properties: Mapping[str, str] | None = None,
     only_if_found: bool = False,
 ) -> CommittedDelete:
-    """Delete the rows that match a predicate; planned again after a conflict, as often as ``LanceDataset.delete`` does.
+    """Delete the rows that match a predicate.
+
+    After a conflict the delete is planned again, as many times as by ``LanceDataset.delete``.
 
     Args:
-        dataset: the version to plan on first.
-        predicate: which rows, as SQL text.
-        properties: of the transaction.
-        only_if_found: make no version when no row matches.
+        dataset: the version on which the delete is planned first.
+        predicate: the rows to delete, as SQL text.
+        properties: properties of the transaction.
+        only_if_found: do not create a version if no row matches.
 
     Raises:
-        InvalidInputError: the predicate does not fit the table.
-        TooMuchWriteContentionError: every attempt met a conflict.
-        CommitOutcomeUnknownError: whether the rows were deleted cannot be told.
-        StorageError: the storage operation failed.
+        InvalidInputError: the predicate is not valid for the table.
+        TooMuchWriteContentionError: every attempt had a conflict.
+        CommitOutcomeUnknownError: it could not be determined whether the rows were deleted.
+        StorageError: a storage operation failed.
     """
     return delete.delete_rows(
         dataset.view, predicate, delete.RetryPolicy(), properties=properties, only_if_found=only_if_found

@@ -4,7 +4,7 @@ In one process::
 
     dataset.optimize.compact_files(target_rows_per_fragment=1_000_000)
 
-Over many, with tasks and results passed as JSON or pickled::
+In several processes, with tasks and results passed as JSON or pickled::
 
     plan = Compaction.plan(dataset, {"target_bytes_per_fragment": 2 * 1024**3})
     results = [task.execute(dataset) for task in plan.tasks]

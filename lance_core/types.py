@@ -1,4 +1,4 @@
-"""Types of arguments. The names of ``lance.types``."""
+"""Argument types. The names of ``lance.types``."""
 
 from __future__ import annotations
 

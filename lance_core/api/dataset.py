@@ -1,8 +1,8 @@
-"""LanceDataset: one version of a dataset, opened.
+"""LanceDataset: a handle on one version of a dataset.
 
-A handle reads one manifest and shows that version. Commits by others become visible after reopening the dataset or
-calling ``checkout_latest``; commits through the handle are visible immediately. Names, arguments and defaults follow
-the reference; unsupported arguments raise an error that names them.
+A handle reads one manifest and stays on that version. Commits by others become visible after reopening the dataset or
+calling ``checkout_latest``; a commit through the handle moves the handle to the new version. Names, arguments and
+defaults follow the reference; for unsupported arguments, the error message contains their names.
 """
 
 from __future__ import annotations
@@ -93,10 +93,10 @@ class LanceDataset:
     """One version of a dataset. Safe for use by several threads.
 
     Args:
-        uri: where the dataset is.
-        version: a number, or the name of a tag; None for the latest.
+        uri: location of the dataset.
+        version: a version number, or the name of a tag; None for the latest.
         storage_options: credentials and settings of the store.
-        commit_lock: held by each commit while it makes its version; a pickled handle does not take it along.
+        commit_lock: held by each commit while it creates its version; not included when the handle is pickled.
 
     Raises:
         DatasetNotFoundError: there is no dataset.
@@ -120,7 +120,7 @@ class LanceDataset:
 
     @classmethod
     def of(cls, view: TableView) -> Self:
-        """Return a handle that shows a version that has been read already."""
+        """Return a handle on a version that has already been read."""
         handle = cls.__new__(cls)
         handle._view = view
         handle._lock = Lock()
@@ -135,29 +135,29 @@ class LanceDataset:
         storage_options: dict[str, str] | None,
         line: Hashable = None,
     ) -> Self:
-        """Return a handle from the parts of a view; ``line`` as for :attr:`line`, if known."""
+        """Return a handle from the parts of a view. ``line`` is the value of :attr:`line`, if known."""
         return cls.of(TableView(uri, log, manifest, storage_options, line))
 
     def __repr__(self) -> str:
-        """Location and version."""
+        """Return the location and the version as text."""
         return f"LanceDataset(uri={self.uri!r}, version={self.version})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle as location and version; the copy reads the manifest again."""
+        """Pickle the location and the version; the copy reads the manifest again."""
         return _reopen, (self.uri, self.version, self.storage_options, self._view.known_line)
 
     @property
     def view(self) -> TableView:
-        """The version that is shown."""
+        """The version of this handle."""
         return self._view
 
     def show(self, view: TableView) -> None:
-        """Show a version that this handle made, as the reference's handles do, unless it shows a newer one already."""
+        """Move to a version committed through this handle, as in the reference; never move back to an older version."""
         with self._lock:
             if view.version >= self._view.version:
                 self._view = view
 
-    # ── The version that is shown ──────────────────────────────────────────────────────────────────────────────────
+    # ── The version of the handle ──────────────────────────────────────────────────────────────────────────────────
 
     @property
     def uri(self) -> str:
@@ -166,7 +166,7 @@ class LanceDataset:
 
     @property
     def version(self) -> int:
-        """The version that this handle shows."""
+        """The version number of this handle."""
         return self._view.version
 
     @property
@@ -196,12 +196,12 @@ class LanceDataset:
 
     @property
     def locator(self) -> FileLocator:
-        """Finds the files of this version."""
+        """Locates the files of this version."""
         return self._view.locator
 
     @property
     def storage_options(self) -> dict[str, str] | None:
-        """As given when it was opened."""
+        """The storage options that the dataset was opened with."""
         return self._view.storage_options
 
     @property
@@ -230,15 +230,15 @@ class LanceDataset:
 
     @property
     def max_field_id(self) -> int:
-        """The highest field id of the schema, data files and data overlays.
+        """The highest field id in the schema, data files and data overlays.
 
-        If the table records it, the highest id ever assigned.
+        If the table records the highest id ever assigned, that one.
         """
         return highest_field_id(self._view.manifest.message)
 
     @property
     def data_storage_version(self) -> str:
-        """The data file version that writes use when none is requested."""
+        """The data file version that a write uses if none is specified."""
         return self._view.manifest.file_version.value
 
     @property
@@ -268,7 +268,7 @@ class LanceDataset:
         """Compare every file with what the manifest records.
 
         Raises:
-            CorruptDataError: names the first rule that is broken.
+            CorruptDataError: a file does not match; the message describes the first violation.
         """
         validate_version(self._view.counted_manifest, self._view.locator)
 
@@ -276,7 +276,7 @@ class LanceDataset:
 
     @property
     def latest_version(self) -> int:
-        """The latest version of the dataset; looked up at each call."""
+        """The number of the latest version of the dataset; looked up at each access."""
         return self._view.latest_version
 
     def versions(self) -> list[Version]:
@@ -295,29 +295,29 @@ class LanceDataset:
         """Return a handle for another version.
 
         Args:
-            version: a number of the line of this handle (the main branch or a branch), the name of a tag, or (branch,
-                number) with None or "main" for the main branch and None for the latest.
+            version: a version number on the branch of this handle, the name of a tag, or a tuple (branch, number).
+                None or "main" as the branch means the main branch; None as the number means the latest version.
 
         Raises:
             VersionNotFoundError: there is no such version.
             RefNotFoundError: there is no such tag or branch.
-            InvalidTypeError: the reference has another type.
+            InvalidTypeError: the argument is none of these.
         """
         return self.of(self._view.at(version))
 
     def checkout_latest(self) -> None:
-        """Make this handle show the latest version."""
+        """Move this handle to the latest version."""
         self._view = self._view.latest()
 
     def restore(self) -> None:
-        """Restore the version that this handle shows as a new, latest version.
+        """Restore the version of this handle, by creating a new version with its content.
 
-        The versions in between are kept. Fragment and row ids keep increasing.
+        The later versions are kept. Fragment and row ids keep increasing.
 
         Raises:
-            IncompatibleTransactionError: the metadata of the schema or a field was changed at the same time.
+            IncompatibleTransactionError: another writer changed the metadata of the schema or a field at the same time.
             NotFoundError: a file of the version is missing.
-            TooMuchWriteContentionError: other writers were faster at every attempt.
+            TooMuchWriteContentionError: other writers committed first at every attempt.
         """
         self._change(Restore(version=self.version), read_version=self.latest_version)
 
@@ -329,12 +329,12 @@ class LanceDataset:
         """Return the transactions of this version and those before it, newest first.
 
         Args:
-            recent_transactions: the maximum number; this version's is always included. A detached version has no
-                history, so only its own is returned.
+            recent_transactions: the maximum number; the transaction of this version is always included. A detached
+                version has no history, so only its own transaction is returned.
 
         Raises:
-            InvalidTypeError: it is not a whole number.
-            InvalidInputError: it is negative.
+            InvalidTypeError: the number is not a whole number.
+            InvalidInputError: the number is negative.
         """
         wanted = whole_number("recent_transactions", recent_transactions)
         if wanted < 0:
@@ -351,47 +351,49 @@ class LanceDataset:
         """Return what changed between two versions.
 
         Args:
-            compared_against: the version to compare this one with; replaces the two other arguments.
+            compared_against: the version to compare this one with; if given, the other two arguments are ignored.
             begin_version: the first version; its own changes are not part of the difference.
             end_version: the last version; its changes are part of the difference.
 
         Raises:
-            InvalidInputError: two versions cannot be determined, or one is negative.
+            InvalidInputError: the arguments do not specify two versions, or a version is negative.
         """
         return DatasetDelta.between(self._view, compared_against, begin_version, end_version)
 
     # ── Reading ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def get_fragments(self, filter: Any = None) -> list[LanceFragment]:
-        """Return the fragments, ascending by id. A filter is not supported."""
+        """Return the fragments in ascending order of id. A filter is not supported."""
         refuse_unsupported("get_fragments", filter=filter)
         view = self._view
         return [LanceFragment.of(self, view, fragment) for fragment in view.fragments]
 
     def get_fragment(self, fragment_id: int) -> LanceFragment | None:
-        """Return the fragment of that id; None when there is none."""
+        """Return the fragment with the given id, or None if there is none."""
         view = self._view
         record = view.find_fragment(fragment_id)
         return None if record is None else LanceFragment.of(self, view, record)
 
     def fragment_ids(self) -> BitMap:
-        """Return the ids of all fragments of the version shown."""
-        # Imported late, as everywhere.
+        """Return the ids of all fragments of this version."""
+        # Imported only when needed, as in all other modules.
         from pyroaring import BitMap
 
         return BitMap(fragment.id for fragment in self._view.manifest.message.fragments)
 
     def __len__(self) -> int:
-        """Rows that are not deleted."""
+        """Return the number of rows that are not deleted."""
         return self.count_rows()
 
     @property
     def recorded_rows(self) -> int | None:
-        """Number of live rows, if the manifest records it for every fragment; None if files must be read."""
+        """Return the number of rows that are not deleted, or None if the manifest does not record all the counts."""
         return self._view.recorded_rows
 
     def count_rows(self, filter: Any = None, **kwargs: Any) -> int:
-        """Number of rows that are not deleted and match the filter, if any; only its columns are read.
+        """Return the number of rows that are not deleted and match the filter, if any.
+
+        Only the columns that the filter uses are read.
 
         Raises:
             InvalidInputError: the filter is invalid.
@@ -402,7 +404,7 @@ class LanceDataset:
             return self.recorded_rows
         return LanceScanner(self._view.source(), columns=[], filter=filter).count_rows()
 
-    def scanner(  # noqa: D417  # the reference's signature; arguments without effect are summed up
+    def scanner(  # noqa: D417  # the reference's signature; arguments without effect are described together
         self,
         columns: list[str] | dict[str, str] | None = None,
         filter: Any = None,
@@ -438,25 +440,25 @@ class LanceDataset:
         """Plan a scan.
 
         Args:
-            columns: names or dotted paths; None for every column of the table. Row columns can be selected too:
+            columns: names or dotted paths; None for every column of the table. Row columns can also be selected:
                 ``_rowid``, ``_rowaddr``, ``_rowoffset``, ``_row_created_at_version``, ``_row_last_updated_at_version``.
-            filter: selects rows, as SQL text or an Arrow expression; None for all. It may use all row columns except
-                ``_rowoffset``. Limit and offset count the selected rows.
-            limit: rows to return; None for all.
-            offset: rows to skip; None for 0.
-            batch_size: at most this many rows in a batch; None for 8192.
-            fragments: scan only these, in this order.
-            with_row_id: the column ``_rowid`` is appended.
-            with_row_address: the column ``_rowaddr`` is appended last.
+            filter: the rows to select, as SQL text or an Arrow expression; None for all. It may use all row columns
+                except ``_rowoffset``. Limit and offset count the selected rows.
+            limit: number of rows to return; None for all.
+            offset: number of rows to skip; None for 0.
+            batch_size: maximum number of rows in a batch; None for 8192.
+            fragments: scan only these fragments, in this order.
+            with_row_id: whether to append the column ``_rowid``.
+            with_row_address: whether to append the column ``_rowaddr``, as the last one.
             use_stats: skip rows that the statistics of 0.1 files rule out; True by default.
-            blob_handling: what blob columns return: "all_binary" their values, "blobs_descriptions" (the default) and
-                "all_descriptions" their descriptors.
+            blob_handling: what to return for blob columns: "all_binary" returns the values; "blobs_descriptions" (the
+                default) and "all_descriptions" return the descriptors.
 
-        The arguments for read-ahead, buffers and indices have no effect; the others are refused.
+        The arguments for read-ahead, buffers and indices have no effect. All other arguments are refused.
 
         Raises:
-            InvalidInputError: an unknown column, a number out of range, or an invalid filter.
-            NotSupportedError: an argument, or a part of the filter, that is not supported.
+            InvalidInputError: a column is unknown, a number is out of range, or the filter is invalid.
+            NotSupportedError: an argument, or a part of the filter, is not supported.
         """
         refuse_unsupported(
             "scanner",
@@ -581,17 +583,17 @@ class LanceDataset:
         return self.scanner(**{**kwargs, "limit": num_rows}).to_table()
 
     def slice(self, start: int, end: int, columns: list[str] | dict[str, str] | None = None) -> pa.Table:
-        """Rows ``[start, end)``.
+        """Return the rows at positions ``[start, end)``.
 
         Raises:
             InvalidInputError: the range is invalid.
         """
         if not 0 <= start <= end:
-            raise InvalidInputError(f"rows [{start}, {end}) are not a valid range")
+            raise InvalidInputError(f"invalid row range [{start}, {end}); expected 0 <= start <= end")
         return self.scanner(offset=start, limit=end - start, columns=columns).to_table()
 
     def take(self, indices: Sequence[int] | pa.Array, columns: list[str] | dict[str, str] | None = None) -> pa.Table:
-        """Single rows by position, in the requested order, with repetition.
+        """Return rows by position, in the requested order; positions may repeat.
 
         Raises:
             InvalidInputError: a position is out of range.
@@ -606,20 +608,20 @@ class LanceDataset:
         ignore_deletions: bool = False,
         **kwargs: Any,
     ) -> pa.Table:
-        """Single rows by row id, in the order asked, repetition allowed; ids of deleted rows are left out.
+        """Return rows by row id, in the requested order; ids may repeat, and ids of deleted rows are omitted.
 
-        Where row ids are stable, so are ids that were never given; else an id is an address, and one that no row has
-        is refused.
+        With stable row ids, ids that were never assigned are omitted too. Without them, a row id is a row address, and
+        an address at which no row was ever stored is an error.
 
         Args:
-            row_ids: which rows.
-            columns: names or dotted paths, row columns too; None for every column of the table.
-            ignore_deletions: take deleted rows too, where an address names them.
+            row_ids: the row ids.
+            columns: names or dotted paths, including row columns; None for every column of the table.
+            ignore_deletions: also return deleted rows, if row ids are addresses.
             **kwargs: no effect, as in the reference.
 
         Raises:
-            RowOutOfRangeError: an address that no row has.
-            InvalidInputError: an unknown column.
+            RowOutOfRangeError: no row was ever stored at an address.
+            InvalidInputError: a column is unknown.
             CorruptDataError: two rows have the same id.
         """
         return take_rows_by_id(
@@ -635,21 +637,24 @@ class LanceDataset:
         *,
         buffer_size: int = DEFAULT_BLOB_BUFFER_SIZE,
     ) -> list[BlobFile | None]:
-        """Values as file objects, in the requested order; opening them reads nothing.
+        """Return blob values as file objects, in the requested order; opening them reads nothing.
+
+        Exactly one of ``ids``, ``addresses`` and ``indices`` must be given.
 
         Args:
-            blob_column: name, or dotted path into structs.
-            ids: row ids; exactly one of the three is given.
+            blob_column: name of the column, or a dotted path into structs.
+            ids: row ids.
             addresses: row addresses.
             indices: positions among the rows that are not deleted.
-            buffer_size: bytes that sequential reads fetch at a time; 0 fetches what is requested.
+            buffer_size: number of bytes that a sequential read fetches at a time; with 0, exactly the requested bytes.
 
         Returns:
-            One per row; None for nulls.
+            One file object per row; None for a null value.
 
         Raises:
-            InvalidInputError: not a blob column, not exactly one selection, or a row that does not exist.
-            NotSupportedError: the address of a deleted row.
+            InvalidInputError: the column is not a blob column, rows are not selected in exactly one way, or a row does
+                not exist.
+            NotSupportedError: an address is that of a deleted row.
         """
         checked_buffer_size(buffer_size)
         rows = BlobRows.of(self._view, ids, addresses, indices)
@@ -665,12 +670,12 @@ class LanceDataset:
         io_buffer_size: int | None = None,
         preserve_order: bool | None = None,
     ) -> list[tuple[int, bytes | None]]:
-        """Whole values, in the requested order; see :meth:`take_blobs`.
+        """Return whole blob values, in the requested order; see :meth:`take_blobs`.
 
         ``io_buffer_size`` and ``preserve_order`` have no effect.
 
         Returns:
-            The row's address and its value, one pair per row; None for nulls.
+            One pair per row: the address of the row, and the value or None for a null value.
         """
         rows = BlobRows.of(self._view, ids, addresses, indices)
         return [
@@ -687,23 +692,24 @@ class LanceDataset:
         io_buffer_size: int | None = None,
         preserve_order: bool | None = None,
     ) -> list[tuple[int, int, bytes | None]]:
-        """Ranges of values.
+        """Return byte ranges of blob values.
 
         Args:
-            blob_column: name, or dotted path into structs.
-            requests: each (row, offset, length).
+            blob_column: name of the column, or a dotted path into structs.
+            requests: tuples (row, offset, length).
             selector: how rows are selected, as in :meth:`take_blobs`.
             io_buffer_size: no effect.
             preserve_order: no effect.
 
         Returns:
-            Index of the request, address of the row, bytes; None for nulls.
+            Tuples of the index of the request, the address of the row, and the bytes or None for a null value.
 
         Raises:
-            InvalidInputError: an unknown selector, a range that exceeds its value, or as for :meth:`take_blobs`.
+            InvalidInputError: the selector is unknown, a range extends past the end of its value, or as for
+                :meth:`take_blobs`.
         """
         if selector not in ("ids", "addresses", "indices"):
-            raise InvalidInputError(f"selector {selector!r}: expected 'ids', 'addresses' or 'indices'")
+            raise InvalidInputError(f"unknown selector {selector!r}; expected 'ids', 'addresses' or 'indices'")
         selection: dict[str, Any] = {"ids": None, "addresses": None, "indices": None}
         selection[selector] = [row for row, _, _ in requests]
         places = BlobRows.of(self._view, **selection).places(blob_column)
@@ -722,16 +728,17 @@ class LanceDataset:
         retry_timeout: timedelta = DEFAULT_RETRY_TIMEOUT,
         transaction_properties: dict[str, str] | None = None,
     ) -> dict[str, int]:
-        """Delete the rows that match a predicate. Creates a new version, which this handle then shows.
+        """Delete the rows that match a predicate. Creates a new version and moves this handle to it.
 
-        The rows are hidden, not erased: data files are not changed. Rows are searched in the version that this
-        handle shows. Deletes of other rows that were committed since are merged; after any other conflict the rows are
-        searched again in the latest version. A version is created even when no row matches.
+        The rows are marked as deleted; data files are not changed. The predicate is evaluated on the version of this
+        handle. Deletes of other rows that were committed since are merged; after any other conflict the predicate is
+        evaluated again on the latest version. A version is created even if no row matches.
 
         Args:
-            predicate: which rows, as SQL text or an Arrow expression; a row for which it is unknown is kept.
-            conflict_retries: how often to search for the rows again.
-            retry_timeout: after this time the rows are not searched again.
+            predicate: the rows to delete, as SQL text or an Arrow expression. A row for which the predicate is null is
+                kept.
+            conflict_retries: maximum number of times to evaluate the predicate again.
+            retry_timeout: the predicate is not evaluated again after this time.
             transaction_properties: recorded with the version.
 
         Returns:
@@ -740,7 +747,7 @@ class LanceDataset:
         Raises:
             InvalidInputError: the predicate is invalid, or cannot be evaluated for a row.
             NotSupportedError: a part of the predicate, or the table, is not supported.
-            IncompatibleTransactionError: the table was replaced in the meantime.
+            IncompatibleTransactionError: another writer replaced the table in the meantime.
             TooMuchWriteContentionError: every attempt had a conflict.
             CommitOutcomeUnknownError: it could not be determined whether the version was created.
             StorageError: a storage operation failed.
@@ -755,11 +762,11 @@ class LanceDataset:
         return {"num_deleted_rows": deleted.plan.rows_deleted}
 
     def truncate_table(self) -> None:
-        """Delete all rows in a new version. No data file is read."""
+        """Create a new version without rows. No data file is read."""
         self.delete("true")
 
     @staticmethod
-    def commit(  # noqa: D417  # the reference's signature; arguments without effect are summed up
+    def commit(  # noqa: D417  # the reference's signature; arguments without effect are described together
         base_uri: str | Path | LanceDataset,
         operation: LanceOperation.BaseOperation | Transaction,
         read_version: int | None = None,
@@ -784,19 +791,21 @@ class LanceDataset:
 
         Args:
             base_uri: the dataset.
-            operation: what to do, or the whole transaction.
+            operation: the operation, or a whole transaction.
             read_version: the version that the change was planned on; required unless the operation is an Overwrite or
                 a Restore.
             commit_lock: as for :func:`dataset`.
             storage_options: credentials and settings of the store.
-            enable_v2_manifest_paths: how manifests are named when the dataset is created; None for V2.
+            enable_v2_manifest_paths: whether a newly created dataset uses the V2 naming scheme for manifests; None
+                means True.
             detached: create a version outside the history, which can be opened only by its number.
-            max_retries: attempts after the first. With 0, an Overwrite can only create the version after its read
-                version.
-            commit_message: kept in the transaction's properties.
-            enable_stable_row_ids: whether rows get stable ids when the dataset is created.
-            base_store_params: path of a base -> options of its store; other bases get ``storage_options``.
-            commit_timeout: no attempt starts later than this; None for no limit.
+            max_retries: maximum number of attempts after the first. With 0, an Overwrite can only create the version
+                directly after its read version.
+            commit_message: stored in the transaction's properties.
+            enable_stable_row_ids: whether a newly created dataset uses stable row ids.
+            base_store_params: maps the path of a base to the options of its store; the other bases use
+                ``storage_options``.
+            commit_timeout: no attempt starts after this time; None for no limit.
 
         Returns:
             The new version, or the one that the transaction created earlier.
@@ -806,9 +815,9 @@ class LanceDataset:
             VersionNotFoundError: there is no such read version.
             NotFoundError: a data file of a fragment is missing.
             InvalidInputError: the fragments do not fit the dataset.
-            RetryableCommitConflictError: it conflicts with a later version; plan the change again.
+            RetryableCommitConflictError: the change conflicts with a later version; plan the change again.
             IncompatibleTransactionError: a later version invalidates the change.
-            TooMuchWriteContentionError: other writers were faster at every attempt.
+            TooMuchWriteContentionError: other writers committed first at every attempt.
             CommitOutcomeUnknownError: it could not be determined whether the version was created.
             StorageError: a storage operation failed and no version was created.
         """
@@ -862,18 +871,19 @@ class LanceDataset:
             transactions: the appends; see :func:`merge_appends`.
             commit_lock: as for :func:`dataset`.
             storage_options: credentials and settings of the store.
-            enable_v2_manifest_paths: has no effect: the dataset exists.
+            enable_v2_manifest_paths: has no effect, because the dataset exists.
             detached: as for ``commit``.
-            max_retries: attempts after the first.
+            max_retries: maximum number of attempts after the first.
             base_store_params: as for ``commit``.
-            commit_timeout: no attempt starts later than this; None for no limit.
+            commit_timeout: no attempt starts after this time; None for no limit.
 
         Raises:
             NotSupportedError: a transaction is not an append.
-            InvalidInputError: there are none, or the fragments do not fit.
+            InvalidInputError: there are no transactions, or the fragments do not fit the dataset.
+            LanceError: as for ``commit``.
 
         Returns:
-            The new version and the transaction that made it; raises besides what ``commit`` raises.
+            The new version and the transaction that created it.
         """
         merged = merge_appends(list(transactions))
         dataset = LanceDataset.commit(
@@ -896,20 +906,20 @@ class LanceDataset:
 
         Args:
             values: new values; None removes the key.
-            replace: drop every other entry.
+            replace: remove all other entries.
 
         Returns:
-            The config afterwards.
+            The config of the new version.
 
         Raises:
             InvalidTypeError: a key is not a string, or a value is neither a string nor None.
-            IncompatibleTransactionError: another writer set one of the keys since the version shown.
+            IncompatibleTransactionError: another writer set one of the keys after the version of this handle.
         """
         made = self._change(UpdateConfig(config=map_update("values", values, replace=replace)))
         return dict(made.manifest.message.config)
 
     def delete_config_keys(self, keys: list[str]) -> None:
-        """Remove keys from the table config; missing keys are ignored. Raises the same errors as above."""
+        """Remove keys from the table config, ignoring missing keys; errors as for :meth:`update_config`."""
         given: object = keys
         if isinstance(given, str) or not isinstance(given, Sequence):
             raise InvalidTypeError(f"keys must be a list of strings, found {given!r:.80}", argument="keys")
@@ -925,7 +935,7 @@ class LanceDataset:
 
         Raises:
             InvalidTypeError: a key is not a string, or a value is neither a string nor None.
-            RetryableCommitConflictError: another writer changed the schema since the version shown.
+            RetryableCommitConflictError: another writer changed the schema after the version of this handle.
             IncompatibleTransactionError: another writer changed this metadata, or replaced the content.
         """
         made = self._change(UpdateConfig(schema_metadata=map_update("values", values, replace=replace)))
@@ -935,14 +945,14 @@ class LanceDataset:
         """Change the metadata of fields.
 
         Args:
-            field_updates: by path of the field (``"a"``, ``"s.x"``): new values; None removes the key.
-            replace: drop every other entry of these fields.
+            field_updates: maps the path of each field (``"a"``, ``"s.x"``) to new values; None removes the key.
+            replace: remove all other entries of these fields.
 
         Raises:
             SchemaMismatchError: there is no such field.
             InvalidSchemaError: a primary or clustering key is already declared, has an invalid value, or an unsuitable
                 column.
-            RetryableCommitConflictError: another writer changed the schema since the version shown.
+            RetryableCommitConflictError: another writer changed the schema after the version of this handle.
             IncompatibleTransactionError: another writer changed metadata of one of the fields, or replaced the content.
         """
         if not isinstance(field_updates, dict):
@@ -954,12 +964,12 @@ class LanceDataset:
         self._change(UpdateConfig(field_metadata=updates))
 
     def replace_schema_metadata(self, new_metadata: dict[str, str]) -> None:
-        """Set the whole metadata of the schema. Deprecated in the reference: see :meth:`update_schema_metadata`."""
+        """Replace the metadata of the schema. Deprecated in the reference: see :meth:`update_schema_metadata`."""
         _warn_deprecated("replace_schema_metadata", "update_schema_metadata(metadata, replace=True)")
         self._change(UpdateConfig(schema_metadata=map_update("new_metadata", new_metadata, replace=True)))
 
     def replace_field_metadata(self, field_name: str, new_metadata: dict[str, str]) -> None:
-        """Set the whole metadata of a field. Deprecated in the reference: see :meth:`update_field_metadata`."""
+        """Replace the metadata of a field. Deprecated in the reference: see :meth:`update_field_metadata`."""
         _warn_deprecated("replace_field_metadata", "update_field_metadata with field paths and replace=True")
         update = map_update("new_metadata", new_metadata, replace=True)
         self._change(UpdateConfig(field_metadata={self._field_id(field_name): update}))
@@ -974,7 +984,7 @@ class LanceDataset:
         return describe_indices(decode_index_section(self._view.manifest.index_section), self._view.schema, rows)
 
     def list_indices(self) -> list[dict[str, Any]]:
-        """A dictionary for each segment of each index. Deprecated in the reference: see :meth:`describe_indices`."""
+        """Return a dict for each segment of each index. Deprecated in the reference: see :meth:`describe_indices`."""
         warnings.warn("list_indices is deprecated; use describe_indices instead", DeprecationWarning, stacklevel=2)
         return [
             {
@@ -991,15 +1001,15 @@ class LanceDataset:
         ]
 
     def drop_index(self, name: str) -> None:
-        """Drop an index. Creates a new version, which this handle then shows. A cleanup removes the index files.
+        """Drop an index. Creates a new version and moves this handle to it. A later cleanup removes the index files.
 
         Args:
             name: name of the index, not of its column.
 
         Raises:
-            IndexNotFoundError: the version shown has no such index.
-            IncompatibleTransactionError: the table was replaced in the meantime.
-            TooMuchWriteContentionError: other writers were faster at every attempt.
+            IndexNotFoundError: the version of this handle has no such index.
+            IncompatibleTransactionError: another writer replaced the table in the meantime.
+            TooMuchWriteContentionError: other writers committed first at every attempt.
         """
         dropped = indices_named(self._view.manifest, name, self._view.log.root)
         self._change(CreateIndex(new_indices=(), removed_indices=dropped))
@@ -1009,7 +1019,7 @@ class LanceDataset:
     @property
     def optimize(self) -> DatasetOptimizer:
         """Compaction: fewer and larger fragments without deleted rows."""
-        # Imported late: most handles only read.
+        # Imported only when needed: most handles only read.
         from lance_core.compaction.optimizer import DatasetOptimizer
 
         return DatasetOptimizer(self)
@@ -1027,19 +1037,20 @@ class LanceDataset:
     ) -> CleanupStats:
         """Remove old versions, and the files that no version refers to.
 
-        The options are combined with "and". The version of this handle and all newer ones are kept, and so are tagged
-        versions and those that a branch still uses. A branch is cleaned up through a handle on it; shallow clones are
-        not taken into account. Files that no version has ever referenced are removed when they are 7 days old.
+        A version is removed only if it matches all of the given options. The version of this handle, all newer
+        versions, tagged versions, and versions that a branch still uses are kept. To clean up a branch, use a handle
+        on that branch. Shallow clones are not taken into account. Files that no version has ever referenced are removed
+        once they are at least 7 days old.
 
         Args:
-            older_than: only versions older than this; two weeks if no option is given.
-            retain_versions: keep this many of the newest versions.
-            delete_unverified: remove files that no version has ever referred to at any age. Only safe when
+            older_than: remove only versions older than this; two weeks if no option is given.
+            retain_versions: number of newest versions to keep.
+            delete_unverified: remove files that no version has ever referenced regardless of their age. Safe only if
                 no other process writes.
-            error_if_tagged_old_versions: fail when a tagged version matches, instead of keeping it.
-            delete_rate_limit: deletions per second.
-            versions: only these versions.
-            delete_concurrency: deletions at a time.
+            error_if_tagged_old_versions: fail if a tagged version matches, instead of keeping it.
+            delete_rate_limit: maximum number of deletions per second.
+            versions: remove only these versions.
+            delete_concurrency: maximum number of concurrent deletions.
 
         Raises:
             InvalidCleanupError: an option is out of range, or a tagged version matches.
@@ -1079,7 +1090,7 @@ class LanceDataset:
             delete_rate_limit: has no effect.
             versions: see :meth:`cleanup_old_versions`.
             include_files: whether to list files.
-            max_files: the maximum number.
+            max_files: maximum number of files to list.
 
         Raises:
             InvalidCleanupError: an option is out of range, or a tagged version matches.
@@ -1098,10 +1109,10 @@ class LanceDataset:
         return plan.explanation(include_files=include_files, max_files=max_files)
 
     def all_files(self) -> pa.RecordBatchReader:
-        """Every file below the root of this branch, whether or not a version refers to it; base paths are left out.
+        """Return all files below the root of this branch, whether or not a version refers to them; skip base paths.
 
         Returns:
-            base_uri, path below it, size_bytes, last_modified.
+            A stream with the columns base_uri, path (relative to base_uri), size_bytes and last_modified.
 
         Raises:
             StorageError: a storage operation failed.
@@ -1114,12 +1125,12 @@ class LanceDataset:
         """Return every file that a version of this branch refers to, in any location, once for each version.
 
         Args:
-            min_version: leave older versions out.
-            progress: called after each manifest with how many have been read and how many there are.
+            min_version: skip older versions.
+            progress: called after each manifest with the number of manifests read so far and their total number.
 
         Returns:
-            version, base_uri, path below it, type: "manifest", "data file", "deletion file", "transaction file" or
-            "index file".
+            A stream with the columns version, base_uri, path (relative to base_uri) and type: "manifest", "data file",
+            "deletion file", "transaction file" or "index file".
 
         Raises:
             CorruptDataError: a manifest is damaged.
@@ -1129,14 +1140,14 @@ class LanceDataset:
         return tracked_files(self._view.log, self.uri, self.storage_options, min_version=lowest, progress=progress)
 
     def migrate_manifest_paths_v2(self) -> None:
-        """Rename every manifest of this branch to its V2 name; does nothing when all of them have it.
+        """Rename every manifest of this branch to its V2 name; does nothing if all manifests already have V2 names.
 
-        No other operation may run on the dataset until it has returned. If it is interrupted, the dataset cannot be
-        opened until the migration is run again, here or by URI (``lance_core.migrate_manifest_paths_v2``).
+        No other operation may run on the dataset until the migration has finished. If it is interrupted, the dataset
+        cannot be opened until the migration is run again, here or by URI (``lance_core.migrate_manifest_paths_v2``).
 
         Raises:
             NotSupportedError: the dataset uses an external manifest store.
-            CorruptDataError: a version has different manifests under both names.
+            CorruptDataError: a version has different manifests under its two names.
             StorageError: a storage operation failed.
         """
         migrate_to_v2_names(self._view.log)
@@ -1149,14 +1160,14 @@ class LanceDataset:
         """Remove a dataset and everything below its root, including unrecognized files.
 
         Args:
-            base_uri: the root; it must have a readable version.
+            base_uri: root of the dataset, which must have a readable version.
             storage_options: credentials and settings of the store.
-            ignore_not_found: whether a missing dataset is ignored.
+            ignore_not_found: do nothing, instead of failing, if there is no dataset.
 
         Raises:
             DatasetNotFoundError: there is no dataset.
-            StorageError: a storage operation failed; the remaining files are no longer a dataset, or can be dropped
-                again.
+            StorageError: a storage operation failed; either the remaining files are no longer a dataset, or the dataset
+                can be dropped again.
         """
         drop_dataset(uri_text(base_uri), storage_options, ignore_not_found=bool(ignore_not_found))
 
@@ -1180,9 +1191,9 @@ class LanceDataset:
         Its first version has the number of the source version. No file is copied.
 
         Args:
-            branch: its name: segments of ASCII letters, digits, '.', '-' and '_', joined by '/'; not "main".
-            reference: a version number of this handle's branch, the name of a tag, or (branch, number) with None or
-                "main" for the main branch and None for the latest; None for the version of this handle.
+            branch: name of the new branch: segments of ASCII letters, digits, '.', '-' and '_', joined by '/'; not
+                "main".
+            reference: the version to start from, as for :meth:`checkout_version`; None for the version of this handle.
             storage_options: credentials and settings of the store; None for those of this handle.
 
         Returns:
@@ -1190,8 +1201,8 @@ class LanceDataset:
 
         Raises:
             InvalidRefError: the name is invalid.
-            RefAlreadyExistsError: the branch already exists, or a crashed writer left one that was created
-                from another version.
+            RefAlreadyExistsError: the branch already exists, or a crashed writer left behind an unfinished branch of
+                the same name that starts from a different version.
             VersionNotFoundError: there is no such version, or a cleanup removed it while the branch was created.
             RefNotFoundError: there is no such tag or branch.
             StorageError: a storage operation failed.
@@ -1209,19 +1220,19 @@ class LanceDataset:
         storage_options: dict[str, str] | None = None,
         **kwargs: Any,
     ) -> Self:
-        """Create a table that starts as a version of this one and refers to its files.
+        """Create a table whose first version is a version of this table, and which refers to the files of this table.
 
-        The clone needs the files of this table, but a cleanup of this table does not take it into account. Its first
-        version has the number of the version that is cloned.
+        The clone needs the files of this table, but a cleanup of this table does not take the clone into account. The
+        first version of the clone has the number of the version that is cloned.
 
         Args:
-            target_path: location of the clone; there must be no dataset.
-            reference: the version, as for :meth:`create_branch`; None for that of this handle.
+            target_path: location of the clone; no dataset may exist there.
+            reference: the version to clone, as for :meth:`checkout_version`; None for the version of this handle.
             storage_options: options for the clone; None for those of this handle.
-            kwargs: further arguments of ``LanceDataset``, which opens the clone.
+            kwargs: further arguments for opening the clone, as for ``LanceDataset``.
 
         Raises:
-            AlreadyExistsError: there is already a dataset.
+            AlreadyExistsError: there is already a dataset at the location.
             VersionNotFoundError: there is no such version.
             RefNotFoundError: there is no such tag or branch.
             StorageError: a storage operation failed.
@@ -1239,20 +1250,20 @@ class LanceDataset:
         storage_options: dict[str, str] | None = None,
         **kwargs: Any,
     ) -> Self:
-        """Create a table that starts as a version of this one and holds copies of all its files.
+        """Create a table whose first version is a version of this table, with copies of all of its files.
 
         Args:
-            target_path: location of the clone; there must be no dataset.
-            reference: the version, as for :meth:`create_branch`; None for that of this handle.
+            target_path: location of the clone; no dataset may exist there.
+            reference: the version to clone, as for :meth:`checkout_version`; None for the version of this handle.
             storage_options: options for the clone; None for those of this handle.
-            kwargs: further arguments of ``LanceDataset``, which opens the clone.
+            kwargs: further arguments for opening the clone, as for ``LanceDataset``.
 
         Raises:
-            AlreadyExistsError: there is already a dataset.
+            AlreadyExistsError: there is already a dataset at the location.
             VersionNotFoundError: there is no such version.
             RefNotFoundError: there is no such tag or branch.
-            NotSupportedError: two files of different bases have the same name, or values of a blob column refer to
-                files below a base path.
+            NotSupportedError: files of different bases have the same name, or values of a blob column refer to files
+                below a base path.
             NotFoundError: a file is missing.
             StorageError: a storage operation failed.
         """
@@ -1267,15 +1278,15 @@ class LanceDataset:
         """Add base paths, to which files of this table can be written.
 
         Args:
-            new_bases: the base paths; without an id they get the next one.
-            transaction_properties: free-form.
+            new_bases: the base paths; a base path without an id gets the next id.
+            transaction_properties: arbitrary properties of the transaction.
 
         Returns:
-            This handle, which shows the new version.
+            This handle, moved to the new version.
 
         Raises:
             InvalidInputError: an id, a name or a path is already in use.
-            RetryableCommitConflictError: another writer added one with the same id, name or path.
+            RetryableCommitConflictError: another writer added a base path with the same id, name or path.
         """
         self._change(
             UpdateBases(new_bases=new_base_messages(new_bases)), properties=checked_properties(transaction_properties)
@@ -1311,7 +1322,7 @@ class BulkCommitResult(TypedDict):
 
     Attributes:
         dataset: the new version.
-        merged: the transaction that made it.
+        merged: the transaction that created it.
     """
 
     dataset: LanceDataset

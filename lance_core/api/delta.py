@@ -6,11 +6,12 @@ question                    answered from
 rows that were inserted     created after the first version, not after the second
 rows that were updated      created until the first version; last changed after it, and not after the second
 rows that were deleted      ids of the first version that are not in the second
-transactions                those of every version after the first, up to the second
+transactions                the transactions of every version after the first, up to and including the second
 ==========================  ========================================================================================
 
-Inserted and updated rows are read from the version of the handle: a row that was changed again later has its later
-values, or is missing. Without stable row ids every row counts as created and last changed by version 1.
+Inserted and updated rows are read from the version of the handle: a row that was changed again after the second version
+is returned with its later values, or is missing. Without stable row ids, every row counts as created and last changed
+by version 1.
 
 **Source:** ``lance.dataset.DatasetDelta`` of pylance 14.0.2.
 """
@@ -54,8 +55,8 @@ class DatasetDelta:
 
     Args:
         view: the version of the handle.
-        begin_version: the first version; its own changes are not part of the view.
-        end_version: the last version; its changes are part of the view.
+        begin_version: the first version; its own changes are not part of the difference.
+        end_version: the last version; its changes are part of the difference.
     """
 
     def __init__(self, view: TableView, begin_version: int, end_version: int) -> None:
@@ -72,11 +73,11 @@ class DatasetDelta:
         begin_version: int | None,
         end_version: int | None,
     ) -> DatasetDelta:
-        """Return the view for the arguments of :meth:`LanceDataset.delta`.
+        """Return the differences for the arguments of :meth:`LanceDataset.delta`.
 
         Raises:
-            InvalidInputError: two versions cannot be determined, or one is negative.
-            InvalidTypeError: a version that is not a whole number.
+            InvalidInputError: the arguments do not specify two versions, or a version is negative.
+            InvalidTypeError: a version is not a whole number.
         """
         if compared_against is not None:
             begin_version, end_version = compared_against, view.version
@@ -93,7 +94,7 @@ class DatasetDelta:
         return cls(view, *numbers)
 
     def list_transactions(self) -> list[Transaction]:
-        """Return the transactions of the versions after the first up to the second, oldest first.
+        """Return the transactions of the versions after the first, up to and including the second, oldest first.
 
         Raises:
             VersionNotFoundError: one of the versions does not exist, or has been cleaned up.
@@ -110,7 +111,7 @@ class DatasetDelta:
         return self._rows(f"{_CREATED} <= {self._begin} AND {_UPDATED} > {self._begin} AND {_UPDATED} <= {self._end}")
 
     def get_deleted_row_ids(self) -> pa.RecordBatchReader:
-        """Return the ids of rows that were deleted, ascending, as a stream with the single column ``_rowid``.
+        """Return the ids of deleted rows in ascending order, as a stream with the single column ``_rowid``.
 
         Raises:
             InvalidInputError: the first version is newer than the second, or rows have no stable ids.
@@ -127,7 +128,7 @@ class DatasetDelta:
         return LanceScanner(self._view.source(), columns=columns, filter=condition).to_reader()
 
     def _deleted_ids(self) -> npt.NDArray[np.uint64]:
-        """Fragments that are the same in both versions lost no row, and no row went from one of them into another."""
+        """Skip fragments that are the same in both versions: no row was deleted from or moved out of them."""
         if self._begin == 0:
             return np.empty(0, np.uint64)
         before, after = self._at(self._begin), self._at(self._end)
@@ -141,14 +142,14 @@ class DatasetDelta:
         view = self._view if version == self._view.version else self._view.at(version)
         if not view.manifest.has_stable_row_ids:
             raise InvalidInputError(
-                f"delta: ids of deleted rows need stable row ids, which version {version} does not have",
+                f"delta: finding deleted rows requires stable row ids, which version {version} does not have",
                 version=version,
             )
         return view
 
 
 def _rows_key(fragment: Fragment) -> tuple[bytes, bytes, tuple[str, ...]]:
-    """Equal for fragments of one id that have the same rows under the same row ids."""
+    """Return a key that is equal for fragments with the same id if they have the same rows and row ids."""
     message = fragment.message
     return (
         message.deletion_file.SerializeToString(deterministic=True),
@@ -158,7 +159,7 @@ def _rows_key(fragment: Fragment) -> tuple[bytes, bytes, tuple[str, ...]]:
 
 
 def _live_ids(view: TableView, fragments: Sequence[Fragment]) -> npt.NDArray[np.uint64]:
-    """Return the ids of all rows that are not deleted, in no order."""
+    """Return the ids of all rows that are not deleted, in no particular order."""
     hidden = hidden_columns_of(view.locator)
     parts = [
         RowLineage(fragment.message, hidden)

@@ -1,4 +1,4 @@
-"""LanceFragment: one fragment of a version, for reading it alone."""
+"""LanceFragment: one fragment of a version, which can be read separately."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class LanceFragment:
     """One fragment of a version of a dataset.
 
     Args:
-        dataset: the version.
-        fragment_id: which fragment.
+        dataset: a handle on the version.
+        fragment_id: id of the fragment.
 
     Raises:
         InvalidInputError: the version has no such fragment.
@@ -50,7 +50,7 @@ class LanceFragment:
 
     @classmethod
     def of(cls, dataset: Handle, view: TableView, record: Fragment) -> Self:
-        """Return a handle for a fragment that was already looked up, in a version that the dataset shows or showed."""
+        """Return a handle for a fragment already looked up in a version that the dataset handle is or has been on."""
         handle = cls.__new__(cls)
         handle._dataset = dataset
         handle._view = view
@@ -58,17 +58,17 @@ class LanceFragment:
         return handle
 
     def __repr__(self) -> str:
-        """Show the id and the data files."""
+        """Return the id and the data files as text."""
         paths = [file.path for file in self._record.message.files]
         return f"LanceFragment(id={self.fragment_id}, data_files={paths})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle by reference to the dataset."""
+        """Pickle as the dataset and the fragment id."""
         return LanceFragment, (self._dataset, self.fragment_id)
 
     @property
     def fragment_id(self) -> int:
-        """The id, unique in the dataset."""
+        """The id of the fragment, unique in the dataset."""
         return self._record.id
 
     @property
@@ -78,12 +78,12 @@ class LanceFragment:
 
     @property
     def physical_rows(self) -> int:
-        """Rows in the data files, deleted ones included."""
+        """Number of rows in the data files, including deleted rows."""
         return self._record.physical_rows
 
     @property
     def num_deletions(self) -> int:
-        """Deleted rows."""
+        """Number of deleted rows."""
         return self.physical_rows - self.count_rows()
 
     @property
@@ -96,19 +96,19 @@ class LanceFragment:
         return self.metadata.files
 
     def deletion_file(self) -> str | None:
-        """Return the path of the deletion file below the dataset's root; None when no row is deleted."""
+        """Return the path of the deletion file, relative to the root of the dataset, or None if no row is deleted."""
         metadata = self.metadata
         return None if metadata.deletion_file is None else metadata.deletion_file.path(self.fragment_id)
 
     def count_rows(self, filter: Any = None) -> int:
-        """Number of rows that are not deleted and match the filter, if any."""
+        """Return the number of rows that are not deleted and match the filter, if any."""
         return LanceScanner(self._view.source_of(self._record), columns=[], filter=filter).count_rows()
 
     def validate(self) -> None:
         """Compare the files with what the manifest records.
 
         Raises:
-            CorruptDataError: they differ.
+            CorruptDataError: a file does not match the manifest.
         """
         validate_fragment(self._record, self._view.schema, self._view.locator)
 
@@ -230,11 +230,11 @@ class LanceFragment:
         Writes the deletion file; no version refers to it before the commit.
 
         Returns:
-            The changed fragment; the same when no row matches, None when no row is left.
+            The changed fragment; the unchanged fragment if no row matches, None if no row is left.
 
         Raises:
             InvalidInputError: the predicate is invalid, or cannot be evaluated for a row.
-            NotSupportedError: it has a part that is not supported.
+            NotSupportedError: a part of the predicate is not supported.
             StorageError: a storage operation failed.
         """
         view = self._view
@@ -247,5 +247,5 @@ class LanceFragment:
         return fragment_from_record(write_deletion(view.log, view.version, delete))
 
     def take(self, indices: Sequence[int] | pa.Array, columns: list[str] | dict[str, str] | None = None) -> pa.Table:
-        """Single rows by their position among the rows of this fragment that are not deleted."""
+        """Return rows by their position among the rows of this fragment that are not deleted."""
         return take_rows(self._view.source_of(self._record), indices, columns)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["dataset"]
 
 
-def dataset(  # noqa: D417  # the reference's signature; arguments without effect are summed up
+def dataset(  # noqa: D417  # the reference's signature; arguments without effect are described together
     uri: str | Path | None = None,
     version: int | str | None = None,
     asof: datetime | str | None = None,
@@ -40,15 +40,16 @@ def dataset(  # noqa: D417  # the reference's signature; arguments without effec
 
     Args:
         uri: location of the dataset.
-        version: a number, or the name of a tag; None for the latest.
-        asof: the latest version committed before this moment; ignored when ``version`` is given.
-        commit_lock: held by each commit while it creates its version: a callable that takes the version and returns a
-            context manager. For stores that cannot create an object only if it is absent.
-        storage_options: credentials and settings of the store; entries ``base_{id}.{name}`` are for the store of one
+        version: a version number, or the name of a tag; None for the latest.
+        asof: a time; opens the latest version committed before it. Ignored if ``version`` is given.
+        commit_lock: a callable that takes the version number and returns a context manager, which each commit holds
+            while it creates its version. For stores that do not support creating an object only if it is absent.
+        storage_options: credentials and settings of the store; entries ``base_{id}.{name}`` apply to the store of one
             base path.
-        base_store_params: path of a base -> options of its store; other bases get ``storage_options``.
+        base_store_params: maps the path of a base to the options of its store; the other bases use
+            ``storage_options``.
 
-    Block and cache sizes have no effect; the other arguments are refused.
+    Block and cache sizes have no effect. All other arguments are refused.
 
     Raises:
         DatasetNotFoundError: there is no dataset.

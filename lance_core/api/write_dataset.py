@@ -1,4 +1,4 @@
-"""write_dataset and write_fragments: rows in, a version or fragments out."""
+"""write_dataset and write_fragments: write rows as a new version, or as fragments to commit later."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _MAX_READS: Final = 10
 """Maximum number of reads of the latest version; each retry means that a cleanup removed the version just found."""
 
 
-def write_dataset(  # noqa: D417  # the reference's signature; arguments without effect are summed up
+def write_dataset(  # noqa: D417  # the reference's signature; arguments without effect are described together
     data_obj: ReaderLike,
     uri: str | Path | LanceDataset | None = None,
     schema: pa.Schema | None = None,
@@ -79,41 +79,44 @@ def write_dataset(  # noqa: D417  # the reference's signature; arguments without
     """Write rows as a new version.
 
     Args:
-        data_obj: a table, batch, reader, dataframe, dictionary of columns, list of dictionaries, or batches.
-        uri: location; for a :class:`LanceDataset`, its version is the read version.
-        schema: how to convert Python values; also needed for an iterable of batches that may be empty.
+        data_obj: a table, batch, reader, dataframe, dictionary of columns, list of dicts, or iterable of batches.
+        uri: location, or a :class:`LanceDataset`, whose version is then the read version.
+        schema: schema to which Python values are converted; also needed for an iterable of batches that may be empty.
         mode: "create" (there must be no dataset), "append" or "overwrite" (create the dataset if it does not exist).
-        max_rows_per_file: maximum number of rows of a data file. None for the default.
+        max_rows_per_file: maximum number of rows in a data file. None for the default.
         max_bytes_per_file: a data file that reaches this size is closed. None for the default.
-        data_cache_bytes: bytes collected before pages are written, for all columns; 8 MiB per column by default.
-        max_page_bytes: maximum size of a page.
+        data_cache_bytes: number of bytes to buffer, over all columns, before pages are written; 8 MiB per column by
+            default.
+        max_page_bytes: maximum size of a page in bytes.
         commit_lock: as for :func:`dataset`.
         storage_options: credentials and settings of the store.
-        max_rows_per_group: rows of a batch in data files of version 0.1; no effect in others.
+        max_rows_per_group: number of rows in a batch of a data file of version 0.1; has no effect for other versions.
         data_storage_version: version of the data files: "0.1" ("legacy"), "2.0" ("0.3"), "2.1" or "2.2" ("stable").
-            None for the dataset's, or "2.2" for a new dataset. Appending with another version makes it a dataset with
-            several versions, which cannot include 0.1.
+            None for that of the dataset, or "2.2" for a new dataset. An append may use a version different from that of
+            the existing files, except that 0.1 cannot be mixed with other versions.
         use_legacy_format: deprecated; True for "legacy", False for "stable"; overrides ``data_storage_version``.
-        enable_v2_manifest_paths: how manifests are named when the dataset is created.
-        enable_stable_row_ids: whether rows get stable ids when the dataset is created.
-        auto_cleanup_options: for a new dataset: remove versions older than ``older_than_seconds`` (14 days) after every
-            ``interval`` (20) versions; stored in the table config and followed by every writer. None for no automatic
-            cleanup. No effect on an existing dataset.
-        commit_message: kept in the transaction's properties.
-        transaction_properties: free-form.
+        enable_v2_manifest_paths: whether a newly created dataset uses the V2 naming scheme for manifests.
+        enable_stable_row_ids: whether a newly created dataset uses stable row ids.
+        auto_cleanup_options: settings of the automatic cleanup of a new dataset: after every ``interval`` (20)
+            versions, versions older than ``older_than_seconds`` (14 days) are removed. The settings are stored in the
+            table config, and every writer follows them. None for no automatic cleanup. Has no effect on an existing
+            dataset.
+        commit_message: stored in the transaction's properties.
+        transaction_properties: arbitrary properties of the transaction.
         initial_bases: base paths of a new table.
-        target_bases: names or paths of the bases for the data files, used in turn.
-        target_all_bases: write data files to the root and all bases, in turn.
-        base_store_params: path of a base -> options of its store; other bases get ``storage_options``.
+        target_bases: names or paths of the bases to which data files are written in turn.
+        target_all_bases: write data files to the root and all bases in turn.
+        base_store_params: maps the path of a base to the options of its store; the other bases use
+            ``storage_options``.
 
-    The other arguments are refused.
+    All other arguments are refused.
 
     Returns:
         The new version.
 
     Raises:
-        AlreadyExistsError: mode "create", but there is a dataset.
-        SchemaMismatchError: mode "append", but the rows do not fit.
+        AlreadyExistsError: the mode is "create", but the dataset already exists.
+        SchemaMismatchError: the mode is "append", but the schema of the rows does not match that of the dataset.
         NotSupportedError: an argument or a column type is not supported.
         CommitConflictError: another writer committed a conflicting version; see :meth:`LanceDataset.commit`.
         CommitOutcomeUnknownError: it could not be determined whether the version was created.
@@ -156,7 +159,7 @@ def write_dataset(  # noqa: D417  # the reference's signature; arguments without
     return LanceDataset.from_manifest(text, log, made, storage_options, line)
 
 
-def write_fragments(  # noqa: D417  # the reference's signature; arguments without effect are summed up
+def write_fragments(  # noqa: D417  # the reference's signature; arguments without effect are described together
     data: ReaderLike,
     dataset_uri: str | Path | LanceDataset,
     schema: pa.Schema | None = None,
@@ -186,14 +189,16 @@ def write_fragments(  # noqa: D417  # the reference's signature; arguments witho
 ) -> list[FragmentMetadata] | Transaction:
     """Write rows as fragments that no version refers to yet.
 
-    Several processes can write fragments of one change; :meth:`LanceDataset.commit` makes them visible together.
+    Several processes can write fragments for the same change; :meth:`LanceDataset.commit` makes the fragments visible
+    together.
 
     Args:
         data: as for :func:`write_dataset`.
         dataset_uri: the dataset that the fragments are for.
         schema: as for :func:`write_dataset`.
-        return_transaction: return the transaction that commits them instead of the fragments.
-        mode: "append" gives columns the dataset's field ids; "create" and "overwrite" number them from 0.
+        return_transaction: return a transaction that adds the fragments, instead of the fragments.
+        mode: with "append", the columns get the field ids of the dataset; with "create" and "overwrite", they are
+            numbered from 0.
         max_rows_per_file: as for :func:`write_dataset`.
         max_bytes_per_file: as for :func:`write_dataset`.
         data_cache_bytes: as for :func:`write_dataset`.
@@ -202,20 +207,20 @@ def write_fragments(  # noqa: D417  # the reference's signature; arguments witho
         data_storage_version: as for :func:`write_dataset`.
         use_legacy_format: as for :func:`write_dataset`.
         storage_options: credentials and settings of the store.
-        file_token: 16 lower-case hex digits at the end of the stem of every data file, to find the files of a failed
-            job; not an argument of the reference.
+        file_token: 16 lowercase hexadecimal digits with which the stem of every data file name ends, to identify the
+            files of a failed job; not an argument of the reference.
         initial_bases: as for :func:`write_dataset`.
         target_bases: as for :func:`write_dataset`.
         target_all_bases: as for :func:`write_dataset`.
         base_store_params: as for :func:`write_dataset`.
 
-    ``enable_stable_row_ids`` has no effect; the other arguments are refused.
+    ``enable_stable_row_ids`` has no effect. All other arguments are refused.
 
     Returns:
-        The fragments, with id 0, one per data file, or the transaction. Without rows there are no fragments.
+        The fragments (one per data file, with id 0), or the transaction. If there are no rows, there are no fragments.
 
     Raises:
-        SchemaMismatchError: mode "append", but the rows do not fit.
+        SchemaMismatchError: the mode is "append", but the schema of the rows does not match that of the dataset.
         NotSupportedError: an argument or a column type is not supported.
         StorageError: a storage operation failed; files of this call were removed.
     """
@@ -249,7 +254,7 @@ def write_fragments(  # noqa: D417  # the reference's signature; arguments witho
 
 
 def _storage_version(version: str | None, use_legacy_format: bool | None) -> str | None:
-    """Return the version that both arguments together ask for, as the reference does it."""
+    """Return the version that results from both arguments, as in the reference."""
     if use_legacy_format is None:
         return version
     warn("use_legacy_format is deprecated, use data_storage_version instead", DeprecationWarning, stacklevel=3)
@@ -262,7 +267,7 @@ def _destination(
     base_store_params: dict[str, dict[str, str]] | None,
     commit_lock: CommitLock | None = None,
 ) -> tuple[str, VersionLog, Manifest | None, dict[str, str] | None, Hashable]:
-    """Return where to write, the version to plan on (None if there is no dataset), and the identity of its line."""
+    """Return the location, version log, manifest (None if there is no dataset), storage options and branch identity."""
     if isinstance(uri, LanceDataset):
         log = locked(uri.log, commit_lock)
         options = inherited_options(uri.storage_options, storage_options, base_store_params)
@@ -275,7 +280,7 @@ def _destination(
         try:
             return text, log, manifest, storage_options, None if manifest is None else planned_line(log, manifest)
         except RetryableCommitConflictError:
-            # A cleanup has removed the version since it was read.
+            # A cleanup has removed the version after it was listed.
             continue
     raise RetryableCommitConflictError(
         f"{log.root}: the latest version was cleaned up {_MAX_READS} times right after it was read", path=log.root

@@ -1,4 +1,4 @@
-"""From what users pass as a dataset's place to its versions."""
+"""Resolves the URI or path that a user gives for a dataset to the versions of the dataset."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ __all__ = ["CommitLock", "locked", "open_log", "uri_text"]
 
 
 CommitLock: TypeAlias = "Callable[[int], AbstractContextManager[object]]"
-"""Takes the version to create, and returns a context manager that only one process may enter at a time."""
+"""Takes the number of the version to create, and returns a context manager that one process at a time can enter."""
 
 
 def uri_text(uri: str | Path) -> str:
     """Return the URI as a string.
 
     Raises:
-        InvalidTypeError: neither a string nor a path.
+        InvalidTypeError: the argument is neither a string nor a path.
     """
     if not isinstance(uri, (str, Path)):
         raise InvalidTypeError(f"a dataset URI must be a str or a Path, got {type(uri)}")
@@ -38,18 +38,18 @@ def uri_text(uri: str | Path) -> str:
 
 
 def open_log(uri: str, storage_options: Mapping[str, str] | None, commit_lock: CommitLock | None = None) -> VersionLog:
-    """Return the versions below a URI; nothing is read yet.
+    """Return the version log of the dataset at a URI; nothing is read yet.
 
     Args:
-        uri: where the dataset is.
+        uri: location of the dataset.
         storage_options: credentials and settings of the store.
-        commit_lock: held by each commit while it makes its version; None for the store's own way.
+        commit_lock: held by each commit while it creates its version; None to use the store's own commit protocol.
 
     Raises:
-        InvalidInputError: the URI is malformed, or names an external manifest store although there is a lock.
-        InvalidTypeError: the lock cannot be called.
-        UnsupportedSchemeError: no store for its scheme.
-        NotSupportedError: a package that the scheme needs is not installed.
+        InvalidInputError: the URI is malformed, or specifies an external manifest store although a lock is given.
+        InvalidTypeError: the lock is not callable.
+        UnsupportedSchemeError: there is no store for the URI's scheme.
+        NotSupportedError: a package that the scheme requires is not installed.
     """
     store, root = resolve(uri, storage_options)
     manifests = open_manifest_store(uri, storage_options)
@@ -58,7 +58,7 @@ def open_log(uri: str, storage_options: Mapping[str, str] | None, commit_lock: C
 
 
 def locked(log: VersionLog, commit_lock: CommitLock | None) -> VersionLog:
-    """Return the same versions, made under a lock if there is one."""
+    """Return the version log, set to use the lock for commits if one is given."""
     if commit_lock is None:
         return log
     if isinstance(log.protocol, ExternalCommit):

@@ -1,7 +1,7 @@
-"""References to versions: numbers, tags, and versions of branches; and moments in time.
+"""References to versions: numbers, tags, versions of branches, and points in time.
 
-A number means a version of the line that a handle is on: the main branch or a branch. A tag may name a version of any
-line, and so may a pair of branch and number.
+A number means a version of the branch (or main branch) of the handle. A tag, or a pair of branch and number, can refer
+to a version of any branch. In this package, *line* means the main branch or a branch.
 
 Source: behavior of pylance 14.0.2.
 """
@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 Reference: TypeAlias = "int | str | tuple[str | None, int | None] | None"
-"""A number, the name of a tag, or (branch, number)."""
+"""A version number, the name of a tag, or a pair (branch, number)."""
 
 _PAIR = 2
 
@@ -54,15 +54,15 @@ def open_version(log: VersionLog, reference: Reference, *, branch: str = "") -> 
     """Return the branch and the manifest of a reference.
 
     Args:
-        log: the versions of one line.
-        reference: a number of that line, the name of a tag, or (branch, number); None for the latest.
-        branch: the branch of the line, as recorded in its manifests; empty for the main branch, or if unknown.
+        log: the version log of one line.
+        reference: a version number on that line, the name of a tag, or (branch, number); None for the latest version.
+        branch: name of the branch, as recorded in its manifests; empty for the main branch, or if unknown.
 
     Raises:
         DatasetNotFoundError: there is no dataset.
         VersionNotFoundError: there is no such version.
         RefNotFoundError: there is no such tag or branch.
-        InvalidTypeError: what is given cannot be a reference.
+        InvalidTypeError: the argument is not a valid reference.
     """
     try:
         line, version = locate(log, reference, branch=branch)
@@ -76,13 +76,13 @@ def open_version(log: VersionLog, reference: Reference, *, branch: str = "") -> 
 
 
 def locate(log: VersionLog, reference: Reference, *, branch: str = "") -> tuple[VersionLog, int | None]:
-    """Return the line and the version number of a reference, None for the latest; see :func:`open_version`.
+    """Return the line and the version number of a reference (None for the latest); see :func:`open_version`.
 
-    Whether there is such a version is not asked.
+    Does not check whether the version exists.
 
     Raises:
-        InvalidTypeError: what is given cannot be a reference.
-        RefNotFoundError: there is no such tag, or no branch may have that name.
+        InvalidTypeError: the argument is not a valid reference.
+        RefNotFoundError: there is no such tag, or the branch name is invalid.
     """
     if reference is None:
         return log, None
@@ -97,11 +97,11 @@ def locate(log: VersionLog, reference: Reference, *, branch: str = "") -> tuple[
 
 
 def to_moment(asof: datetime | str) -> datetime:
-    """Return a moment in local time without a zone, which is how versions show theirs.
+    """Convert a time to local time without a time zone, as used for the timestamps of versions.
 
     Raises:
         InvalidInputError: the text is not an ISO date.
-        InvalidTypeError: neither text nor a moment.
+        InvalidTypeError: the argument is neither text nor a ``datetime``.
     """
     try:
         moment = datetime.fromisoformat(asof) if isinstance(asof, str) else asof
@@ -137,7 +137,7 @@ def _tagged(log: VersionLog, tag: str, branch: str) -> tuple[VersionLog, int]:
         try:
             record = _read_tag(main_line(log, branch), tag)
         except NotFoundError:
-            # If the root of a branch is opened by its URI, it is not yet known to be a branch.
+            # If a branch was opened by the URI of its root, its name is not known yet.
             branch = branch or _branch_at(log)
             if not branch:
                 raise

@@ -1,10 +1,10 @@
-"""URIs of datasets that have to do with each other: the lines of one dataset, and a root as a manifest records it.
+"""URIs of related datasets: the branches of one dataset, and table roots as recorded in manifests.
 
-Both are made of the place that a URI leads to, never of its text: ``tree/b`` in another working directory, ``.``, or
-two slashes would lead elsewhere.
+Both are derived from the location that a URI resolves to, never from its text, because the text can be ambiguous: it
+may be relative to the working directory, or contain ``.`` or a double slash.
 
-Source: paths that pylance 14.0.2 writes. It records a relative path as it was given, which leads elsewhere from another
-working directory; those of this library are absolute.
+Source: paths that pylance 14.0.2 writes. It records a relative path as given, which resolves to a different location
+from another working directory; the paths that this library records are absolute.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ __all__ = ["branch_uri", "line_uri", "recorded_root"]
 
 
 def line_uri(uri: str, *, of: VersionLog, to: VersionLog) -> str:
-    """Return the URI of another line of the same dataset.
+    """Return the URI of another line (main branch or branch) of the same dataset.
 
     Args:
-        uri: of one line.
-        of: that line.
-        to: the line that is meant.
+        uri: URI of the first line.
+        of: the first line.
+        to: the line whose URI is returned.
     """
     return uri if of.root == to.root else place_of(uri).uri(to.root)
 
 
 def recorded_root(uri: str, line: VersionLog | None = None) -> str:
-    """Return a root as manifests of other tables record it: an absolute path, or the URI of the objects.
+    """Return a root in the form in which manifests of other tables record it: an absolute path, or a URI.
 
     Args:
-        uri: of the root.
-        line: a line of the dataset that the URI was opened for, whose root is meant; None for that of the URI.
+        uri: URI of a root of the dataset.
+        line: the line whose root to return; None for the root at the URI itself.
 
     Raises:
-        InvalidInputError: the URI is empty or malformed, or has a part that may be secret.
+        InvalidInputError: the URI is empty or malformed, or contains a part that may be secret.
     """
     return recorded_uri(uri, None if line is None else line.root)
 
 
 def branch_uri(root: str, branch: str) -> str:
-    """Return the root of a branch as manifests record it, from that of the main branch."""
+    """Return the root of a branch in the form in which manifests record it, given the root of the main branch."""
     return f"{root.rstrip('/')}/{BRANCH_ROOTS_DIRECTORY}/{branch}"

@@ -1,7 +1,7 @@
-"""Checks of arguments: unsupported ones, numbers, strings and schemas.
+"""Argument checks: unsupported arguments, numbers, strings and schemas.
 
-Signatures follow pylance so that code moves over unchanged. An argument that would change the result and is not
-supported is refused when it is given; one that only tunes caches or read-ahead is accepted and has no effect.
+Signatures follow pylance, so that existing code works unchanged. An unsupported argument that would change the result
+is refused if it is given; an argument that only tunes caches or read-ahead is accepted and has no effect.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ __all__ = ["checked_number", "checked_text", "refuse_unsupported", "schema_with_
 
 
 def refuse_unsupported(function: str, **arguments: object) -> None:
-    """Refuse arguments that are given.
+    """Refuse unsupported arguments.
 
     Args:
-        function: whose arguments they are, for the message.
-        arguments: by name; None and False mean "not given".
+        function: the name of the function that has the arguments, for the message.
+        arguments: the arguments by name; None and False mean "not given".
 
     Raises:
-        NotSupportedError: names the first argument that is given.
+        NotSupportedError: an argument is given; the message contains the name of the first one.
     """
     for name, value in arguments.items():
         if value is not None and value is not False:
@@ -34,10 +34,10 @@ def refuse_unsupported(function: str, **arguments: object) -> None:
 
 
 def whole_number(name: str, value: Any) -> int:
-    """Return an argument as an ``int``; numpy's integers are accepted, floats such as 2.0 are not.
+    """Return an argument as an ``int``; numpy integers are accepted, floats such as 2.0 are not.
 
     Raises:
-        InvalidTypeError: names the argument.
+        InvalidTypeError: the value is not a whole number; the message contains the name of the argument.
     """
     try:
         return index(value)
@@ -49,8 +49,8 @@ def checked_number(name: str, value: object, start: int, stop: int) -> int:
     """Return a whole number in [start, stop).
 
     Raises:
-        InvalidTypeError: it is not a whole number.
-        InvalidInputError: it is out of range.
+        InvalidTypeError: the value is not a whole number.
+        InvalidInputError: the number is out of range.
     """
     number = whole_number(name, value)
     if not start <= number < stop:
@@ -59,11 +59,11 @@ def checked_number(name: str, value: object, start: int, stop: int) -> int:
 
 
 def checked_text(name: str, value: object) -> str:
-    """Text that a message can hold.
+    """Return a string that can be stored in a protobuf message.
 
     Raises:
-        InvalidTypeError: it is not a string.
-        InvalidInputError: it is not valid Unicode.
+        InvalidTypeError: the value is not a string.
+        InvalidInputError: the string is not valid Unicode.
     """
     if not isinstance(value, str):
         raise InvalidTypeError(f"{name} must be a string, found {value!r:.40}", argument=name)
@@ -75,10 +75,10 @@ def checked_text(name: str, value: object) -> str:
 
 
 def schema_with_ids(schema: pa.Schema | Schema) -> Schema:
-    """Return the schema with field ids; an Arrow schema gets them depth first from 0.
+    """Return the schema with field ids; the fields of an Arrow schema are numbered depth first from 0.
 
     Raises:
-        InvalidInputError: it is not a schema, or no table may have it.
+        InvalidInputError: the argument is not a schema, or is not valid for a table.
     """
     if isinstance(schema, Schema):
         check_names(schema.names)

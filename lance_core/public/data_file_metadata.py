@@ -26,11 +26,11 @@ class DataFile:
     Attributes:
         path: relative to ``data/``.
         fields: ids of the fields that are stored in the file.
-        column_indices: the column of the file for each of ``fields``.
-        file_major_version: of the data storage format.
-        file_minor_version: of the data storage format.
-        file_size_bytes: None when it is not known.
-        base_id: the base path that contains it; None for the dataset's own root.
+        column_indices: index of the column in the file for each of ``fields``.
+        file_major_version: major version of the data storage format.
+        file_minor_version: minor version of the data storage format.
+        file_size_bytes: size of the file; None if unknown.
+        base_id: id of the base path that contains the file; None for the dataset's own root.
     """
 
     path: str
@@ -43,7 +43,7 @@ class DataFile:
 
 
 def read_data_file(document: JsonObject) -> DataFile:
-    """Return the data file of a document.
+    """Read a data file from its document.
 
     Raises:
         InvalidInputError: the document is invalid.

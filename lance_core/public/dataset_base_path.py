@@ -1,4 +1,4 @@
-"""DatasetBasePath: a location outside a dataset's root that holds some of its files, in the public API.
+"""DatasetBasePath: a location outside a dataset's root where some of its files are stored, in the public API.
 
 Source: names, arguments and defaults of pylance 14.0.2.
 """
@@ -27,7 +27,7 @@ class DatasetBasePath:
         name: name for writers; None for no name.
         is_dataset_root: True if ``data/``, ``_deletions/`` and ``_indices/`` are below it, False for a directory of
             data files.
-        id: the id to which files refer; None to assign one at commit.
+        id: the id that files use to refer to it; None to assign one at commit.
     """
 
     __slots__ = ("_id", "_is_dataset_root", "_name", "_path")
@@ -58,30 +58,30 @@ class DatasetBasePath:
 
     @property
     def id(self) -> int:
-        """The id to which files refer; 0 before it is assigned."""
+        """The id that files use to refer to this base path; 0 before an id is assigned."""
         return self._id
 
     @property
     def name(self) -> str | None:
-        """Its name for writers."""
+        """The name that writers can use for this base path."""
         return self._name
 
     @property
     def path(self) -> str:
-        """Absolute path or URI."""
+        """The absolute path or URI."""
         return self._path
 
     @property
     def is_dataset_root(self) -> bool:
-        """Whether it is laid out like a dataset."""
+        """Whether the base path has the directory layout of a dataset."""
         return self._is_dataset_root
 
     def __eq__(self, other: object) -> bool:
-        """By value."""
+        """Compare by value."""
         return isinstance(other, DatasetBasePath) and self._values() == other._values()
 
     def __hash__(self) -> int:
-        """By value."""
+        """Hash by value."""
         return hash(self._values())
 
     def __repr__(self) -> str:
@@ -98,10 +98,10 @@ class DatasetBasePath:
 
 
 def base_path_to_proto(base: DatasetBasePath) -> pb_table.BasePath:
-    """Return the message of a base path.
+    """Convert a base path to a protobuf message.
 
     Raises:
-        InvalidTypeError: it is not one.
+        InvalidTypeError: the argument is not a ``DatasetBasePath``.
     """
     if not isinstance(base, DatasetBasePath):
         raise InvalidTypeError(f"a base path must be a DatasetBasePath, found {type(base).__name__}")
@@ -115,10 +115,10 @@ def base_path_from_proto(message: pb_table.BasePath) -> DatasetBasePath:
 
 
 def new_bases(bases: Sequence[DatasetBasePath]) -> tuple[pb_table.BasePath, ...]:
-    """Return the messages of bases, with absolute paths.
+    """Convert base paths to protobuf messages with absolute paths.
 
     Raises:
-        InvalidTypeError: not a list of ``DatasetBasePath``.
+        InvalidTypeError: the argument is not a list of ``DatasetBasePath``.
         InvalidInputError: a path is malformed.
     """
     if not isinstance(bases, (list, tuple)):
@@ -130,10 +130,10 @@ def new_bases(bases: Sequence[DatasetBasePath]) -> tuple[pb_table.BasePath, ...]
 
 
 def numbered_bases(bases: Sequence[DatasetBasePath]) -> tuple[pb_table.BasePath, ...]:
-    """Return the bases of a new table: those without an id get the next ones, from 1. Raises as :func:`new_bases`.
+    """Return the bases of a new table; bases without an id get the next unused ids, starting from 1.
 
     Raises:
-        InvalidInputError: two have the same id, name or path.
+        InvalidInputError: two bases have the same id, name or path, or as for :func:`new_bases`.
     """
     messages = new_bases(bases)
     taken = {message.id for message in messages if message.id}
@@ -146,5 +146,5 @@ def numbered_bases(bases: Sequence[DatasetBasePath]) -> tuple[pb_table.BasePath,
         ("name", [message.name for message in messages if message.HasField("name")]),
     ):
         if len(set(values)) != len(values):
-            raise InvalidInputError(f"two new base paths have the same {what}: {values}")
+            raise InvalidInputError(f"two of the new base paths have the same {what}: {values}")
     return messages

@@ -31,11 +31,11 @@ __all__ = [
 
 _IDS_IN_COLUMN: Final = "Column"
 _VERSIONS_IN_COLUMN: Final[Mapping[str, Any]] = MappingProxyType({"column": {}})
-"""How the document spells sequences that are kept in hidden columns of data files."""
+"""JSON form of sequences that are stored in hidden columns of data files."""
 
 
 def fragment_from_record(record: Fragment) -> FragmentMetadata:
-    """Return the public form of a fragment of a manifest or a transaction."""
+    """Return the public form of a fragment in a manifest or a transaction."""
     message = record.message
     deletion = record.deletion_file
     return FragmentMetadata(
@@ -69,7 +69,7 @@ def data_file_from_record(record: DataFileRecord) -> DataFile:
 
 
 def fragment_to_record(metadata: FragmentMetadata) -> Fragment:
-    """Return the record of a user's fragment.
+    """Convert a user's fragment to a record.
 
     Raises:
         InvalidInputError: a value has the wrong type or is out of range.
@@ -92,10 +92,10 @@ def fragment_to_record(metadata: FragmentMetadata) -> Fragment:
 
 
 def data_file_to_record(file: DataFile) -> DataFileRecord:
-    """Return the record of a user's data file.
+    """Convert a user's data file to a record.
 
     Raises:
-        InvalidInputError: its format version was never written.
+        InvalidInputError: no release has ever written the file's format version.
     """
     try:
         version = LanceFileVersion.from_pair(file.file_major_version, file.file_minor_version)
@@ -115,7 +115,7 @@ def overlay_from_record(message: pb_table.DataOverlayFile) -> DataOverlayFile:
     """Return the public form of an overlay.
 
     Raises:
-        CorruptDataError: its coverage is damaged.
+        CorruptDataError: the coverage of the overlay is damaged.
     """
     offsets: Any = (
         [offsets_of_bitmap(each) for each in message.field_coverage.offset_bitmaps]
@@ -127,7 +127,7 @@ def overlay_from_record(message: pb_table.DataOverlayFile) -> DataOverlayFile:
 
 
 def overlay_to_record(file: DataOverlayFile) -> pb_table.DataOverlayFile:
-    """Return the record of a user's overlay.
+    """Convert a user's overlay to a record.
 
     Raises:
         InvalidInputError: a row is covered twice, or is invalid.
@@ -144,7 +144,7 @@ def overlay_to_record(file: DataOverlayFile) -> pb_table.DataOverlayFile:
 
 
 def _sequence(message: pb_table.DataFragment, oneof: str, inline: str, column: Any) -> Any:
-    """Return a sequence in its document form; ``column`` means that it is stored in a hidden column."""
+    """Return the JSON form of a sequence; the value of ``column`` is for a sequence stored in a hidden column."""
     arm = message.WhichOneof(oneof)
     if arm is None:
         return None
@@ -170,12 +170,12 @@ def _set_sequences(message: pb_table.DataFragment, metadata: FragmentMetadata) -
 
 def _inline(document: Any, key: str) -> bytes:
     if not isinstance(document, dict) or key not in document:
-        raise NotSupportedError(f"expected a sequence that is inline or in a column, found: {document!r:.80}")
+        raise NotSupportedError(f"expected a sequence stored inline or in a column, found {document!r:.80}")
     return byte_string(document[key], key)
 
 
 def fragment_records(fragments: Iterable[FragmentMetadata]) -> tuple[Fragment, ...]:
-    """Return the records of users' fragments. Raises what :func:`fragment_to_record` raises."""
+    """Convert users' fragments to records; raises as :func:`fragment_to_record`."""
     return tuple(map(fragment_to_record, fragments))
 
 

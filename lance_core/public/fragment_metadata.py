@@ -1,10 +1,11 @@
 """Fragments in the public API: plain mutable records in the reference's JSON format.
 
-A distributed writer sends these documents from its workers to the process that commits. The reference can read them,
-and its documents can be read here. New fragments have id 0; the commit assigns their ids.
+A distributed writer sends these documents from its workers to the process that commits. The reference can read
+documents of this library, and this library can read those of the reference. New fragments have id 0; the commit assigns
+their ids.
 
-Values of a document are used in manifests, in names of files that are opened and removed, and in sizes of buffers, so
-every value is checked when it is read.
+Values from a document end up in manifests, in names of files that are opened or removed, and in buffer sizes.
+Therefore, every value is checked when it is read.
 
 Source: JSON of pylance 14.0.2 (``FragmentMetadata.to_json``).
 """
@@ -42,7 +43,7 @@ _DELETION_TYPES: Final = {"array": DeletionFileType.ARROW, "bitmap": DeletionFil
 _U32: Final = whole(0, 2**32)
 _U64: Final = whole(0, 2**64)
 _ROWS: Final = whole(0, 2**32 + 1)
-"""Rows of a fragment: their addresses have 32 bits for the position."""
+"""Number of rows in a fragment: row addresses have 32 bits for the position."""
 
 
 @dataclass
@@ -50,11 +51,11 @@ class DeletionFile:
     """The deleted rows of a fragment.
 
     Attributes:
-        read_version: the version that the deletion was computed against.
-        id: random; part of the file's name.
+        read_version: the version on which the deletion was planned.
+        id: a random number that is part of the file's name.
         file_type: "array" or "bitmap".
-        num_deleted_rows: how many rows the file lists.
-        base_id: the base path that contains it; None for the dataset's own root.
+        num_deleted_rows: number of rows that the file lists.
+        base_id: id of the base path that contains the file; None for the dataset's own root.
     """
 
     read_version: int
@@ -66,7 +67,7 @@ class DeletionFile:
     def __post_init__(self) -> None:
         """Check the file type."""
         if self.file_type not in _DELETION_TYPES:
-            raise InvalidInputError(f"deletion file type {self.file_type!r} is not one of {sorted(_DELETION_TYPES)}")
+            raise InvalidInputError(f"file_type is {self.file_type!r}, expected one of {sorted(_DELETION_TYPES)}")
 
     def asdict(self) -> dict[str, Any]:
         """Return the JSON document as a dictionary."""
@@ -86,12 +87,12 @@ class DeletionFile:
         return _deletion_file(parse_document("deletion file", json))
 
     def path(self, fragment_id: int) -> str:
-        """Return the path below the dataset's root."""
+        """Return the path relative to the dataset's root."""
         return f"{DELETIONS_DIRECTORY}/{self.to_record().name(fragment_id)}"
 
     @classmethod
     def from_record(cls, record: DeletionFileRecord) -> Self:
-        """Convert the record of the manifest."""
+        """Convert from the form stored in the manifest."""
         names = {file_type: name for name, file_type in _DELETION_TYPES.items()}
         return cls(
             read_version=record.read_version,
@@ -102,7 +103,7 @@ class DeletionFile:
         )
 
     def to_record(self) -> DeletionFileRecord:
-        """Return the record of the manifest."""
+        """Convert to the form stored in the manifest."""
         return DeletionFileRecord(
             file_type=_DELETION_TYPES[self.file_type],
             read_version=self.read_version,
@@ -118,12 +119,12 @@ class FragmentMetadata:
 
     Attributes:
         id: unique in the dataset; 0 for a fragment that is not committed yet.
-        files: the data files; all have the same rows, each stores other columns.
-        physical_rows: rows in the files, deleted ones included.
+        files: the data files; all contain the same rows, and each contains different columns.
+        physical_rows: number of rows in the files, including deleted rows.
         deletion_file: the deleted rows, if any.
-        row_id_meta: stable row ids, as the JSON document spells them; carried, not interpreted.
-        created_at_version_meta: the version that created each row; carried, not interpreted.
-        last_updated_at_version_meta: the version that last changed each row; carried, not interpreted.
+        row_id_meta: stable row ids, in the form of the JSON document; passed through without being interpreted.
+        created_at_version_meta: the version that created each row; passed through without being interpreted.
+        last_updated_at_version_meta: the version that last changed each row; passed through without being interpreted.
         overlays: newer values of single cells, ``LanceOperation.DataOverlayFile``, oldest first.
     """
 
@@ -138,12 +139,12 @@ class FragmentMetadata:
 
     @property
     def num_deletions(self) -> int:
-        """Deleted rows."""
+        """Number of deleted rows."""
         return 0 if self.deletion_file is None else self.deletion_file.num_deleted_rows
 
     @property
     def num_rows(self) -> int:
-        """Rows that are not deleted."""
+        """Number of rows that are not deleted."""
         return self.physical_rows - self.num_deletions
 
     def to_json(self) -> dict[str, Any]:
@@ -174,7 +175,7 @@ def _deletion_file(document: JsonObject) -> DeletionFile:
         read_version=document.take("read_version", _U64),
         id=document.take("id", _U64),
         file_type=document.take("file_type", text),
-        # Null: not counted, which is 0 in a manifest.
+        # Null means that the rows were not counted, which a manifest records as 0.
         num_deleted_rows=document.take("num_deleted_rows", nullable(_ROWS)) or 0,
         base_id=document.take("base_id", nullable(_U32), None),
     )
@@ -194,14 +195,14 @@ def _fragment(document: JsonObject) -> FragmentMetadata:
     if fragment.num_rows < 0:
         malformed(
             f"{document.where}.deletion_file.num_deleted_rows",
-            f"at most the {fragment.physical_rows} rows of the fragment",
+            f"at most {fragment.physical_rows} (the number of rows in the fragment)",
             fragment.num_deletions,
         )
     return fragment
 
 
 def _sequence(value: Any, where: str) -> Any:
-    """Row ids or versions of rows: lists of bytes are checked, the other ways to keep them are carried."""
+    """Read row ids or row versions: lists of bytes are checked, and all other forms are passed through."""
     if value is not None and not isinstance(value, (str, Mapping)):
         malformed(where, "an object, text or null", value)
     for key in ("Inline", "inline"):
@@ -217,4 +218,4 @@ def _overlays(value: Any, where: str) -> list[DataOverlayFile]:
 _read_overlays: Final = listed(overlay_reader(entries(read_data_file)))
 
 read_fragment: Final[Reader[FragmentMetadata]] = entries(_fragment)
-"""Reads a fragment that is a part of a larger document."""
+"""Reads a fragment that is part of a larger document."""

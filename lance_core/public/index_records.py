@@ -1,4 +1,4 @@
-"""Indices in the public API: those of a transaction, and the descriptions of a dataset's indices.
+"""Indices in the public API: the indices in a transaction, and descriptions of a dataset's indices.
 
 Nothing here reads an index: all information comes from the index section of the manifest.
 
@@ -46,7 +46,7 @@ class IndexFile:
 
     Attributes:
         path: relative to the directory of the index.
-        size_bytes: its size.
+        size_bytes: size of the file.
     """
 
     path: str
@@ -58,17 +58,17 @@ class Index:
     """An entry of the list of indices: one segment of an index.
 
     Attributes:
-        uuid: names the directory of its files.
-        name: segments of one index share it.
+        uuid: the name of the directory of the segment's files.
+        name: name of the index, which all of its segments have in common.
         fields: ids of the indexed fields.
-        dataset_version: the version that was read to build it.
-        fragment_ids: the fragments that it answers for.
-        index_version: version of the kind's own format.
-        created_at: when it was built.
-        base_id: the base path that contains it; None for the dataset's own root.
-        files: its files; None when they were not recorded.
-        index_details: which kind of index it is, as the URL of its parameters, and the parameters.
-        covering_fields: fields whose values it stores besides.
+        dataset_version: the version from which the segment was built.
+        fragment_ids: ids of the fragments that the segment covers.
+        index_version: version of the format of this kind of index.
+        created_at: time when the segment was built.
+        base_id: id of the base path that contains the files; None for the dataset's own root.
+        files: the files of the segment; None if they were not recorded.
+        index_details: the kind of index, as the type URL of its parameters, and the parameters.
+        covering_fields: ids of other fields whose values the segment also stores.
     """
 
     uuid: str
@@ -89,14 +89,14 @@ class IndexSegmentDescription:
     """The metadata of one segment of an index.
 
     Attributes:
-        uuid: names the directory of its files.
-        dataset_version_at_last_update: the version that was read to build it.
-        fragment_ids: the fragments that it covers; some may no longer exist.
-        index_version: version of the kind's own format.
-        created_at: when it was built; None when it was not recorded.
-        base_id: the base path of its files; None for the dataset's own root.
-        size_bytes: size of all its files; None when it was not recorded.
-        covering_fields: fields whose values it also stores.
+        uuid: the name of the directory of the segment's files.
+        dataset_version_at_last_update: the version from which the segment was built.
+        fragment_ids: ids of the fragments that the segment covers; some fragments may no longer exist.
+        index_version: version of the format of this kind of index.
+        created_at: time when the segment was built; None if it was not recorded.
+        base_id: id of the base path that contains the files; None for the dataset's own root.
+        size_bytes: total size of the segment's files; None if it was not recorded.
+        covering_fields: ids of other fields whose values the segment also stores.
     """
 
     uuid: str
@@ -114,14 +114,14 @@ class IndexDescription:
     """The metadata of an index.
 
     Attributes:
-        name: of the index.
-        type_url: which kind of index it is.
-        index_type: the same, short ("BTree").
-        num_rows_indexed: number of rows in existing fragments that a segment covers.
+        name: name of the index.
+        type_url: the kind of index, as a type URL.
+        index_type: the kind of index, as a short name ("BTree").
+        num_rows_indexed: number of rows in the existing fragments that the segments cover.
         fields: ids of the indexed fields.
-        field_names: their paths.
-        segments: its parts.
-        total_size_bytes: of all files; None when it was not recorded.
+        field_names: paths of the indexed fields.
+        segments: the segments of the index.
+        total_size_bytes: total size of all files; None if it was not recorded.
     """
 
     name: str
@@ -135,13 +135,13 @@ class IndexDescription:
 
 
 def index_to_proto(index: Index) -> pb_table.IndexMetadata:
-    """Return the message of an index.
+    """Return the protobuf message for an index.
 
     Raises:
         InvalidInputError: a value is malformed.
-        InvalidTypeError: it is not an index.
+        InvalidTypeError: the argument is not an index.
     """
-    # Imported late: few commits change indices.
+    # Imported only when needed: few commits change indices.
     from pyroaring import BitMap
 
     if not isinstance(index, Index):
@@ -174,7 +174,7 @@ def index_from_proto(message: pb_table.IndexMetadata) -> Index:
     """Return the public form of an index in a transaction.
 
     Raises:
-        CorruptDataError: its id is not a UUID, or its bitmap cannot be decoded.
+        CorruptDataError: the id of the index is not a UUID, or its fragment bitmap cannot be decoded.
     """
     details = message.index_details
     return Index(
@@ -199,8 +199,8 @@ def describe_indices(
 
     Args:
         indices: the entries of the index section.
-        schema: of the version.
-        rows: fragment id → rows that are not deleted.
+        schema: schema of the version.
+        rows: maps each fragment id to the number of rows that are not deleted.
 
     Raises:
         CorruptDataError: an entry is damaged.
@@ -216,9 +216,9 @@ def indices_named(manifest: Manifest, name: str, root: str) -> tuple[pb_table.In
     """Return the segments of an index of a version.
 
     Args:
-        manifest: of the version.
-        name: of the index, not of its column.
-        root: of the table.
+        manifest: manifest of the version.
+        name: name of the index, not of its column.
+        root: root of the table, for messages.
 
     Raises:
         IndexNotFoundError: the version has no such index.
@@ -229,7 +229,7 @@ def indices_named(manifest: Manifest, name: str, root: str) -> tuple[pb_table.In
     if not found:
         known = sorted({index.name for index in indices if not is_system_index(index.name)})
         raise IndexNotFoundError(
-            f"version {manifest.version} of {root} has no index {name!r}; it has {known}", name=name
+            f"version {manifest.version} of {root} has no index {name!r}; its indices are {known}", name=name
         )
     return found
 
@@ -255,7 +255,7 @@ def _description(
 
 
 def _paths(fields: Iterable[Field], prefix: str) -> dict[int, str]:
-    """Field id → path of every field."""
+    """Map the id of every field to its path."""
     found = {}
     for each in fields:
         found[each.id] = f"{prefix}{each.name}"
@@ -289,5 +289,5 @@ def _created_at(message: pb_table.IndexMetadata) -> datetime | None:
     try:
         return datetime.fromtimestamp(message.created_at / _MILLISECONDS, UTC)
     except (ValueError, OverflowError, OSError):
-        # No calendar has such a time.
+        # The time is out of the range of datetime.
         return None

@@ -1,7 +1,8 @@
 """JSON documents from other processes: every value is checked when it is read.
 
-A document is taken apart with readers, functions of (value, where) that return the value as it is needed. What is
-missing, has another type or is out of range raises one error with its location, the expected and the found value::
+A document is read with *readers*: functions of (value, where) that check a value and return it in the required form. A
+value that is missing, has a wrong type, or is out of range raises an error with the location, the expected value and
+the value found::
 
     rewrite result at $.new_fragments[0].physical_rows: expected a whole number from 0 to 4294967296, found 'x'
 """
@@ -32,24 +33,24 @@ __all__ = [
 
 _T = TypeVar("_T")
 Reader: TypeAlias = Callable[[Any, str], _T]
-"""(value, where in the document) -> the value as it is needed; raises InvalidInputError."""
+"""Takes a value and its location in the document; returns the checked value, or raises InvalidInputError."""
 
 _REQUIRED: Final = object()
 
 
 class JsonObject:
-    """An object of a document, whose entries are taken one by one.
+    """A JSON object, whose entries are read one by one.
 
     Args:
         value: the object.
-        where: its place, for messages.
+        where: the location of the object in the document, for messages.
 
     Attributes:
-        where: as above.
+        where: the location of the object in the document.
     """
 
     def __init__(self, value: Any, where: str) -> None:
-        """Check that it is an object."""
+        """Check that ``value`` is a JSON object."""
         self._entries = mapping(value, where)
         self.where = where
 
@@ -57,8 +58,8 @@ class JsonObject:
         """Return an entry.
 
         Args:
-            name: its name.
-            reader: checks it.
+            name: name of the entry.
+            reader: checks and converts the value.
             default: the value of a missing entry; without a default, the entry must exist.
 
         Raises:
@@ -71,10 +72,10 @@ class JsonObject:
         return reader(value, where)
 
     def refuse_others(self, names: Collection[str]) -> None:
-        """Refuse entries that would be lost.
+        """Refuse entries with names other than the given ones, because their values would be lost.
 
         Raises:
-            InvalidInputError: an entry has another name.
+            InvalidInputError: there is an entry with a different name.
         """
         unknown = next((name for name in self._entries if name not in names), None)
         if unknown is not None:
@@ -89,8 +90,8 @@ def parse_document(what: str, document: str) -> JsonObject:
         document: the text.
 
     Raises:
-        InvalidTypeError: it is not a string.
-        InvalidInputError: it is not a JSON object.
+        InvalidTypeError: the document is not a string.
+        InvalidInputError: the document is not a JSON object.
     """
     if not isinstance(document, str):
         raise InvalidTypeError(f"the JSON document of a {what} must be a str, found {type(document).__name__}")
@@ -124,7 +125,7 @@ def text(value: Any, where: str) -> str:
 
 
 def mapping(value: Any, where: str) -> Mapping[str, Any]:
-    """Reads an object as it is."""
+    """Reads an object without converting its entries."""
     if not isinstance(value, Mapping):
         malformed(where, "an object", value)
     return value
@@ -136,7 +137,7 @@ def entries(build: Callable[[JsonObject], _T]) -> Reader[_T]:
 
 
 def byte_string(value: Any, where: str) -> bytes:
-    """Reads a list of bytes; rejects a number, which ``bytes`` would use as a size."""
+    """Reads a list of bytes; rejects a number, which ``bytes`` would interpret as a size."""
     if not isinstance(value, (list, tuple)) or not set(map(type, value)) <= {int}:
         malformed(where, "a list of bytes", value)
     try:
@@ -146,7 +147,7 @@ def byte_string(value: Any, where: str) -> bytes:
 
 
 def listed(item: Reader[_T]) -> Reader[list[_T]]:
-    """Reads a list of what another reader reads."""
+    """Reads a list, and each of its items with another reader."""
 
     def read(value: Any, where: str) -> list[_T]:
         if not isinstance(value, (list, tuple)):
@@ -157,7 +158,7 @@ def listed(item: Reader[_T]) -> Reader[list[_T]]:
 
 
 def nullable(item: Reader[_T]) -> Reader[_T | None]:
-    """Reads null as None and everything else as another reader does."""
+    """Reads null as None, and any other value with another reader."""
     return lambda value, where: None if value is None else item(value, where)
 
 

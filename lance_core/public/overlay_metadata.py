@@ -1,7 +1,7 @@
 """DataOverlayFile: an overlay in the public API, and its two JSON dialects.
 
-Fragments list the covered rows as ``offsets``; plans and results of compactions carry the serialized bitmaps, as
-``coverage``. Both are read.
+Fragments list the covered rows as ``offsets``; plans and results of compactions contain serialized bitmaps, as
+``coverage``. Both dialects can be read.
 
 Source: JSON of pylance 14.0.2.
 """
@@ -37,9 +37,9 @@ class DataOverlayFile:
     """Newer values for individual cells of a fragment.
 
     Attributes:
-        data_file: holds a column for each field, with a value for each covered row.
-        offsets: physical positions of the covered rows, for all fields, or a list of them for each field.
-        committed_version: the version that added it; None before.
+        data_file: a file with a column for each field and a value for each covered row.
+        offsets: physical positions of the covered rows: one list for all fields, or a list for each field.
+        committed_version: the version that added the overlay; None before the commit.
     """
 
     data_file: DataFile
@@ -48,7 +48,7 @@ class DataOverlayFile:
 
 
 def plain_offsets(offsets: Iterable[Any]) -> list[Any]:
-    """Convert a container of rows, or of lists of rows, to lists."""
+    """Convert row offsets, given for all fields or for each field, to lists."""
     listed_offsets = list(offsets)
     if all(isinstance(each, int) for each in listed_offsets):
         return listed_offsets
@@ -56,7 +56,7 @@ def plain_offsets(offsets: Iterable[Any]) -> list[Any]:
 
 
 def with_coverage(fragment: dict[str, Any]) -> dict[str, Any]:
-    """Return the document of a fragment with overlay coverage in the form that plans use, next to the other form."""
+    """Return the document of a fragment, with the coverage of its overlays also in the form that plans use."""
     for overlay in fragment["overlays"]:
         offsets = overlay["offsets"]
         if all(isinstance(each, int) for each in offsets):
@@ -67,7 +67,7 @@ def with_coverage(fragment: dict[str, Any]) -> dict[str, Any]:
 
 
 def bitmap_of_offsets(offsets: Collection[int]) -> bytes:
-    """Rows as a serialized Roaring bitmap.
+    """Convert row offsets to a serialized Roaring bitmap.
 
     Raises:
         InvalidInputError: a row occurs twice, or is invalid.
@@ -81,12 +81,12 @@ def bitmap_of_offsets(offsets: Collection[int]) -> bytes:
 
 
 def offsets_of_bitmap(data: bytes) -> list[int]:
-    """Return the rows of a serialized Roaring bitmap.
+    """Convert a serialized Roaring bitmap to row offsets.
 
     Raises:
-        CorruptDataError: it is not one.
+        CorruptDataError: the data is not a serialized Roaring bitmap.
     """
-    # Imported late: hardly any table has overlays.
+    # Imported only when needed: few tables have overlays.
     from pyroaring import BitMap
 
     try:
@@ -99,7 +99,7 @@ def overlay_reader(data_file: Reader[DataFile]) -> Reader[DataOverlayFile]:
     """Reads an overlay that is part of a fragment.
 
     Args:
-        data_file: reads the record of its file.
+        data_file: reads the data file of the overlay.
     """
 
     def read(document: JsonObject) -> DataOverlayFile:

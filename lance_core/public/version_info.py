@@ -22,8 +22,8 @@ class Version(TypedDict):
     """One version.
 
     Attributes:
-        version: its number.
-        timestamp: commit time, local, without a zone.
+        version: version number.
+        timestamp: commit time, in local time without a time zone.
         metadata: counts, as decimal strings.
     """
 
@@ -33,7 +33,7 @@ class Version(TypedDict):
 
 
 def version_info(manifest: Manifest) -> Version:
-    """Describe a version from its manifest alone; a commit time out of range is shown as 1970."""
+    """Describe a version, using only its manifest; a commit time that is out of range is replaced by 1970-01-01."""
     seconds, nanoseconds = divmod(manifest.timestamp_ns, _NANOSECONDS)
     try:
         timestamp = datetime.fromtimestamp(seconds) + timedelta(microseconds=nanoseconds // 1000)

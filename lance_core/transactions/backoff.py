@@ -1,4 +1,4 @@
-"""How long a writer waits after losing a race.
+"""Waiting times of a writer that lost a race.
 
 One slot is the duration of the shortest attempt so far plus 10 %: about the time another writer needs for its commit.
 The first attempt alone would be a poor measure: it loads modules, checks files and reads everything that was committed

@@ -1,17 +1,18 @@
 """Basis: the version that a commit builds on, and the checks against all versions up to it.
 
 A change was planned on its read version. Every version committed after that is read once, in order, and compared with
-the change; then the change may be placed on top. Three cases have no read version to start from:
+the change. If none conflicts, the change may be committed on top. In three cases there is no read version to start
+from:
 
 =========================  =======================================================================
 no table                   the template of a new table
-``read_version`` 0         the latest version; only what is committed from now on is judged
+``read_version`` 0         the latest version; only versions committed from now on are judged
 ``create_only``            there must be no table
 =========================  =======================================================================
 
-A delete or update whose rows are known is merged with the versions in between each time it reaches the latest version;
-from then on it counts as planned on that version (:mod:`~lance_core.transactions.rebase`). Fragments whose values have
-changed since are removed from a new index.
+A delete or update whose rows are known is merged with the newer versions each time it reaches the latest version; from
+then on it counts as planned on that version (:mod:`~lance_core.transactions.rebase`). If a
+transaction creates an index, fragments whose values have changed in the meantime are removed from the index.
 
 An earlier commit of the same transaction is recognized by its UUID, so that committing twice creates one version.
 """
@@ -49,12 +50,12 @@ Refusal = AlreadyCommitted | Conflicted | TableExists
 
 
 class Basis:
-    """What one commit builds on.
+    """The version that one commit builds on.
 
     Args:
         log: the table's versions.
         transaction: the change.
-        settings: how it is committed.
+        settings: the settings of the commit.
         known: the manifest of the read version, if the caller has it.
     """
 
@@ -84,7 +85,7 @@ class Basis:
 
     @property
     def transaction(self) -> Transaction:
-        """The change as it fits :attr:`manifest`."""
+        """The change, adapted to :attr:`manifest`."""
         return self._transaction
 
     @property
@@ -107,7 +108,7 @@ class Basis:
                 return refusal
             if self._num_new < 2:
                 break
-            # Checking many versions took time; creating a version that others have already created would fail.
+            # Checking many versions took time: others may have created newer versions, and the create would fail.
         return self._merge()
 
     def unsynced_files(self) -> list[str]:
@@ -159,7 +160,7 @@ class Basis:
         if latest is None:
             if not self._transaction.operation.makes_tables:
                 raise VersionNotFoundError(
-                    f"{self._log.root} has no version; only an overwrite can create the first one"
+                    f"{self._log.root} has no versions; only an overwrite can create the first one"
                 )
             # The first version of a clone has the number of its source.
             self._judged_version = self._manifest.version
@@ -175,7 +176,7 @@ class Basis:
             return earlier
         latest_manifest = self._log.read_latest()
         if latest_manifest is None:
-            raise VersionNotFoundError(f"{self._log.root} no longer has any version")
+            raise VersionNotFoundError(f"{self._log.root} no longer has any versions")
         self._manifest = latest_manifest
         self._judged_version = latest_manifest.version
         return []
@@ -198,8 +199,8 @@ class Basis:
             if landed is not None:
                 return landed
             raise VersionNotFoundError(
-                f"{self._log.root} has no version {read_version} anymore, whose values the index holds; which of them "
-                "have changed since cannot be determined",
+                f"{self._log.root} no longer has version {read_version}, from which the index was built; the values "
+                "that have changed since then cannot be determined",
                 version=read_version,
             )
         if self._read_version_names:
@@ -272,11 +273,11 @@ class Basis:
     def _judge(self, manifest: Manifest) -> Conflicted | None:
         theirs = read_transaction(self._log, manifest)
         if theirs is None:
-            return Conflicted(Verdict.RETRYABLE, manifest.version, "it records no transaction to compare with")
+            return Conflicted(Verdict.RETRYABLE, manifest.version, "it does not record the transaction that created it")
         ours = self._transaction.operation
         field_id = self._reused.find(manifest)
         if field_id is not None:
-            reason = f"field id {field_id}, used by the new rows or indices, has since been given to another column"
+            reason = f"field id {field_id}, used by the new rows or indices, has been reassigned to another column"
             return Conflicted(Verdict.RETRYABLE, manifest.version, reason)
         verdict = judge(ours, theirs.operation)
         if verdict is Verdict.MERGEABLE and self._rebase is not None:
@@ -310,9 +311,9 @@ class Basis:
         return True
 
     def _find_earlier_try(self) -> Conflicted | None:
-        """Return whether an earlier commit of this transaction created a version that a cleanup removed with its file.
+        """Return the conflict if an earlier commit of this transaction created a version that was cleaned up since.
 
-        Later versions, which the cleanup kept, may still refer to its data files.
+        Later versions, which the cleanup kept, may still refer to the data files of that version.
         """
         if self._settings.is_first_try:
             return None

@@ -44,25 +44,25 @@ def _refuse_if(clashes: bool) -> Verdict:  # its only argument
 
 
 def one_fragment(ours: Operation, theirs: Operation) -> Verdict:
-    """Check whether both operations touch the same fragment."""
+    """Check whether both operations modify the same fragment."""
     return _retry_if(_share_fragment(ours, theirs))
 
 
 def rows_of_one_fragment(ours: Operation, theirs: Operation) -> Verdict:
-    """Check whether both hide rows of the same fragment, or are updates that may have inserted the same primary key."""
+    """Check whether both delete rows of the same fragment, or are updates that may insert the same primary key."""
     if isinstance(ours, Update) and isinstance(theirs, Update) and _may_insert_one_key(ours, theirs):
         return Verdict.RETRYABLE
     return Verdict.MERGEABLE if _share_fragment(ours, theirs) else Verdict.COMPATIBLE
 
 
 def one_fragment_or_key(ours: Operation, theirs: Operation) -> Verdict:
-    """Check whether both touch the same fragment, or may have inserted the same key."""
+    """Check whether both modify the same fragment, or may have inserted the same key."""
     inserts = isinstance(ours, Update) and isinstance(theirs, Update) and _may_insert_one_key(ours, theirs)
     return _retry_if(inserts or _share_fragment(ours, theirs))
 
 
 def inserts_by_key(ours: Operation, theirs: Operation) -> Verdict:
-    """Check whether ours inserts by key; the committed operation added rows with unknown keys."""
+    """Check whether ours inserts rows by key: the committed operation added rows whose keys are unknown."""
     del theirs
     return _retry_if(isinstance(ours, Update) and ours.inserted_rows is not None)
 
@@ -105,7 +105,7 @@ def replaces_in_removed_fragment(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def replaces_updated_values(ours: Operation, theirs: Operation) -> Verdict:
-    """Check whether a fragment that receives a file was removed, lost rows to a new one, or had the field rewritten."""
+    """Check whether a fragment that receives a file was removed, or its rows were moved or the field rewritten."""
     removed = replaces_in_removed_fragment(ours, theirs)
     if removed is not Verdict.COMPATIBLE or not isinstance(theirs, Update) or not isinstance(ours, DataReplacement):
         return removed
@@ -119,7 +119,7 @@ def overlays_removed_fragment(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def overlay_and_moved_rows(ours: Operation, theirs: Operation) -> Verdict:
-    """Check whether one adds overlays to a fragment from which the other moves rows, or which it removes."""
+    """Check whether one adds overlays to a fragment that the other removes or from which it moves rows."""
     update = next((each for each in (ours, theirs) if isinstance(each, Update)), None)
     if update is None or not _share_fragment(ours, theirs):
         return Verdict.COMPATIBLE
@@ -141,7 +141,7 @@ def updates_dropped_field(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def replaces_dropped_field(ours: Operation, theirs: Operation) -> Verdict:
-    """Check whether a field whose data ours replaces was dropped."""
+    """Check whether a field whose data our change replaces was dropped."""
     return _refuse_if(isinstance(ours, DataReplacement) and _drops(theirs, ours.field_ids()))
 
 
@@ -152,7 +152,7 @@ def one_base(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def one_shard(ours: Operation, theirs: Operation) -> Verdict:
-    """Check whether both absorbed data from one shard of the write-ahead log; ours must have a newer generation."""
+    """Check whether both compacted the same shard of the write-ahead log; ours must have a newer generation."""
     mine, others = (
         absorbed_generations(each.absorbed_tables) if isinstance(each, (Update, UpdateMemWalState)) else {}
         for each in (ours, theirs)
@@ -170,14 +170,14 @@ def log_was_set_up(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def _may_insert_one_key(ours: Update, theirs: Update) -> bool:
-    """Return whether both may have inserted the same key; without their key filter, any key is possible."""
+    """Return whether both may have inserted the same key; without key filters, any key is possible."""
     if ours.inserted_rows is None:
         return False
     return theirs.inserted_rows is None or may_share_keys(ours.inserted_rows, theirs.inserted_rows)
 
 
 def _share_fragment(ours: Operation, theirs: Operation) -> bool:
-    """Return whether both touched the same fragment; also when that is unknown."""
+    """Return whether both modified the same fragment; True if that is unknown."""
     mine, others = ours.touched_fragments(), theirs.touched_fragments()
     return mine is None or others is None or not mine.isdisjoint(others)
 
@@ -242,4 +242,4 @@ CLASHES: Final[Mapping[str, Callable[[Operation, Operation], Verdict]]] = Mappin
         "l": log_was_set_up,
     }
 )
-"""Lowercase cell of the conflict table -> the function that decides it."""
+"""Maps each lowercase letter of the conflict table to the function that decides the cell."""

@@ -14,7 +14,7 @@ each of the four maps that it changes, and the most severe verdict applies.
 other  depends on the content of both; the function for that letter in :mod:`~lance_core.transactions.clashes` decides
 =====  ========================================================================================================
 
-The most frequent letters: ``r``, both touch the same fragment; ``m``, both hide rows of the same fragment, which can be
+The most frequent letters: ``r``, both modify the same fragment; ``m``, both delete rows of one fragment, which can be
 merged if the rows are known (:mod:`~lance_core.transactions.rebase`); ``x``, both set the same key.
 
 Source: matrix of pylance 14.0.2, verified by executing every cell. "unknown" is an addition: an unknown operation
@@ -65,7 +65,7 @@ _COLUMNS: Final = (
     ("bas", "update_bases"),
     ("cln", "clone"),
 )
-"""Heading of each column, and the name of its operation."""
+"""The heading of each column, with the name of its operation."""
 
 TABLE: Final = """
 committed                     app del ovw idx rew mg+ mg- rst rsv upr upc pj+ pj- cfg tbl sch fld rep ovl wal bas cln
@@ -114,7 +114,7 @@ def _parse(table: str) -> Mapping[str, Mapping[str, str]]:
 
 
 MATRIX: Final = _parse(TABLE)
-"""Row of the committed operation -> column of the one about to be committed -> cell; see :func:`lines_of`."""
+"""The cells by row (the committed operation) and column (the one about to be committed); see :func:`lines_of`."""
 
 
 def judge(ours: Operation, theirs: Operation) -> Verdict:

@@ -58,8 +58,8 @@ class DetachedCommit:
             read = log.read_version(transaction.read_version)
         if read.naming is not ManifestNaming.V2:
             raise NotSupportedError(
-                f"{log.root}: a table with manifests of V1 names has no detached versions; migrate_manifest_paths_v2 "
-                "gives it V2 names"
+                f"{log.root}: a table whose manifests have V1 names cannot have detached versions; use "
+                "migrate_manifest_paths_v2 to rename the manifests"
             )
         self.current = _numbered(read, version - 1)
 
@@ -71,7 +71,7 @@ class DetachedCommit:
 
         Raises:
             InvalidInputError: the operation does not fit the table.
-            NotSupportedError: a detached version of the table cannot have another schema.
+            NotSupportedError: the operation changes the schema, and the table never reuses field ids.
         """
         draft = self._transaction.apply(self.current, self._log, hidden)
         _check_schema(self.current.message, draft.message)
@@ -118,13 +118,11 @@ class DetachedCommit:
 def _check_schema(before: pb_table.Manifest, after: pb_table.Manifest) -> None:
     """Reject a schema change if the table never reuses field ids: its counter would not include those assigned here."""
     if before.HasField("max_allocated_field_id") and list(before.fields) != list(after.fields):
-        raise NotSupportedError(
-            "the table never uses a field id again; a detached version of it cannot have another schema"
-        )
+        raise NotSupportedError("the table never reuses field ids, so a detached version cannot change its schema")
 
 
 def _numbered(manifest: Manifest, version: int) -> Manifest:
-    """Return a copy of the manifest with another version number."""
+    """Return a copy of the manifest with a different version number."""
     message = pb_table.Manifest()
     message.CopyFrom(manifest.message)
     message.version = version

@@ -1,7 +1,7 @@
 """Transactions of committed versions: read them, and recognize the writer's own transaction.
 
-A transaction is read from the manifest if it is inline, otherwise from the file that the manifest names. A version is
-the writer's own if the transaction UUID matches; the manifest stores it inline and in the name of the file.
+A transaction is read from the manifest if it is stored inline, otherwise from the file that the manifest refers to. A
+version is the writer's own if the transaction UUID matches; the manifest stores the UUID inline and in the file name.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def read_transaction(log: VersionLog, manifest: Manifest) -> Transaction | None:
     """Return the transaction that created a version; None if it has none, or its file was removed.
 
     Raises:
-        CorruptDataError: it cannot be decoded.
+        CorruptDataError: the transaction cannot be decoded.
     """
     what = f"transaction of version {manifest.version} of {log.root}"
     if manifest.transaction is not None:
@@ -76,7 +76,7 @@ def withdraw_version(log: VersionLog, name: ManifestName, transaction: Transacti
     """Remove the writer's own version that is not part of the table, unless another version has taken its number.
 
     Returns:
-        Whether it was removed here.
+        Whether this call removed the version.
 
     Raises:
         CorruptDataError: the version's transaction cannot be decoded.

@@ -1,4 +1,4 @@
-"""Key filters: approximate sets of the primary keys that a merge inserted, used to rule out a common key.
+"""Key filters: approximate sets of the primary keys that a merge inserted, used to rule out a key common to two merges.
 
 A filter is either the set of all key hashes, or a split-block Bloom filter with blocks of eight 32-bit words: a key
 sets one bit in each word of one block. Two Bloom filters of the same size share a key only if some block has a common

@@ -55,7 +55,7 @@ class LostRace:
     """Another writer created the version first.
 
     Attributes:
-        manifest: the manifest it committed; None if the store refused although the name is free.
+        manifest: the manifest that the other writer committed; None if the store refused although the name is free.
     """
 
     manifest: Manifest | None
@@ -78,7 +78,7 @@ class Unknown:
 
     Attributes:
         version: the version that the commit tried to create.
-        cause: why it could not be determined.
+        cause: the reason why this could not be determined.
     """
 
     version: int
@@ -115,10 +115,10 @@ class Contended:
 
 @dataclass(frozen=True, slots=True)
 class Overtaken:
-    """The version was created too late, after newer ones that do not contain its change; the table lacks the change.
+    """The version was created too late, after newer versions without its change; the table does not have the change.
 
-    The version was withdrawn, or undone by a newer version if it was the latest. A cleanup may have seen it and may
-    remove the files that it referred to, so they must not be committed again.
+    The version was removed, or reverted by a newer version if it was the latest. A cleanup may have read the version
+    and may remove the files that it referred to, so these files must not be committed again.
 
     Attributes:
         version: the version that was created.
@@ -131,10 +131,10 @@ class Overtaken:
 
 @dataclass(frozen=True, slots=True)
 class TableExists:
-    """A table was to be created, but one already exists.
+    """The table to be created already exists.
 
     Attributes:
-        version: its latest version.
+        version: latest version of the existing table.
     """
 
     version: int

@@ -3,18 +3,18 @@
 A writer plans on version v and stalls just before it creates version v + 1. Others create v + 1, v + 2, …, and a
 cleanup removes their v + 1. The name is free again, so the writer's create succeeds, although the newer versions were
 not built on its manifest. The version log cannot distinguish this from the ordinary case, in which others commit on top
-of v + 1 right after it was created: no manifest records which one it was built on. The content of the next version
-decides:
+of v + 1 right after it was created: no manifest records the manifest that it was built on. The content of the next
+version decides:
 
 ==========================================================================================  =============
-observation                                                                                  was built on
+observation                                                                                  next built on
 ==========================================================================================  =============
-a data, deletion or index file of the version, whose names are unique, in a newer version    it
-such a file among the fragments that the next version's transaction lists                    it
+a newer version has a data, deletion or index file of the version (file names are unique)    it
+the next version's transaction lists such a file among its fragments                         it
 applying the next transaction to the version gives the next version, with all its changes    it
-the same, but with another deletion file that includes the rows of the version's             it
-the same, but with a deletion file that lacks rows of the version's                          another
-it lacks a change of the version that its transaction does not affect                        another
+the same, but with a different deletion file, which includes the rows of the version's file  it
+the same, but with a deletion file without some of the rows of the version's file            another
+the next version lacks a change of the version that the next transaction does not affect     another
 anything else; the next version no longer exists                                             uncertain
 ==========================================================================================  =============
 
@@ -58,28 +58,28 @@ if TYPE_CHECKING:
 __all__ = ["Presence", "find_presence", "is_built_on", "may_be_built_on"]
 
 _Fact = tuple[Any, ...]
-"""One statement about a version: its kind, its subject, and further values."""
+"""One fact about a version, as a tuple: the kind of fact, what it is about, and further values."""
 
 _FILE, _DELETION, _INDEX = "data file", "deletion file", "index"
 _UNIQUE = frozenset({_FILE, _DELETION, _INDEX})
 _METADATA = frozenset({"schema metadata", "field metadata"})
 _SETTINGS = _METADATA | {"config", "table metadata"}
-"""Statements that a transaction sets regardless of their previous value."""
+"""Kinds of facts that a transaction sets regardless of their previous value."""
 _LASTING = frozenset({"fragment", _FILE, _DELETION, "field", "config", "base path"})
-"""Kinds of statements that a writer changes only through its transaction."""
+"""Kinds of facts that a writer changes only through its transaction."""
 
 
 class Presence(Enum):
     """Whether a version is part of the lineage."""
 
     PRESENT = auto()
-    """A newer version was built on it, or has the same content as if it were."""
+    """A newer version was built on this one, or has the content that it would have if it were."""
 
     ABSENT = auto()
     """The next version was built on another version with the same number; this one was never the latest."""
 
     UNCERTAIN = auto()
-    """The versions that would decide it no longer exist."""
+    """The versions that would decide the question no longer exist."""
 
 
 def find_presence(
@@ -95,7 +95,7 @@ def find_presence(
         log: the table's versions.
         transaction: the transaction that created the version.
         made: the version.
-        before: the version it was built on; None if that no longer exists.
+        before: the version that ``made`` was built on; None if it no longer exists.
         newer: the versions after ``made``, ascending; not empty.
 
     Raises:
@@ -127,7 +127,7 @@ def _after(manifest: Manifest) -> ManifestName:
 
 
 def _leads_to(log: VersionLog, version: Manifest, before: Manifest, latest: Manifest) -> bool:
-    """Return whether no later version contradicts that this one, which may be too late itself, leads to the latest."""
+    """Return whether this version, which may be too late itself, leads to the latest without any contradiction."""
     while version.version < latest.version:
         theirs = read_transaction(log, version)
         if theirs is not None and _shows_files(theirs, version, before, latest):
@@ -176,10 +176,10 @@ def _compare(
         log: the table's versions.
         transaction: the transaction that created the version.
         made: the version.
-        before: the version it was built on; None if that no longer exists.
+        before: the version that ``made`` was built on; None if it no longer exists.
         following: the next version.
         is_effect_enough: whether the version counts as present if the next one contains its changes, regardless of
-            which version that one was built on.
+            which version the next one was built on.
     """
     theirs = read_transaction(log, following)
     # Shortcut for the comparison of all facts below, in the most frequent case in which no file of the version is left.
@@ -205,7 +205,7 @@ def _compare(
     if found == expected:
         added = {fact for fact in found - own if fact[0] == "fragment"}
         if added and theirs.operation.lists_all_fragments:
-            # It lists all fragments and adds none, so it was built on a version with other fragments.
+            # It lists all fragments and adds none, so it was built on a version with different fragments.
             return Presence.UNCERTAIN, True
         if not is_effect_enough or theirs.operation.replaces_all_files:
             return Presence.PRESENT, False
@@ -285,7 +285,7 @@ def _survival(
         log: the table's versions.
         made: the version.
         following: the next version.
-        undone: the changes of the version that the next one does not have.
+        undone: the changes of the version that the next version does not have.
         hides_rows: whether fragments missing from the next version were dropped because their last rows were deleted.
     """
     # The reference keeps schema metadata that this library drops when it applies some operations.
@@ -301,7 +301,7 @@ def _survival(
 
 def _hiding(log: VersionLog, made: Manifest, following: Manifest, fragment_ids: Iterable[int]) -> Presence:
     """Return whether the next version also hides all rows that a version hides in some fragments."""
-    # Imported late: file names suffice for most versions.
+    # Imported only when needed: file names suffice for most versions.
     from pyroaring import BitMap
 
     for fragment_id in fragment_ids:
@@ -321,7 +321,7 @@ def _hiding(log: VersionLog, made: Manifest, following: Manifest, fragment_ids: 
 
 
 def _has_no_more_fragments(made: Manifest, following: Manifest) -> bool:
-    """Return whether no fragment to which rows might have been moved was added in between."""
+    """Return whether the next version has no new fragments, to which rows might have been moved."""
     highest = [each.message.max_fragment_id for each in (made, following) if each.message.HasField("max_fragment_id")]
     return len(highest) == 2 and highest[0] == highest[1]
 

@@ -39,7 +39,7 @@ class Transaction:
         read_version: the version that the change was planned on.
         operation: the operation.
         uuid: identifies the change: committing the same uuid twice creates one version.
-        transaction_properties: free-form; ``__lance_commit_message`` holds the commit message.
+        transaction_properties: arbitrary properties; ``__lance_commit_message`` contains the commit message.
     """
 
     read_version: int

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["check_restore", "has_lost_files", "held"]
 
 _CLEANUP_BATCH_SECONDS: Final = 2.0
-"""Longer than a cleanup needs for the files that it removes between two checks for new versions."""
+"""A time longer than a cleanup needs to remove the files between two of its checks for new versions."""
 
 
 def check_restore(log: VersionLog, version: int, storage_options: Mapping[str, str] | None) -> None:
@@ -84,7 +84,7 @@ def has_lost_files(log: VersionLog, made: Manifest, storage_options: Mapping[str
         storage_options: passed to the stores of base paths.
 
     Raises:
-        StorageError: it cannot be determined.
+        StorageError: it cannot be determined whether files are missing.
     """
     return _find_missing(log, made, storage_options) is not None
 

@@ -1,8 +1,8 @@
-"""Field ids that were reassigned while rows were being written, or an index was being built, for them.
+"""Field ids that were reassigned to other columns while rows were being written, or an index was being built.
 
-Column ids are reused once no data file contains them: after a column is dropped, the next new one may get its id. Rows
+A field id is reused once no data file contains it: after a column is dropped, the next new column may get its id. Rows
 that were written before would be read as values of the new column, or not at all. No single transaction reveals this,
-but the schemas of the versions in between do: the id is missing in one of them and exists again later.
+but the schemas of the intermediate versions do: the id is missing in one of them and exists again later.
 
 Source: ids assigned by pylance 14.0.2, whose own appends and indices do not check this.
 """
@@ -19,10 +19,10 @@ __all__ = ["ReusedFields"]
 
 
 class ReusedFields:
-    """Checks the versions on top of which a change is placed.
+    """Checks the versions that were committed after a change was planned.
 
     Args:
-        operation: the change; only appended rows and new indices are compatible with dropped and added columns.
+        operation: the change; only appends and new indices can be committed after columns were dropped or added.
     """
 
     def __init__(self, operation: Operation) -> None:

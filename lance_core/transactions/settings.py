@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT_MAX_RETRIES", "CommitProgress", "CommitSettings"]
 
 DEFAULT_MAX_RETRIES: Final = 20
-"""The default of the reference."""
+"""Default of ``max_retries``, as in the reference."""
 
 
 @dataclass(slots=True)
@@ -41,13 +41,14 @@ class CommitSettings:
     """Options of a commit.
 
     Attributes:
-        max_retries: attempts after the first. 0 also prevents an overwrite from being placed on any version other than
-            the one that it was planned on.
-        timeout_seconds: no attempt starts later than this; None for no limit.
+        max_retries: maximum number of attempts after the first. With 0, an overwrite can only create the version
+            directly after the one that it was planned on.
+        timeout_seconds: no attempt starts after this time; None for no limit.
         create_only: fail if the table exists.
-        is_first_try: whether this transaction was never tried before, so that no version can have been created by it.
+        is_first_try: whether this transaction was never tried before, and therefore cannot have created a version.
         template: the empty manifest that a new table starts from.
-        affected_rows: the rows that a delete or update hides, by fragment id; with them it can be merged with others.
+        affected_rows: the rows that a delete or update removes, by fragment id, with which it can be merged with other
+            changes.
         storage_options: passed to the stores of base paths.
         progress: records the progress of the commit.
         wait: sleeps for the given number of seconds.

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["COMMIT_MESSAGE_KEY", "Transaction", "checked_properties", "new_uuid"]
 
 COMMIT_MESSAGE_KEY: Final = "__lance_commit_message"
-"""Property that holds the message of a commit."""
+"""The transaction property that contains the commit message."""
 
 
 def new_uuid() -> str:
@@ -53,7 +53,7 @@ class Transaction:
         read_version: the version that the change was planned on; 0 for none, or for the latest version.
         operation: the operation.
         uuid: the UUID, hyphenated and in lowercase.
-        properties: free-form; ``COMMIT_MESSAGE_KEY`` is reserved.
+        properties: arbitrary properties; ``COMMIT_MESSAGE_KEY`` is reserved.
     """
 
     read_version: int
@@ -63,16 +63,16 @@ class Transaction:
 
     @property
     def file_name(self) -> str:
-        """The name of its file below ``_transactions/``."""
+        """The name of the transaction's file below ``_transactions/``."""
         return transaction_file_name(self.read_version, self.uuid)
 
     @classmethod
     def parse(cls, data: pa.Buffer | bytes, what: str) -> Self:
-        """Parse the bare message.
+        """Parse the message, which has no framing.
 
         Args:
             data: the serialized message.
-            what: its location, for error messages.
+            what: description of the transaction's location, for error messages.
 
         Raises:
             CorruptDataError: the bytes are not a transaction.
@@ -93,7 +93,7 @@ class Transaction:
 
         Args:
             current: the version to build on.
-            log: the table's versions, to read a version that is restored.
+            log: the table's versions, for reading a version to restore.
             hidden: reads hidden columns.
 
         Raises:
@@ -111,7 +111,7 @@ class Transaction:
         )
 
     def serialize(self) -> bytes:
-        """Return the bare message.
+        """Return the serialized message, without framing.
 
         Raises:
             NotSupportedError: the operation cannot be executed by this library.
@@ -125,7 +125,7 @@ class Transaction:
 
 
 def checked_uuid(text: str) -> str:
-    """Return the UUID, after checking that it has the canonical spelling, which other writers require.
+    """Return the UUID after checking that it is in canonical form, which other writers require.
 
     Raises:
         InvalidInputError: the text is not a canonical UUID.
@@ -133,9 +133,9 @@ def checked_uuid(text: str) -> str:
     try:
         canonical = str(uuid_module.UUID(text))
     except (ValueError, AttributeError, TypeError) as error:
-        raise InvalidInputError(f"transaction uuid {text!r} is not a UUID") from error
+        raise InvalidInputError(f"malformed transaction UUID {text!r}") from error
     if canonical != text:
-        raise InvalidInputError(f"transaction uuid {text!r} must be written as {canonical!r}")
+        raise InvalidInputError(f"transaction UUID {text!r} must be in canonical form, {canonical!r}")
     return canonical
 
 

@@ -1,4 +1,4 @@
-"""Verdict: the effect of a committed change on one that was planned before it."""
+"""Verdict: the effect of a committed change on a change that was planned before it."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ __all__ = ["Verdict"]
 
 
 class Verdict(Enum):
-    """The effect of a committed change on one that was planned before it, in order of severity."""
+    """The effect of a committed change on a change that was planned before it, in order of severity."""
 
     COMPATIBLE = 0
     """Both changes are valid."""
 
     MERGEABLE = 1
-    """Both changes are valid if they hide different rows; if our rows are unknown, treated as ``RETRYABLE``."""
+    """Both changes are valid if they delete different rows; treated as ``RETRYABLE`` if our rows are unknown."""
 
     RETRYABLE = 2
-    """The change must be planned again on the newer version."""
+    """The change must be planned again, based on the newer version."""
 
     INCOMPATIBLE = 3
     """The newer version invalidates the change."""

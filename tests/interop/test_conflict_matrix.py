@@ -184,5 +184,5 @@ def _agree(planned: str, committed: str, expected: str, found: str) -> bool:
         return "does not exist in version" in found
     if expected == "." and planned.startswith("overlay") and committed.startswith("project"):
         # Values for a dropped field: the reference commits them, and never reads them.
-        return "holds no field of the table" in found
+        return "contains no field of the table" in found
     return found == expected

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["UNKNOWN_ARM", "CarriedOperation", "PublicOther"]
 
 UNKNOWN_ARM: Final = "unknown"
-"""The name of every operation that the message definitions do not contain."""
+"""The name given to every operation that the message definitions do not contain."""
 
 
 @named("Other")
@@ -53,7 +53,7 @@ class CarriedOperation(Operation):
         """Raise an error: an unknown operation cannot be serialized.
 
         Raises:
-            NotSupportedError: always; the message names the operation.
+            NotSupportedError: always; the message contains the name of the operation.
         """
         raise NotSupportedError(f"committing the operation {self.arm!r} is not supported", arm=self.arm)
 
@@ -65,7 +65,7 @@ class CarriedOperation(Operation):
         """Raise an error: an unknown operation cannot be applied.
 
         Raises:
-            NotSupportedError: always; the message names the operation.
+            NotSupportedError: always; the message contains the name of the operation.
         """
         raise NotSupportedError(
             f"committing the operation {self.arm!r} on version {context.current.version} is not supported", arm=self.arm

@@ -1,10 +1,11 @@
 """CreateIndex: add, replace or drop indices. Rows, fragments and schema do not change.
 
-An index consists of files written by a query engine, and an entry in the manifest that records what they cover.
-Dropping an index is this operation with no new indices; replacing one lists both. Entries are matched by UUID.
+An index consists of files written by a query engine, and an entry in the manifest that records what the files cover.
+To drop an index, the operation lists it as removed and lists no new index; to replace an index, it lists both the old
+and the new one. Entries are matched by UUID.
 
-While an index was being built, other writers may have changed values of its fields in place. Such fragments are removed
-from its bitmap at commit, so that their rows are scanned.
+While an index was being built, other writers may have changed values of its fields in place. The
+fragments with changed values are removed from the index's bitmap at commit, so that their rows are scanned.
 
 Source: ``lance.table.Transaction.CreateIndex``; behavior of pylance 14.0.2, which also commits an index on a field
 that was dropped in the meantime and then fails every query.
@@ -102,11 +103,11 @@ class CreateIndex(Operation):
         return frozenset(index.name for index in self.new_indices)
 
     def field_ids(self) -> frozenset[int]:
-        """Return the fields that the new indices are on."""
+        """Return the ids of the fields that the new indices cover."""
         return frozenset(field_id for index in self.new_indices for field_id in index.fields)
 
     def held_field_ids(self) -> frozenset[int]:
-        """Return the fields of the new indices."""
+        """Return the ids of the fields of the new indices."""
         return self.field_ids()
 
     def on_top_of(self, before: Manifest, after: Manifest) -> Self:
@@ -130,7 +131,7 @@ class CreateIndex(Operation):
 
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
-            SchemaMismatchError: an index is on a field that the table does not have.
+            SchemaMismatchError: an index covers a field that the table does not have.
             InvalidInputError: an index has no valid id or name, or does not record the location of its files.
         """
         current = context.current

@@ -7,9 +7,9 @@ version in the overlay.
 The feature is experimental in the reference. Unless an environment variable enables it, this library does not commit
 overlays, because it could not read the table afterwards; the reference commits the first one anyway.
 
-Overlays are appended to those that the fragment has at commit. If row ids are stable, the covered rows count as
+New overlays are appended to those that the fragment has at commit. If row ids are stable, the covered rows count as
 updated. Indices are kept: an index is older than the overlays that it does not include, and the reference checks these
-itself.
+overlays itself.
 
 Source: ``lance.table.Transaction.DataOverlay``; behavior of pylance 14.0.2, which also accepts unreadable overlays:
 for fields that do not exist, or with fewer values than covered cells.
@@ -50,7 +50,7 @@ class PublicDataOverlayGroup:
 
     Attributes:
         fragment_id: the fragment.
-        overlays: oldest first.
+        overlays: the overlays of the fragment, oldest first.
     """
 
     fragment_id: int
@@ -144,7 +144,7 @@ class DataOverlay(Operation):
         require_writable(current.message)
         missing = self.touched_fragments() - {fragment.id for fragment in current.message.fragments}
         if missing:
-            raise InvalidInputError(f"fragment {min(missing)}, to be overlaid, is not in version {current.version}")
+            raise InvalidInputError(f"overlaid fragment {min(missing)} is not in version {current.version}")
         if any(group.overlays for group in self.groups) and not overlays_enabled():
             raise UnsupportedFeatureFlagError(
                 f"a data overlay would set feature flag {int(FeatureFlag.DATA_OVERLAYS)} "

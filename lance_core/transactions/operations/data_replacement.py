@@ -1,9 +1,9 @@
-"""DataReplacement: replace data files of fragments with others that contain the same fields of the same rows.
+"""DataReplacement: replace data files of fragments with files that contain the same fields of the same rows.
 
-A new file replaces the file with exactly the same list of fields and the same format version. If there is none, the new
-file is added: if the fragment already stores all of its fields, they become dead in the old files, and a file without a
-live field is removed; if the fragment stores none of them, they were read as null before. A file may contain dropped
-columns if the fragment does.
+A new file replaces the file with exactly the same list of fields and the same format version. If there is no such file,
+the new file is added. If the fragment already stores all of the new file's fields, these fields become dead in the old
+files, and a file without any live field is removed; if the fragment stores none of them, they were read as null before.
+A file may contain dropped columns if the fragment does.
 
 The fragments are removed from indices on these fields, and older overlays on the fields become dead. Schema, deletions
 and row ids are kept; if row ids are stable, all rows of the fragment count as updated.
@@ -59,7 +59,7 @@ class PublicDataReplacementGroup:
 
     Attributes:
         fragment_id: the fragment.
-        new_file: contains the same fields as the file that it replaces.
+        new_file: the new file, with the same fields as the file that it replaces.
     """
 
     fragment_id: int
@@ -104,7 +104,7 @@ class DataReplacement(Operation):
 
     @classmethod
     def from_proto(cls, message: pb_transaction.Transaction.DataReplacement) -> Self:
-        """Parse the message. Raises what :meth:`DataFile.from_proto` raises."""
+        """Parse the message; raises as :meth:`DataFile.from_proto`."""
         return cls(
             replacements=tuple(
                 Replacement(fragment_id=each.fragment_id, new_file=DataFile.from_proto(each.new_file))
@@ -128,7 +128,7 @@ class DataReplacement(Operation):
         return frozenset(each.fragment_id for each in self.replacements)
 
     def field_ids(self) -> frozenset[int]:
-        """Return the fields that are rewritten."""
+        """Return the ids of the fields that are rewritten."""
         return frozenset(field_id for each in self.replacements for field_id in each.new_file.live_field_ids)
 
     def added_files(self, current: Manifest) -> tuple[Fragment, ...]:
@@ -176,7 +176,7 @@ class DataReplacement(Operation):
         for each in self.replacements:
             if each.fragment_id not in present:
                 raise InvalidInputError(
-                    f"fragment {each.fragment_id}, whose data file is to be replaced, is not in version "
+                    f"fragment {each.fragment_id}, to which a replacement data file belongs, is not in version "
                     f"{current.version}"
                 )
             changed[each.fragment_id] = _replaced(present[each.fragment_id], each.new_file, current, read_version)
@@ -194,7 +194,7 @@ class DataReplacement(Operation):
         if len(self.touched_fragments()) != len(self.replacements):
             raise InvalidInputError("a data replacement lists a fragment twice")
         if len({each.new_file.field_ids for each in self.replacements}) > 1:
-            raise InvalidInputError("all files of a data replacement must hold the same fields")
+            raise InvalidInputError("all files of a data replacement must contain the same fields")
         known = {field.id for field in current.message.fields}
         for each in self.replacements:
             check_file(
@@ -232,17 +232,17 @@ def _replaced(
 
 
 def _check_fits(fragment: pb_table.DataFragment, file: DataFile, field_ids: set[int]) -> None:
-    """Check a file that replaces no other: the fragment must store all of its fields, or none of them."""
+    """Check a file that does not replace another one: the fragment must store all of its fields, or none of them."""
     held = field_files(fragment).keys() & set(file.live_field_ids)
     unknown = set(file.live_field_ids) - field_ids - held
     if unknown:
         raise SchemaMismatchError(
-            f"neither the table nor fragment {fragment.id} has field {min(unknown)}, whose data is to be replaced",
+            f"neither the table nor fragment {fragment.id} has field {min(unknown)} of the replacement data file",
             field=min(unknown),
         )
     if held and (file.file_version.is_legacy or len(held) < len(file.live_field_ids)):
         raise InvalidInputError(
             f"fragment {fragment.id} has no data file of format {file.file_version.value} with exactly the fields "
-            f"{list(file.field_ids)}, but holds field {min(held)} in another",
+            f"{list(file.field_ids)}, but it stores field {min(held)} in a different file",
             fragment=fragment.id,
         )

@@ -1,4 +1,4 @@
-"""Delete: hide rows, or drop whole fragments. No data file changes.
+"""Delete: mark rows as deleted, or drop whole fragments. No data file changes.
 
 A fragment that lost some of its rows refers to a new deletion file, which lists all of its deleted rows; a fragment
 that lost its last row is removed from the table. Schema, indices and row ids do not change.
@@ -34,12 +34,12 @@ __all__ = ["Delete", "PublicDelete"]
 @named("Delete")
 @dataclass
 class PublicDelete(BaseOperation):
-    """Hide rows, or drop whole fragments.
+    """Mark rows as deleted, or drop whole fragments.
 
     Attributes:
         updated_fragments: the fragments that lost some of their rows, with their new deletion files, as returned by
             ``LanceFragment.delete``.
-        deleted_fragment_ids: the fragments that lost every row, for which it returned None.
+        deleted_fragment_ids: the fragments that lost every row, for which ``LanceFragment.delete`` returned None.
         predicate: the condition that selected the rows; informational.
     """
 
@@ -64,7 +64,7 @@ class PublicDelete(BaseOperation):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delete(Operation):
-    """Hide rows.
+    """Mark rows as deleted.
 
     Attributes:
         updated_fragments: fragments with a new deletion file.

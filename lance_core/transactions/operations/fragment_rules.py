@@ -3,7 +3,7 @@
 The reference accepts many invalid fragments and fails, or returns wrong rows, when the table is read; this library
 rejects them.
 
-Source: behavior of pylance 14.0.2 on tables that each break one rule.
+Source: behavior of pylance 14.0.2 on tables that each violate one requirement.
 """
 
 from __future__ import annotations
@@ -37,10 +37,11 @@ def check_new_fragments(
 
     Args:
         fragments: the new fragments.
-        field_ids: every field of the schema that they will belong to.
+        field_ids: ids of all fields of the schema that the table will have.
         base_ids: the ids of the table's base paths.
         file_version: the file version of the table; files of all versions except 0.1 can be mixed.
-        carries_row_ids: True if the rows already have ids, which the fragments must contain; None if they may.
+        carries_row_ids: True if the fragments must contain row ids, because the rows already have ids; False if they
+            must not; None if they may.
 
     Raises:
         InvalidInputError: a fragment is incomplete, or contains something that only a committed fragment may have.
@@ -84,7 +85,7 @@ def _check_is_new(fragment: Fragment, where: str, *, carries_row_ids: bool | Non
     if fragment.has_row_ids and carries_row_ids is False:
         raise InvalidInputError(f"{where} has row ids; they are assigned at commit")
     if carries_row_ids and not fragment.has_row_ids:
-        raise InvalidInputError(f"{where} has no row ids, but its rows were assigned some")
+        raise InvalidInputError(f"{where} has no row ids, but row ids were already assigned to its rows")
     if fragment.has_overlays:
         raise InvalidInputError(f"{where} has data overlays")
 
@@ -146,17 +147,17 @@ def check_file(
         )
     if not file.file_version.mixes_with(file_version):
         raise InvalidInputError(
-            f"{what} is of format {file.file_version.value}, the table of {file_version.value}; files of 0.1 "
-            "cannot be mixed with those of other versions",
+            f"{what} has format {file.file_version.value}, but the table has format {file_version.value}; files of "
+            "format 0.1 cannot be mixed with files of other formats",
             path=file.path,
             expected=file_version.value,
             found=file.file_version.value,
         )
     if not is_plain_path(file.path):
-        raise InvalidInputError(f"{where}: data file {file.path!r:.200} leads outside its base path", path=file.path)
+        raise InvalidInputError(f"{where}: data file {file.path!r:.200} is outside its base path", path=file.path)
     if file.base_id is not None and file.base_id not in base_ids:
         raise InvalidInputError(f"{what} refers to base path {file.base_id}, but the table has {sorted(base_ids)}")
     if field_ids.isdisjoint(file.field_ids):
         raise SchemaMismatchError(
-            f"{what} holds no field of the table: its field ids are {list(file.field_ids)}", path=file.path
+            f"{what} contains no field of the table: its field ids are {list(file.field_ids)}", path=file.path
         )

@@ -1,7 +1,7 @@
 """Rules for declaring keys on existing columns.
 
-Each kind of key is declared once, by a single change of settings that covers all of its columns; after that, its
-entries in the field metadata cannot change. Other entries of the same fields can.
+Each kind of key is declared once, by a single change of settings that covers all columns of the key. After that, the
+entries of the key in the field metadata cannot change; other entries of the same fields can.
 
 Source: behavior of pylance 14.0.2, which rejects even a repetition of the same value.
 """
@@ -80,4 +80,4 @@ def _check(kind: str, is_declared: bool, is_valid: bool) -> None:
     if is_declared:
         raise InvalidSchemaError(f"the {kind} key is already declared and cannot be changed")
     if not is_valid:
-        raise InvalidSchemaError(f"the {kind} key would have no column: its entry in the field metadata is invalid")
+        raise InvalidSchemaError(f"the {kind} key would have no columns: its entry in the field metadata is invalid")

@@ -23,7 +23,7 @@ class MapUpdate:
 
     Attributes:
         entries: new values; None removes the key.
-        replace: drop every other entry.
+        replace: remove all other entries.
     """
 
     entries: Mapping[str, str | None]
@@ -64,7 +64,7 @@ class PublicUpdateMap:
 
     Attributes:
         updates: new values; None removes the key.
-        replace: drop every other entry.
+        replace: remove all other entries.
     """
 
     updates: dict[str, str | None]
@@ -77,7 +77,7 @@ def map_update(what: str, values: Mapping[Any, Any], *, replace: bool) -> MapUpd
     Args:
         what: the argument, for error messages.
         values: new values; None removes the key.
-        replace: drop every other entry.
+        replace: remove all other entries.
 
     Raises:
         InvalidTypeError: a key is not a string, or a value is neither a string nor None.

@@ -93,8 +93,8 @@ class Merge(Operation):
     """Add columns.
 
     Attributes:
-        fragments: every fragment of the table after the merge, followed by the fragments to add, which have other ids;
-            id 0 means "assign one at commit" if fragment 0 is already listed or no longer exists.
+        fragments: every existing fragment in its form after the merge, followed by the fragments to add, which have
+            different ids; id 0 means "assign one at commit" if fragment 0 is already listed or no longer exists.
         schema: the schema with field ids.
         preserves_nullability: promises that no field became required, so that rows written in the meantime without
             the new columns stay valid.
@@ -155,7 +155,7 @@ class Merge(Operation):
             NotSupportedError: the table has format 0.1 and would get a dictionary column.
             InvalidInputError: a fragment is missing or has different rows, ``preserves_nullability`` does not hold, or
                 an id is used twice.
-            SchemaMismatchError: a field would be read as another one, or a required one is not stored.
+            SchemaMismatchError: a field would be read as a different field, or a required field is not stored.
         """
         current = context.current
         require_writable(current.message)
@@ -219,7 +219,7 @@ class Merge(Operation):
         return list(kept.values()), added
 
     def _dictionary_ids(self, current: Manifest) -> set[int]:
-        """Return the fields whose dictionaries are kept in a table of format 0.1."""
+        """Return the ids of the fields whose dictionaries are stored in the manifest of a table of format 0.1."""
         found = {field.id for field in self.schema.walk() if field.is_dictionary}
         if current.file_version.is_legacy and not found <= {field.id for field in current.message.fields}:
             raise NotSupportedError("adding a dictionary column to a table of format 0.1 is not supported")
@@ -241,7 +241,7 @@ def _check_kept(old: pb_table.DataFragment, new: pb_table.DataFragment, schema: 
         )
     if old.deletion_file != new.deletion_file:
         raise InvalidInputError(
-            f"fragment {old.id} has different deleted rows in version {version} than when it was read"
+            f"the deleted rows of fragment {old.id} in version {version} are not the ones that the operation records"
         )
     lost = (field_files(old).keys() - field_files(new).keys()).intersection(schema.field_ids())
     if lost:

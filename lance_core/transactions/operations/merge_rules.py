@@ -5,9 +5,9 @@ Data files refer to fields by id, so an id must identify the same column as long
 =========================  ==========================================================================================
 a field of the merge …     requirement
 =========================  ==========================================================================================
-has an id of the table     it stays part of the same field; a new name is not that of another field of the table; its
-                           type and nullability do not change, unless every fragment rewrites it
-has a new id               the id is greater than those of the schema and of all data files and overlays, including
+has an id of the table     it keeps its parent field; it does not take the name of another field of the table; its type
+                           and nullability do not change, unless every fragment rewrites it
+has a new id               the id is greater than all ids in the schema and in all data files and overlays, including
                            dropped columns, and greater than the highest id that the table has recorded
 has a new id and the       every fragment stores it; otherwise the values would be lost
 name of a field
@@ -49,7 +49,7 @@ def check_merged_schema(
         kept: the fragments among them that the table already has.
 
     Raises:
-        SchemaMismatchError: a field takes the place of another, changes, or would lose its values.
+        SchemaMismatchError: a field replaces a different field, changes, or would lose its values.
         InvalidInputError: a new field has an id that is already in use.
     """
     known = {field.id: (path, parent, field) for path, parent, field in _places(current.schema.fields)}
@@ -81,7 +81,7 @@ def check_merged_schema(
 
 
 def _stored_anew(before: Mapping[int, pb_table.DataFragment], kept: Iterable[Fragment]) -> Collection[int]:
-    """Return the fields that every fragment stores in a different file than before."""
+    """Return the ids of the fields that every fragment stores in a file different from the previous one."""
     found: set[int] | None = None
     for fragment in kept:
         old = field_files(before[fragment.id])
@@ -103,8 +103,8 @@ def _places(
 def _check_unchanged(was: Field, field: Field) -> None:
     if field.logical_type != was.logical_type:
         raise SchemaMismatchError(
-            f"field {field.id} is {was.name!r} of type {was.logical_type!r}; without rewriting its values in every "
-            f"fragment it cannot become {field.name!r} of type {field.logical_type!r}",
+            f"a merge can change field {field.id} ({was.name!r}) from type {was.logical_type!r} to type "
+            f"{field.logical_type!r} ({field.name!r}) only if it rewrites the field in every fragment",
             field=field.id,
             expected=was.logical_type,
             found=field.logical_type,
@@ -112,8 +112,8 @@ def _check_unchanged(was: Field, field: Field) -> None:
     if field.nullable != was.nullable:
         old, new = ("nullable" if each.nullable else "not nullable" for each in (was, field))
         raise SchemaMismatchError(
-            f"field {field.id} ({was.name!r}) is {old}; without rewriting its values in every fragment a merge does "
-            f"not make it {new}",
+            f"a merge can change field {field.id} ({was.name!r}) from {old} to {new} only if it rewrites the field in "
+            "every fragment",
             field=field.id,
             expected=old,
             found=new,
@@ -125,8 +125,8 @@ def _check_stored(field: Field, old_id: int, path: tuple[str, ...], fragments: S
     for fragment in fragments:
         if wanted.isdisjoint(field_files(fragment.message)):
             raise SchemaMismatchError(
-                f"field {'.'.join(path)!r} has id {old_id} and would get id {field.id}, under which fragment "
-                f"{fragment.id} stores no values",
+                f"field {'.'.join(path)!r} has id {old_id} and would get id {field.id}, but fragment {fragment.id} "
+                f"stores no values with that id",
                 field=field.id,
                 fragment=fragment.id,
             )

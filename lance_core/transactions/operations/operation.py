@@ -1,8 +1,8 @@
 """Operation: the interface of all operations, with defaults that the file of an operation can override.
 
-Everything specific to one operation is in its file: the record, the conversion to and from protobuf, what the operation
-touches and adds, and the version that it creates. Code that commits or checks operations calls this interface and never
-tests for a particular operation; only the conflict matrix uses their names.
+Everything specific to one operation is in its file: the record, the conversion to and from protobuf, the parts of the
+table that the operation changes or adds, and the version that it creates. Code that commits or checks operations calls
+this interface and never tests for a particular operation; only the conflict matrix uses the names of operations.
 
 BaseOperation is the public counterpart: each operation's file defines its public class next to its record, and
 ``LanceOperation`` exposes these classes under the names of the reference.
@@ -64,7 +64,7 @@ class NewTable:
         naming: the naming scheme of its manifests.
         stable_row_ids: whether rows get stable ids.
         file_version: the version of its data files, if it starts without any.
-        source: the version that is cloned; None for an independent table.
+        source: the manifest of the version that is cloned; None for an independent table.
     """
 
     naming: ManifestNaming
@@ -79,46 +79,46 @@ class Operation(Protocol):
     __slots__ = ()
 
     arm: ClassVar[str]
-    """The name of its field in ``Transaction.operation``."""
+    """The name of the operation's field in ``Transaction.operation``."""
 
     is_known: ClassVar[bool] = True
     """Whether this library knows the operation, so that it can be committed and compared."""
 
     is_planned_on_any_version: ClassVar[bool] = False
-    """Whether it refers to no fragment or field of the version that it was planned on."""
+    """Whether the operation refers to no fragment or field of the version that it was planned on."""
 
     is_first_of_its_root: ClassVar[bool] = False
-    """Whether it always creates the first version of a root, with the number of the version that it copies."""
+    """Whether the operation always creates the first version of a root, with the number of the version it copies."""
 
     makes_tables: ClassVar[bool] = False
-    """Whether it can create the first version of a table."""
+    """Whether the operation can create the first version of a table."""
 
     replaces_all_files: ClassVar[bool] = False
-    """Whether the version that it creates contains no file of the previous one, except its own."""
+    """Whether the new version contains no file of the previous version, only files of the operation itself."""
 
     appends_fragments: ClassVar[bool] = False
-    """Whether its new fragments have new files and follow the existing ones."""
+    """Whether the operation adds fragments with new files after the existing fragments."""
 
     hides_rows: ClassVar[bool] = False
-    """Whether it hides individual rows, so that it can be merged with others that do; see :meth:`with_hidden_rows`."""
+    """Whether the operation deletes single rows, and can be merged with others that do (:meth:`with_hidden_rows`)."""
 
     only_removes_rows: ClassVar[bool] = False
-    """Whether it only removes rows and changes nothing else."""
+    """Whether the operation only removes rows and changes nothing else."""
 
     lists_all_fragments: ClassVar[bool] = False
-    """Whether it lists every fragment of the table, including those that it adds."""
+    """Whether the operation lists every fragment of the table, including those that it adds."""
 
     may_keep_metadata: ClassVar[bool] = False
     """Whether the reference keeps schema metadata that the stored transaction does not contain."""
 
     holds_values: ClassVar[bool] = False
-    """Whether it contains values of the version that it was planned on, so that every later version must be known."""
+    """Whether the operation contains values of the version that it was planned on; all later versions must be known."""
 
     may_change_rows: ClassVar[bool] = True
-    """Whether readers may see different rows or columns after it."""
+    """Whether the operation may change the rows or columns that readers see."""
 
     leaves_no_trace: ClassVar[bool] = False
-    """Whether later versions do not reveal that they were built on the version that it created."""
+    """Whether later versions do not reveal that they were built on the version that the operation created."""
 
     @classmethod
     def from_proto(cls, message: Any) -> Self:  # each operation has a message of its own
@@ -130,7 +130,7 @@ class Operation(Protocol):
         ...
 
     def to_public(self) -> BaseOperation:
-        """Return its public form; the inverse of :meth:`BaseOperation.to_record`."""
+        """Return the public form of the operation; the inverse of :meth:`BaseOperation.to_record`."""
         ...
 
     def apply(self, context: ApplyContext) -> ManifestDraft:
@@ -149,7 +149,7 @@ class Operation(Protocol):
 
     @property
     def cloned_version(self) -> tuple[str, int] | None:
-        """Root and version of the table that is cloned; None if the operation clones none."""
+        """The root and version of the table that is cloned; None if the operation clones none."""
         return None
 
     def starting_point(self, new_table: NewTable) -> Manifest:
@@ -162,7 +162,7 @@ class Operation(Protocol):
         )
 
     def touched_fragments(self) -> frozenset[int] | None:
-        """Return the ids of the existing fragments that it changes, or that an index covers; None when unknown.
+        """Return the ids of existing fragments that the operation changes or its indices cover; None if unknown.
 
         Raises:
             CorruptDataError: the fragment bitmap of a new index is not a bitmap.
@@ -170,11 +170,11 @@ class Operation(Protocol):
         return None
 
     def added_fragments(self) -> tuple[Fragment, ...]:
-        """Return the fragments that it adds; those of an operation that lists all fragments do not count."""
+        """Return the fragments that the operation adds; empty for an operation that lists all fragments."""
         return ()
 
     def changed_fragments(self) -> tuple[Fragment, ...]:
-        """Return existing fragments in their new form, where rows are hidden or columns are rewritten."""
+        """Return the existing fragments with deleted rows or rewritten columns, in their new form."""
         return ()
 
     def removed_fragments(self) -> frozenset[int]:
@@ -186,7 +186,7 @@ class Operation(Protocol):
         return tuple(fragment for fragment in self.changed_fragments() if fragment.deletion_file is not None)
 
     def with_hidden_rows(self, changed: tuple[Fragment, ...], emptied: Collection[int]) -> Self:
-        """Return the operation, merged with others that hide rows of the same fragments.
+        """Return the operation, merged with others that delete rows of the same fragments.
 
         Args:
             changed: replaces :meth:`changed_fragments`.
@@ -195,32 +195,32 @@ class Operation(Protocol):
         raise InternalError(f"the operation {self.arm!r} does not hide rows", arm=self.arm)
 
     def added_files(self, current: Manifest) -> tuple[Fragment, ...]:
-        """Return the data files that it adds to existing fragments, as fragments with only those files."""
+        """Return the data files that the operation adds to existing fragments, as fragments with only those files."""
         return ()
 
     def new_schema(self) -> Schema | None:
-        """Return the schema that it gives the table, to which new files refer."""
+        """Return the schema of the table after the operation, to which new files refer; None if it is unchanged."""
         return None
 
     def added_bases(self) -> Sequence[pb_table.BasePath]:
-        """Return the base paths that it adds."""
+        """Return the base paths that the operation adds."""
         return ()
 
     def held_field_ids(self) -> frozenset[int]:
-        """Return the fields of its new rows or indices, which may be dropped in the meantime."""
+        """Return the ids of the fields of the new rows or indices; such a field may be dropped before the commit."""
         return frozenset()
 
     def on_top_of(self, before: Manifest, after: Manifest) -> Self:
         """Return the operation, adapted to the next version.
 
         Args:
-            before: the version for which it was valid.
+            before: the version for which the operation was valid.
             after: the next version.
         """
         return self
 
     def rewritten_groups(self) -> tuple[RewriteGroup, ...]:
-        """Return which new fragments hold the rows of which old ones."""
+        """Return groups of old fragments and the new fragments that contain their rows."""
         return ()
 
     def moved_fragments(self) -> tuple[Fragment, ...]:
@@ -228,7 +228,7 @@ class Operation(Protocol):
         return ()
 
     def laid_overlays(self) -> tuple[OverlayGroup, ...]:
-        """Return the overlays that it adds to fragments."""
+        """Return the overlays that the operation adds to fragments."""
         return ()
 
     def rebuilt_indices(self) -> tuple[pb_transaction.Transaction.Rewrite.RewrittenIndex, ...]:
@@ -236,7 +236,7 @@ class Operation(Protocol):
         return ()
 
     def with_rebuilt_indices(self, indices: tuple[pb_transaction.Transaction.Rewrite.RewrittenIndex, ...]) -> Self:
-        """Return the operation with other :meth:`rebuilt_indices`."""
+        """Return the operation with different :meth:`rebuilt_indices`."""
         raise InternalError(f"the operation {self.arm!r} does not rebuild indices", arm=self.arm)
 
 
@@ -244,7 +244,7 @@ class BaseOperation(ABC):  # noqa: B024  # a marker for users, as in the referen
     """Base class of all public operations."""
 
     needs_read_version: ClassVar[bool] = True
-    """Whether the version that it was planned on must be given."""
+    """Whether the version that the operation was planned on must be given."""
 
     def to_record(self) -> Operation:
         """Return the record to commit.
@@ -258,7 +258,7 @@ class BaseOperation(ABC):  # noqa: B024  # a marker for users, as in the referen
         raise NotSupportedError(f"committing the operation {name!r} is not supported", operation=name)
 
     def unnumbered_schema(self) -> pa.Schema | None:
-        """Return its schema, if that has no field ids."""
+        """Return the schema of the operation, if the schema has no field ids."""
         return None
 
     def with_schema(self, schema: Schema) -> Self:
@@ -271,7 +271,7 @@ class BaseOperation(ABC):  # noqa: B024  # a marker for users, as in the referen
 
 
 def named(name: str) -> Callable[[type[_T]], type[_T]]:
-    """Name a class as a member of ``LanceOperation``, where users and ``pickle`` find it.
+    """Name a class as a member of ``LanceOperation``, so that users and ``pickle`` find it there.
 
     Args:
         name: the name of the member.
@@ -290,7 +290,7 @@ def check_fragments(fragments: object) -> None:
     """Check that fragments are a list of :class:`FragmentMetadata`.
 
     Raises:
-        InvalidTypeError: they are not.
+        InvalidTypeError: the argument is not such a list.
     """
     if not isinstance(fragments, list):
         raise InvalidTypeError(f"fragments must be list[FragmentMetadata], got {type(fragments)}")

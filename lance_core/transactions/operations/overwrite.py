@@ -1,6 +1,6 @@
 """Overwrite: create a table, or replace its rows and schema.
 
-It replaces the fragments and the schema with its metadata, and removes the indices. Config, table metadata, base paths,
+It replaces fragments, schema and schema metadata, and removes the indices. Config, table metadata, base paths,
 and the counters of fragment and row ids are kept. The data format becomes that of the new files.
 
 If the table never reuses field ids, the new fields get new ids, also in the records of the new files.
@@ -142,7 +142,7 @@ class Overwrite(Operation):
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
             NotSupportedError: the files have format 0.1, and the table has contained files of several versions or never
                 reuses field ids.
-            InvalidInputError: a fragment does not fit, or base paths are given for a table that exists.
+            InvalidInputError: a fragment does not fit the schema, or base paths are given for an existing table.
         """
         current = context.current
         require_writable(current.message)
@@ -156,7 +156,7 @@ class Overwrite(Operation):
         draft.add_base_paths(self.initial_bases)
         file_versions = {file.file_version for fragment in self.fragments for file in fragment.files}
         if file_versions and draft.file_version not in file_versions:
-            # No old file stays, so the table takes the format of the new ones.
+            # No old file remains, so the table gets the format of the new files.
             draft.set_file_version(max(file_versions))
         if draft.file_version.is_legacy and current.mixes_file_versions:
             raise NotSupportedError(
@@ -178,7 +178,7 @@ class Overwrite(Operation):
         _check_row_ids([fragment for fragment in self.fragments if fragment.has_row_ids])
         for fragment in self.fragments:
             if fragment.has_row_ids:
-                # Rows from the table keep their ids; because everything is replaced, they count as newly created.
+                # Rows that come from the table keep their ids, but count as newly created: everything is replaced.
                 draft.append_moved_fragments([fragment], ())
             else:
                 draft.append_fragments([fragment])
@@ -192,7 +192,7 @@ class Overwrite(Operation):
         if min(self.schema.field_ids(), default=highest + 1) > highest:
             return None
         if any(file.file_version.is_legacy for fragment in self.fragments for file in fragment.files):
-            raise NotSupportedError("data files of format 0.1 cannot be given new field ids, which this table requires")
+            raise NotSupportedError("data files of format 0.1 cannot get new field ids, which this table requires")
         schema = self.schema.with_ids(highest + 1)
         new_ids = dict(zip(self.schema.field_ids(), schema.field_ids(), strict=True))
         return replace(self, schema=schema, fragments=tuple(_renumbered(each, new_ids) for each in self.fragments))

@@ -49,7 +49,7 @@ class PublicProject(BaseOperation):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Project(Operation):
-    """Keep these fields.
+    """Reduce the schema to the given fields.
 
     Attributes:
         schema: the remaining fields, with their existing ids.

@@ -43,7 +43,7 @@ class ReserveFragments(Operation):
     """Reserve fragment ids.
 
     Attributes:
-        num_fragments: the number of ids; after the commit they are the highest ids up to ``max_fragment_id``.
+        num_fragments: the number of ids; after the commit, they are the last ids up to ``max_fragment_id``.
     """
 
     arm: ClassVar[str] = "reserve_fragments"
@@ -71,7 +71,7 @@ class ReserveFragments(Operation):
 
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
-            InvalidInputError: no id is requested, or not enough ids are left.
+            InvalidInputError: the number of ids is less than 1, or not enough ids are left.
         """
         current = context.current
         require_writable(current.message)

@@ -1,6 +1,6 @@
 """Restore: restore the content of an older version, as a new version.
 
-Fragments, schema, indices, config, metadata and base paths become those of the older version. The versions in between
+Fragments, schema, indices, config, metadata and base paths become those of the older version. The later versions
 are kept. Counters are not reset: a fragment or row id is never assigned twice.
 
 Source: ``lance.table.Transaction.Restore``; behavior of pylance 14.0.2.
@@ -86,7 +86,7 @@ class Restore(Operation):
         counter = "max_allocated_field_id"
         if current.message.HasField(counter) and not source.message.HasField(counter):
             raise InvalidInputError(
-                f"version {self.version} cannot be restored: the table has not reused field ids since a later version",
+                f"version {self.version} cannot be restored: since a later version, the table never reuses field ids",
                 version=self.version,
             )
         return ManifestDraft(current, content=source)

@@ -4,9 +4,9 @@ Groups record which new fragments contain the rows of which old ones. A new frag
 it; id 0 means "assign one at commit". Both sides of a group have the same live rows; if row ids are stable, the new
 fragments contain the ids of their rows.
 
-Indices are copied unchanged: they no longer cover the old fragments, and the new ones are scanned. That is correct for
-every kind of index; an index that listed the new fragments without having been rebuilt would be wrong. Indices that
-were rebuilt are listed in the operation (:mod:`~lance_core.table.rewritten_indices`).
+Indices are copied unchanged: the old fragments that they cover no longer exist, and the new fragments are scanned. That
+is correct for every kind of index; an index that listed the new fragments without being rebuilt would be incorrect.
+Indices that were rebuilt are listed in the operation (:mod:`~lance_core.table.rewritten_indices`).
 
 A table that defers the remapping of its indices keeps a list of rewrites that this library does not write; rewriting
 such a table is rejected.
@@ -86,8 +86,8 @@ class PublicRewrite(BaseOperation):
     """Move the same rows to other fragments.
 
     Attributes:
-        groups: which fragments replace which.
-        rewritten_indices: the indices that were rewritten as well; no other index covers the new fragments.
+        groups: the groups of old fragments and the new fragments that replace them.
+        rewritten_indices: the indices that were also rewritten; no other index covers the new fragments.
     """
 
     groups: Iterable[PublicRewriteGroup]
@@ -118,7 +118,7 @@ class Rewrite(Operation):
     """Move rows to other fragments.
 
     Attributes:
-        groups: which fragments replace which.
+        groups: the groups of old fragments and the new fragments that replace them.
         rewritten_indices: the indices whose row addresses were rewritten.
     """
 
@@ -172,7 +172,7 @@ class Rewrite(Operation):
         return self.rewritten_indices
 
     def with_rebuilt_indices(self, indices: tuple[pb_transaction.Transaction.Rewrite.RewrittenIndex, ...]) -> Self:
-        """Return the rewrite with other index records."""
+        """Return the rewrite with different index records."""
         return replace(self, rewritten_indices=indices)
 
     def to_public(self) -> PublicRewrite:
@@ -244,20 +244,20 @@ class Rewrite(Operation):
                 fragment.message.physical_rows,
             ):
                 raise InvalidInputError(
-                    f"rewritten fragment {fragment.id} has different rows in version {current.version} than when "
-                    "it was read"
+                    f"the rows of rewritten fragment {fragment.id} in version {current.version} are not those that "
+                    "were read"
                 )
 
 
 def _check_rows(group: RewriteGroup, index: int) -> None:
-    """Check that both sides have the same number of live rows, if the deletion files record how many they list."""
+    """Check that both sides have the same number of live rows, if the deletion files record the number of rows."""
     if any(f.deletion_file is not None and not f.deletion_file.num_deleted_rows for f in group.old_fragments):
         return
     expected = sum(fragment.num_live_rows for fragment in group.old_fragments)
     found = sum(fragment.num_live_rows for fragment in group.new_fragments)
     if expected != found:
         raise InvalidInputError(
-            f"rewrite group {index}: the old fragments have {expected} rows, the new ones {found}",
+            f"rewrite group {index}: the old fragments have {expected} rows, but the new fragments have {found}",
             expected=expected,
             found=found,
         )

@@ -42,7 +42,7 @@ def check_field_types(before: Schema, after: Schema) -> None:
         after: the new schema.
 
     Raises:
-        SchemaMismatchError: a field changed its type or parent; the message names it.
+        SchemaMismatchError: a field changed its type or parent; the message identifies the field.
     """
     old = {field.id: field for field in before.walk()}
     old_parents, new_parents = _parents(before), _parents(after)

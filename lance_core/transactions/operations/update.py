@@ -1,7 +1,7 @@
 """Update: change the values of rows, and possibly add rows: a delete and an append in one operation.
 
 ========  ==========================================================================================
-rows      changed rows are hidden in their old fragments and stored, complete, in new fragments
+rows      changed rows are deleted from their old fragments, and stored with all columns in new fragments
 columns   changed columns are rewritten for whole fragments, whose rows do not move
 ========  ==========================================================================================
 
@@ -82,8 +82,8 @@ class PublicUpdate(BaseOperation):
         updated_fragment_offsets: the rows that changed in place, by fragment id, as serialized Roaring bitmaps.
         inserted_rows: a serialized ``KeyExistenceFilter`` of the primary keys that were added. Not in the
             reference's Python interface.
-        compacted_sstables: (shard id, generation) of each table absorbed from the write-ahead log. Not in the
-            reference's Python interface.
+        compacted_sstables: (shard id, generation) of each part of the write-ahead log that the update compacts into
+            the table. Not in the reference's Python interface.
     """
 
     removed_fragment_ids: list[int] = field(default_factory=list)
@@ -137,12 +137,12 @@ class Update(Operation):
         removed_fragment_ids: fragments that lost every row.
         updated_fragments: fragments with a new deletion file, or with rewritten columns.
         new_fragments: the fragments with moved and added rows; each commit attempt assigns their ids, in this order.
-        fields_modified: fields that were rewritten in the updated fragments.
-        fields_for_preserving: fields whose values changed in moved rows.
+        fields_modified: ids of the fields that were rewritten in the updated fragments.
+        fields_for_preserving: ids of the fields whose values changed in moved rows.
         mode: how the new values are stored.
         inserted_rows: the primary keys that were added; None if unknown.
-        updated_offsets: fragment id → serialized Roaring bitmap of the rows that changed in place.
-        absorbed_tables: the tables absorbed from the write-ahead log.
+        updated_offsets: maps fragment ids to serialized Roaring bitmaps of the rows that changed in place.
+        absorbed_tables: shard and generation of each part of the write-ahead log compacted into the table.
     """
 
     arm: ClassVar[str] = "update"
@@ -217,7 +217,7 @@ class Update(Operation):
         return frozenset(self.removed_fragment_ids)
 
     def with_hidden_rows(self, changed: tuple[Fragment, ...], emptied: Collection[int]) -> Self:
-        """Return the update, merged with other changes that hide rows."""
+        """Return the update, merged with other changes that delete rows."""
         gone = (*self.removed_fragment_ids, *sorted(emptied))
         return replace(self, updated_fragments=changed, removed_fragment_ids=gone)
 
@@ -249,7 +249,7 @@ class Update(Operation):
 
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
-            InvalidInputError: a fragment is not in the table as it was read, is listed twice, or does not fit.
+            InvalidInputError: a fragment is not in the table as it was read, is listed twice, or does not fit it.
             SchemaMismatchError: a field is not in the table.
             NotSupportedError: row ids or versions are stored in hidden columns that cannot be read.
         """
@@ -287,7 +287,7 @@ class Update(Operation):
             raise InvalidInputError("an update lists a fragment twice")
         missing = self.touched_fragments() - {fragment.id for fragment in current.message.fragments}
         if missing:
-            raise InvalidInputError(f"fragment {min(missing)} is not in version {current.version}")
+            raise InvalidInputError(f"changed fragment {min(missing)} is not in version {current.version}")
         unknown = set(self.fields_modified) - {each.id for each in current.message.fields}
         if unknown:
             raise SchemaMismatchError(
@@ -298,7 +298,7 @@ class Update(Operation):
             not fragment.message.HasField("deletion_file") for fragment in self.updated_fragments
         ):
             raise InvalidInputError(
-                "an updated fragment has neither deleted rows nor, as fields_modified is empty, changed columns"
+                "an updated fragment has no deleted rows, and fields_modified lists no changed columns"
             )
 
     def _stored_anew(self) -> tuple[Fragment, ...]:
@@ -362,7 +362,7 @@ def _check_stored_anew(old: pb_table.DataFragment, new: Fragment, version: int) 
 
 
 def _offsets(data: bytes, fragment_id: int) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
-    # Imported late: few updates carry offsets.
+    # Imported only when needed: few updates contain offsets.
     from pyroaring import BitMap
 
     try:
@@ -374,7 +374,7 @@ def _offsets(data: bytes, fragment_id: int) -> np.ndarray[tuple[int], np.dtype[n
 
 
 def _old_offsets(message: pb_transaction.Transaction.Update) -> dict[int, bytes]:
-    """Return the updated offsets that releases before the bitmaps wrote as lists."""
+    """Return the updated offsets that older releases wrote as lists instead of bitmaps."""
     if not message.updated_fragment_offsets:
         return {}
     from pyroaring import BitMap

@@ -1,10 +1,10 @@
 """UpdateBases: add base paths, locations outside the table's root that may contain its files.
 
-A base without an id gets the next id, starting from 1. Ids, names and paths are unique, so only one base may be
-unnamed.
+A base without an id gets the next id, starting from 1. Ids, names and paths are unique; at most one base can have no
+name.
 
-Source: ``lance.table.Transaction.UpdateBases``; behavior of pylance 14.0.2, which lets a new base replace one that has
-the same id.
+Source: ``lance.table.Transaction.UpdateBases``; behavior of pylance 14.0.2, where a new base with the id of an
+existing base replaces it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["PublicUpdateBases", "UpdateBases"]
 @named("UpdateBases")
 @dataclass
 class PublicUpdateBases(BaseOperation):
-    """Add base paths. Not in the reference's Python interface, which has ``add_bases`` for it.
+    """Add base paths. Not in the reference's Python interface, where ``add_bases`` is used instead.
 
     Attributes:
         new_bases: the base paths.

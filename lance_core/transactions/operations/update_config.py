@@ -63,7 +63,7 @@ class UpdateConfig(Operation):
     """Change settings.
 
     Attributes:
-        config: the change to the table config; None leaves it unchanged, as with the others.
+        config: the change to the table config. None leaves a map unchanged.
         table_metadata: the change to the table metadata.
         schema_metadata: the change to the schema metadata.
         field_metadata: the changes to the metadata of fields, by field id.
@@ -146,7 +146,7 @@ class UpdateConfig(Operation):
 
 
 def _applied_to_bytes(update: MapUpdate, values: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Apply an update like :meth:`MapUpdate.applied_to`; unchanged values keep their bytes, even if not valid text."""
+    """Apply an update as :meth:`MapUpdate.applied_to` does; unchanged values need not be valid text."""
     kept = {} if update.replace else {key: value for key, value in values.items() if key not in update.entries}
     return {**kept, **{key: value.encode() for key, value in update.entries.items() if value is not None}}
 

@@ -1,4 +1,4 @@
-"""UpdateMemWalState: record how much of the write-ahead log the table has absorbed. Rows and fragments do not change.
+"""UpdateMemWalState: record the parts of the write-ahead log that were compacted into the table. No rows change.
 
 Source: ``lance.table.Transaction.UpdateMemWalState``; behavior of pylance 14.0.2.
 """
@@ -21,10 +21,10 @@ __all__ = ["PublicUpdateMemWalState", "UpdateMemWalState"]
 @named("UpdateMemWalState")
 @dataclass
 class PublicUpdateMemWalState(BaseOperation):
-    """Record which tables were absorbed from the write-ahead log. Not in the reference's Python interface.
+    """Record parts of the write-ahead log as compacted into the table. Not in the reference's Python interface.
 
     Attributes:
-        compacted_sstables: (shard id, generation) of each table.
+        compacted_sstables: (shard id, generation) of each part.
     """
 
     compacted_sstables: list[tuple[str, int]]
@@ -36,10 +36,10 @@ class PublicUpdateMemWalState(BaseOperation):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateMemWalState(Operation):
-    """Record which tables were absorbed.
+    """Record parts of the write-ahead log as compacted into the table.
 
     Attributes:
-        absorbed_tables: shard and generation of each table.
+        absorbed_tables: shard id and generation of each part.
     """
 
     arm: ClassVar[str] = "update_mem_wal_state"

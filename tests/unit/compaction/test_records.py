@@ -116,7 +116,7 @@ def test_every_value_of_a_result_is_checked(path: tuple, value: object) -> None:
 
 def test_more_deleted_rows_than_rows() -> None:
     deletion = {"read_version": 1, "id": 1, "file_type": "array", "num_deleted_rows": 11}
-    with pytest.raises(InvalidInputError, match="at most the 10 rows of the fragment, found 11"):
+    with pytest.raises(InvalidInputError, match=r"at most 10 \(the number of rows in the fragment\), found 11"):
         RewriteResult.from_json(changed(RESULT, ("original_fragments", 0, "deletion_file"), deletion))
     result = RewriteResult.from_json(
         changed(RESULT, ("original_fragments", 0, "deletion_file"), {**deletion, "num_deleted_rows": None})

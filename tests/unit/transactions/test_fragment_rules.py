@@ -54,7 +54,7 @@ def test_bad_fragments_are_refused(bad: Fragment, words: str) -> None:
 
 @pytest.mark.parametrize("field_ids", [(), (9, 8), (-2, -2)])
 def test_files_without_a_field_of_the_table_are_refused(field_ids: tuple[int, ...]) -> None:
-    with pytest.raises(SchemaMismatchError, match="holds no field of the table"):
+    with pytest.raises(SchemaMismatchError, match="contains no field of the table"):
         _check(fragment(field_ids=field_ids, column_indices=tuple(range(len(field_ids)))))
 
 

@@ -285,7 +285,7 @@ def test_primary_key_is_declared_on_a_required_column() -> None:
 
 @pytest.mark.parametrize(("key", "value"), [(PRIMARY_KEY, "no"), (CLUSTERING_POSITION, "first")])
 def test_entry_that_declares_no_key_is_refused(key: str, value: str) -> None:
-    with pytest.raises(InvalidSchemaError, match="would have no column"):
+    with pytest.raises(InvalidSchemaError, match="would have no columns"):
         declaring(key, value).apply(on(table(part(0))))
 
 
@@ -320,13 +320,13 @@ def merged(schema: Schema, *fragments: Fragment, current: Manifest | None = None
 def test_merge_that_gives_an_id_to_another_column_is_refused() -> None:
     a, b = SCHEMA.fields
     swapped = replace(SCHEMA, fields=(replace(a, name="b"), replace(b, name="a")))
-    with pytest.raises(SchemaMismatchError, match="cannot become 'b'"):
+    with pytest.raises(SchemaMismatchError, match=r"\('a'\) from type .* \('b'\)"):
         merged(swapped, part(0))
 
 
 def test_merge_that_makes_a_column_required_without_storing_it_anew_is_refused() -> None:
     a, b = SCHEMA.fields
-    with pytest.raises(SchemaMismatchError, match="does not make it not nullable"):
+    with pytest.raises(SchemaMismatchError, match="from nullable to not nullable only if"):
         merged(replace(SCHEMA, fields=(a, replace(b, nullable=False))), part(0))
 
 
@@ -363,7 +363,7 @@ def test_overwrite_in_format_0_1_of_a_table_of_several_formats_is_refused() -> N
 
 def test_overwrite_in_format_0_1_cannot_get_other_field_ids() -> None:
     current = table(part(0), max_allocated_field_id=5)
-    with pytest.raises(NotSupportedError, match="cannot be given new field ids"):
+    with pytest.raises(NotSupportedError, match="cannot get new field ids"):
         Overwrite(schema=SCHEMA, fragments=(legacy_part(0, 1),)).apply(on(current))
 
 

@@ -141,10 +141,10 @@ def test_a_delete_changes_deletion_files_only() -> None:
         (ReserveFragments(num_fragments=2**32), "32 bits"),
         (_group((_part(9),), ()), "rewritten fragment 9 is not in version 3"),
         (_group((_part(0), _part(0)), ()), "fragment 0 is rewritten twice"),
-        (_group((_part(0, deleted=1),), (_part(0, 9),)), "different rows in version 3 than when it was read"),
-        (_group((_part(1),), (_part(0),)), "different rows in version 3 than when it was read"),
-        (_group((_part(0),), (_part(0, 9),)), "the old fragments have 10 rows, the new ones 9"),
-        (_group((_part(0),), ()), "the old fragments have 10 rows, the new ones 0"),
+        (_group((_part(0, deleted=1),), (_part(0, 9),)), "in version 3 are not those that were read"),
+        (_group((_part(1),), (_part(0),)), "in version 3 are not those that were read"),
+        (_group((_part(0),), (_part(0, 9),)), "the old fragments have 10 rows, but the new fragments have 9"),
+        (_group((_part(0),), ()), "the old fragments have 10 rows, but the new fragments have 0"),
         (_group((_part(0),), (_part(1),)), "in use"),
         (_group((_part(0),), (_part(0, 12, deleted=2),)), "has a deletion file"),
     ],
@@ -202,7 +202,7 @@ def test_rewritten_rows_with_stable_ids_bring_them_along() -> None:
 
 def test_rewritten_files_hold_columns_of_the_table() -> None:
     foreign = Fragment.of([data_file(field_ids=(7, 8))], physical_rows=10)
-    with pytest.raises(SchemaMismatchError, match="holds no field of the table"):
+    with pytest.raises(SchemaMismatchError, match="contains no field of the table"):
         _group((_part(0),), (foreign,)).apply(on(_table(_part(0))))
 
 

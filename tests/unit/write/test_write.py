@@ -341,7 +341,7 @@ def test_files_of_0_1_do_not_mix_with_others(uri: str, store: CountingStore) -> 
     with pytest.raises(SchemaMismatchError, match="column 'b' is missing"):
         lance_core.write_dataset(ROWS.select(["a"]), uri, mode="append")
     fragments = lance_core.write_fragments(ROWS, uri, mode="overwrite", data_storage_version="2.0")
-    with pytest.raises(InvalidInputError, match=r"format 2\.0, the table of 0\.1"):
+    with pytest.raises(InvalidInputError, match=r"format 2\.0, but the table has format 0\.1"):
         lance_core.LanceDataset.commit(uri, lance_core.LanceOperation.Append(fragments), read_version=1)
     assert len(_data_files(store)) == len(before) + 1
     mixed = lance_core.write_dataset(ROWS, uri, mode="overwrite", data_storage_version="2.0")
