@@ -113,9 +113,9 @@ class CleanupPlan:
         return self._in(PathState.PROTECTED)
 
     @property
-    def residue(self) -> list[ClassifiedPath]:
+    def possibly_needed(self) -> list[ClassifiedPath]:
         """Leftovers of crashed writers that no cleanup removes; all others are removable or protected."""
-        return self._in(PathState.RESIDUE)
+        return self._in(PathState.POSSIBLY_NEEDED)
 
     @property
     def unrecognized(self) -> list[ClassifiedPath]:
@@ -158,7 +158,7 @@ class CleanupPlan:
 
     def warnings(self) -> list[str]:
         """One message each for unrecognized files and for files that crashed writers left; both are kept."""
-        found = {"unrecognized": self.unrecognized, "orphaned": self.residue}
+        found = {"unrecognized": self.unrecognized, "orphaned": self.possibly_needed}
         return [_describe(files, what, self.planned_at) for what, files in found.items() if files]
 
     def execute(self) -> CleanupStats:

@@ -32,7 +32,7 @@ from lance_core.table.base_paths import FileLocator
 from lance_core.table.inner_bases import refuse_inner_bases
 from lance_core.table.paths import is_detached_version
 from lance_core.table.row_lineage import FetchedColumns, HiddenColumnsNeeded, column_key
-from lance_core.transactions.commit import Commit
+from lance_core.transactions.commit_steps import Commit
 from lance_core.transactions.conflicts import Verdict
 from lance_core.transactions.operations.operation import NewTable
 from lance_core.transactions.outcomes import (

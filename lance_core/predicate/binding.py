@@ -27,7 +27,7 @@ from lance_core.predicate.coercion import (
     evaluated_type,
     range_type,
 )
-from lance_core.predicate.conditions import comparison_of, condition_of, joined
+from lance_core.predicate.column_bounds import comparison_of, condition_of, joined
 from lance_core.predicate.expressions import Column, Constant, Expression, computed
 from lance_core.predicate.kernels import (
     ARITHMETIC,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from lance_core.cleanup.places import Settled, rule_for
+from lance_core.cleanup.path_rules import Settled, rule_for
 from lance_core.errors import InvalidRefError
 from lance_core.table.branches import branch_of_file, check_branch_name
 from lance_core.table.paths import (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lance_core.predicate.conditions import may_match
+from lance_core.predicate.column_bounds import may_match
 
 if TYPE_CHECKING:
     import numpy.typing as npt

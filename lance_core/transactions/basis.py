@@ -10,8 +10,8 @@ no table                   the template of a new table
 =========================  =======================================================================
 
 A delete or update whose rows are known is merged with the versions in between each time it reaches the latest version;
-from then on it counts as planned on that version (:mod:`~lance_core.transactions.rebase`). Fragments whose values have
-changed since are removed from a new index.
+from then on it counts as planned on that version (:mod:`~lance_core.transactions.delete_rebase`). Fragments whose
+values have changed since are removed from a new index.
 
 An earlier commit of the same transaction is recognized by its UUID, so that committing twice creates one version.
 """
@@ -25,10 +25,10 @@ from typing import TYPE_CHECKING, Final
 from lance_core.errors import InvalidInputError, NotFoundError, VersionNotFoundError
 from lance_core.table.paths import ManifestName
 from lance_core.transactions.conflicts import Verdict, judge
+from lance_core.transactions.delete_rebase import DeleteRebase, NotMergeable
 from lance_core.transactions.history import is_made_by, read_transaction, transaction_path
 from lance_core.transactions.outcomes import AlreadyCommitted, Conflicted, TableExists
 from lance_core.transactions.overtaken import Presence, may_be_built_on
-from lance_core.transactions.rebase import DeleteRebase, NotMergeable
 from lance_core.transactions.reused_fields import ReusedFields
 
 if TYPE_CHECKING:
