@@ -29,17 +29,17 @@ from lance_core.transactions.delete_rebase import DeleteRebase, NotMergeable
 from lance_core.transactions.history import is_made_by, read_transaction, transaction_path
 from lance_core.transactions.outcomes import AlreadyCommitted, Conflicted, TableExists
 from lance_core.transactions.overtaken import Presence, may_be_built_on
-from lance_core.transactions.reused_fields import ReusedFields
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from lance_core.table.manifest import Manifest
     from lance_core.table.version_log import VersionLog
+    from lance_core.transactions.operations.operation import Operation
     from lance_core.transactions.settings import CommitSettings
     from lance_core.transactions.transaction import Transaction
 
-__all__ = ["Basis", "Refusal"]
+__all__ = ["Basis", "Refusal", "ReusedFields"]
 
 _MAX_LISTINGS: Final = 10
 """Maximum number of listings before an attempt; another one is needed if the last one found several versions."""
@@ -338,3 +338,34 @@ class Basis:
                 if is_made_by(manifest, self._transaction):
                     return AlreadyCommitted(manifest)
         return None
+
+
+class ReusedFields:
+    """Finds field ids that were reassigned while rows were being written, or an index was being built, for them.
+
+    Column ids are reused once no data file contains them: after a column is dropped, the next new one may get its id.
+    Rows that were written before would be read as values of the new column, or not at all. No single transaction
+    reveals this, but the schemas of the versions in between do: the id is missing in one of them and exists again
+    later. Appends and indices of pylance 14.0.2 do not check this.
+
+    Args:
+        operation: the change; only appended rows and new indices are compatible with dropped and added columns.
+    """
+
+    def __init__(self, operation: Operation) -> None:
+        """Start before the first version."""
+        self._ids = operation.held_field_ids()
+        self._gone: set[int] = set()
+
+    def find(self, manifest: Manifest) -> int | None:
+        """Check the next version.
+
+        Returns:
+            A field id of the change's rows or indices that was reassigned; None if there is none.
+        """
+        if not self._ids:
+            return None
+        present = {field.id for field in manifest.message.fields}
+        reused = self._gone & present
+        self._gone |= self._ids - present
+        return min(reused, default=None)
