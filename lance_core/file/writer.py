@@ -18,12 +18,11 @@ import pyarrow as pa
 
 from lance_core.buffers.alignment import BUFFER_ALIGNMENT, BUFFER_PAD_BYTE, padding_bytes
 from lance_core.file.batch_alignment import BatchAlignment
-from lance_core.file.data_file_writer import DataFileWriter
+from lance_core.file.data_file_writer import DataFileWriter, WrittenFile
 from lance_core.file.field_writer import FileInProgress
 from lance_core.file.footer import Footer
 from lance_core.file.global_buffers import FileDescriptor, serialize_table
 from lance_core.file.page_queue import PageQueue
-from lance_core.file.written_file import WrittenFile
 from lance_core.io.byte_range import ByteRange
 from lance_core.schema.blob_fields import complete_schema, file_schema
 from lance_core.schema.storable import check_storable

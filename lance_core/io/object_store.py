@@ -89,11 +89,15 @@ class WriteStream(Protocol):
         """Remove what was written. Safe to call after any failure, and more than once."""
         ...
 
-    def __enter__(self) -> Self: ...
+    def __enter__(self) -> Self:
+        """Return the stream itself."""
+        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    ) -> None:
+        """Abort; this has no effect once the object is committed."""
+        self.abort()
 
 
 class ObjectStore(Protocol):

@@ -20,7 +20,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_core.errors import InvalidInputError, NotSupportedError
-from lance_core.predicate.calls import bind_call
 from lance_core.predicate.casts import cast_kernel
 from lance_core.predicate.coercion import (
     adapt,
@@ -32,6 +31,7 @@ from lance_core.predicate.coercion import (
 )
 from lance_core.predicate.column_bounds import comparison_of, condition_of, joined
 from lance_core.predicate.expressions import Column, Constant, Expression, computed
+from lance_core.predicate.functions import bind_call
 from lance_core.predicate.kernels import (
     ARITHMETIC,
     COMPARISONS,

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from lance_core.errors import InvalidInputError, NotSupportedError
 from lance_core.file.batch_alignment import BatchAlignment
-from lance_core.file.data_file_writer import DataFileWriter
+from lance_core.file.data_file_writer import DataFileWriter, WrittenFile
 from lance_core.file.layout import MAGIC
 from lance_core.file.v0_1.dictionary_keys import DictionaryKeys
 from lance_core.file.v0_1.embedded_manifest import DictionaryPlace, EmbeddedManifest
@@ -24,7 +24,6 @@ from lance_core.file.v0_1.layout import ENTRY, FOOTER, LENGTH, MAX_ROWS
 from lance_core.file.v0_1.page_writer import PageWriter
 from lance_core.file.v0_1.statistics import statistics_record
 from lance_core.file.write_config import DEFAULT_MAX_ROWS_PER_GROUP
-from lance_core.file.written_file import WrittenFile
 from lance_core.proto import pb_file
 from lance_core.schema.convert import fields_to_proto
 from lance_core.schema.storable import check_storable
