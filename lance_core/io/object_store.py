@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Protocol, Self
 
+from lance_core.errors import NotFoundError
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
     from types import TracebackType
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
     from lance_core.io.byte_range import ByteRange
 
-__all__ = ["ObjectInfo", "ObjectStore", "PutOutcome", "StoreCapabilities", "WriteStream"]
+__all__ = ["ObjectInfo", "ObjectStore", "PutOutcome", "StoreCapabilities", "WriteStream", "has_object"]
 
 
 class PutOutcome(Enum):
@@ -171,3 +173,12 @@ class ObjectStore(Protocol):
     def list_recursive(self, prefix: str) -> Iterator[ObjectInfo]:
         """List objects anywhere below the directory ``prefix``; empty if it does not exist."""
         ...
+
+
+def has_object(store: ObjectStore, path: str) -> bool:
+    """Return whether an object exists. Raises ``StorageError`` if that cannot be determined."""
+    try:
+        store.head(path)
+    except NotFoundError:
+        return False
+    return True

@@ -22,7 +22,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from lance_core.errors import InvalidInputError, NotFoundError, VersionNotFoundError
+from lance_core.errors import InvalidInputError, VersionNotFoundError
+from lance_core.io.object_store import has_object
 from lance_core.table.paths import ManifestName
 from lance_core.transactions.conflicts import Verdict, judge
 from lance_core.transactions.delete_rebase import DeleteRebase, NotMergeable
@@ -303,11 +304,7 @@ class Basis:
 
     def _has_left_its_file(self) -> bool:
         """Return whether an earlier commit of this transaction wrote its transaction file."""
-        try:
-            self._log.store.head(transaction_path(self._log, self._transaction.file_name))
-        except NotFoundError:
-            return False
-        return True
+        return has_object(self._log.store, transaction_path(self._log, self._transaction.file_name))
 
     def _find_earlier_try(self) -> Conflicted | None:
         """Return whether an earlier commit of this transaction created a version that a cleanup removed with its file.

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lance_core.errors import CommitConflictError, InvalidTypeError, LanceError, NotFoundError, StorageError
-from lance_core.io.object_store import PutOutcome
+from lance_core.errors import CommitConflictError, InvalidTypeError, LanceError, StorageError
+from lance_core.io.object_store import PutOutcome, has_object
 from lance_core.table.commit_protocols.other_files import create_other_file
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class LockedCreate:
         outcome = PutOutcome.EXISTS
         try:
             with self._lock(name.version):
-                if _exists(places, path):
+                if has_object(places.store, path):
                     # Raised so that the lock's __exit__ receives it; caught below, unless the lock suppresses it.
                     raise CommitConflictError(
                         f"version {name.version} of {places.root} already exists", version=name.version
@@ -90,11 +90,3 @@ class LockedCreate:
                 path=path,
             ) from error
         return outcome
-
-
-def _exists(places: VersionPlaces, path: str) -> bool:
-    try:
-        places.store.head(path)
-    except NotFoundError:
-        return False
-    return True
