@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from lance_core.errors import CommitConflictError, InvalidTypeError, LanceError, StorageError
 from lance_core.io.object_store import PutOutcome, has_object
+from lance_core.table.commit_protocols.api import CommitProtocol
 from lance_core.table.commit_protocols.other_files import create_other_file
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["LockedCreate"]
 
 
-class LockedCreate:
+class LockedCreate(CommitProtocol):
     """Writes under a lock.
 
     Args:
@@ -44,21 +45,6 @@ class LockedCreate:
         if not callable(lock):
             raise InvalidTypeError(f"commit_lock must be a function, got {type(lock)}", argument="commit_lock")
         self._lock = lock
-
-    def latest(self, places: VersionPlaces) -> ManifestName | None:
-        """Return None: the latest version is unknown without a listing."""
-        return None
-
-    def recover(self, places: VersionPlaces, name: ManifestName) -> bool:
-        """Return False: a missing manifest was never created."""
-        return False
-
-    def has_abandoned(self, places: VersionPlaces, name: ManifestName, path: str) -> bool:
-        """Return False: an unknown manifest store may have a row for it."""
-        return False
-
-    def adopt(self, places: VersionPlaces, name: ManifestName, newest: Callable[[], ManifestName | None]) -> None:
-        """Do nothing: listed versions are known."""
 
     def require(self, places: VersionPlaces) -> None:
         """Do nothing: the lock decides, so the object store needs no conditional create."""
