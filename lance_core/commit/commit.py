@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from lance_core.cleanup.automatic import clean_up_after
 from lance_core.commit.bases import declared_bases
-from lance_core.commit.draft_completion import DraftCompletion
+from lance_core.commit.legacy_dictionaries import DictionaryAmendment
 from lance_core.commit.operation_completion import with_index_files
 from lance_core.commit.options import CommitOptions
 from lance_core.commit.preflight import check_storage
@@ -26,9 +26,9 @@ from lance_core.errors import (
 )
 from lance_core.places.location import open_log
 from lance_core.public.arguments import whole_number
-from lance_core.scan.early_fragments import with_row_counts
+from lance_core.scan.early_fragments import rows_in_files, uncounted_fragments, with_row_counts
 from lance_core.scan.hidden_columns import fetch_hidden_columns
-from lance_core.table.base_paths import FileLocator
+from lance_core.table.base_paths import BasePath, FileLocator
 from lance_core.table.inner_bases import refuse_inner_bases
 from lance_core.table.paths import is_detached_version
 from lance_core.table.row_lineage import FetchedColumns, HiddenColumnsNeeded, column_key
@@ -142,7 +142,7 @@ def commit_outside_lineage(
         raise
     draft = _with_hidden_columns(attempt.build, log, transaction.operation, attempt.current, options)
     check_storage(log, transaction, options, attempt.current)
-    DraftCompletion(log, transaction.operation, options).complete(draft)
+    _DraftCompletion(log, transaction.operation, options).complete(draft)
     return _manifest_of(attempt.land(draft), log.root)
 
 
@@ -176,7 +176,7 @@ def _run(
     log: VersionLog, transaction: Transaction, settings: CommitSettings, options: CommitOptions, known: Manifest | None
 ) -> CommitOutcome:
     """Run the steps of a commit; data files are read here, between the steps."""
-    completion = DraftCompletion(log, transaction.operation, options)
+    completion = _DraftCompletion(log, transaction.operation, options)
     is_checked = False
     with Commit(log, transaction, settings, known) as attempts:
         while (current := attempts.advance()) is not None:
@@ -221,6 +221,54 @@ def _with_hidden_columns(
             fetched |= fetch_hidden_columns(next(stages, [needed.fragment]), locator)
             if column_key(needed.fragment, needed.field_id) not in fetched:
                 fetched |= fetch_hidden_columns([needed.fragment], locator)
+
+
+class _DraftCompletion:
+    """Completes the drafts of one commit with content from data files; what it reads of new files it reads once.
+
+    ===========================  =====================================================================================
+    What                         Of which versions
+    ===========================  =====================================================================================
+    version of the data files    of a table that starts without any
+    dictionaries                 of tables of format 0.1 (:mod:`~lance_core.commit.legacy_dictionaries`)
+    rows of fragments            built on a version of an early release (:mod:`~lance_core.scan.early_fragments`)
+    ===========================  =====================================================================================
+
+    Args:
+        log: the table's versions.
+        operation: what is committed.
+        options: how.
+    """
+
+    def __init__(self, log: VersionLog, operation: Operation, options: CommitOptions) -> None:
+        """Initialize without reading anything."""
+        self._log = log
+        self._operation = operation
+        self._options = options
+        self._dictionaries = DictionaryAmendment(
+            log,
+            operation.added_fragments(),
+            replaces=operation.replaces_all_files,
+            storage_options=options.storage_options,
+        )
+
+    def complete(self, draft: ManifestDraft) -> None:
+        """Complete a draft from the data files.
+
+        Raises:
+            SchemaMismatchError: a dictionary is not that of the table.
+            NotFoundError: a data file is missing.
+            CorruptDataError: a data file is damaged.
+        """
+        starts_empty = self._operation.makes_tables and not self._operation.added_fragments()
+        if starts_empty and self._options.file_version is not None:
+            draft.set_file_version(self._options.file_version)
+        self._dictionaries(draft)
+        uncounted = uncounted_fragments(draft.message)
+        if uncounted:
+            bases = map(BasePath.from_proto, draft.message.base_paths)
+            locator = FileLocator(self._log.store, self._log.root, bases, self._options.storage_options)
+            draft.set_row_counts(rows_in_files(uncounted, locator))
 
 
 def _commit_settings(
