@@ -17,8 +17,8 @@ library.
 
 from __future__ import annotations
 
+from lance_core.compaction.commit_rewrites import RewriteCommit, commit_rewrites
 from lance_core.compaction.figures import PlanFigures
-from lance_core.compaction.landing import RewriteCommit, commit_rewrites
 from lance_core.compaction.optimizer import Compaction
 from lance_core.compaction.options import CompactionOptions
 from lance_core.compaction.plan import CompactionPlan, CompactionTask

@@ -22,13 +22,12 @@ import lance_core
 from lance_core.errors import NotSupportedError, VersionNotFoundError
 from lance_pipelines.data_version import data_version_at
 from lance_pipelines.maintenance.policy import MaintenancePolicy
-from lance_pipelines.metadata import dataset_metadata, version_metadata
+from lance_pipelines.metadata import VERSION_KEY, dataset_metadata, version_metadata
 
 __all__ = [
     "DATA_VERSION_TAG",
     "EXTERNAL_WRITER",
     "OPERATION_TAG",
-    "VERSION_KEY",
     "WRITER_TAG",
     "dataset_materialization",
     "external_materialization",
@@ -39,8 +38,6 @@ __all__ = [
 DATA_VERSION_TAG: Final = "dagster/data_version"
 OPERATION_TAG: Final = "lance/op"
 WRITER_TAG: Final = "lance/writer"
-VERSION_KEY: Final = "lance/version"
-"""Metadata key of the version that an event describes."""
 
 EXTERNAL_WRITER: Final = "external"
 """Value of the writer's tag for commits that were not made by a run of this instance."""

@@ -21,6 +21,7 @@ __all__ = [
     "CONTENT_KEY",
     "STORAGE_KIND",
     "URI_KEY",
+    "VERSION_KEY",
     "asset_metadata",
     "dataset_metadata",
     "materialization_metadata",
@@ -30,6 +31,9 @@ __all__ = [
 ]
 
 URI_KEY: Final = "dagster/uri"
+
+VERSION_KEY: Final = "lance/version"
+"""The version that an event describes."""
 
 CONTENT_KEY: Final = "lance/content"
 """Digest of the content of the version; versions with equal digests have equal rows."""
@@ -63,7 +67,7 @@ def version_metadata(dataset: lance_core.LanceDataset, policy: MaintenancePolicy
     metadata: dict[str, dg.MetadataValue] = {
         "dagster/row_count": dg.MetadataValue.int(health.rows),
         "dagster/column_schema": dg.MetadataValue.table_schema(table_schema(dataset.schema)),
-        "lance/version": dg.MetadataValue.int(health.version),
+        VERSION_KEY: dg.MetadataValue.int(health.version),
         "lance/versions": dg.MetadataValue.int(health.versions),
         "lance/fragments": dg.MetadataValue.int(health.fragments),
         "lance/small_fragments": dg.MetadataValue.int(health.small_fragments),
@@ -88,7 +92,7 @@ def materialization_metadata(report: CommitReport) -> dict[str, dg.MetadataValue
         URI_KEY: dg.MetadataValue.text(report.uri),
         "dagster/table_name": dg.MetadataValue.text(report.dataset),
         "dagster/storage_kind": dg.MetadataValue.text(STORAGE_KIND),
-        "lance/version": dg.MetadataValue.int(report.version),
+        VERSION_KEY: dg.MetadataValue.int(report.version),
         "lance/read_version": dg.MetadataValue.int(report.read_version),
         "lance/fragments": dg.MetadataValue.int(report.fragments_total),
         "lance/rows_written": dg.MetadataValue.int(report.rows_written),

@@ -19,10 +19,8 @@ from lance_core.cleanup.drop import drop_dataset
 from lance_core.cleanup.file_listings import all_files, tracked_files
 from lance_core.cleanup.plan import DEFAULT_MAX_FILES, plan_for
 from lance_core.cleanup.policy import CleanupPolicy
-from lance_core.commit.batches import merge_appends
-from lance_core.commit.commit import commit, commit_change
-from lance_core.commit.detached import commit_outside_lineage
-from lance_core.commit.merge_schemas import with_known_field_ids
+from lance_core.commit.commit import commit, commit_change, commit_outside_lineage
+from lance_core.commit.operation_completion import with_known_field_ids
 from lance_core.commit.options import DEFAULT_COMMIT_TIMEOUT, CommitOptions
 from lance_core.delete.delete import DEFAULT_CONFLICT_RETRIES, DEFAULT_RETRY_TIMEOUT, RetryPolicy, delete_rows
 from lance_core.errors import InvalidInputError, InvalidTypeError, SchemaMismatchError
@@ -57,6 +55,7 @@ from lance_core.transactions.operations.update_bases import UpdateBases
 from lance_core.transactions.operations.update_config import UpdateConfig
 from lance_core.transactions.public_transaction import (
     Transaction,
+    merge_appends,
     read_public_transaction,
     requested_transaction,
     transaction_to_core,

@@ -1,9 +1,13 @@
 """Classification of each stored file: pure rules based on its path, age and owner.
 
-A file that may be removed at all (:mod:`lance_core.cleanup.places`) is removed when a version to be removed references
-its owner and no kept version does (*verified*), or when no version does and it is at least 7 days old
-(*unverified*: an uncommitted write takes less time). Everything else is kept: residue that other processes may still
-need, and files that are not part of a table (*unrecognized*).
+A file that may be removed at all (:mod:`lance_core.cleanup.path_rules`) is removed when a version to be removed
+references its owner and no kept version does (*verified*), or when no version does and it is at least 7 days old
+(*unverified*: an uncommitted write takes less time). Everything else is kept: leftovers that other processes may still
+need (*possibly needed*), and files that are not part of a table (*unrecognized*).
+
+A file that no version references is removed only where and when the reference searches for such files: in ``_indices``
+and ``_fri`` each one, in ``data`` and ``_blobs`` each one of that age, elsewhere only those that are not newer than the
+oldest version that is kept (``Survey.oldest_kept``). Leftovers of crashed writers are exempt from this.
 
 A file that several versions reference is removed with the last of them, so each version is complete until its own
 removal starts.
@@ -18,7 +22,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from lance_core.cleanup.ownership import held_directories, owner_of
-from lance_core.cleanup.places import UNRECOGNIZED, PathState, Settled, rule_for
+from lance_core.cleanup.path_rules import UNRECOGNIZED, PathState, Settled, rule_for
 from lance_core.cleanup.records import FileKind
 from lance_core.table.paths import (
     BLOBS_DIRECTORY,
@@ -138,7 +142,7 @@ class Classifier:
         if path.startswith(self._branch_roots):
             return Settled(PathState.KEPT, "part of a branch")
         if path.startswith(self._lost_roots):
-            return Settled(PathState.RESIDUE, "part of a branch that has no record")
+            return Settled(PathState.POSSIBLY_NEEDED, "part of a branch that has no record")
         return UNRECOGNIZED
 
     def _candidate(self, file: StoredFile, directory: str, kind: FileKind) -> ClassifiedPath:

@@ -1,6 +1,7 @@
 """Durations as text: ``1h30m``, ``2weeks``, ``100ms``. Every number except ``0`` needs a unit.
 
-A month has 30.44 days and a year 365.25.
+A month has 30.44 days and a year 365.25. Durations of storage options have a parser of their own
+(:mod:`lance_core.io.s3_settings`): there ``millisecond`` is a unit, ``nanos`` is not, and ``0`` needs a unit too.
 
 Source: the crate ``humantime`` as pylance 14.0.2 reads and writes it in the table config.
 """

@@ -24,7 +24,6 @@ from lance_core.cleanup.records import (
     FileKind,
 )
 from lance_core.cleanup.removal import Removal, figures
-from lance_core.cleanup.staged import abandoned_manifests
 from lance_core.errors import InvalidCleanupError
 from lance_core.table.branches import nested_roots
 from lance_core.table.paths import (
@@ -37,19 +36,22 @@ from lance_core.table.paths import (
     TRANSACTIONS_DIRECTORY,
     VERSIONS_DIRECTORY,
     is_detached_version,
+    is_staged_manifest_name,
+    parse_manifest_name,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from lance_core.cleanup.branches import BranchManifest
+    from lance_core.cleanup.inventory import StoredFile
     from lance_core.cleanup.policy import CleanupPolicy
     from lance_core.scan.table_view import Handle
     from lance_core.table.manifest import Manifest
     from lance_core.table.paths import ManifestName
     from lance_core.table.version_log import VersionLog
 
-__all__ = ["DEFAULT_MAX_FILES", "CleanupPlan", "plan_before", "plan_cleanup", "plan_for"]
+__all__ = ["DEFAULT_MAX_FILES", "CleanupPlan", "abandoned_manifests", "plan_before", "plan_cleanup", "plan_for"]
 
 DEFAULT_MAX_FILES: Final = 1000
 """Files that an explanation lists."""
@@ -113,9 +115,9 @@ class CleanupPlan:
         return self._in(PathState.PROTECTED)
 
     @property
-    def residue(self) -> list[ClassifiedPath]:
+    def possibly_needed(self) -> list[ClassifiedPath]:
         """Leftovers of crashed writers that no cleanup removes; all others are removable or protected."""
-        return self._in(PathState.RESIDUE)
+        return self._in(PathState.POSSIBLY_NEEDED)
 
     @property
     def unrecognized(self) -> list[ClassifiedPath]:
@@ -158,7 +160,7 @@ class CleanupPlan:
 
     def warnings(self) -> list[str]:
         """One message each for unrecognized files and for files that crashed writers left; both are kept."""
-        found = {"unrecognized": self.unrecognized, "orphaned": self.residue}
+        found = {"unrecognized": self.unrecognized, "orphaned": self.possibly_needed}
         return [_describe(files, what, self.planned_at) for what, files in found.items() if files]
 
     def execute(self) -> CleanupStats:
@@ -275,3 +277,32 @@ def _describe(files: list[ClassifiedPath], what: str, now: float) -> str:
     days = max(0.0, now - min(file.modified_at for file in files)) // _DAY_SECONDS
     size = f"{num_bytes} bytes, up to {days:.0f} day(s) old"
     return f"{len(files)} {what} file(s) are kept ({size}): {names}{more}"
+
+
+def abandoned_manifests(log: VersionLog, files: Iterable[StoredFile], *, before: float) -> frozenset[str]:
+    """Return the paths of manifests that were staged for an external manifest store and will not be published.
+
+    A writer stages ``_versions/{manifest}-{uuid}`` and then inserts a row that refers to it. As long as the row does,
+    the object is the version. An old staged object to which the row of its version does not refer was left by a writer
+    that crashed before it inserted the row, or after it published the version. This can be determined only if the
+    dataset is opened with its manifest store; with a plain URI, such objects are kept. The reference never removes
+    them.
+
+    Args:
+        log: the versions of the table.
+        files: the stored files.
+        before: only files that were written before this moment, seconds since the epoch.
+
+    Raises:
+        StorageError: the manifest store could not be read.
+    """
+    found: set[str] = set()
+    for file in files:
+        directory, _, name = file.path.partition("/")
+        if directory != VERSIONS_DIRECTORY or file.modified_at >= before or not is_staged_manifest_name(name):
+            continue
+        final, mark, _ = name.partition(".manifest-")
+        parsed = parse_manifest_name(f"{final}.manifest") if mark else None
+        if parsed is not None and log.protocol.has_abandoned(log, parsed, file.path):
+            found.add(file.path)
+    return frozenset(found)

@@ -5,6 +5,9 @@ its own schema must give those field ids the same names and types as the table d
 the recorded one. A file whose ids mean other columns would be read without an error, as wrong values.
 
 A deletion file must list every row that the table's own file lists for the fragment; otherwise rows would reappear.
+
+The file of an overlay must exist, with as many values as covered rows, in columns of the table's types. The reference
+accepts anything, and fails when the cells are read.
 """
 
 from __future__ import annotations
@@ -18,15 +21,18 @@ from lance_core.file.reader import FileReader
 from lance_core.table.data_file import DataFile, stored_fields
 from lance_core.table.deletion_vector import read_deletion_offsets
 from lance_core.table.fragment import Fragment
+from lance_core.table.overlay_files import coverage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from lance_core.proto import pb_table
     from lance_core.schema.field import Field, Schema
     from lance_core.table.base_paths import FileLocator, Location
     from lance_core.table.manifest import Manifest
+    from lance_core.transactions.operations.parts import OverlayGroup
 
-__all__ = ["check_data_files", "check_deletion_files", "check_fields", "check_not_part_of"]
+__all__ = ["check_data_files", "check_deletion_files", "check_fields", "check_not_part_of", "check_overlays"]
 
 _MAX_SEARCHES: Final = 20
 """Maximum number of paths to search in the bytes of a manifest; for more, parsing it is faster."""
@@ -215,3 +221,57 @@ def _column_owners(stored: Schema, file: DataFile) -> dict[int, Field]:
     if file.file_version.is_legacy:
         return {field.id - file.field_ids[0]: field for field in stored.walk()}
     return dict(enumerate(stored_fields(stored.fields, file.file_version)))
+
+
+def check_overlays(groups: Iterable[OverlayGroup], schema: Schema, locator: FileLocator) -> None:
+    """Check the files that an operation lays over fragments.
+
+    Args:
+        groups: the overlays, by fragment.
+        schema: of the table.
+        locator: finds the files.
+
+    Raises:
+        NotFoundError: a file is missing.
+        InvalidInputError: a file has another size than recorded, or fewer values than it covers.
+        SchemaMismatchError: a file holds another type than the table.
+        CorruptDataError: a file, or a coverage, is damaged.
+    """
+    for group in groups:
+        for overlay in group.overlays:
+            _check_overlay(overlay, f"fragment {group.fragment_id}", schema, locator)
+
+
+def _check_overlay(overlay: pb_table.DataOverlayFile, what: str, schema: Schema, locator: FileLocator) -> None:
+    file = DataFile.from_proto(overlay.data_file)
+    location = locator.data_file(file)
+    try:
+        found = location.store.head(location.path).num_bytes
+    except NotFoundError as error:
+        raise NotFoundError(f"{what}: overlay {location.path} does not exist", path=location.path) from error
+    if file.known_num_bytes not in (None, found):
+        raise InvalidInputError(
+            f"{what}: overlay {file.path} has {found} bytes, but the fragment records {file.num_bytes}",
+            path=location.path,
+            expected=file.num_bytes,
+            found=found,
+        )
+    reader = FileReader.open(location.store, location.path, num_bytes=found, field_ids=file.field_ids)
+    stored = dict(enumerate(stored_fields(reader.schema.fields, reader.version)))
+    for field_id, column in file.columns().items():
+        covered = coverage(overlay, {field_id}, what)
+        if covered is not None and len(covered) > reader.num_rows:
+            raise InvalidInputError(
+                f"{what}: overlay {file.path} has {reader.num_rows} values, but covers {len(covered)} rows",
+                path=location.path,
+                expected=len(covered),
+                found=reader.num_rows,
+            )
+        leaf, here = schema.find(field_id), stored.get(column)
+        if leaf is not None and (here is None or here.logical_type != leaf.logical_type):
+            raise SchemaMismatchError(
+                f"{what}: overlay {file.path} holds {'nothing' if here is None else repr(here.logical_type)} for field "
+                f"{leaf.name!r} of type {leaf.logical_type!r}",
+                path=location.path,
+                field=field_id,
+            )

@@ -1,4 +1,4 @@
-"""Commit of a user's operation as a version, and conversion of the outcome to an exception."""
+"""Commit of a user's operation as a version, detached versions included; the outcome becomes a manifest or an error."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from lance_core.cleanup.automatic import clean_up_after
 from lance_core.commit.bases import declared_bases
-from lance_core.commit.draft_completion import DraftCompletion
+from lance_core.commit.legacy_dictionaries import DictionaryAmendment
+from lance_core.commit.operation_completion import with_index_files
 from lance_core.commit.options import CommitOptions
 from lance_core.commit.preflight import check_storage
-from lance_core.commit.rewritten_index_files import with_index_files
 from lance_core.errors import (
     AlreadyExistsError,
     CommitOutcomeUnknownError,
@@ -26,14 +26,15 @@ from lance_core.errors import (
 )
 from lance_core.places.location import open_log
 from lance_core.public.arguments import whole_number
-from lance_core.scan.early_fragments import with_row_counts
+from lance_core.scan.early_fragments import rows_in_files, uncounted_fragments, with_row_counts
 from lance_core.scan.hidden_columns import fetch_hidden_columns
-from lance_core.table.base_paths import FileLocator
+from lance_core.table.base_paths import BasePath, FileLocator
 from lance_core.table.inner_bases import refuse_inner_bases
 from lance_core.table.paths import is_detached_version
 from lance_core.table.row_lineage import FetchedColumns, HiddenColumnsNeeded, column_key
-from lance_core.transactions.commit import Commit
+from lance_core.transactions.commit_steps import Commit
 from lance_core.transactions.conflicts import Verdict
+from lance_core.transactions.detached import DetachedCommit
 from lance_core.transactions.operations.operation import NewTable
 from lance_core.transactions.outcomes import (
     AlreadyCommitted,
@@ -62,7 +63,7 @@ if TYPE_CHECKING:
     from lance_core.table.version_log import VersionLog
     from lance_core.transactions.operations.operation import Operation
 
-__all__ = ["commit", "commit_change", "commit_settings", "manifest_of", "with_hidden_columns"]
+__all__ = ["commit", "commit_change", "commit_outside_lineage"]
 
 
 def commit(
@@ -81,7 +82,7 @@ def commit(
     Raises:
         DatasetNotFoundError: there is no dataset, and the operation does not make one.
         AlreadyExistsError: a dataset exists that must not.
-        InvalidInputError: the fragments do not fit the dataset (see ``commit_checks``).
+        InvalidInputError: the fragments do not fit the dataset (see :mod:`~lance_core.commit.checks`).
         RetryableCommitConflictError: it conflicts with a later version; plan the change again.
         IncompatibleTransactionError: a later version invalidates the change.
         CommitOvertakenError: the version came too late, after a cleanup had freed its number, and was withdrawn.
@@ -100,7 +101,7 @@ def commit(
     if known is not None and not transaction.operation.is_first_of_its_root:
         # If fragments were never counted, the operation's row counts are compared with their files.
         known = with_row_counts(known, FileLocator(log.store, log.root, known.base_paths, options.storage_options))
-    settings = commit_settings(transaction, options, known=known)
+    settings = _commit_settings(transaction, options, known=known)
     try:
         outcome = _run(log, transaction, settings, options, known)
     except VersionNotFoundError as error:
@@ -109,10 +110,40 @@ def commit(
                 f"there is no dataset at {log.root}; only an Overwrite planned on no version creates one", path=log.root
             ) from error
         raise
-    manifest = manifest_of(outcome, log.root)
+    manifest = _manifest_of(outcome, log.root)
     if isinstance(outcome, Committed) and not transaction.operation.is_first_of_its_root:
         clean_up_after(log, manifest)
     return manifest
+
+
+def commit_outside_lineage(
+    log: VersionLog, transaction: Transaction, options: CommitOptions, *, known: Manifest | None = None
+) -> Manifest:
+    """Make a detached version and return its manifest; arguments as for ``commit``.
+
+    Raises:
+        NotSupportedError: the dataset does not exist yet, or uses V1 manifest names.
+        DatasetNotFoundError: there is no dataset.
+        VersionNotFoundError: there is no such read version.
+        InvalidInputError: the fragments do not fit the dataset.
+        CommitOutcomeUnknownError: it could not be determined whether the version was created.
+        StorageError: a storage operation failed and nothing was made.
+    """
+    if transaction.read_version == 0 or transaction.operation.is_first_of_its_root:
+        raise NotSupportedError(
+            f"{log.root}: a detached version needs an existing version to build on; give a read version"
+        )
+    _commit_settings(transaction, options, known=known)
+    try:
+        attempt = DetachedCommit(log, transaction, known)
+    except VersionNotFoundError as error:
+        if log.latest() is None:
+            raise DatasetNotFoundError(f"there is no dataset at {log.root}", path=log.root) from error
+        raise
+    draft = _with_hidden_columns(attempt.build, log, transaction.operation, attempt.current, options)
+    check_storage(log, transaction, options, attempt.current)
+    _DraftCompletion(log, transaction.operation, options).complete(draft)
+    return _manifest_of(attempt.land(draft), log.root)
 
 
 def commit_change(
@@ -145,11 +176,11 @@ def _run(
     log: VersionLog, transaction: Transaction, settings: CommitSettings, options: CommitOptions, known: Manifest | None
 ) -> CommitOutcome:
     """Run the steps of a commit; data files are read here, between the steps."""
-    completion = DraftCompletion(log, transaction.operation, options)
+    completion = _DraftCompletion(log, transaction.operation, options)
     is_checked = False
     with Commit(log, transaction, settings, known) as attempts:
         while (current := attempts.advance()) is not None:
-            draft = with_hidden_columns(attempts.build, log, transaction.operation, current, options)
+            draft = _with_hidden_columns(attempts.build, log, transaction.operation, current, options)
             if not is_checked:
                 check_storage(log, transaction, options, current)
                 is_checked = True
@@ -158,7 +189,7 @@ def _run(
     return attempts.outcome
 
 
-def with_hidden_columns(
+def _with_hidden_columns(
     build: Callable[[HiddenColumns], ManifestDraft],
     log: VersionLog,
     operation: Operation,
@@ -192,7 +223,55 @@ def with_hidden_columns(
                 fetched |= fetch_hidden_columns([needed.fragment], locator)
 
 
-def commit_settings(
+class _DraftCompletion:
+    """Completes the drafts of one commit with content from data files; what it reads of new files it reads once.
+
+    ===========================  =====================================================================================
+    What                         Of which versions
+    ===========================  =====================================================================================
+    version of the data files    of a table that starts without any
+    dictionaries                 of tables of format 0.1 (:mod:`~lance_core.commit.legacy_dictionaries`)
+    rows of fragments            built on a version of an early release (:mod:`~lance_core.scan.early_fragments`)
+    ===========================  =====================================================================================
+
+    Args:
+        log: the table's versions.
+        operation: what is committed.
+        options: how.
+    """
+
+    def __init__(self, log: VersionLog, operation: Operation, options: CommitOptions) -> None:
+        """Initialize without reading anything."""
+        self._log = log
+        self._operation = operation
+        self._options = options
+        self._dictionaries = DictionaryAmendment(
+            log,
+            operation.added_fragments(),
+            replaces=operation.replaces_all_files,
+            storage_options=options.storage_options,
+        )
+
+    def complete(self, draft: ManifestDraft) -> None:
+        """Complete a draft from the data files.
+
+        Raises:
+            SchemaMismatchError: a dictionary is not that of the table.
+            NotFoundError: a data file is missing.
+            CorruptDataError: a data file is damaged.
+        """
+        starts_empty = self._operation.makes_tables and not self._operation.added_fragments()
+        if starts_empty and self._options.file_version is not None:
+            draft.set_file_version(self._options.file_version)
+        self._dictionaries(draft)
+        uncounted = uncounted_fragments(draft.message)
+        if uncounted:
+            bases = map(BasePath.from_proto, draft.message.base_paths)
+            locator = FileLocator(self._log.store, self._log.root, bases, self._options.storage_options)
+            draft.set_row_counts(rows_in_files(uncounted, locator))
+
+
+def _commit_settings(
     transaction: Transaction, options: CommitOptions, *, known: Manifest | None = None
 ) -> CommitSettings:
     """Return how a transaction is committed; arguments as for :func:`commit`.
@@ -233,7 +312,7 @@ def _template(transaction: Transaction, options: CommitOptions, known: Manifest 
     )
 
 
-def manifest_of(outcome: CommitOutcome, root: str) -> Manifest:
+def _manifest_of(outcome: CommitOutcome, root: str) -> Manifest:
     """Return the manifest of a successful outcome; an exception for any other."""
     match outcome:
         case Committed(manifest) | AlreadyCommitted(manifest):

@@ -13,8 +13,8 @@ from lance_core.commit.checks import (
     check_deletion_files,
     check_fields,
     check_not_part_of,
+    check_overlays,
 )
-from lance_core.commit.overlay_checks import check_overlays
 from lance_core.commit.row_id_checks import check_row_ids
 from lance_core.errors import SchemaMismatchError, VersionNotFoundError
 from lance_core.scan.early_fragments import with_row_counts

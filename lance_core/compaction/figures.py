@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
-from lance_core.compaction.planning import FragmentFigures, estimate_outputs
+from lance_core.compaction.grouping import FragmentFigures, estimate_outputs
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from lance_core.cleanup.automatic import ENABLING_KEYS, enabling_entries
 from lance_core.commit.commit import commit_change
-from lance_core.compaction.landing import commit_all_rewrites
+from lance_core.compaction.commit_rewrites import commit_all_rewrites
 from lance_core.compaction.options import CompactionSettings
-from lance_core.compaction.planner import make_plan
+from lance_core.compaction.plan import make_plan
 from lance_core.compaction.rounds import compact
 from lance_core.transactions.operations.map_update import map_update
 from lance_core.transactions.operations.update_config import UpdateConfig
@@ -65,7 +65,7 @@ class Compaction:
 
         Raises:
             RetryableCommitConflictError: another writer changed a fragment since it was planned.
-            LanceError: what :func:`~lance_core.compaction.landing.commit_rewrites` raises.
+            LanceError: what :func:`~lance_core.compaction.commit_rewrites.commit_rewrites` raises.
         """
         CompactionSettings.of(options or {}, {})
         return commit_all_rewrites(dataset, rewrites, transaction_properties).metrics

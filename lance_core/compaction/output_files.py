@@ -1,10 +1,10 @@
-"""OutputFiles: the files that one task writes, cut where :mod:`~lance_core.compaction.planning` says."""
+"""OutputFiles: the files that one task writes, cut where :mod:`~lance_core.compaction.grouping` says."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from lance_core.compaction.planning import next_file_rows
+from lance_core.compaction.grouping import next_file_rows
 from lance_core.errors import CorruptDataError
 from lance_core.file.write_config import DEFAULT_DATA_CACHE_BYTES, WriteConfig
 from lance_core.write.new_data_file import NewDataFile, remove_placed_files

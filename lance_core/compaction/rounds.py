@@ -14,8 +14,8 @@ import logging
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import TYPE_CHECKING, Any, Final
 
-from lance_core.compaction.landing import commit_own_rewrites
-from lance_core.compaction.planner import make_plan
+from lance_core.compaction.commit_rewrites import commit_own_rewrites
+from lance_core.compaction.plan import make_plan
 from lance_core.compaction.result import CompactionMetrics
 from lance_core.errors import CommitOutcomeUnknownError, LanceError, NotFoundError, RetryableCommitConflictError
 from lance_core.write.new_data_file import remove_data_files
@@ -23,7 +23,7 @@ from lance_core.write.new_data_file import remove_data_files
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from lance_core.compaction.landing import RewriteCommit
+    from lance_core.compaction.commit_rewrites import RewriteCommit
     from lance_core.compaction.plan import CompactionPlan
     from lance_core.compaction.result import RewriteResult
     from lance_core.scan.table_view import Handle, TableView

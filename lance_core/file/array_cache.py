@@ -16,12 +16,12 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["ArrayCache"]
+__all__ = ["MAX_SMALL_ARRAYS", "ArrayCache", "joined"]
 
 _MAX_PAGE_ROWS: Final = 4 * 1024 * 1024
 """Bounds the levels of columns whose values need few or no bytes."""
 
-_MAX_SMALL_ARRAYS: Final = 1024
+MAX_SMALL_ARRAYS: Final = 1024
 """Batches of a few rows are joined early, as an array object costs more memory than they do."""
 
 
@@ -61,28 +61,28 @@ class ArrayCache:
             yield from self.drain()
             return
         self._num_small += 1
-        if self._num_small == _MAX_SMALL_ARRAYS:
-            self._arrays[-_MAX_SMALL_ARRAYS:] = _joined(self._arrays[-_MAX_SMALL_ARRAYS:])
+        if self._num_small == MAX_SMALL_ARRAYS:
+            self._arrays[-MAX_SMALL_ARRAYS:] = joined(self._arrays[-MAX_SMALL_ARRAYS:])
             self._num_small = 0
 
     def drain(self) -> Iterator[tuple[int, pa.Array]]:
         """Yield (first row, array) for every page of the collected data, and clear the cache."""
         arrays, self._arrays = self._arrays, []
         self.num_bytes = self.num_rows = self._num_small = 0
-        for whole in _joined(arrays):
+        for whole in joined(arrays):
             for part in _cut(whole, self._max_page_bytes):
                 yield self._next_row, part
                 self._next_row += len(part)
 
 
-def _joined(arrays: list[pa.Array]) -> list[pa.Array]:
+def joined(arrays: list[pa.Array]) -> list[pa.Array]:
     """Concatenate the arrays; return them unchanged if Arrow cannot join them."""
     if len(arrays) < 2:
         return arrays
     try:
         return [pa.concat_arrays(arrays)]
     except pa.ArrowInvalid:
-        # Dictionaries whose union has more values than the index type can address.
+        # Dictionaries whose union has more values than the index type can address, or strings of more than 2 GiB.
         return arrays
 
 

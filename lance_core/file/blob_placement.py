@@ -10,7 +10,7 @@ v2             smaller, empty                   the data file, at a multiple of 
 v2             a URI                            nowhere: the reference is kept, or the bytes are fetched first
 =============  ===============================  ===============================================================
 
-The thresholds are metadata of the field; see ``blob_thresholds.py``. Values that the caller has already placed are
+The thresholds are metadata of the field; see ``_Thresholds``. Values that the caller has already placed are
 passed as descriptors instead; see ``prepared_placement.py``.
 
 **Source:** files of pylance 14.0.2.
@@ -19,7 +19,7 @@ passed as descriptors instead; see ``prepared_placement.py``.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +28,6 @@ from lance_core.encodings.leaf_arrays import bitmap_of, validity_of
 from lance_core.encodings.nested_arrays import list_items, with_items
 from lance_core.errors import InvalidInputError, NotSupportedError
 from lance_core.file.aligned_values import BinaryValues, place_values, write_inline_values
-from lance_core.file.blob_thresholds import BlobThresholds
 from lance_core.file.prepared_placement import described_prepared
 from lance_core.schema.blob_fields import is_blob_v1, is_prepared, stored_field
 from lance_core.schema.logical_types import arrow_field, arrow_type
@@ -45,6 +44,14 @@ if TYPE_CHECKING:
 __all__ = ["BlobPlacement"]
 
 _MAX_UINT64: Final = np.uint64((1 << 64) - 1)
+
+_INLINE_KEY: Final = "lance-encoding:blob-inline-size-threshold"
+_DEDICATED_KEY: Final = "lance-encoding:blob-dedicated-size-threshold"
+_PACK_KEY: Final = "lance-encoding:blob-pack-file-size-threshold"
+
+_INLINE_BYTES: Final = 64 * 1024
+_DEDICATED_BYTES: Final = 4 * 1024 * 1024
+_PACK_BYTES: Final = 1024 * 1024 * 1024
 
 
 class BlobPlacement:
@@ -73,7 +80,7 @@ class BlobPlacement:
                         f"column {leaf.name!r}: lance.blob.v2 values may need separate files, so they can only be "
                         "written to datasets; use write_dataset, or provide descriptors"
                     )
-                self._leaves[leaf.id] = _PlacementV2(leaf, table, BlobThresholds.of(leaf, pack_bytes))
+                self._leaves[leaf.id] = _PlacementV2(leaf, table, _Thresholds.of(leaf, pack_bytes))
 
     def place(self, array: pa.Array, sink: BufferSink) -> pa.Array:
         """Write the values of a batch; return the array with descriptors in place of the values."""
@@ -123,7 +130,7 @@ class _PlacementV2:
 
     leaf: Field
     table: TableContext
-    thresholds: BlobThresholds
+    thresholds: _Thresholds
     pack: _Pack | None = None
 
     def described(self, array: pa.StructArray, stored: Field, sink: BufferSink) -> pa.Array:
@@ -255,3 +262,41 @@ def _bounds_of(references: pa.StructArray) -> tuple[NDArray[np.uint64], NDArray[
         member = references.field(name) if name in names else pa.nulls(len(references), pa.uint64())
         bounds.append(member.fill_null(0).to_numpy())
     return bounds[0], bounds[1]
+
+
+@dataclass(frozen=True, slots=True)
+class _Thresholds:
+    """Sizes in bytes above which the values of a field are placed elsewhere.
+
+    Attributes:
+        inline: for values in the data file.
+        dedicated: for values in a shared sidecar; checked first.
+        pack: for a shared sidecar as a whole.
+    """
+
+    inline: int
+    dedicated: int
+    pack: int
+
+    @classmethod
+    def of(cls, leaf: Field, pack_bytes: int | None = None) -> Self:
+        """Read the thresholds from the metadata of a field; ``pack_bytes`` is the default of the pack threshold.
+
+        Raises:
+            InvalidInputError: a threshold is not a number.
+        """
+        default = _PACK_BYTES if pack_bytes is None else pack_bytes
+        return cls(
+            _threshold(leaf, _INLINE_KEY, _INLINE_BYTES),
+            _threshold(leaf, _DEDICATED_KEY, _DEDICATED_BYTES),
+            _threshold(leaf, _PACK_KEY, default),
+        )
+
+
+def _threshold(leaf: Field, key: str, default: int) -> int:
+    text = leaf.metadata.get(key)
+    if text is None:
+        return default
+    if not (text.isdigit() and len(text) <= 20):
+        raise InvalidInputError(f"column {leaf.name!r}: metadata {key!r} is {text!r}, expected a number of bytes")
+    return int(text)

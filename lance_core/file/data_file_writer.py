@@ -1,4 +1,4 @@
-"""DataFileWriter: operations on a data file that is being written, whatever its format.
+"""DataFileWriter: operations on a data file that is being written, whatever its format. WrittenFile: its outcome.
 
 A writer is open until it is finished or aborted, or until a write fails. Leaving its ``with`` block aborts it, which
 has no effect on a finished writer.
@@ -7,6 +7,7 @@ has no effect on a finished writer.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Self
 
@@ -18,9 +19,25 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from lance_core.file.written_file import WrittenFile
 
-__all__ = ["DataFileWriter"]
+__all__ = ["DataFileWriter", "WrittenFile"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenFile:
+    """Properties of a finished file, as recorded in a manifest.
+
+    Attributes:
+        num_rows: rows of the file.
+        num_bytes: size of the file.
+        field_ids: ids of the fields that own a column.
+        column_indices: the column of each of those fields.
+    """
+
+    num_rows: int
+    num_bytes: int
+    field_ids: tuple[int, ...]
+    column_indices: tuple[int, ...]
 
 
 class DataFileWriter(ABC):

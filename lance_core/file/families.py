@@ -8,7 +8,9 @@ Versions   Metadata                      Fields                    Written by
 2.1, 2.2   ``metadata_reader.py``        ``structural/fields.py``  ``writer.py`` with ``structural``'s fields
 =========  ============================  ========================  ======================================
 
-No other module checks which family a file belongs to.
+Readers, writers, statistics and descriptions are chosen here only. Other modules ask a version for single rules
+(``LanceFileVersion.is_legacy``, ``is_structural``): the container that 2.0 and later files share, for its differences
+between 2.0 and 2.1; tables and commits, for what manifests and fragments record about files of format 0.1.
 """
 
 from __future__ import annotations

@@ -9,11 +9,12 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lance_core.errors import InvalidInputError, NotFoundError
+from lance_core.errors import InvalidInputError
 from lance_core.file.blob_writers import DedicatedBlobWriter, PackedBlobWriter
 from lance_core.file.lance_file import LanceFileReader, LanceFileWriter, refuse_namespace
 from lance_core.io.byte_range import ByteRange
 from lance_core.io.local_store import LocalStore
+from lance_core.io.object_store import has_object
 from lance_core.io.uri import resolve
 
 if TYPE_CHECKING:
@@ -122,11 +123,7 @@ class LanceFileSession:
         store, location = self._place(path)
         if isinstance(store, LocalStore) and os.path.isdir(location):
             return False
-        try:
-            store.head(location)
-        except NotFoundError:
-            return False
-        return True
+        return has_object(store, location)
 
     def list(self, path: str | None = None) -> list[str]:
         """List all files below a directory, recursively; sorted. Empty if the directory does not exist."""

@@ -21,6 +21,7 @@ import pyarrow as pa
 from lance_core.encodings.nested_arrays import list_items, with_items
 from lance_core.schema.blob_fields import is_blob_v2
 from lance_core.schema.convert import MAX_DEPTH
+from lance_core.schema.extension_types import with_children
 from lance_core.schema.field import BLOB_KEY, BLOB_V2, EXTENSION_NAME_KEY
 from lance_core.schema.json_columns import encode_json, is_json_text, json_field
 
@@ -94,17 +95,7 @@ def _declared(given: pa.Field, *, upgrades: bool, depth: int = 0) -> pa.Field:
     declared = [_declared(child, upgrades=upgrades, depth=depth + 1) for child in below]
     if all(before is after for before, after in zip(below, declared, strict=True)):
         return given
-    return given.with_type(_rebuilt(dtype, declared))
-
-
-def _rebuilt(dtype: pa.DataType, children: list[pa.Field]) -> pa.DataType:
-    if pa.types.is_struct(dtype):
-        return pa.struct(children)
-    if pa.types.is_map(dtype):
-        return pa.map_(*children[0].type)
-    if pa.types.is_fixed_size_list(dtype):
-        return pa.list_(children[0], dtype.list_size)
-    return pa.large_list(children[0]) if pa.types.is_large_list(dtype) else pa.list_(children[0])
+    return given.with_type(with_children(dtype, declared))
 
 
 def _converted(array: pa.Array, given: pa.Field, declared: pa.Field) -> pa.Array:

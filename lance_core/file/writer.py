@@ -18,22 +18,24 @@ import pyarrow as pa
 
 from lance_core.buffers.alignment import BUFFER_ALIGNMENT, BUFFER_PAD_BYTE, padding_bytes
 from lance_core.file.batch_alignment import BatchAlignment
-from lance_core.file.container_tail import container_tail
-from lance_core.file.data_file_writer import DataFileWriter
+from lance_core.file.data_file_writer import DataFileWriter, WrittenFile
 from lance_core.file.field_writer import FileInProgress
-from lance_core.file.global_buffers import FileDescriptor
+from lance_core.file.footer import Footer
+from lance_core.file.global_buffers import FileDescriptor, serialize_table
 from lance_core.file.page_queue import PageQueue
-from lance_core.file.written_file import WrittenFile
 from lance_core.io.byte_range import ByteRange
 from lance_core.schema.blob_fields import complete_schema, file_schema
 from lance_core.schema.storable import check_storable
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from lance_core.file.field_writer import FieldWriters, FinishedColumn
     from lance_core.file.table_context import TableContext
     from lance_core.file.write_config import WriteConfig
     from lance_core.io.object_store import WriteStream
     from lance_core.schema.field import Schema
+    from lance_core.versions import LanceFileVersion
 
 __all__ = ["FileWriter"]
 
@@ -181,4 +183,42 @@ class FileWriter(DataFileWriter):
             self._global_buffers,
             self._version,
         )
-        self._stream.write(container_tail(self._stream.position, *parts))
+        self._stream.write(_container_tail(self._stream.position, *parts))
+
+
+def _container_tail(
+    start: int,
+    descriptor: bytes,
+    metadata: Sequence[bytes],
+    global_buffers: Sequence[ByteRange],
+    version: LanceFileVersion,
+) -> bytes:
+    """Serialize the descriptor, the column metadata, both tables and the footer.
+
+    Args:
+        start: position of the first byte.
+        descriptor: the file's own descriptor, global buffer 0.
+        metadata: the serialized metadata of every column.
+        global_buffers: locations of the other global buffers.
+        version: format version of the file.
+    """
+    metadata_start = start + len(descriptor)
+    columns = list(_back_to_back(metadata_start, metadata))
+    column_table_start = columns[-1].stop if columns else metadata_start
+    column_table = serialize_table(columns)
+    buffer_table = serialize_table([ByteRange(start, metadata_start), *global_buffers])
+    footer = Footer(
+        column_metadata_offset=metadata_start,
+        column_table_offset=column_table_start,
+        global_buffer_table_offset=column_table_start + len(column_table),
+        num_global_buffers=1 + len(global_buffers),
+        num_columns=len(columns),
+        version=version,
+    )
+    return b"".join([descriptor, *metadata, column_table, buffer_table, footer.serialize()])
+
+
+def _back_to_back(start: int, parts: Sequence[bytes]) -> Iterator[ByteRange]:
+    for part in parts:
+        yield ByteRange(start, start + len(part))
+        start += len(part)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import tempfile
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from lance_core.errors import StorageError
+from lance_core.io.object_store import WriteStream
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     import pyarrow as pa
 
 __all__ = ["FsspecWriteStream"]
@@ -25,7 +24,7 @@ class _Target(Protocol):
     def send_file(self, local_path: str, path: str) -> None: ...
 
 
-class FsspecWriteStream:
+class FsspecWriteStream(WriteStream):
     """Parts collected in a temporary file until ``commit`` sends it."""
 
     def __init__(self, store: _Target, path: str) -> None:
@@ -68,16 +67,6 @@ class FsspecWriteStream:
         if self._file is not None:
             self._file.close()
             self._file = None
-
-    def __enter__(self) -> Self:
-        """Return the stream itself."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Discard the collected data, unless it was committed."""
-        self.abort()
 
     def _open(self) -> Any:
         if self._file is None:

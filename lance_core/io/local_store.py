@@ -37,12 +37,12 @@ import secrets
 import shutil
 import weakref
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 from lance_core.errors import InvalidInputError, LanceError, NotFoundError, StorageError
 from lance_core.io.file_ranges import read_file_ranges, read_whole_file
 from lance_core.io.file_sync import sync, sync_together
-from lance_core.io.object_store import ObjectInfo, PutOutcome, StoreCapabilities
+from lance_core.io.object_store import ObjectInfo, PutOutcome, StoreCapabilities, WriteStream
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Container, Iterator, Sequence
@@ -168,7 +168,7 @@ class LocalStore:
             yield from self.list_recursive(directory)
 
 
-class LocalWriteStream:
+class LocalWriteStream(WriteStream):
     """A file being written under a temporary name in its final directory."""
 
     def __init__(self, path: str) -> None:
@@ -208,17 +208,9 @@ class LocalWriteStream:
                 sync(os.path.dirname(self._path))
 
     def abort(self) -> None:
+        # After a commit the temporary name no longer exists and this does nothing.
         _give_up(self._descriptors, self._temporary, os.getpid())
         self._dropped.detach()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        # After a commit the temporary name no longer exists and this does nothing.
-        self.abort()
 
 
 def _created(path: str, directory: str) -> int:

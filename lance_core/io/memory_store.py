@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
 from lance_core.buffers.fork_lock import fork_lock
 from lance_core.errors import CorruptDataError, NotFoundError, StorageError
-from lance_core.io.object_store import ObjectInfo, PutOutcome, StoreCapabilities
+from lance_core.io.object_store import ObjectInfo, PutOutcome, StoreCapabilities, WriteStream
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
-    from types import TracebackType
 
     from lance_core.io.byte_range import ByteRange
 
@@ -105,7 +104,7 @@ class MemoryStore:
         return entry
 
 
-class MemoryWriteStream:
+class MemoryWriteStream(WriteStream):
     """Parts collected until ``commit`` stores them under their name."""
 
     def __init__(self, store: MemoryStore, path: str) -> None:
@@ -133,14 +132,6 @@ class MemoryWriteStream:
 
     def abort(self) -> None:
         self._parts = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.abort()
 
 
 def _frozen(data: pa.Buffer | bytes) -> pa.Buffer:

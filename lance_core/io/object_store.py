@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Protocol, Self
 
+from lance_core.errors import NotFoundError
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
     from types import TracebackType
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
     from lance_core.io.byte_range import ByteRange
 
-__all__ = ["ObjectInfo", "ObjectStore", "PutOutcome", "StoreCapabilities", "WriteStream"]
+__all__ = ["ObjectInfo", "ObjectStore", "PutOutcome", "StoreCapabilities", "WriteStream", "has_object"]
 
 
 class PutOutcome(Enum):
@@ -89,11 +91,15 @@ class WriteStream(Protocol):
         """Remove what was written. Safe to call after any failure, and more than once."""
         ...
 
-    def __enter__(self) -> Self: ...
+    def __enter__(self) -> Self:
+        """Return the stream itself."""
+        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    ) -> None:
+        """Abort; this has no effect once the object is committed."""
+        self.abort()
 
 
 class ObjectStore(Protocol):
@@ -167,3 +173,12 @@ class ObjectStore(Protocol):
     def list_recursive(self, prefix: str) -> Iterator[ObjectInfo]:
         """List objects anywhere below the directory ``prefix``; empty if it does not exist."""
         ...
+
+
+def has_object(store: ObjectStore, path: str) -> bool:
+    """Return whether an object exists. Raises ``StorageError`` if that cannot be determined."""
+    try:
+        store.head(path)
+    except NotFoundError:
+        return False
+    return True

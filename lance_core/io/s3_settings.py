@@ -14,15 +14,15 @@ Source: storage options and environment variables of pylance 14.0.2 for S3.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Self
 from urllib.parse import urlsplit
 
 from lance_core.errors import InvalidInputError, InvalidTypeError
-from lance_core.io.durations import duration_seconds
 
-__all__ = ["S3Settings", "lowered_options"]
+__all__ = ["S3Settings", "duration_seconds", "lowered_options"]
 
 _ACCESS_KEY: Final = ("aws_access_key_id", "access_key_id")
 _SECRET_KEY: Final = ("aws_secret_access_key", "secret_access_key")
@@ -48,6 +48,21 @@ _CHECKSUM_ALGORITHM: Final = ("aws_checksum_algorithm", "checksum_algorithm")
 _ENVIRONMENT_PREFIXES: Final = ("AWS_", "OBJECT_STORE_")
 _ENVIRONMENT_NAMES: Final = ("ALLOW_HTTP",)
 """Others are ignored: ``TOKEN`` or ``REGION`` may mean anything."""
+
+_DURATION: Final = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-zA-Zµ]+)")
+_UNIT_SECONDS: Final = {
+    **dict.fromkeys(("ns", "nsec"), 1e-9),
+    **dict.fromkeys(("us", "usec", "µs"), 1e-6),
+    **dict.fromkeys(("ms", "msec", "millis", "millisecond", "milliseconds"), 0.001),
+    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1.0),
+    **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), 60.0),
+    **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), 3600.0),
+    **dict.fromkeys(("d", "day", "days"), 86_400.0),
+    **dict.fromkeys(("w", "wk", "wks", "week", "weeks"), 604_800.0),
+    **dict.fromkeys(("M", "month", "months"), 2_630_016.0),
+    **dict.fromkeys(("y", "yr", "yrs", "year", "years"), 31_557_600.0),
+}
+"""The units of a duration. They are not those of the table config: see :mod:`lance_core.cleanup.durations`."""
 
 _DEFAULT_TIMEOUT: Final = 30.0
 _DEFAULT_CONNECT_TIMEOUT: Final = 5.0
@@ -242,6 +257,20 @@ class _Options:
         """Parse a whole number; return the default for other text."""
         text = self.text(names) or ""
         return int(text) if _is_count(text) else default
+
+
+def duration_seconds(text: str) -> float | None:
+    """Parse text such as ``30s``, ``500ms`` or ``1m 30s`` to seconds; None for other text, such as a bare number."""
+    rest, total = text.strip(), 0.0
+    if not rest:
+        return None
+    while rest:
+        match = _DURATION.match(rest)
+        if match is None or match[2] not in _UNIT_SECONDS:
+            return None
+        total += float(match[1]) * _UNIT_SECONDS[match[2]]
+        rest = rest[match.end() :].strip()
+    return total
 
 
 def _is_count(text: str) -> bool:

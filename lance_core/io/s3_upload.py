@@ -13,13 +13,13 @@ Source: API of Amazon S3.
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 from lance_core.errors import LanceError, NotFoundError, StorageError
+from lance_core.io.object_store import WriteStream
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
-    from types import TracebackType
 
     import pyarrow as pa
 
@@ -46,7 +46,7 @@ def placement(settings: S3Settings) -> dict[str, Any]:
     return parameters
 
 
-class S3WriteStream:
+class S3WriteStream(WriteStream):
     """An object being written.
 
     Args:
@@ -109,16 +109,6 @@ class S3WriteStream:
                 future.result()
         with suppress(LanceError):
             self._client.call("abort_multipart_upload", self._place, **self._object, UploadId=self._upload_id)
-
-    def __enter__(self) -> Self:
-        """Return the stream itself."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Abort the upload, unless it was committed."""
-        self.abort()
 
     def _require_open(self, verb: str) -> None:
         if not self._open:

@@ -1,5 +1,8 @@
 """Binds a parsed predicate to a schema: resolves names to columns, and assigns types to every operation.
 
+The name of a column is matched exactly; if there is no exact match and the name is not quoted, case is ignored. Members
+of structs are always matched exactly.
+
 Whether a literal adopts the type of the column that it is compared with depends on the position of the comparison. It
 does within the outermost AND and OR of the predicate; it does not inside a NOT, an IS or another comparison, where both
 sides become their common type. So ``g = 0.1`` finds the single-precision value nearest to 0.1, but ``NOT (g <> 0.1)``
@@ -17,7 +20,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_core.errors import InvalidInputError, NotSupportedError
-from lance_core.predicate.calls import bind_call
 from lance_core.predicate.casts import cast_kernel
 from lance_core.predicate.coercion import (
     adapt,
@@ -27,8 +29,9 @@ from lance_core.predicate.coercion import (
     evaluated_type,
     range_type,
 )
-from lance_core.predicate.conditions import comparison_of, condition_of, joined
+from lance_core.predicate.column_bounds import comparison_of, condition_of, joined
 from lance_core.predicate.expressions import Column, Constant, Expression, computed
+from lance_core.predicate.functions import bind_call
 from lance_core.predicate.kernels import (
     ARITHMETIC,
     COMPARISONS,
@@ -37,10 +40,9 @@ from lance_core.predicate.kernels import (
     any_of,
     compare_floats,
     is_member,
+    like,
     negate,
 )
-from lance_core.predicate.like import like
-from lance_core.predicate.names import find_column
 from lance_core.predicate.operands import converted, is_text, mismatch, text_type, without_casts
 from lance_core.predicate.syntax import (
     Between,
@@ -57,6 +59,10 @@ from lance_core.predicate.syntax import (
     Test,
     Value,
 )
+from lance_core.schema.convert import RESERVED_NAMES
+from lance_core.schema.extension_types import storage_type
+from lance_core.schema.logical_types import arrow_type
+from lance_core.schema.projection import project
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -103,7 +109,7 @@ class Binder:
 
     @bind.register
     def _(self, node: Name, adapts: bool = False) -> Expression:
-        path, stored = find_column(self._schema, node)
+        path, stored = _find_column(self._schema, node)
         if path not in self.paths:
             self.paths.append(path)
         return Column(self.paths.index(path), evaluated_type(stored), stored)
@@ -303,3 +309,47 @@ def _has_literals_only(node: Node) -> bool:
 
 def _is_zero(operand: Expression) -> bool:
     return isinstance(operand, Constant) and operand.scalar.is_valid and operand.scalar.as_py() == 0
+
+
+def _find_column(schema: Schema, name: Name) -> tuple[tuple[str, ...], pa.DataType]:
+    """Resolve a name to the path of a column or member, in the schema's spelling, and its type.
+
+    Raises:
+        InvalidInputError: the name is unknown; close matches are suggested.
+        NotSupportedError: the name is a system column.
+    """
+    head = _top_level(schema, name)
+    path = (head, *name.path[1:])
+    dtype = arrow_type(next(top for top in schema.fields if top.name == head))
+    for depth, member in enumerate(path[1:], start=1):
+        struct = storage_type(dtype)
+        members = _member_names(struct)
+        if member not in members:
+            project(schema, [".".join(path[: depth + 1])])
+            raise InvalidInputError(
+                f"predicate: {'.'.join(path[:depth])!r} is of type {dtype} and has no member {member!r}",
+                column=name.text,
+            )
+        dtype = struct.field(members.index(member)).type
+    return path, dtype
+
+
+def _top_level(schema: Schema, name: Name) -> str:
+    head = name.path[0]
+    if head in schema.names:
+        return head
+    matches = [] if name.exact else [each for each in schema.names if each.lower() == head.lower()]
+    if len(matches) > 1:
+        raise InvalidInputError(
+            f"predicate: {head!r} is ambiguous: it matches {matches}; quote the column name in backticks", column=head
+        )
+    if matches:
+        return matches[0]
+    if head in RESERVED_NAMES:
+        raise NotSupportedError(f"predicate: the column {head!r} cannot be used in predicates", column=head)
+    project(schema, [head])
+    raise InvalidInputError(f"predicate: unknown column {head!r}", column=head)
+
+
+def _member_names(dtype: pa.DataType) -> list[str]:
+    return [dtype.field(index).name for index in range(dtype.num_fields)] if pa.types.is_struct(dtype) else []

@@ -2,10 +2,20 @@
 
 Each accepts any mix of arrays and scalars and returns a scalar if all are scalars. A null operand gives null, except
 where SQL defines otherwise: AND and OR (three-valued logic), IS [NOT] NULL / TRUE / FALSE, IS [NOT] DISTINCT FROM.
+
+Floating-point numbers are in the total order of IEEE 754: a NaN equals itself and is greater than every number, a NaN
+with the sign set is less than every number, and -0.0 is less than 0.0. Only if a zero is written out in the predicate
+do both zeros count as equal. Arrow's comparisons do not order NaN, so the bits are compared as integers instead.
+
+LIKE and ILIKE become regular expressions: ``%`` matches any text, including line breaks, ``_`` matches one character,
+and a backslash escapes the character that follows it; at the end of the pattern it matches itself.
+
+Source: predicates tested with pylance 14.0.2.
 """
 
 from __future__ import annotations
 
+import re
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -13,12 +23,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_core.predicate.float_order import order_keys
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from lance_core.predicate.expressions import Values
+
 
 __all__ = [
     "ARITHMETIC",
@@ -29,8 +38,20 @@ __all__ = [
     "compare_floats",
     "in_single",
     "is_member",
+    "like",
     "negate",
+    "order_keys",
 ]
+
+_INTEGERS: Final = {
+    16: (np.int16, 2**15 - 1, pa.int16()),
+    32: (np.int32, 2**31 - 1, pa.int32()),
+    64: (np.int64, 2**63 - 1, pa.int64()),
+}
+"""Bits -> the integers of that width: numpy's type, the greatest, Arrow's type."""
+
+_WILDCARDS: Final = {"%": ".*", "_": "."}
+_PATTERN_PART: Final = re.compile(r"\\(.)|(.)", re.DOTALL)
 
 
 def all_of(*values: Values) -> Values:
@@ -156,3 +177,48 @@ ARITHMETIC: Final[Mapping[str, Callable[[Values, Values], Values]]] = MappingPro
 TESTS: Final[Mapping[str, Callable[[Values], Values]]] = MappingProxyType(
     {"NULL": _is_null, "TRUE": _is_true, "FALSE": _is_false}
 )
+
+
+def order_keys(values: pa.Array | pa.Scalar, *, joins_zeros: bool) -> pa.Array | pa.Scalar:
+    """Return integers with the same order as the numbers; nulls are kept.
+
+    Args:
+        values: values of type float16, float32 or float64.
+        joins_zeros: whether both zeros get the same key.
+
+    Returns:
+        Integers of the same width; fresh.
+    """
+    if isinstance(values, pa.Scalar):
+        return order_keys(pa.array([values.as_py()], values.type), joins_zeros=joins_zeros)[0]
+    dtype, greatest, arrow_type = _INTEGERS[values.type.bit_width]
+    numbers = np.asarray(values.fill_null(0.0).to_numpy(zero_copy_only=False))
+    bits = numbers.view(dtype)
+    # For negative numbers a larger magnitude means less, so all bits except the sign are inverted.
+    keys = bits ^ ((bits >> (values.type.bit_width - 1)) & dtype(greatest))
+    if joins_zeros:
+        keys = np.where(numbers == 0, 0, keys).astype(dtype, copy=False)
+    mask = values.is_null().to_numpy(zero_copy_only=False) if values.null_count else None
+    return pa.array(keys, arrow_type, mask=mask)
+
+
+def like(pattern: str | None, *, ignores_case: bool) -> Callable[[Values], Values]:
+    """Return a matcher of strings against a pattern; it gives null for a null pattern."""
+    if pattern is None:
+        return _unknown
+    expression = _PATTERN_PART.sub(_translated, pattern)
+    flags = "(?si)" if ignores_case else "(?s)"
+
+    def test(values: Values) -> Values:
+        return pc.match_substring_regex(values, pattern=f"{flags}\\A(?:{expression})\\z")
+
+    return test
+
+
+def _translated(match: re.Match[str]) -> str:
+    escaped, plain = match.groups()
+    return re.escape(escaped) if escaped is not None else _WILDCARDS.get(plain, re.escape(plain))
+
+
+def _unknown(values: Values) -> Values:
+    return pa.nulls(len(values), pa.bool_()) if isinstance(values, pa.Array) else pa.scalar(None, pa.bool_())

@@ -13,7 +13,7 @@ from lance_core.errors import InvalidInputError, InvalidTypeError
 from lance_core.predicate.arrow_expressions import read_arrow_expression
 from lance_core.predicate.binding import Binder
 from lance_core.predicate.coercion import evaluated_type
-from lance_core.predicate.conditions import condition_of
+from lance_core.predicate.column_bounds import condition_of
 from lance_core.predicate.expressions import Constant, Expression
 from lance_core.schema.extension_types import storage_array
 from lance_core.schema.projection import project

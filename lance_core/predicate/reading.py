@@ -6,13 +6,13 @@ expression class to its record, using a table. Other classes are rejected by nam
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from sqlglot import exp
 
 from lance_core.errors import InvalidInputError, NotSupportedError
-from lance_core.predicate.literals import CONSTANTS, number
 from lance_core.predicate.parser import SPAN, parse_tree
 from lance_core.predicate.syntax import (
     MAX_HEIGHT,
@@ -34,7 +34,7 @@ from lance_core.predicate.syntax import (
 from lance_core.predicate.type_names import type_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 __all__ = ["parse"]
 
@@ -56,6 +56,14 @@ _OPERATORS: Final[dict[type[exp.Expr], str]] = {
     exp.And: "AND",
     exp.Or: "OR",
 }
+
+_CONSTANTS: Final[Mapping[str, pa.Scalar]] = MappingProxyType(
+    {"TRUE": pa.scalar(True), "FALSE": pa.scalar(False), "NULL": pa.scalar(None)}
+)
+"""Words that stand for a value."""
+
+_INT64: Final = range(-(2**63), 2**63)
+_UINT64: Final = range(2**64)
 
 
 def parse(text: str) -> Node:
@@ -116,8 +124,8 @@ class _Reader:
         return member
 
     def literal(self, tree: exp.Literal) -> Node:
-        """Convert a number or a string."""
-        scalar = pa.scalar(tree.this, pa.string()) if tree.is_string else number(tree.this)
+        """Convert a _number or a string."""
+        scalar = pa.scalar(tree.this, pa.string()) if tree.is_string else _number(tree.this)
         return Value(text=self.text(tree), scalar=scalar)
 
     def bytes_literal(self, tree: exp.ByteString) -> Node:
@@ -126,7 +134,7 @@ class _Reader:
 
     def constant(self, tree: exp.Expr) -> Node:
         """Convert TRUE, FALSE or NULL."""
-        return Value(text=self.text(tree), scalar=CONSTANTS[_word(tree)])
+        return Value(text=self.text(tree), scalar=_CONSTANTS[_word(tree)])
 
     def logical(self, tree: exp.Expr) -> Node:
         """Convert a chain of AND or of OR, which nests to the left and may have any length."""
@@ -147,9 +155,9 @@ class _Reader:
         return Infix(text=self.text(tree), height=height, operator=_OPERATORS[type(tree)], left=left, right=right)
 
     def negation(self, tree: exp.Neg) -> Node:
-        """Convert a minus; before a number it is part of the number."""
+        """Convert a minus; before a _number it is part of the _number."""
         if isinstance(tree.this, exp.Literal) and not tree.this.is_string:
-            return Value(text=self.text(tree), scalar=number(f"-{tree.this.this}"))
+            return Value(text=self.text(tree), scalar=_number(f"-{tree.this.this}"))
         operand = self.read(tree.this)
         return Negation(text=self.text(tree), height=checked_height(operand), operand=operand)
 
@@ -238,3 +246,14 @@ _CONVERTERS: Final[dict[type[exp.Expr], Callable[[_Reader, Any], Node]]] = {
     exp.Cast: _Reader.cast,
     exp.Anonymous: _Reader.call,
 }
+
+
+def _number(text: str) -> pa.Scalar:
+    """Parse a _number as int64, or as uint64 or float64 if it does not fit."""
+    if text.lstrip("-").isdecimal() and len(text) <= 21:
+        value = int(text)
+        if value in _INT64:
+            return pa.scalar(value, pa.int64())
+        if value in _UINT64:
+            return pa.scalar(value, pa.uint64())
+    return pa.scalar(float(text), pa.float64())

@@ -7,7 +7,7 @@ is refused if it is given; an argument that only tunes caches or read-ahead is a
 from __future__ import annotations
 
 from operator import index
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -15,7 +15,9 @@ from lance_core.errors import InvalidInputError, InvalidTypeError, NotSupportedE
 from lance_core.schema.convert import check_names, schema_from_arrow
 from lance_core.schema.field import Schema
 
-__all__ = ["checked_number", "checked_text", "refuse_unsupported", "schema_with_ids", "whole_number"]
+__all__ = ["checked_number", "checked_text", "order_sign", "refuse_unsupported", "schema_with_ids", "whole_number"]
+
+_ORDERS: Final = ("asc", "desc")
 
 
 def refuse_unsupported(function: str, **arguments: object) -> None:
@@ -72,6 +74,20 @@ def checked_text(name: str, value: object) -> str:
     except UnicodeEncodeError as error:
         raise InvalidInputError(f"{name} cannot be encoded: {error}", argument=name) from error
     return value
+
+
+def order_sign(order: object) -> int:
+    """Return the factor of a sort key: 1 for "asc", -1 for "desc" and None.
+
+    Raises:
+        InvalidTypeError: it is not a string.
+        InvalidInputError: it is another string.
+    """
+    if order is not None and not isinstance(order, str):
+        raise InvalidTypeError(f"order must be a string, found {order!r}", argument="order")
+    if order not in (None, *_ORDERS):
+        raise InvalidInputError(f"invalid sort order {order!r}; valid values are: {', '.join(_ORDERS)}")
+    return 1 if order == "asc" else -1
 
 
 def schema_with_ids(schema: pa.Schema | Schema) -> Schema:

@@ -21,6 +21,7 @@ import uuid
 from typing import TYPE_CHECKING, Final, Self
 
 from lance_core.errors import CorruptDataError, NotFoundError, RefConflictError, RefNotFoundError
+from lance_core.io.object_store import has_object
 from lance_core.refs.branch_uses import refuse_when_used
 from lance_core.table.branches import (
     BranchRecord,
@@ -54,14 +55,11 @@ _MARK: Final = f"{VERSIONS_DIRECTORY}/.tmp_removal"
 
 def require_unmarked(main: VersionLog, branch: str) -> None:
     """Find out whether the root of a branch is being removed. Raises ``RefConflictError``."""
-    try:
-        main.store.head(_mark_path(main, branch))
-    except NotFoundError:
-        return
-    raise RefConflictError(
-        f"branch {branch!r} is being deleted; if the deletion was interrupted, complete it with branches.delete",
-        branch=branch,
-    )
+    if has_object(main.store, _mark_path(main, branch)):
+        raise RefConflictError(
+            f"branch {branch!r} is being deleted; if the deletion was interrupted, complete it with branches.delete",
+            branch=branch,
+        )
 
 
 def require_same_branch(main: VersionLog, record: BranchRecord) -> None:

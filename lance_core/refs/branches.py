@@ -15,12 +15,11 @@ import uuid
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from lance_core.errors import (
     AlreadyExistsError,
     CorruptDataError,
-    InvalidInputError,
     InvalidTypeError,
     NotFoundError,
     RefAlreadyExistsError,
@@ -31,6 +30,7 @@ from lance_core.errors import (
 from lance_core.io.object_store import PutOutcome
 from lance_core.places.references import open_version
 from lance_core.places.uris import branch_uri
+from lance_core.public.arguments import order_sign
 from lance_core.refs.branch_removal import (
     has_rows,
     own_files,
@@ -65,8 +65,6 @@ if TYPE_CHECKING:
     from lance_core.table.version_log import VersionLog
 
 __all__ = ["Branch", "Branches"]
-
-_ORDERS: Final = ("asc", "desc")
 
 
 class Branch(TypedDict):
@@ -122,11 +120,7 @@ class Branches:
             InvalidTypeError: it is not a string.
             CorruptDataError: a file among the branches is not a branch record.
         """
-        if order is not None and not isinstance(order, str):
-            raise InvalidTypeError(f"order must be a string, found {order!r}", argument="order")
-        if order not in (None, *_ORDERS):
-            raise InvalidInputError(f"invalid sort order {order!r}; valid values are: {', '.join(_ORDERS)}")
-        sign = 1 if order == "asc" else -1
+        sign = order_sign(order)
         return sorted(self.list().items(), key=lambda item: (sign * item[1]["parent_version"], item[0]))
 
     def create(

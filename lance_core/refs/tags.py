@@ -15,7 +15,6 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from lance_core.errors import (
-    InvalidInputError,
     InvalidTypeError,
     NotFoundError,
     RefAlreadyExistsError,
@@ -25,6 +24,7 @@ from lance_core.errors import (
 )
 from lance_core.io.object_store import PutOutcome
 from lance_core.places.references import locate
+from lance_core.public.arguments import order_sign
 from lance_core.refs.branch_removal import require_same_branch
 from lance_core.table.branches import branch_at
 from lance_core.table.lines import line_of, main_line, read_record
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Tag", "Tags"]
 
-_ORDERS: Final = ("asc", "desc")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -99,11 +98,7 @@ class Tags:
             InvalidTypeError: it is not a string.
             CorruptDataError: a file among the tags is not a tag record.
         """
-        if order is not None and not isinstance(order, str):
-            raise InvalidTypeError(f"order must be a string, found {order!r}", argument="order")
-        if order not in (None, *_ORDERS):
-            raise InvalidInputError(f"invalid sort order {order!r}; valid values are: {', '.join(_ORDERS)}")
-        sign = 1 if order == "asc" else -1
+        sign = order_sign(order)
         return sorted(self.list().items(), key=lambda item: (sign * item[1]["version"], item[0]))
 
     def get_version(self, tag: str) -> int:

@@ -1,6 +1,7 @@
 """The doctor: finds problems that crashed writers and old releases left in a table, and repairs the former on request.
 
-It also works on a table that cannot be opened.
+It also works on a table that cannot be opened. It does not remove files that no version refers to, such as those of
+uncommitted writes: a cleanup does (:mod:`lance_core.cleanup`).
 
 ========================  ============================================================================================
 ``problems``              what can be found, as records

@@ -14,12 +14,12 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from lance_core.cleanup.inventory import list_files
-from lance_core.errors import DatasetNotFoundError, InvalidRefError, LanceError
+from lance_core.errors import DatasetNotFoundError, LanceError
 from lance_core.refs.branch_uses import refuse_when_used
 from lance_core.repair.contents import content_problems
 from lance_core.repair.problems import Problem, ProblemKind
-from lance_core.repair.unrecorded import unrecorded_branches
-from lance_core.table.branches import branch_names, branch_root, check_branch_name, list_branches
+from lance_core.repair.unrecorded import is_branch_name, unrecorded_branches
+from lance_core.table.branches import branch_names, branch_root, list_branches
 from lance_core.table.commit_protocols.external import ExternalCommit
 from lance_core.table.paths import (
     BRANCHES_DIRECTORY,
@@ -67,7 +67,7 @@ def diagnose(log: VersionLog, *, min_age: timedelta = DEFAULT_MIN_AGE, now: floa
     ages = _Ages(time.time() if now is None else now, min_age.total_seconds())
     recorded = branch_names(log.store, log.root)
     problems = [*_Line("", log, files, ages).problems(), *_unrecorded(log, files, recorded, ages)]
-    for branch in filter(_is_name, recorded):
+    for branch in filter(is_branch_name, recorded):
         line = log.at(branch_root(log.store, log.root, branch))
         problems += _Line(branch, line, list_files(line), ages).problems()
     return sorted(problems, key=lambda each: (each.branch, each.kind, each.place))
@@ -192,11 +192,3 @@ def _why_used(log: VersionLog, branch: str) -> str:
     except LanceError as error:
         return str(error)
     return ""
-
-
-def _is_name(branch: str) -> bool:
-    try:
-        check_branch_name(branch)
-    except InvalidRefError:
-        return False
-    return True

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from lance_core.cleanup.places import Settled, rule_for
+from lance_core.cleanup.path_rules import Settled, rule_for
 from lance_core.errors import InvalidRefError
 from lance_core.table.branches import branch_of_file, check_branch_name
 from lance_core.table.paths import (
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from lance_core.cleanup.inventory import StoredFile
 
-__all__ = ["is_known_file", "unrecorded_branches"]
+__all__ = ["is_branch_name", "is_known_file", "unrecorded_branches"]
 
 _PREFIX: Final = f"{BRANCH_ROOTS_DIRECTORY}/"
 _IDENTITY: Final = re.compile(r"[0-9a-f-]{32,36}")
@@ -51,7 +51,7 @@ def unrecorded_branches(files: Iterable[StoredFile], recorded: frozenset[str]) -
         if not file.path.startswith(_PREFIX):
             continue
         branch = branch_of_file(file.path.removeprefix(_PREFIX), recorded)
-        if branch is not None and branch not in recorded and _is_name(branch):
+        if branch is not None and branch not in recorded and is_branch_name(branch):
             found.setdefault(branch, []).append(file)
     return {branch: own for branch, own in found.items() if _is_left_of(branch, own)}
 
@@ -81,7 +81,8 @@ def _is_manifest(name: str) -> bool:
     return parse_manifest_name(name) is not None or is_detached_manifest_name(name) or is_staged_manifest_name(name)
 
 
-def _is_name(branch: str) -> bool:
+def is_branch_name(branch: str) -> bool:
+    """Return whether a branch may have this name."""
     try:
         check_branch_name(branch)
     except InvalidRefError:

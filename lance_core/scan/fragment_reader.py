@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from lance_core.blobs.places import BlobDescriptors
+from lance_core.blobs.descriptors import BlobDescriptors
 from lance_core.errors import CorruptDataError
 from lance_core.file.families import keeps_statistics
 from lance_core.file.session import UNCACHED, Session

@@ -2,7 +2,8 @@
 
 Fragments are read one after another, each as a stream of batches, so that memory is bounded by the pages in flight.
 Without a filter, a row range is computed from the fragments' row counts: skipped rows are not read. With a filter,
-offset and limit count matching rows, and the scan ends with the last requested one.
+offset and limit count matching rows, and the scan ends with the last requested one; the matching rows are searched for,
+and their columns read, by :mod:`~lance_core.scan.matching`.
 """
 
 from __future__ import annotations

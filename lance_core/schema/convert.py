@@ -23,7 +23,6 @@ from lance_core.schema.field import (
     Field,
     Schema,
 )
-from lance_core.schema.item_types import bfloat16_list_name, check_items
 from lance_core.schema.json_columns import LANCE_JSON, is_json_text, json_field
 from lance_core.schema.keys import (
     CLUSTERING_POSITION,
@@ -32,14 +31,15 @@ from lance_core.schema.keys import (
     is_primary_key,
     position,
 )
-from lance_core.schema.logical_types import arrow_field, logical_type_of, plain_type
+from lance_core.schema.logical_types import BFLOAT16, MAX_LIST_DEPTH, arrow_field, logical_type_of, plain_type
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 __all__ = [
     "MAX_DEPTH",
     "RESERVED_NAMES",
+    "bfloat16_list_name",
     "check_names",
     "fields_from_proto",
     "fields_to_proto",
@@ -60,6 +60,8 @@ MAX_DEPTH: Final = 64
 
 _VAR_BINARY: Final = frozenset({"string", "large_string", "binary", "large_binary", "json"})
 _NO_ENCODING: Final = frozenset({"struct", "null"})
+
+_VIEWS: Final = (pa.string_view(), pa.binary_view())
 
 
 def schema_from_arrow(arrow: pa.Schema, *, first_field_id: int = 0) -> Schema:
@@ -172,7 +174,7 @@ def _from_arrow_field(column: pa.Field, where: str) -> Field:
         metadata = extension_metadata(column.type) | metadata
     extension_name = metadata.get(EXTENSION_NAME_KEY, b"")
     dtype = plain_type(column.type)
-    check_items(dtype, where)
+    _check_items(dtype, where)
     is_json = extension_name == LANCE_JSON.encode() and pa.types.is_large_binary(dtype)
     return Field(
         name=column.name,
@@ -255,3 +257,61 @@ def _text(value: bytes, where: str) -> str:
         return value.decode()
     except UnicodeDecodeError as error:
         raise InvalidInputError(f"{where}: {value!r} is not UTF-8") from error
+
+
+def bfloat16_list_name(dtype: pa.DataType) -> str | None:
+    """Return the logical type of (nested) fixed-size lists of bfloat16; None for other types."""
+    name, sizes = None, []
+    for item, size in _lists(dtype):
+        sizes.append(str(size))
+        name = _extension_of(item)
+    if name != BFLOAT16 or len(sizes) > MAX_LIST_DEPTH:
+        return None
+    return ":".join([*["fixed_size_list"] * len(sizes), BFLOAT16, *reversed(sizes)])
+
+
+def _check_items(dtype: pa.DataType, where: str) -> None:
+    """Check that a logical type can express the items of a list or dictionary; other types pass.
+
+    A fixed-size list of any type except structs, and a dictionary, have no child field whose metadata could name an
+    extension type: only ``lance.bfloat16`` has a name in the logical type, at any depth. Other extension types would be
+    lost silently, as would the difference between values and views of them in a dictionary. The reference rejects the
+    same types.
+
+    Args:
+        dtype: storage type of a field; struct members and list items are not checked.
+        where: the column's path, for messages.
+
+    Raises:
+        NotSupportedError: an extension type, or views in a dictionary; the message names the type to cast to.
+    """
+    for item, _ in _lists(dtype):
+        name = _extension_of(item)
+        if name not in ("", BFLOAT16) and not pa.types.is_struct(plain_type(item.type)):
+            raise NotSupportedError(
+                f"column {where!r}: a fixed-size list cannot keep the extension type {name} of its items; cast them to "
+                f"{plain_type(item.type)}",
+                column=where,
+            )
+    if pa.types.is_dictionary(dtype):
+        value_type = dtype.value_type
+        if isinstance(value_type, pa.BaseExtensionType) or value_type in _VIEWS:
+            raise NotSupportedError(
+                f"column {where!r}: a dictionary cannot keep the type {value_type} of its values; cast them to "
+                f"{plain_type(value_type)}",
+                column=where,
+            )
+
+
+def _lists(dtype: pa.DataType) -> Iterator[tuple[pa.Field, int]]:
+    """Yield the items and the size of every fixed-size list, starting with the outermost."""
+    while pa.types.is_fixed_size_list(dtype):
+        yield dtype.value_field, dtype.list_size
+        dtype = plain_type(dtype.value_type)
+
+
+def _extension_of(item: pa.Field) -> str:
+    if isinstance(item.type, pa.BaseExtensionType):
+        return str(item.type.extension_name)
+    name: bytes = (item.metadata or {}).get(EXTENSION_NAME_KEY.encode(), b"")
+    return name.decode(errors="replace")

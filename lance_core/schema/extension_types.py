@@ -28,6 +28,7 @@ __all__ = [
     "restore_schema",
     "storage_array",
     "storage_type",
+    "with_children",
 ]
 
 _LENGTH_BYTES: Final = 4
@@ -101,6 +102,11 @@ def storage_type(dtype: pa.DataType) -> pa.DataType:
         child.with_type(storage_type(child.type)).remove_metadata()
         for child in (dtype.field(index) for index in range(dtype.num_fields))
     ]
+    return with_children(dtype, children)
+
+
+def with_children(dtype: pa.DataType, children: list[pa.Field]) -> pa.DataType:
+    """Return the same kind of nested type with other children."""
     if pa.types.is_struct(dtype):
         return pa.struct(children)
     if pa.types.is_map(dtype):

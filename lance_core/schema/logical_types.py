@@ -18,6 +18,8 @@ String                         Arrow
 Fixed-size lists can be nested at most 64 deep. View types are stored as their plain counterparts. There is no string
 for interval, decimal32/64, union, run-end encoded and list-view.
 
+Strings of damaged files may have any length. They are processed once, and messages quote only their start.
+
 **Source:** ``lance.file.Field.logical_type``; behavior of pylance 14.0.2.
 """
 
@@ -31,12 +33,11 @@ import pyarrow as pa
 
 from lance_core.errors import CorruptDataError, NotSupportedError
 from lance_core.schema.field import EXTENSION_METADATA_KEY, EXTENSION_NAME_KEY
-from lance_core.schema.type_strings import MAX_INT32, MAX_LIST_DEPTH, checked_number, shown, split_fixed_size_list
 
 if TYPE_CHECKING:
     from lance_core.schema.field import Field
 
-__all__ = ["BFLOAT16", "arrow_field", "arrow_type", "leaf_type", "logical_type_of", "plain_type"]
+__all__ = ["BFLOAT16", "MAX_LIST_DEPTH", "arrow_field", "arrow_type", "leaf_type", "logical_type_of", "plain_type"]
 
 _UNITS: Final = ("s", "ms", "us", "ns")
 
@@ -75,6 +76,14 @@ BFLOAT16: Final = "lance.bfloat16"
 _BFLOAT16_ITEM: Final = pa.field(
     "item", pa.binary(2), metadata={EXTENSION_NAME_KEY: BFLOAT16, EXTENSION_METADATA_KEY: ""}
 )
+
+_MAX_INT32: Final = 2**31 - 1
+
+MAX_LIST_DEPTH: Final = 64
+"""Fixed-size lists in fixed-size lists."""
+
+_FIXED_SIZE_LIST: Final = "fixed_size_list:"
+_MAX_SHOWN: Final = 200
 
 
 def plain_type(dtype: pa.DataType) -> pa.DataType:
@@ -146,15 +155,15 @@ def arrow_type(field: Field) -> pa.DataType:
             )
         return pa.map_(arrow_field(key).with_nullable(False), arrow_field(value))
     if field.is_structural_fixed_size_list:
-        item_name, dimensions = split_fixed_size_list(field.logical_type)
+        item_name, dimensions = _split_fixed_size_list(field.logical_type)
         child = _only_child(field)
         if item_name != "struct" or len(dimensions) != 1 or not child.is_struct:
             raise CorruptDataError(
-                f"field {field.name!r} of type {shown(field.logical_type)} has a child {child.name!r}"
+                f"field {field.name!r} of type {_shown(field.logical_type)} has a child {child.name!r}"
             )
         return pa.list_(arrow_field(child), dimensions[0])
     if field.children:
-        raise CorruptDataError(f"field {field.name!r} of type {shown(field.logical_type)} must not have children")
+        raise CorruptDataError(f"field {field.name!r} of type {_shown(field.logical_type)} must not have children")
     return leaf_type(field.logical_type)
 
 
@@ -187,14 +196,14 @@ def leaf_type(logical_type: str) -> pa.DataType:
         if family == "decimal":
             return _decimal_type(rest)
         if family == "fixed_size_binary":
-            return pa.binary(checked_number(rest, 0, MAX_INT32))
+            return pa.binary(_checked_number(rest, 0, _MAX_INT32))
         if family == "fixed_size_list":
             return _fixed_size_list_type(logical_type)
         if family == "dict":
             return _dictionary_type(rest)
     except (ValueError, TypeError) as error:
-        raise CorruptDataError(f"logical type {shown(logical_type)} is malformed: {error}") from error
-    raise NotSupportedError(f"unknown logical type {shown(logical_type)}", logical_type=logical_type)
+        raise CorruptDataError(f"logical type {_shown(logical_type)} is malformed: {error}") from error
+    raise NotSupportedError(f"unknown logical type {_shown(logical_type)}", logical_type=logical_type)
 
 
 def _map_name(dtype: pa.MapType, where: str) -> str:
@@ -260,11 +269,11 @@ def _decimal_type(rest: str) -> pa.DataType:
     if width not in ("128", "256"):
         raise ValueError(f"decimal width {width!r:.200} must be 128 or 256")
     make = pa.decimal128 if width == "128" else pa.decimal256
-    return make(checked_number(precision, 1, 76), checked_number(scale, -128, 127))
+    return make(_checked_number(precision, 1, 76), _checked_number(scale, -128, 127))
 
 
 def _fixed_size_list_type(logical_type: str) -> pa.DataType:
-    item, dimensions = split_fixed_size_list(logical_type)
+    item, dimensions = _split_fixed_size_list(logical_type)
     found = leaf_type(item) if item != BFLOAT16 else pa.list_(_BFLOAT16_ITEM, dimensions.pop())
     for dimension in reversed(dimensions):
         found = pa.list_(found, dimension)
@@ -274,7 +283,7 @@ def _fixed_size_list_type(logical_type: str) -> pa.DataType:
 def _only_child(field: Field) -> Field:
     if len(field.children) != 1:
         raise CorruptDataError(
-            f"field {field.name!r} of type {shown(field.logical_type)} must have one child, found "
+            f"field {field.name!r} of type {_shown(field.logical_type)} must have one child, found "
             f"{len(field.children)}",
             expected=1,
             found=len(field.children),
@@ -284,3 +293,45 @@ def _only_child(field: Field) -> Field:
 
 def _unsupported(dtype: pa.DataType, where: str, reason: str) -> NotSupportedError:
     return NotSupportedError(f"column {where!r} of type {dtype} is not supported: {reason}", arrow_type=str(dtype))
+
+
+def _split_fixed_size_list(logical_type: str) -> tuple[str, list[int]]:
+    """Return the innermost item of ``fixed_size_list:…:{item}:{n}:…`` and the dimensions, outermost first.
+
+    Raises:
+        CorruptDataError: a dimension is missing or is not a positive number.
+        NotSupportedError: lists are nested more than 64 deep.
+    """
+    depth = start = 0
+    while logical_type.startswith(_FIXED_SIZE_LIST, start):
+        depth, start = depth + 1, start + len(_FIXED_SIZE_LIST)
+        if depth > MAX_LIST_DEPTH:
+            raise NotSupportedError(f"logical type {_shown(logical_type)} is nested more than {MAX_LIST_DEPTH} deep")
+    item, *dimensions = logical_type[start:].rsplit(":", depth)
+    try:
+        if len(dimensions) != depth:
+            raise ValueError("expected fixed_size_list:<item>:<dimension>")
+        return item, [_checked_number(dimension, 1, _MAX_INT32) for dimension in reversed(dimensions)]
+    except ValueError as error:
+        raise CorruptDataError(f"logical type {_shown(logical_type)} is malformed: {error}") from error
+
+
+def _checked_number(text: str, low: int, high: int) -> int:
+    """Parse a number in a logical type.
+
+    Raises:
+        ValueError: the text is not a number, or the number is out of range.
+    """
+    # int() alone would accept whitespace, underscores and non-ASCII digits.
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= 10):
+        raise ValueError(f"{text[:_MAX_SHOWN]!r} is not a number")
+    value = int(text)
+    if not low <= value <= high:
+        raise ValueError(f"{value} is not in [{low}, {high}]")
+    return value
+
+
+def _shown(logical_type: str) -> str:
+    """Quote a string for messages."""
+    return repr(logical_type) if len(logical_type) <= _MAX_SHOWN else f"{logical_type[:_MAX_SHOWN]!r}…"

@@ -182,8 +182,8 @@ class MaskedIds:
         return np.where(_BITS[octets, bits] != 0, before + _ONES_BEFORE[octets, bits], -1)
 
 
-class SortedIds:
-    """Ascending ids."""
+class _PackedIds:
+    """Ids as they are stored."""
 
     def __init__(self, ids: PackedNumbers) -> None:
         """At least one id."""
@@ -197,6 +197,10 @@ class SortedIds:
     def at(self, positions: _Positions) -> _Numbers:
         """Return the ids at some positions."""
         return self._ids.at(positions)
+
+
+class SortedIds(_PackedIds):
+    """Ascending ids."""
 
     def find(self, ids: _Numbers) -> _Positions:
         """Return the positions of some ids."""
@@ -205,21 +209,8 @@ class SortedIds:
         return np.where(self._ids.offsets[places] == wanted, places, -1)
 
 
-class ListedIds:
+class ListedIds(_PackedIds):
     """Ids in any order."""
-
-    def __init__(self, ids: PackedNumbers) -> None:
-        """At least one id."""
-        self._ids = ids
-        self.low, self.high = ids.low, ids.high
-
-    def __len__(self) -> int:
-        """Return the number of ids."""
-        return len(self._ids)
-
-    def at(self, positions: _Positions) -> _Numbers:
-        """Return the ids at some positions."""
-        return self._ids.at(positions)
 
     def find(self, ids: _Numbers) -> _Positions:
         """Return the positions of some ids."""

@@ -11,7 +11,7 @@ no table                   the template of a new table
 =========================  =======================================================================
 
 A delete or update whose rows are known is merged with the newer versions each time it reaches the latest version; from
-then on it counts as planned on that version (:mod:`~lance_core.transactions.rebase`). If a
+then on it counts as planned on that version (:mod:`~lance_core.transactions.delete_rebase`). If a
 transaction creates an index, fragments whose values have changed in the meantime are removed from the index.
 
 An earlier commit of the same transaction is recognized by its UUID, so that committing twice creates one version.
@@ -23,24 +23,25 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from lance_core.errors import InvalidInputError, NotFoundError, VersionNotFoundError
+from lance_core.errors import InvalidInputError, VersionNotFoundError
+from lance_core.io.object_store import has_object
 from lance_core.table.paths import ManifestName
 from lance_core.transactions.conflicts import Verdict, judge
+from lance_core.transactions.delete_rebase import DeleteRebase, NotMergeable
 from lance_core.transactions.history import is_made_by, read_transaction, transaction_path
 from lance_core.transactions.outcomes import AlreadyCommitted, Conflicted, TableExists
 from lance_core.transactions.overtaken import Presence, may_be_built_on
-from lance_core.transactions.rebase import DeleteRebase, NotMergeable
-from lance_core.transactions.reused_fields import ReusedFields
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from lance_core.table.manifest import Manifest
     from lance_core.table.version_log import VersionLog
+    from lance_core.transactions.operations.operation import Operation
     from lance_core.transactions.settings import CommitSettings
     from lance_core.transactions.transaction import Transaction
 
-__all__ = ["Basis", "Refusal"]
+__all__ = ["Basis", "Refusal", "ReusedFields"]
 
 _MAX_LISTINGS: Final = 10
 """Maximum number of listings before an attempt; another one is needed if the last one found several versions."""
@@ -304,11 +305,7 @@ class Basis:
 
     def _has_left_its_file(self) -> bool:
         """Return whether an earlier commit of this transaction wrote its transaction file."""
-        try:
-            self._log.store.head(transaction_path(self._log, self._transaction.file_name))
-        except NotFoundError:
-            return False
-        return True
+        return has_object(self._log.store, transaction_path(self._log, self._transaction.file_name))
 
     def _find_earlier_try(self) -> Conflicted | None:
         """Return the conflict if an earlier commit of this transaction created a version that was cleaned up since.
@@ -339,3 +336,34 @@ class Basis:
                 if is_made_by(manifest, self._transaction):
                     return AlreadyCommitted(manifest)
         return None
+
+
+class ReusedFields:
+    """Finds field ids that were reassigned to other columns while rows were being written, or an index was being built.
+
+    A field id is reused once no data file contains it: after a column is dropped, the next new column may get its id.
+    Rows that were written before would be read as values of the new column, or not at all. No single transaction
+    reveals this, but the schemas of the intermediate versions do: the id is missing in one of them and exists again
+    later. Appends and indices of pylance 14.0.2 do not check this.
+
+    Args:
+        operation: the change; only appends and new indices can be committed after columns were dropped or added.
+    """
+
+    def __init__(self, operation: Operation) -> None:
+        """Start before the first version."""
+        self._ids = operation.held_field_ids()
+        self._gone: set[int] = set()
+
+    def find(self, manifest: Manifest) -> int | None:
+        """Check the next version.
+
+        Returns:
+            A field id of the change's rows or indices that was reassigned; None if there is none.
+        """
+        if not self._ids:
+            return None
+        present = {field.id for field in manifest.message.fields}
+        reused = self._gone & present
+        self._gone |= self._ids - present
+        return min(reused, default=None)

@@ -11,9 +11,10 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from lance_core.table.index_metadata import MEM_WAL_INDEX
 from lance_core.table.mem_wal import absorbed_generations
-from lance_core.transactions.key_filter import may_share_keys
 from lance_core.transactions.operations.create_index import CreateIndex
 from lance_core.transactions.operations.data_overlay import DataOverlay
 from lance_core.transactions.operations.data_replacement import DataReplacement
@@ -29,10 +30,14 @@ from lance_core.transactions.verdict import Verdict
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from lance_core.proto import pb_table
+    from lance_core.proto import pb_table, pb_transaction
     from lance_core.transactions.operations.operation import Operation
 
-__all__ = ["CLASHES"]
+__all__ = ["CLASHES", "may_share_keys"]
+
+_BLOCK_WORDS: Final = 8
+"""Number of 32-bit words per block of a Bloom filter."""
+_WORD_BYTES: Final = 4
 
 
 def _retry_if(clashes: bool) -> Verdict:  # its only argument
@@ -243,3 +248,32 @@ CLASHES: Final[Mapping[str, Callable[[Operation, Operation], Verdict]]] = Mappin
     }
 )
 """Maps each lowercase letter of the conflict table to the function that decides the cell."""
+
+
+def may_share_keys(
+    one: pb_transaction.Transaction.KeyExistenceFilter, other: pb_transaction.Transaction.KeyExistenceFilter
+) -> bool:
+    """Return whether a primary key may be in both filters; True if they cannot be compared.
+
+    A filter is either the set of all key hashes, or a split-block Bloom filter with blocks of eight 32-bit words: a key
+    sets one bit in each word of one block. Two Bloom filters of the same size share a key only if some block has a
+    common bit in each of its eight words.
+
+    Source: ``lance.table.Transaction.KeyExistenceFilter``; behavior of pylance 14.0.2.
+    """
+    kind = one.WhichOneof("data")
+    if list(one.field_ids) != list(other.field_ids) or kind != other.WhichOneof("data"):
+        return True
+    if kind == "exact":
+        return not set(one.exact.key_hashes).isdisjoint(other.exact.key_hashes)
+    return kind is None or _blocks_meet(one.bloom, other.bloom)
+
+
+def _blocks_meet(one: pb_transaction.Transaction.BloomFilter, other: pb_transaction.Transaction.BloomFilter) -> bool:
+    def size(each: pb_transaction.Transaction.BloomFilter) -> tuple[int, int, float, int]:
+        return each.num_bits, each.number_of_items, each.probability, len(each.bitmap)
+
+    if size(one) != size(other) or len(one.bitmap) % (_BLOCK_WORDS * _WORD_BYTES):
+        return True
+    common = np.frombuffer(one.bitmap, "<u4") & np.frombuffer(other.bitmap, "<u4")
+    return bool(np.any(np.all(common.reshape(-1, _BLOCK_WORDS) != 0, axis=1)))

@@ -2,10 +2,10 @@
 
 The matrix has one column per operation that is about to be committed, and one row per operation that may have been
 committed in the meantime. Cells that depend on the content of the two operations are decided in
-:mod:`~lance_core.transactions.clashes`; merging two deletes is described in :mod:`~lance_core.transactions.rebase`.
-Merges and projections have two rows each: with ``+`` the change promises that no field became required; with ``-`` it
-makes no such promise. Updates have one row for each way to store the new values. An update of settings counts once for
-each of the four maps that it changes, and the most severe verdict applies.
+:mod:`~lance_core.transactions.clashes`; merging two deletes is described in
+:mod:`~lance_core.transactions.delete_rebase`. Merges and projections have two rows each: with ``+`` the change promises
+that no field became required; with ``-`` it makes no such promise. Updates have one row for each way to store the new
+values. An update of settings counts once for each of the four maps that it changes; the most severe verdict applies.
 
 =====  ========================================================================================================
 ``.``  compatible
@@ -15,7 +15,7 @@ other  depends on the content of both; the function for that letter in :mod:`~la
 =====  ========================================================================================================
 
 The most frequent letters: ``r``, both modify the same fragment; ``m``, both delete rows of one fragment, which can be
-merged if the rows are known (:mod:`~lance_core.transactions.rebase`); ``x``, both set the same key.
+merged if the rows are known (:mod:`~lance_core.transactions.delete_rebase`); ``x``, both set the same key.
 
 Source: matrix of pylance 14.0.2, verified by executing every cell. "unknown" is an addition: an unknown operation
 counts as a conflict.

@@ -33,7 +33,7 @@ __all__ = ["DetachedCommit"]
 
 
 class DetachedCommit:
-    """One detached commit in progress, in the steps of :class:`~lance_core.transactions.commit.Commit`.
+    """One detached commit in progress, in the steps of :class:`~lance_core.transactions.commit_steps.Commit`.
 
     Args:
         log: the table's versions.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import uuid as uuid_module
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from lance_core.errors import InvalidInputError, InvalidTypeError, LanceError, NotSupportedError
 from lance_core.public.arguments import checked_number, whole_number
@@ -19,16 +19,23 @@ from lance_core.transactions.transaction import COMMIT_MESSAGE_KEY, checked_prop
 from lance_core.transactions.transaction import Transaction as CoreTransaction
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lance_core.public.fragment_metadata import FragmentMetadata
     from lance_core.table.version_log import VersionLog
 
 __all__ = [
     "LanceOperation",
     "Transaction",
+    "merge_appends",
     "read_public_transaction",
     "requested_transaction",
     "transaction_from_core",
     "transaction_to_core",
 ]
+
+_BATCH: Final = uuid_module.UUID("6e0a41d5-7a35-4b57-9d0c-1f2f6c2f9d3b")
+"""Namespace of the uuids of batches."""
 
 
 @dataclass
@@ -116,3 +123,38 @@ def requested_transaction(
     properties = {} if commit_message is None else {COMMIT_MESSAGE_KEY: commit_message}
     planned_on = 0 if read_version is None else whole_number("read_version", read_version)
     return Transaction(planned_on, operation, transaction_properties=properties)
+
+
+def merge_appends(transactions: Sequence[Transaction]) -> Transaction:
+    """Merge several appends into one transaction, which adds all their fragments as one version.
+
+    Its uuid is derived from theirs, so committing the same batch again finds the version that it created.
+
+    Args:
+        transactions: in the order of their rows. The result has the earliest read version of all and the properties of
+            all; if a key has several values, the last one counts.
+
+    Raises:
+        InvalidInputError: there are no transactions.
+        InvalidTypeError: one is not a transaction.
+        NotSupportedError: one is not an append.
+    """
+    if not transactions:
+        raise InvalidInputError("transactions is empty; expected at least one")
+    fragments: list[FragmentMetadata] = []
+    properties: dict[str, str] = {}
+    for transaction in transactions:
+        if not isinstance(transaction, Transaction):
+            raise InvalidTypeError(f"transactions must be Transactions, found {type(transaction).__name__}")
+        appended = transaction.operation.appended_fragments()
+        if appended is None:
+            name = type(transaction.operation).__name__
+            raise NotSupportedError(f"only appends can be committed as a batch, found {name}", operation=name)
+        fragments.extend(appended)
+        properties.update(checked_properties(transaction.transaction_properties))
+    return Transaction(
+        min(transaction.read_version for transaction in transactions),
+        LanceOperation.Append(fragments),
+        uuid=str(uuid_module.uuid5(_BATCH, " ".join(transaction.uuid for transaction in transactions))),
+        transaction_properties=properties,
+    )

@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from lance_core.errors import NotFoundError, VersionNotFoundError
+from lance_core.io.object_store import has_object
 from lance_core.table.base_paths import FileLocator, Location
 from lance_core.transactions.history import transaction_path
 
@@ -70,7 +71,7 @@ def held(log: VersionLog, version: int, wait: Callable[[float], None]) -> Iterat
         yield
         return
     with log.hold(version):
-        if not name or not _exists(Location(log.store, transaction_path(log, name))):
+        if not name or not has_object(log.store, transaction_path(log, name)):
             wait(_CLEANUP_BATCH_SECONDS)
         yield
 
@@ -98,7 +99,7 @@ def _find_missing(log: VersionLog, manifest: Manifest, storage_options: Mapping[
         if (base_id, directory) not in listed:
             listed[base_id, directory] = set(location.store.list_names(directory))
         # A file may have been written since the listing.
-        if name not in listed[base_id, directory] and not _exists(location):
+        if name not in listed[base_id, directory] and not has_object(location.store, location.path):
             return location.path
     return None
 
@@ -109,11 +110,3 @@ def _files(manifest: Manifest, locator: FileLocator) -> Iterator[tuple[int | Non
             yield file.base_id, locator.data_file(file)
         if fragment.deletion_file is not None:
             yield fragment.deletion_file.base_id, locator.deletion_file(fragment.id, fragment.deletion_file)
-
-
-def _exists(location: Location) -> bool:
-    try:
-        location.store.head(location.path)
-    except NotFoundError:
-        return False
-    return True

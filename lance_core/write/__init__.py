@@ -1,1 +1,7 @@
-"""From rows to data files and fragments."""
+"""From rows to data files and fragments.
+
+Start with ``write``, which stages rows and commits them. ``request`` checks the arguments, ``data_input`` converts the
+input to a stream of batches, ``target`` chooses schema and file version, ``fragment_writer`` cuts the stream into files
+by rows and bytes, and ``new_data_file`` names and writes one of them. ``external_blobs`` keeps or copies values given
+as URIs.
+"""

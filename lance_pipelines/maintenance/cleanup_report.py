@@ -222,7 +222,7 @@ def _figure(name: str, plan: CleanupPlan, kind: FileKind | None) -> Figure:
 
 
 def _left_alone(plan: CleanupPlan) -> dict[str, int]:
-    unrecognized, residue, protected = map(FileTotals.of, (plan.unrecognized, plan.residue, plan.protected))
+    unrecognized, residue, protected = map(FileTotals.of, (plan.unrecognized, plan.possibly_needed, plan.protected))
     return {
         "lance/unrecognized_files": unrecognized.files,
         "lance/unrecognized_bytes": unrecognized.num_bytes,

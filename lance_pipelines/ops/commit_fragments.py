@@ -14,7 +14,7 @@ from lance_pipelines.ingest.commit import commit_staged
 from lance_pipelines.ingest.declaration import DatasetDeclaration
 from lance_pipelines.ingest.report import CommitReport, report_commit
 from lance_pipelines.ingest.staged_write import StagedWrite
-from lance_pipelines.metadata import materialization_metadata, version_metadata
+from lance_pipelines.metadata import VERSION_KEY, materialization_metadata, version_metadata
 from lance_pipelines.ops.failures import clear_failures
 from lance_pipelines.pools import commit_pool
 from lance_pipelines.spark.writer import discard_files
@@ -57,7 +57,7 @@ def build_commit_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
 def _materialization(
     report: CommitReport, data_version: str, figures: Mapping[str, dg.MetadataValue]
 ) -> dg.Output[None]:
-    tags = {"lance/version": str(report.version)}
+    tags = {VERSION_KEY: str(report.version)}
     if report.transaction_uuid is not None:
         tags["lance/txn"] = report.transaction_uuid
     with warnings.catch_warnings():

@@ -12,8 +12,8 @@ from typing import Final
 import dagster as dg
 
 from lance_pipelines.dead_runs import fail_dead_runs
-from lance_pipelines.events import VERSION_KEY
 from lance_pipelines.ingest.declaration import DatasetDeclaration
+from lance_pipelines.metadata import VERSION_KEY
 from lance_pipelines.recorded_versions import event_value, is_event_at
 from lance_pipelines.silent_runs import is_silent
 

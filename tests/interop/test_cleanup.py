@@ -298,7 +298,7 @@ def test_a_branch_without_a_record_is_respected(tmp_path: Path) -> None:
     plan = plan_cleanup(lance_core.dataset(table.uri), CleanupPolicy.of(timedelta(0)))
     assert plan.kept_versions[1] is KeepReason.BRANCH
     assert plan.removable == []
-    assert {path.path.split("/")[1] for path in plan.residue} == {"x"}
+    assert {path.path.split("/")[1] for path in plan.possibly_needed} == {"x"}
     plan.execute()
     assert lance.dataset(str(table.root / "tree/x")).count_rows() == 20
 

@@ -10,8 +10,7 @@ from lance.arrow import bfloat16_array
 
 import lance_core
 from lance_core.errors import NotSupportedError
-from lance_core.schema.convert import schema_from_arrow
-from lance_core.schema.item_types import bfloat16_list_name
+from lance_core.schema.convert import bfloat16_list_name, schema_from_arrow
 
 VERSIONS = ["0.1", "2.0", "2.1", "2.2"]
 

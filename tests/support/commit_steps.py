@@ -2,7 +2,7 @@
 
 from lance_core.table.manifest import Manifest
 from lance_core.table.version_log import VersionLog
-from lance_core.transactions.commit import Commit
+from lance_core.transactions.commit_steps import Commit
 from lance_core.transactions.outcomes import CommitOutcome
 from lance_core.transactions.settings import CommitSettings
 from lance_core.transactions.transaction import Transaction

@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 from lance.file import LanceFileReader, LanceFileWriter
 
+from lance_core.file.data_file_writer import WrittenFile
 from lance_core.file.families import open_writer
 from lance_core.file.metadata_reader import MetadataReader
 from lance_core.file.tail import FileTail
 from lance_core.file.v2_0.fields import v2_0_sources
 from lance_core.file.write_config import WriteConfig
-from lance_core.file.written_file import WrittenFile
 from lance_core.io.local_store import LocalStore
 from lance_core.schema.convert import schema_from_arrow
 from lance_core.schema.field import Field, Schema

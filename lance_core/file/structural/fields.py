@@ -14,10 +14,9 @@ import pyarrow as pa
 from lance_core.encodings.page_decoder import assemble
 from lance_core.errors import InvalidInputError
 from lance_core.file.read_steps import run_steps, together
-from lance_core.file.structural.page_plan import PageSegment, leaf_columns, plan_segments
+from lance_core.file.structural.page_plan import PageSegment, leaf_columns, merge_segments, plan_segments
 from lance_core.file.structural.page_reading import merge_key, read_page, read_pages_as_one
 from lance_core.file.structural.row_split import split_rows
-from lance_core.file.structural.segment_merge import merge_segments
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -56,7 +56,7 @@ def _describe(metadata: LegacyMetadataReader) -> Iterator[str]:
 
 
 def _statistics(metadata: LegacyMetadataReader, field_ids: Sequence[int]) -> RowStatistics:
-    from lance_core.file.v0_1.pruning import batch_bounds
+    from lance_core.file.v0_1.statistics import batch_bounds
 
     return RowStatistics(metadata.batch_offsets, batch_bounds(metadata, field_ids))
 

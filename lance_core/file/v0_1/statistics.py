@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lance_core.encodings.v0_1.statistics import decimal_bounds, has_statistics, statistics_arrays
 from lance_core.file.v0_1.extents import Extents
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
     from lance_core.file.v0_1.metadata_reader import LegacyMetadataReader
     from lance_core.schema.field import Field, Schema
 
-__all__ = ["read_statistics", "statistics_record"]
+
+__all__ = ["batch_bounds", "read_statistics", "statistics_record"]
 
 NULL_COUNT: Final = "null_count"
 LEAST: Final = "min_value"
@@ -116,3 +118,32 @@ def _members(field: Field) -> list[pa.Field]:
         pa.field(LEAST, dtype),
         pa.field(GREATEST, dtype),
     ]
+
+
+def batch_bounds(metadata: LegacyMetadataReader, field_ids: Sequence[int]) -> dict[int, tuple[pa.Array, pa.Array]]:
+    """Return the minimum and maximum of the values as read back, for every batch: a filter can skip batches by them.
+
+    Statistics describe the rows as they were written. A null of a type without nulls in the file reads back as a value,
+    and so may a string under a null. The bounds of a batch are therefore used only if it had no nulls.
+
+    Args:
+        metadata: the open file.
+        field_ids: the relevant fields.
+
+    Returns:
+        Field id → two arrays with one entry per batch, null if unknown. Fields without statistics, and fields that the
+        table reads from another file, are omitted.
+
+    Raises:
+        CorruptDataError: the statistics are damaged.
+    """
+    found = {}
+    own = {metadata.own_ids[field_id]: field_id for field_id in field_ids if field_id in metadata.own_ids}
+    for own_id, statistics in read_statistics(metadata, list(own)).items():
+        has_nulls = pc.not_equal(statistics.field(NULL_COUNT), 0)
+        least, greatest = (
+            pc.if_else(has_nulls, pa.scalar(None, bounds.type), bounds)
+            for bounds in (statistics.field(LEAST), statistics.field(GREATEST))
+        )
+        found[own[own_id]] = (least, greatest)
+    return found

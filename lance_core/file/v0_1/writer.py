@@ -16,23 +16,21 @@ import pyarrow as pa
 
 from lance_core.errors import InvalidInputError, NotSupportedError
 from lance_core.file.batch_alignment import BatchAlignment
-from lance_core.file.data_file_writer import DataFileWriter
+from lance_core.file.data_file_writer import DataFileWriter, WrittenFile
 from lance_core.file.layout import MAGIC
 from lance_core.file.v0_1.dictionary_keys import DictionaryKeys
 from lance_core.file.v0_1.embedded_manifest import DictionaryPlace, EmbeddedManifest
 from lance_core.file.v0_1.layout import ENTRY, FOOTER, LENGTH, MAX_ROWS
 from lance_core.file.v0_1.page_writer import PageWriter
-from lance_core.file.v0_1.row_groups import RowGroups
 from lance_core.file.v0_1.statistics import statistics_record
 from lance_core.file.write_config import DEFAULT_MAX_ROWS_PER_GROUP
-from lance_core.file.written_file import WrittenFile
 from lance_core.proto import pb_file
 from lance_core.schema.convert import fields_to_proto
 from lance_core.schema.storable import check_storable
 from lance_core.versions import LanceFileVersion
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from lance_core.io.object_store import WriteStream
     from lance_core.schema.field import Schema
@@ -41,6 +39,9 @@ __all__ = ["LegacyFileWriter"]
 
 _FLUSH_BYTES: Final = 1024 * 1024
 """Pages are handed to the stream together when they have this many bytes."""
+
+_RUN_BYTES: Final = 4 << 20
+"""Groups are handed out together up to this size: enough to hide the cost of a call, few enough for the CPU caches."""
 
 
 class LegacyFileWriter(DataFileWriter):
@@ -79,7 +80,7 @@ class LegacyFileWriter(DataFileWriter):
         self._alignment = BatchAlignment(schema)
         self._keys = DictionaryKeys(schema, dictionaries, are_fixed=not dictionaries_grow)
         self._group_rows = max_rows_per_group
-        self._groups = RowGroups(max_rows_per_group)
+        self._groups = _RowGroups(max_rows_per_group)
         self._pages = PageWriter(stream.position)
         self._batch_offsets = [0]
         self._num_rows = 0
@@ -161,7 +162,7 @@ class LegacyFileWriter(DataFileWriter):
     def abort(self) -> None:
         """Abort and remove what was written. Safe to call after any failure, and more than once."""
         self._is_open = False
-        self._groups = RowGroups(1)
+        self._groups = _RowGroups(1)
         self._pages.parts = []
         self._stream.abort()
 
@@ -217,3 +218,52 @@ class LegacyFileWriter(DataFileWriter):
 
     def _append(self, data: bytes) -> int:
         return self._pages.append(np.frombuffer(data, np.uint8))
+
+
+class _RowGroups:
+    """Collects columns and returns groups of exactly ``group_rows`` rows, except for the last one.
+
+    Args:
+        group_rows: rows per group.
+    """
+
+    __slots__ = ("_group_rows", "_held", "num_bytes", "num_rows")
+
+    def __init__(self, group_rows: int) -> None:
+        """Create an empty collection."""
+        self._group_rows = group_rows
+        self._held: list[list[pa.Array]] = []
+        self.num_rows = 0
+        self.num_bytes = 0
+
+    def add(self, columns: list[pa.Array], num_rows: int) -> Iterator[list[pa.Array]]:
+        """Add rows; yield runs of complete groups, each a few MiB or a single group."""
+        start = 0
+        if self.num_rows:
+            start = min(self._group_rows - self.num_rows, num_rows)
+            self._hold([column.slice(0, start) for column in columns], start)
+            if self.num_rows < self._group_rows:
+                return
+            yield self.rest()
+        stop = num_rows - (num_rows - start) % self._group_rows
+        groups_at_once = max(1, _RUN_BYTES * num_rows // (max(1, _num_bytes(columns)) * self._group_rows))
+        rows_at_once = groups_at_once * self._group_rows
+        for first in range(start, stop, rows_at_once):
+            yield [column.slice(first, min(rows_at_once, stop - first)) for column in columns]
+        if stop < num_rows:
+            self._hold([column.slice(stop) for column in columns], num_rows - stop)
+
+    def rest(self) -> list[pa.Array]:
+        """Return the collected rows as one group, and clear the collection."""
+        held, self._held = self._held, []
+        self.num_rows = self.num_bytes = 0
+        return [pieces[0] if len(pieces) == 1 else pa.concat_arrays(pieces) for pieces in zip(*held, strict=True)]
+
+    def _hold(self, columns: list[pa.Array], num_rows: int) -> None:
+        self._held.append(columns)
+        self.num_rows += num_rows
+        self.num_bytes += _num_bytes(columns)
+
+
+def _num_bytes(columns: list[pa.Array]) -> int:
+    return sum(column.nbytes for column in columns)

@@ -9,17 +9,16 @@ Source: page sizes as written by pylance 14.0.2; page boundaries are not part of
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
+from lance_core.file.array_cache import MAX_SMALL_ARRAYS, joined
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["ArrayQueue"]
+    import pyarrow as pa
 
-_MAX_SMALL_ARRAYS: Final = 1024
-"""Batches of a few rows are joined early, as an array object costs more memory than they do."""
+__all__ = ["ArrayQueue"]
 
 
 class ArrayQueue:
@@ -54,8 +53,8 @@ class ArrayQueue:
             yield from self.drain()
             return
         self._num_small += 1
-        if self._num_small == _MAX_SMALL_ARRAYS:
-            self._arrays[-_MAX_SMALL_ARRAYS:] = _joined(self._arrays[-_MAX_SMALL_ARRAYS:])
+        if self._num_small == MAX_SMALL_ARRAYS:
+            self._arrays[-MAX_SMALL_ARRAYS:] = joined(self._arrays[-MAX_SMALL_ARRAYS:])
             self._num_small = 0
 
     def drain(self) -> Iterator[pa.Array]:
@@ -63,19 +62,8 @@ class ArrayQueue:
         arrays, self._arrays = self._arrays, []
         self.num_bytes = self._num_small = 0
         is_single = len(arrays) == 1
-        for whole in _joined(arrays):
+        for whole in joined(arrays):
             num_parts = min(-(-whole.nbytes // self._max_page_bytes), len(whole)) if is_single else 1
             step = -(-len(whole) // num_parts) if num_parts > 1 else max(1, len(whole))
             for start in range(0, max(1, len(whole)), step):
                 yield whole.slice(start, step) if num_parts > 1 else whole
-
-
-def _joined(arrays: list[pa.Array]) -> list[pa.Array]:
-    """Concatenate the arrays; return them unchanged if Arrow cannot join them."""
-    if len(arrays) < 2:
-        return arrays
-    try:
-        return [pa.concat_arrays(arrays)]
-    except pa.ArrowInvalid:
-        # Dictionaries whose union has more values than the index type can address, or strings of more than 2 GiB.
-        return arrays

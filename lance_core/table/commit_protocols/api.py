@@ -34,19 +34,22 @@ class VersionPlaces(Protocol):
 
 
 class CommitProtocol(Protocol):
-    """Decides which writer creates a version."""
+    """Decides which writer creates a version.
+
+    The first four methods are about versions that a listing does not show, or not yet. By default there are none.
+    """
 
     def latest(self, places: VersionPlaces) -> ManifestName | None:
         """Return the latest version, after finishing its commit if needed; None if a listing must decide."""
-        ...
+        return None
 
     def recover(self, places: VersionPlaces, name: ManifestName) -> bool:
         """Finish the pending commit of a missing manifest, if there is one. Return True if the manifest now exists."""
-        ...
+        return False
 
     def has_abandoned(self, places: VersionPlaces, name: ManifestName, path: str) -> bool:
         """Return whether a staged manifest will never be published, by its path below the root; False if unknown."""
-        ...
+        return False
 
     def adopt(self, places: VersionPlaces, name: ManifestName, newest: Callable[[], ManifestName | None]) -> None:
         """Register a version that was created in another way.
@@ -56,7 +59,7 @@ class CommitProtocol(Protocol):
             name: the name of the version, which exists.
             newest: returns the newest listed version.
         """
-        ...
+        return
 
     def require(self, places: VersionPlaces) -> None:
         """Check that versions can be created, before anything is written.

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from lance_core.errors import UnsafeStoreError
 from lance_core.io.condition_probe import ProbedStore
+from lance_core.table.commit_protocols.api import CommitProtocol
 from lance_core.table.paths import ManifestName, ManifestNaming
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Collection
 
     import pyarrow as pa
 
@@ -19,23 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["ConditionalCreate"]
 
 
-class ConditionalCreate:
+class ConditionalCreate(CommitProtocol):
     """One ``put_if_absent`` for each attempt: a link on local disks, a conditional PUT on object stores."""
-
-    def latest(self, places: VersionPlaces) -> ManifestName | None:
-        """Return None: the latest version is unknown without a listing."""
-        return None
-
-    def recover(self, places: VersionPlaces, name: ManifestName) -> bool:
-        """Return False: a missing manifest was never created."""
-        return False
-
-    def has_abandoned(self, places: VersionPlaces, name: ManifestName, path: str) -> bool:
-        """Return False: an unknown manifest store may have a row for it."""
-        return False
-
-    def adopt(self, places: VersionPlaces, name: ManifestName, newest: Callable[[], ManifestName | None]) -> None:
-        """Do nothing: listed versions are known."""
 
     def require(self, places: VersionPlaces) -> None:
         """Test the conditional create, once for each bucket and process."""

@@ -30,7 +30,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from lance_core.errors import CorruptDataError, LanceError, NotFoundError
-from lance_core.io.object_store import PutOutcome
+from lance_core.io.object_store import PutOutcome, has_object
 from lance_core.table.commit_protocols.other_files import create_other_file
 from lance_core.table.manifest_stores.api import ManifestRow
 from lance_core.table.paths import VERSIONS_DIRECTORY, ManifestName, parse_manifest_name
@@ -117,7 +117,7 @@ class ExternalCommit:
         row = self._manifests.latest(places.root)
         if row is None or row.path.endswith(_ENDING):
             return None
-        if any(_exists(places, path) for path in (_path_of(places, row), places.path(_name_of(row)))):
+        if any(has_object(places.store, path) for path in (_path_of(places, row), places.path(_name_of(row)))):
             return None
         # Another process may have finished it in the meantime.
         return row if self._manifests.find(places.root, row.version) == row else None
@@ -171,7 +171,7 @@ class ExternalCommit:
         again = self._manifests.find(places.root, row.version)
         if again is not None and again.path.endswith(_ENDING):
             return _name_of(again)
-        if _exists(places, places.path(_name_of(row))):
+        if has_object(places.store, places.path(_name_of(row))):
             # A cleanup of another implementation removed the staged object after S3.
             name = _name_of(row)
             num_bytes = places.store.head(places.path(name)).num_bytes
@@ -191,14 +191,6 @@ class ExternalCommit:
         with suppress(LanceError):
             self._manifests.finish(places.root, ManifestRow(name.version, _relative(places, name), len(data)))
             places.store.delete(_path_of(places, staged))
-
-
-def _exists(places: VersionPlaces, path: str) -> bool:
-    try:
-        places.store.head(path)
-    except NotFoundError:
-        return False
-    return True
 
 
 def _relative(places: VersionPlaces, name: ManifestName) -> str:

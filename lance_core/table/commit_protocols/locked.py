@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lance_core.errors import CommitConflictError, InvalidTypeError, LanceError, NotFoundError, StorageError
-from lance_core.io.object_store import PutOutcome
+from lance_core.errors import CommitConflictError, InvalidTypeError, LanceError, StorageError
+from lance_core.io.object_store import PutOutcome, has_object
+from lance_core.table.commit_protocols.api import CommitProtocol
 from lance_core.table.commit_protocols.other_files import create_other_file
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["LockedCreate"]
 
 
-class LockedCreate:
+class LockedCreate(CommitProtocol):
     """Writes under a lock.
 
     Args:
@@ -45,21 +46,6 @@ class LockedCreate:
             raise InvalidTypeError(f"commit_lock must be a function, got {type(lock)}", argument="commit_lock")
         self._lock = lock
 
-    def latest(self, places: VersionPlaces) -> ManifestName | None:
-        """Return None: the latest version is unknown without a listing."""
-        return None
-
-    def recover(self, places: VersionPlaces, name: ManifestName) -> bool:
-        """Return False: a missing manifest was never created."""
-        return False
-
-    def has_abandoned(self, places: VersionPlaces, name: ManifestName, path: str) -> bool:
-        """Return False: an unknown manifest store may have a row for it."""
-        return False
-
-    def adopt(self, places: VersionPlaces, name: ManifestName, newest: Callable[[], ManifestName | None]) -> None:
-        """Do nothing: listed versions are known."""
-
     def require(self, places: VersionPlaces) -> None:
         """Do nothing: the lock decides, so the object store needs no conditional create."""
 
@@ -73,7 +59,7 @@ class LockedCreate:
         outcome = PutOutcome.EXISTS
         try:
             with self._lock(name.version):
-                if _exists(places, path):
+                if has_object(places.store, path):
                     # Raised so that the lock's __exit__ receives it; caught below, unless the lock suppresses it.
                     raise CommitConflictError(
                         f"version {name.version} of {places.root} already exists", version=name.version
@@ -90,11 +76,3 @@ class LockedCreate:
                 path=path,
             ) from error
         return outcome
-
-
-def _exists(places: VersionPlaces, path: str) -> bool:
-    try:
-        places.store.head(path)
-    except NotFoundError:
-        return False
-    return True

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lance_core.errors import NotFoundError, UnsafeStoreError
-from lance_core.io.object_store import PutOutcome
+from lance_core.errors import UnsafeStoreError
+from lance_core.io.object_store import PutOutcome, has_object
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,9 +30,7 @@ def create_other_file(store: ObjectStore, path: str, data: pa.Buffer | bytes) ->
         return store.put_if_absent(path, data)
     except UnsafeStoreError:
         pass
-    try:
-        store.head(path)
-    except NotFoundError:
-        store.put(path, data)
-        return PutOutcome.CREATED if bytes(store.get(path)) == bytes(data) else PutOutcome.EXISTS
-    return PutOutcome.EXISTS
+    if has_object(store, path):
+        return PutOutcome.EXISTS
+    store.put(path, data)
+    return PutOutcome.CREATED if bytes(store.get(path)) == bytes(data) else PutOutcome.EXISTS

@@ -17,12 +17,13 @@ from lance_core.table.paths import is_plain_path
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from lance_core.proto import pb_table
     from lance_core.schema.field import Schema
     from lance_core.table.data_file import DataFile
     from lance_core.table.fragment import Fragment
     from lance_core.versions import LanceFileVersion
 
-__all__ = ["check_file", "check_new_fragments", "check_stored_fields"]
+__all__ = ["check_file", "check_new_fragments", "check_row_count", "check_stored_fields"]
 
 
 def check_new_fragments(
@@ -160,4 +161,19 @@ def check_file(
     if field_ids.isdisjoint(file.field_ids):
         raise SchemaMismatchError(
             f"{what} contains no field of the table: its field ids are {list(file.field_ids)}", path=file.path
+        )
+
+
+def check_row_count(old: pb_table.DataFragment, physical_rows: int, version: int) -> None:
+    """Check that a fragment of the table, whose rows an early release may not have counted, keeps all of them.
+
+    Raises:
+        InvalidInputError: the operation records another number of rows than the version.
+    """
+    if old.physical_rows not in (0, physical_rows):
+        raise InvalidInputError(
+            f"fragment {old.id} has {old.physical_rows} rows in version {version}, but the operation records "
+            f"{physical_rows}",
+            expected=old.physical_rows,
+            found=physical_rows,
         )

@@ -29,7 +29,7 @@ from lance_core.table.index_rules import without_dropped_fields, without_empty_i
 from lance_core.table.manifest_draft import ManifestDraft
 from lance_core.table.moved_rows import refresh_changed_rows
 from lance_core.table.overlay_files import retire_overlaid_fields
-from lance_core.transactions.operations.fragment_rules import check_new_fragments, check_stored_fields
+from lance_core.transactions.operations.fragment_rules import check_new_fragments, check_row_count, check_stored_fields
 from lance_core.transactions.operations.lineage import with_lineage_of
 from lance_core.transactions.operations.merge_rules import check_merged_schema
 from lance_core.transactions.operations.operation import ApplyContext, BaseOperation, Operation, check_fragments, named
@@ -232,13 +232,7 @@ def _share_a_file(one: pb_table.DataFragment, other: pb_table.DataFragment) -> b
 
 def _check_kept(old: pb_table.DataFragment, new: pb_table.DataFragment, schema: Schema, version: int) -> None:
     """Check that a fragment keeps its rows, its deletions and the columns that stay in the schema."""
-    if old.physical_rows not in (0, new.physical_rows):
-        raise InvalidInputError(
-            f"fragment {old.id} has {old.physical_rows} rows in version {version}, but the operation records "
-            f"{new.physical_rows}",
-            expected=old.physical_rows,
-            found=new.physical_rows,
-        )
+    check_row_count(old, new.physical_rows, version)
     if old.deletion_file != new.deletion_file:
         raise InvalidInputError(
             f"the deleted rows of fragment {old.id} in version {version} are not the ones that the operation records"

@@ -104,7 +104,7 @@ def _check_unchanged(was: Field, field: Field) -> None:
     if field.logical_type != was.logical_type:
         raise SchemaMismatchError(
             f"a merge can change field {field.id} ({was.name!r}) from type {was.logical_type!r} to type "
-            f"{field.logical_type!r} ({field.name!r}) only if it rewrites the field in every fragment",
+            f"{field.logical_type!r} only if it rewrites the field in every fragment",
             field=field.id,
             expected=was.logical_type,
             found=field.logical_type,

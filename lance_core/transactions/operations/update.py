@@ -39,7 +39,7 @@ from lance_core.table.mem_wal import with_absorbed_tables
 from lance_core.table.moved_rows import refresh_changed_rows
 from lance_core.table.overlay_files import drop_dead_overlays, overlaid_fields, retire_overlaid_fields
 from lance_core.table.row_lineage import HiddenColumns, RowLineage
-from lance_core.transactions.operations.fragment_rules import check_new_fragments, check_stored_fields
+from lance_core.transactions.operations.fragment_rules import check_new_fragments, check_row_count, check_stored_fields
 from lance_core.transactions.operations.lineage import with_lineage_of
 from lance_core.transactions.operations.operation import ApplyContext, BaseOperation, Operation, check_fragments, named
 
@@ -347,13 +347,7 @@ class Update(Operation):
 
 def _check_stored_anew(old: pb_table.DataFragment, new: Fragment, version: int) -> None:
     """Check that an updated fragment keeps its rows and all columns."""
-    if old.physical_rows not in (0, new.physical_rows):
-        raise InvalidInputError(
-            f"fragment {old.id} has {old.physical_rows} rows in version {version}, but the operation records "
-            f"{new.physical_rows}",
-            expected=old.physical_rows,
-            found=new.physical_rows,
-        )
+    check_row_count(old, new.physical_rows, version)
     if old.HasField("deletion_file") and not new.message.HasField("deletion_file"):
         raise InvalidInputError(f"rows of fragment {old.id} are deleted in version {version} and would reappear")
     lost = field_files(old).keys() - field_files(new.message).keys()

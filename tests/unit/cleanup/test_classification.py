@@ -14,7 +14,7 @@ NOW = 1000 * DAY
 UUID = "5079f071-d30d-40dc-b5f8-547aac9cf466"
 
 KEPT, REMOVABLE, PROTECTED = PathState.KEPT, PathState.REMOVABLE, PathState.PROTECTED
-RESIDUE, UNRECOGNIZED = PathState.RESIDUE, PathState.UNRECOGNIZED
+POSSIBLY_NEEDED, UNRECOGNIZED = PathState.POSSIBLY_NEEDED, PathState.UNRECOGNIZED
 
 
 def _branch(name: str, *, is_recorded: bool) -> BranchRoot:
@@ -114,15 +114,15 @@ def test_the_search_is_bounded_where_the_reference_bounds_it(path: str) -> None:
 SETTLED = {
     "_versions/latest_version_hint.json": KEPT,
     "_versions/d9223372036854775809.manifest": KEPT,
-    f"_versions/{manifest_name(9)}-0b9aa9c3-1f2b-4a2f-9c53-6b7a6c9a2d11": RESIDUE,
+    f"_versions/{manifest_name(9)}-0b9aa9c3-1f2b-4a2f-9c53-6b7a6c9a2d11": POSSIBLY_NEEDED,
     "_versions/foo.manifest": UNRECOGNIZED,
     f"_versions/sub/{manifest_name(2)}": UNRECOGNIZED,
-    "_transactions/sub/.tmpx": RESIDUE,
+    "_transactions/sub/.tmpx": POSSIBLY_NEEDED,
     "_transactions/x.bin": UNRECOGNIZED,
     "_transactions/.txn": UNRECOGNIZED,
-    "_deletions/sub/.tmpx": RESIDUE,
+    "_deletions/sub/.tmpx": POSSIBLY_NEEDED,
     "_deletions/x.lance": UNRECOGNIZED,
-    "_blobs/.tmpx": RESIDUE,
+    "_blobs/.tmpx": POSSIBLY_NEEDED,
     "_blobs/x": UNRECOGNIZED,
     "data/x.parquet": UNRECOGNIZED,
     "data/x.LANCE": UNRECOGNIZED,
@@ -135,7 +135,7 @@ SETTLED = {
     "_refs/x": UNRECOGNIZED,
     f"tree/x/y/_versions/{manifest_name(2)}": KEPT,
     "tree/x/y/data/z.lance": KEPT,
-    "tree/lost/data/z.lance": RESIDUE,
+    "tree/lost/data/z.lance": POSSIBLY_NEEDED,
     "tree/x/z": UNRECOGNIZED,
     "tree": UNRECOGNIZED,
     "data": UNRECOGNIZED,

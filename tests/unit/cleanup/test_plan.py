@@ -86,7 +86,7 @@ def test_every_file_is_in_the_plan(dataset: lance_core.LanceDataset, store: Coun
     dataset.tags.create("two", 2)
     plan = plan_cleanup(dataset, LENIENT)
     assert {file.path for file in plan.paths} == _paths(store)
-    parts = [plan.kept, plan.removable, plan.protected, plan.residue, plan.unrecognized]
+    parts = [plan.kept, plan.removable, plan.protected, plan.possibly_needed, plan.unrecognized]
     assert sum(map(len, parts)) == len(plan.paths)
     assert plan.kept_versions == {2: KeepReason.TAGGED, 4: KeepReason.CURRENT}
     assert [name.version for name in plan.removed_versions] == [1, 3]

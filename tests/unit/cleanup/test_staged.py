@@ -1,7 +1,7 @@
 """Manifests that were staged for an external manifest store, and that nobody will publish."""
 
 from lance_core.cleanup.inventory import StoredFile
-from lance_core.cleanup.staged import abandoned_manifests
+from lance_core.cleanup.plan import abandoned_manifests
 from lance_core.io.memory_store import MemoryStore
 from lance_core.table.commit_protocols.external import ExternalCommit
 from lance_core.table.manifest_stores.api import ManifestRow

@@ -12,7 +12,7 @@ from lance_core.compaction import execution
 from lance_core.compaction.checks import check_rewritable, output_version
 from lance_core.compaction.options import CompactionSettings
 from lance_core.compaction.output_files import OutputFiles
-from lance_core.compaction.planner import survey
+from lance_core.compaction.plan import survey
 from lance_core.errors import (
     CorruptDataError,
     NotSupportedError,

@@ -7,11 +7,10 @@ import pyarrow as pa
 import pytest
 
 from lance_core.errors import InvalidInputError, SchemaMismatchError, StorageError, UnsupportedVersionError
-from lance_core.file.data_file_writer import DataFileWriter
+from lance_core.file.data_file_writer import DataFileWriter, WrittenFile
 from lance_core.file.families import open_writer
 from lance_core.file.reader import FileReader
 from lance_core.file.write_config import WriteConfig
-from lance_core.file.written_file import WrittenFile
 from lance_core.io.memory_store import MemoryStore, MemoryWriteStream
 from lance_core.schema.convert import schema_from_arrow
 from lance_core.versions import LanceFileVersion

@@ -3,8 +3,7 @@
 import pytest
 
 from lance_core.errors import InvalidInputError, InvalidTypeError
-from lance_core.io.durations import duration_seconds
-from lance_core.io.s3_settings import S3Settings
+from lance_core.io.s3_settings import S3Settings, duration_seconds
 
 KEYS = {"aws_access_key_id": "AKIA-of-options", "aws_secret_access_key": "secret-of-options"}
 ENVIRONMENT = {

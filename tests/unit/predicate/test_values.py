@@ -8,10 +8,8 @@ import pyarrow.compute as pc
 import pytest
 
 from lance_core.predicate.coercion import adapt, arithmetic_type, common_type, convert
-from lance_core.predicate.float_order import order_keys
 from lance_core.predicate.functions import FUNCTIONS
-from lance_core.predicate.kernels import ARITHMETIC, all_of, any_of, is_member
-from lance_core.predicate.like import like
+from lance_core.predicate.kernels import ARITHMETIC, all_of, any_of, is_member, like, order_keys
 
 NEGATIVE_NAN = np.array([0xFFF8 << 48], np.uint64).view(np.float64)[0]
 

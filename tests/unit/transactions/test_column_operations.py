@@ -160,7 +160,11 @@ def test_t49_a_merge_drops_no_fragment() -> None:
 @pytest.mark.parametrize(
     ("operation", "kind", "match"),
     [
-        (Merge(fragments=(part(0, 9), part(1)), schema=SCHEMA), InvalidInputError, "10 rows in version 3, expected 9"),
+        (
+            Merge(fragments=(part(0, 9), part(1)), schema=SCHEMA),
+            InvalidInputError,
+            "10 rows in version 3, but the operation records 9",
+        ),
         (Merge(fragments=(part(0, deleted=1), part(1)), schema=SCHEMA), InvalidInputError, "deleted rows of fragment"),
         (Merge(fragments=(part(0), part(1), part(1)), schema=SCHEMA), InvalidInputError, "fragment 1 twice"),
         (
@@ -187,7 +191,7 @@ def test_t49_a_merge_drops_no_fragment() -> None:
                 schema=replace(SCHEMA, fields=(replace(SCHEMA.fields[0], logical_type="string"),)),
             ),
             SchemaMismatchError,
-            "of type 'int64'.*of type 'string'",
+            "from type 'int64' to type 'string'",
         ),
         (
             Merge(fragments=(with_files(part(0), column_file("f0.lance", 0)), part(1)), schema=SCHEMA),
@@ -230,7 +234,7 @@ def test_claimed_row_count_other_than_the_recorded_one_is_refused(arm: str, reco
     if claimed == recorded:
         assert made(operation.apply(on(table(part(0, recorded))))).fragments[0].physical_rows == recorded
         return
-    with pytest.raises(InvalidInputError, match=f"{recorded} rows in version 3, expected {claimed}"):
+    with pytest.raises(InvalidInputError, match=f"{recorded} rows in version 3, but the operation records {claimed}"):
         operation.apply(on(table(part(0, recorded))))
 
 
@@ -383,9 +387,13 @@ def test_rows_that_changed_in_place_are_counted_as_updated() -> None:
             InvalidInputError,
             "lists a fragment twice",
         ),
-        (Update(updated_fragments=(part(0),)), InvalidInputError, "neither deleted rows nor"),
+        (Update(updated_fragments=(part(0),)), InvalidInputError, "has no deleted rows, and"),
         (_columns(fields_modified=(8,)), SchemaMismatchError, "has no field 8"),
-        (_columns(updated_fragments=(part(0, 9),)), InvalidInputError, "10 rows in version 3, expected 9"),
+        (
+            _columns(updated_fragments=(part(0, 9),)),
+            InvalidInputError,
+            "10 rows in version 3, but the operation records 9",
+        ),
         (
             _columns(updated_fragments=(with_files(part(0), column_file("f0.lance", 0)),)),
             SchemaMismatchError,

@@ -7,9 +7,8 @@ from lance_core.errors import CorruptDataError, InternalError
 from lance_core.proto import pb_table, pb_transaction
 from lance_core.schema.projection import project
 from lance_core.table.fragment import Fragment
-from lance_core.transactions.clashes import CLASHES
+from lance_core.transactions.clashes import CLASHES, may_share_keys
 from lance_core.transactions.conflicts import MATRIX, TABLE, Verdict, judge, lines_of
-from lance_core.transactions.key_filter import may_share_keys
 from lance_core.transactions.operations.append import Append
 from lance_core.transactions.operations.carried import UNKNOWN_ARM, CarriedOperation
 from lance_core.transactions.operations.clone import Clone

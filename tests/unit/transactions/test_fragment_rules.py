@@ -42,7 +42,10 @@ def _with(**values: object) -> Fragment:
         (fragment(column_indices=(0,)), "2 fields and 1 column indices"),
         (fragment(column_indices=()), "2 fields and 0 column indices"),
         (Fragment.of([data_file(), data_file()], physical_rows=1), "field 0 is stored in two data files"),
-        (fragment(file_version=LanceFileVersion.V0_1, column_indices=()), r"of format 0\.1, the table of 2\.2"),
+        (
+            fragment(file_version=LanceFileVersion.V0_1, column_indices=()),
+            r"format 0\.1, but the table has format 2\.2",
+        ),
         (fragment(file_version=LanceFileVersion.V0_1), "2 fields and 2 column indices"),
         (fragment(base_id=3), r"base path 3, but the table has \[0\]"),
     ],

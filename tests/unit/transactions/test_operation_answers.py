@@ -320,7 +320,7 @@ def merged(schema: Schema, *fragments: Fragment, current: Manifest | None = None
 def test_merge_that_gives_an_id_to_another_column_is_refused() -> None:
     a, b = SCHEMA.fields
     swapped = replace(SCHEMA, fields=(replace(a, name="b"), replace(b, name="a")))
-    with pytest.raises(SchemaMismatchError, match=r"\('a'\) from type .* \('b'\)"):
+    with pytest.raises(SchemaMismatchError, match="cannot become 'b'"):
         merged(swapped, part(0))
 
 
@@ -392,7 +392,7 @@ def test_restore_of_a_version_that_was_not_read_is_refused() -> None:
 
 
 def test_restore_of_a_version_from_before_field_ids_were_counted_is_refused() -> None:
-    with pytest.raises(InvalidInputError, match="not reused field ids"):
+    with pytest.raises(InvalidInputError, match="the table never reuses field ids"):
         Restore(version=1).apply(on(table(part(0), max_allocated_field_id=5), table(part(0))))
 
 

@@ -8,9 +8,9 @@ import pytest
 
 import lance_core
 from lance_core.errors import RetryableCommitConflictError
+from lance_core.transactions.basis import ReusedFields
 from lance_core.transactions.operations.append import Append
 from lance_core.transactions.operations.delete import Delete
-from lance_core.transactions.reused_fields import ReusedFields
 
 ROWS = pa.table({"k": [9], "v": [5]})
 

@@ -7,9 +7,8 @@ import pyarrow as pa
 import pytest
 
 from lance_core.file.column_metadata import ColumnMetadata, Page
-from lance_core.file.structural.page_plan import LeafColumn, leaf_columns, plan_segments
+from lance_core.file.structural.page_plan import LeafColumn, leaf_columns, merge_segments, plan_segments
 from lance_core.file.structural.row_split import split_rows
-from lance_core.file.structural.segment_merge import merge_segments
 from lance_core.io.byte_range import ByteRange
 from lance_core.proto import pb21
 from lance_core.schema.convert import schema_from_arrow

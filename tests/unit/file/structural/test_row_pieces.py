@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from lance_core.file.row_pieces import piece_edges
+from lance_core.file.structural.page_plan import piece_edges
 
 
 @pytest.mark.parametrize(

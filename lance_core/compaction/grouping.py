@@ -1,4 +1,4 @@
-"""Planning: groups fragments that are rewritten together, from statistics of the fragments, without I/O.
+"""Grouping: which fragments are rewritten together, decided from statistics of the fragments, without I/O.
 
 Fragments are processed in id order::
 

@@ -3,8 +3,8 @@
 import pyarrow as pa
 import pytest
 
+from lance_core.blobs.descriptors import BlobDescriptors
 from lance_core.blobs.files import BlobFile
-from lance_core.blobs.places import BlobDescriptors
 from lance_core.errors import CorruptDataError, LanceError, NotFoundError, NotSupportedError
 from lance_core.io.memory_store import MemoryStore
 from lance_core.io.uri import register_store, unregister_store

@@ -61,8 +61,8 @@ class PathState(StrEnum):
     PROTECTED = "protected"
     """Not referenced by any version, but possibly part of a write that is not committed yet."""
 
-    RESIDUE = "residue"
-    """Left by a crashed writer in a form that no cleanup removes."""
+    POSSIBLY_NEEDED = "possibly needed"
+    """Left by a crashed writer, but kept: another process may still publish it or read it."""
 
     UNRECOGNIZED = "unrecognized"
     """Not part of a table."""
@@ -77,8 +77,8 @@ class Settled:
 
 
 UNRECOGNIZED: Final = Settled(PathState.UNRECOGNIZED, "unrecognized file")
-_STAGED: Final = Settled(PathState.RESIDUE, "staged manifest")
-_TEMPORARY_LEFT: Final = Settled(PathState.RESIDUE, "temporary file")
+_STAGED: Final = Settled(PathState.POSSIBLY_NEEDED, "staged manifest")
+_TEMPORARY_LEFT: Final = Settled(PathState.POSSIBLY_NEEDED, "temporary file")
 
 
 def rule_for(directory: str, rest: str) -> FileKind | Settled:

@@ -15,7 +15,7 @@ from lance_core.table.manifest_draft import ManifestDraft
 from lance_core.table.manifest_file import serialize_manifest_file
 from lance_core.table.paths import ManifestName, ManifestNaming
 from lance_core.table.version_log import VersionLog
-from lance_core.transactions.commit import Commit
+from lance_core.transactions.commit_steps import Commit
 from lance_core.transactions.conflicts import Verdict
 from lance_core.transactions.history import read_transaction
 from lance_core.transactions.outcomes import (

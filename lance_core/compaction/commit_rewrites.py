@@ -19,7 +19,7 @@ The Rewrite records the plan's version, so that it is checked against every late
 deleted after the plan, the group is lost; its files, which still contain these rows, never become visible.
 
 A lost group stays lost, so its files can be removed. Before that, the versions are checked for whether it was lost or
-already committed: files to which a version refers, or may refer, are kept (:mod:`~lance_core.compaction.landed`).
+already committed: files to which a version refers, or may refer, are kept (:mod:`~lance_core.compaction.lost_groups`).
 Results may come from other processes and are validated first. Once a version has been created, the call succeeds: if
 the lost groups can no longer be checked, their files are kept. Errors other than a conflict leave all files in place,
 and the call can be repeated. Files are removed after such an error only if this process has just written them and no
@@ -38,7 +38,7 @@ from typing import TYPE_CHECKING, Final
 from lance_core.commit.checks import check_data_files, check_not_part_of
 from lance_core.commit.commit import commit
 from lance_core.commit.options import CommitOptions
-from lance_core.compaction.landed import sort_lost
+from lance_core.compaction.lost_groups import sort_lost
 from lance_core.compaction.result import CompactionMetrics, RewriteCommit, RewriteResult, content_key
 from lance_core.errors import (
     CommitOvertakenError,
@@ -71,10 +71,7 @@ if TYPE_CHECKING:
 
 
 __all__ = [
-    "Landing",
     "RewriteCommit",
-    "check_planned_versions",
-    "checked_results",
     "commit_all_rewrites",
     "commit_own_rewrites",
     "commit_rewrites",
@@ -86,7 +83,7 @@ _MAX_TRIES: Final = 100
 """Maximum number of attempts; each retry means that others changed the table during the last one."""
 
 
-class Landing:
+class _RewritesCommit:
     """One commit of results.
 
     Args:
@@ -108,7 +105,7 @@ class Landing:
         self._dataset = dataset
         self._view = dataset.view
         self._log = self._view.log
-        self._results = checked_results(rewrites)
+        self._results = _checked_results(rewrites)
         self._pending = self._results
         self._properties = dict(properties or {})
         self._checks_files = checks_files
@@ -125,10 +122,10 @@ class Landing:
         self._tries: list[CommitProgress] = []
 
     def run(self, *, all_or_none: bool = False) -> RewriteCommit:
-        """Commit; see :func:`~lance_core.compaction.landing.commit_rewrites`."""
+        """Commit; see :func:`~lance_core.compaction.commit_rewrites.commit_rewrites`."""
         if not self._pending:
             return RewriteCommit(version=None, metrics=CompactionMetrics(), committed=[], lost=[], attempts=0)
-        version = self._land(all_or_none=all_or_none)
+        version = self._commit_intact(all_or_none=all_or_none)
         before, lost = self._sort_lost(may_fail=version is None)
         if all_or_none and (lost or self._spared):
             ids = [fragment.id for result in lost for fragment in result.original_fragments]
@@ -172,12 +169,12 @@ class Landing:
             )
             return [], self._lost
 
-    def _land(self, *, all_or_none: bool) -> int | None:
+    def _commit_intact(self, *, all_or_none: bool) -> int | None:
         """Commit the intact groups; afterwards ``_pending`` is committed, and the rest is ``_lost``."""
         is_refused = False
         for _ in range(_MAX_TRIES):
             self._latest = with_row_counts(read_manifest(self._log, None), self._view.locator)
-            check_planned_versions(self._pending, self._latest.version)
+            _check_planned_versions(self._pending, self._latest.version)
             if not self._drop_touched() and is_refused:
                 # The conflict affects all groups, not only some: for example, the schema changed.
                 self._lost, self._pending = self._lost + self._pending, []
@@ -272,7 +269,7 @@ def _with_id(fragment: Fragment, fragment_id: int) -> Fragment:
     return Fragment(message)
 
 
-def checked_results(rewrites: Iterable[RewriteResult]) -> list[RewriteResult]:
+def _checked_results(rewrites: Iterable[RewriteResult]) -> list[RewriteResult]:
     """Return the results after checking that each is valid, and that they are consistent with each other.
 
     Raises:
@@ -303,7 +300,7 @@ def checked_results(rewrites: Iterable[RewriteResult]) -> list[RewriteResult]:
     return results
 
 
-def check_planned_versions(results: Sequence[RewriteResult], latest_version: int) -> None:
+def _check_planned_versions(results: Sequence[RewriteResult], latest_version: int) -> None:
     """Check that results were planned on versions that have been made.
 
     Raises:
@@ -354,7 +351,7 @@ def commit_rewrites(
         CommitOutcomeUnknownError: it could not be determined whether the version was created.
         StorageError: a storage operation failed and nothing was made.
     """
-    return Landing(dataset, rewrites, transaction_properties, checks_files=True).run()
+    return _RewritesCommit(dataset, rewrites, transaction_properties, checks_files=True).run()
 
 
 def commit_own_rewrites(
@@ -365,14 +362,14 @@ def commit_own_rewrites(
     The new files need not be checked. After a failure or an interrupt they are removed, unless a version may refer to
     them.
     """
-    landing: Landing | None = None
+    whole: _RewritesCommit | None = None
     results = list(rewrites)
     try:
-        landing = Landing(dataset, results, transaction_properties, checks_files=False)
-        return landing.run()
+        whole = _RewritesCommit(dataset, results, transaction_properties, checks_files=False)
+        return whole.run()
     except BaseException:
-        if landing is not None:
-            landing.remove_files()
+        if whole is not None:
+            whole.remove_files()
         else:
             names = [name for result in results for name in result.new_file_names()]
             remove_data_files(dataset.view.log.store, dataset.view.log.root, names)
@@ -387,4 +384,4 @@ def commit_all_rewrites(
     Raises:
         RetryableCommitConflictError: a group was touched. Its new files are removed, those of the others are not.
     """
-    return Landing(dataset, rewrites, transaction_properties, checks_files=True).run(all_or_none=True)
+    return _RewritesCommit(dataset, rewrites, transaction_properties, checks_files=True).run(all_or_none=True)
