@@ -1,19 +1,21 @@
-"""Automatic cleanup: what the table config asks every commit to remove, and the cleanup after a commit.
+"""Automatic cleanup: its settings in the table config, and the cleanup after a commit.
 
 =======================================  ===============================================================================
-``lance.auto_cleanup.interval``           after every multiple of this version, 0 for every version; without it, never
+``lance.auto_cleanup.interval``           clean up after versions that are multiples of this number; 0 for every
+                                          version; if not set, never
 ``lance.auto_cleanup.older_than``         a duration with units: ``2weeks``, ``1h30m``
 ``lance.auto_cleanup.retain_versions``    number of newest versions that are kept
 ``lance.auto_cleanup.min_age``            a duration like ``older_than``: newer versions are always kept;
-                                          10 minutes when it is not set
-``lance.auto_cleanup.delete_rate_limit``  deletions per second
-``…delete_concurrency``                   deletions at a time
-``…referenced_branch``                    ``true`` or ``false``; without effect: each branch cleans up itself
+                                          10 minutes if not set
+``lance.auto_cleanup.delete_rate_limit``  maximum number of deletions per second
+``…delete_concurrency``                   maximum number of concurrent deletions
+``…referenced_branch``                    ``true`` or ``false``; has no effect: each branch is cleaned up by its own
+                                          commits
 =======================================  ===============================================================================
 
-Without other options every version older than ``min_age`` is removed. The version before the new one and the new one
-are kept, and so are tagged versions and those that a branch uses. A failed cleanup is logged as a warning; the commit
-has succeeded.
+Without other options, every version older than ``min_age`` is removed. The new version, the version before it, tagged
+versions, and versions that a branch uses are kept. A failed cleanup is logged as a warning; the commit has succeeded
+anyway.
 
 Source: auto cleanup of pylance 14.0.2, whose cleanups fail with a warning as long as a tagged version is old enough.
 The reference ignores ``min_age``, which prevents a writer that is suspended just before it commits from reusing the
@@ -45,7 +47,7 @@ _INTERVAL: Final = f"{_PREFIX}interval"
 _OLDER_THAN: Final = f"{_PREFIX}older_than"
 _MIN_AGE: Final = f"{_PREFIX}min_age"
 ENABLING_KEYS: Final = (_INTERVAL, _OLDER_THAN)
-"""The config keys that enabling sets and disabling removes."""
+"""The config keys that enabling automatic cleanup sets, and that disabling it removes."""
 
 _DEFAULT_INTERVAL: Final = 20
 _DEFAULT_OLDER_THAN_SECONDS: Final = 14 * 86_400
@@ -60,10 +62,10 @@ class AutoCleanupConfig(TypedDict):
     """How old versions are removed after commits."""
 
     interval: int
-    """Clean up after every version that is a multiple of it; 0 for every version."""
+    """Clean up after every version that is a multiple of this number; 0 for every version."""
 
     older_than_seconds: int
-    """Only versions committed longer ago."""
+    """Remove only versions that were committed more than this number of seconds ago."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +73,8 @@ class AutoCleanup:
     """The auto cleanup settings of a table config.
 
     Attributes:
-        interval: clean up after every version that is a multiple of it; 0 for every version.
-        policy: which versions are removed.
+        interval: clean up after every version that is a multiple of this number; 0 for every version.
+        policy: the versions to remove.
     """
 
     interval: int
@@ -113,7 +115,7 @@ def initial_entries(options: Any) -> dict[str, str]:
     """Return the config entries of a new table from ``auto_cleanup_options``; none without options.
 
     Raises:
-        InvalidTypeError: not a mapping, or a value is not a whole number.
+        InvalidTypeError: the options are not a mapping, or a value is not a whole number.
         InvalidCleanupError: an option is unknown, or a number is negative.
     """
     if options is None:

@@ -1,4 +1,4 @@
-"""Files that branches use from the line from which they were created: the main branch, or another branch.
+"""Files of a line (the main branch or a branch) that are still used by branches created from it.
 
 The root of a branch is below ``tree/`` and has its own manifests, which refer to files of the roots from which it was
 created until the branch has rewritten them. Every manifest below ``tree/`` counts, including those of a branch that has
@@ -38,7 +38,7 @@ __all__ = ["BranchManifest", "BranchRoot", "Line", "branch_manifests", "manifest
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """The line that is cleaned up.
+    """The line (main branch or branch) that is cleaned up.
 
     Attributes:
         log: the versions of the line.
@@ -77,8 +77,8 @@ class BranchRoot:
     Attributes:
         name: the branch.
         is_recorded: whether the branch has a record.
-        forked_from: the version of the line from which it was created, directly or through other branches.
-        held: owners in another root to which its versions refer.
+        forked_from: the version of the line from which the branch was created, directly or through other branches.
+        held: owners in a different root to which the versions of the branch refer.
     """
 
     name: str
@@ -101,7 +101,7 @@ def branch_manifests(paths: Iterable[str]) -> set[BranchManifest]:
 
 
 def manifests_of_others(line: Line) -> set[BranchManifest]:
-    """Return the manifests of all branches but the line itself, as they are listed now."""
+    """List the manifests of all branches except the line itself."""
     root = line.main.root
     prefix = line.main.store.join(root, BRANCH_ROOTS_DIRECTORY)
     found = branch_manifests(info.path[len(root) :].lstrip("/") for info in line.main.store.list_recursive(prefix))
@@ -150,14 +150,14 @@ def _own_forks(line: Line, records: Mapping[str, BranchRecord]) -> tuple[Fork, .
 
 
 def _may_go_back(record: BranchRecord | None, own: tuple[Fork, ...]) -> bool:
-    """Return whether a branch descends from the line with these forks; also if that is unknown."""
+    """Return whether a branch descends from the line with these forks; True if that is unknown."""
     if record is None or not record.forks:
         return True
     return len(record.forks) > len(own) and record.forks[: len(own)] == own
 
 
 def _that_count(branch: str, names: list[ManifestName], tags: set[tuple[str | None, int]]) -> list[ManifestName]:
-    """Return the versions of a branch without its detached ones, unless a tag names them or there are no others."""
+    """Return the versions of a branch; detached versions only if a tag refers to them, or if there are no others."""
     found = [name for name in names if not is_detached_version(name.version) or (branch, name.version) in tags]
     return found or names
 
@@ -177,6 +177,6 @@ def _read_branch(
         held |= borrowed_owners(manifest, line.log.root)
     forked_from = None if record is None else record.forked_at(depth)
     if forked_from is None:
-        # The first version of a branch has the number of the version that it was made from.
+        # The first version of a branch has the number of the version from which the branch was created.
         forked_from = min(name.version for name in names)
     return BranchRoot(name=branch, is_recorded=record is not None, forked_from=forked_from, held=frozenset(held))

@@ -1,6 +1,6 @@
 """Classification of each stored file: pure rules based on its path, age and owner.
 
-A file that may be removed at all (:mod:`lance_core.cleanup.path_rules`) is removed when a version to be removed
+A file of a removable kind (:mod:`lance_core.cleanup.path_rules`) is removed when a version to be removed
 references its owner and no kept version does (*verified*), or when no version does and it is at least 7 days old
 (*unverified*: an uncommitted write takes less time). Everything else is kept: leftovers that other processes may still
 need (*possibly needed*), and files that are not part of a table (*unrecognized*).
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 __all__ = ["UNVERIFIED_AGE", "ClassifiedPath", "Classifier", "PathState"]
 
 UNVERIFIED_AGE: Final = timedelta(days=7)
-"""Files that no version refers to are kept for this long."""
+"""Files that no version refers to are kept until they are this old."""
 
 _UNBOUNDED: Final = frozenset({INDICES_DIRECTORY, REUSE_MAPS_DIRECTORY})
 """Directories in which the reference checks every file."""
@@ -58,8 +58,8 @@ class ClassifiedPath:
 
     Attributes:
         path: relative to the root.
-        num_bytes: its size.
-        modified_at: seconds since the epoch, UTC.
+        num_bytes: size of the file.
+        modified_at: modification time, in seconds since the epoch (UTC).
         state: what the cleanup does with it.
         reason: the reason, as text.
         kind: the kind of file; None unless files of this kind may be removed.
@@ -87,7 +87,7 @@ class Classifier:
         survey: the references of all manifests.
         delete_unverified: whether files that no version refers to are removed at any age.
         now: seconds since the epoch.
-        nested_roots: directories of a branch, each with a trailing slash, that are the roots of other branches.
+        nested_roots: directories inside a branch, each with a trailing slash, that are the roots of other branches.
         abandoned: staged manifests that will not be published.
     """
 
@@ -156,7 +156,7 @@ class Classifier:
             return _classified(file, PathState.REMOVABLE, "referenced only by versions to be removed", kind, last)
         is_hold = directory == VERSIONS_DIRECTORY and parse_hold_name(file.path.rpartition("/")[2]) is not None
         if (is_hold or not self._delete_unverified) and file.modified_at >= self._young_from:
-            return _classified(file, PathState.PROTECTED, "younger than 7 days", kind)
+            return _classified(file, PathState.PROTECTED, "newer than 7 days", kind)
         if kind is FileKind.RESIDUE:
             return _classified(file, PathState.REMOVABLE, "leftover of a crashed writer", kind)
         if not self._is_searched(file, directory):

@@ -40,10 +40,10 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 
 
 def parse_duration(text: str) -> timedelta:
-    """Parse a duration, to the microsecond; a duration that is too long becomes the longest possible.
+    """Parse a duration with a precision of microseconds; a duration that is too long becomes the longest possible one.
 
     Raises:
-        InvalidCleanupError: the text is not a duration, such as a number without a unit.
+        InvalidCleanupError: the text is not a duration; for example, a number has no unit.
     """
     if text == "0":
         return timedelta(0)

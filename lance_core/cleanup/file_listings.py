@@ -1,6 +1,6 @@
-"""Listings of a dataset's files: those that its versions refer to, and those that are stored.
+"""Listings of a dataset's files: the files that its versions refer to, and all stored files.
 
-Source: schemas and words of ``tracked_files`` and ``all_files`` of pylance 14.0.2.
+Source: schemas and terms of ``tracked_files`` and ``all_files`` of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -94,8 +94,8 @@ def tracked_files(
         log: the versions.
         uri: URI of their root.
         storage_options: passed to the stores of base paths.
-        min_version: leave older versions out.
-        progress: called after each manifest with how many have been read and how many there are.
+        min_version: skip older versions.
+        progress: called after each manifest with the number of manifests read so far and their total number.
     """
     base = recorded_root(uri, log)
 
@@ -118,7 +118,7 @@ def tracked_files(
 
 
 def _files(manifest: Manifest, root: str, locator: FileLocator) -> Iterator[tuple[str, str, str]]:
-    """Yield (base URI, path below it, kind) of every file except the manifest itself."""
+    """Yield (base URI, path relative to it, kind) for every file except the manifest itself."""
     bases = {base.id: base for base in manifest.base_paths}
 
     def place(base_id: int | None, directory: str, name: str) -> tuple[str, str]:

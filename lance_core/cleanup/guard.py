@@ -33,14 +33,14 @@ _logger = logging.getLogger(__name__)
 
 
 class Guard:
-    """Protects files that have been referenced since the plan.
+    """Protects files to which references were added after the plan was made.
 
     Args:
         line: the line that is cleaned up.
         known: the versions that the plan has taken into account.
-        removed: the versions among them that are removed.
+        removed: those of the known versions that are removed.
         branch_manifests: the branches' versions that the plan has taken into account.
-        planned_at: seconds since the epoch.
+        planned_at: time of the plan, in seconds since the epoch.
     """
 
     def __init__(
@@ -159,7 +159,7 @@ class Guard:
             return
         if owners.isdisjoint(self._gone_owners):
             self.spared_versions.add(version)
-            _logger.warning("%s: version %d is not cleaned up: %s appeared", self._log.root, version, what)
+            _logger.warning("%s: version %d is not cleaned up: %s was created", self._log.root, version, what)
         else:
             self._report_damage(version, what)
 
@@ -167,7 +167,7 @@ class Guard:
         if version not in self.damaged_versions:
             self.damaged_versions.add(version)
             _logger.error(
-                "%s: version %d is incomplete: %s appeared after the cleanup had removed some of its files",
+                "%s: version %d is incomplete: %s was created after the cleanup had removed some files of the version",
                 self._log.root,
                 version,
                 what,

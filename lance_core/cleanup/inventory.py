@@ -48,9 +48,9 @@ class StoredFile:
     """A file below the root.
 
     Attributes:
-        path: relative to the root, ``/`` between segments.
-        num_bytes: its size.
-        modified_at: seconds since the epoch, UTC.
+        path: path relative to the root, with ``/`` between segments.
+        num_bytes: size of the file.
+        modified_at: modification time, in seconds since the epoch (UTC).
     """
 
     path: str

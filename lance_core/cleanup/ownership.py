@@ -11,9 +11,9 @@ file                    owner
 any other               the file's own path
 ======================  ===========================================
 
-Names are interpreted relative to this root even if the manifest places them in another base path: that may keep a file
-too many. A base path may also be inside ``data/`` or another directory of this root: then the directory itself is an
-owner, with a trailing slash, for every file below it. So a needed file is never missed.
+Names are interpreted relative to this root even if the manifest places them in a different base path, so a file may be
+kept although it is not needed. A base path may also be inside ``data/`` or another directory of this root: then the
+directory itself, with a trailing slash, is the owner of every file below it. Therefore, a needed file is never missed.
 
 Source: ``lance.table.Manifest``; cleanup of pylance 14.0.2.
 """

@@ -1,4 +1,4 @@
-"""Pacing of actions: Pace limits actions per second over all threads; Stride chooses the size of batches."""
+"""Pacing of actions: Pace limits the actions per second over all threads; Stride chooses the size of batches."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Pace:
     """Allows one action per interval.
 
     Args:
-        per_second: actions per second; None for no limit.
+        per_second: maximum number of actions per second; None for no limit.
         clock: returns monotonic seconds.
         sleep: waits for the given number of seconds.
     """
@@ -41,7 +41,7 @@ class Pace:
         self._next = float("-inf")
 
     def wait(self) -> None:
-        """Return when the caller may act."""
+        """Block until the caller may perform its next action."""
         if not self._interval:
             return
         with self._lock:
@@ -53,35 +53,35 @@ class Pace:
 
 
 class Stride:
-    """Chooses the number of actions before the next pause.
+    """Chooses the number of actions in each batch, between two pauses.
 
-    A stride takes about four times as long as the pause before it, at least 0.1 and at most one second.
+    A batch takes about four times as long as the pause before it, but at least 0.1 seconds and at most one second.
 
     Args:
-        per_second: actions per second at most; None for no limit.
-        at_a_time: number of concurrent actions: fewer would not take less time.
+        per_second: maximum number of actions per second; None for no limit.
+        at_a_time: number of concurrent actions; a smaller batch would not take less time.
         clock: returns monotonic seconds.
     """
 
     def __init__(self, per_second: int | None, at_a_time: int, *, clock: Callable[[], float] = time.monotonic) -> None:
-        """Start with the shortest stride, because the speed is unknown."""
+        """Start with the shortest batch, because the speed is unknown."""
         self._per_second = per_second
         self._at_a_time = at_a_time
         self._clock = clock
         self._paused_at = self._started_at = 0.0
         self.length = self._bounded(at_a_time, _SHORTEST_SECONDS)
-        """Actions of the next stride; at least one."""
+        """Number of actions in the next batch; at least 1."""
 
     def pause(self) -> None:
         """Start a pause."""
         self._paused_at = self._clock()
 
     def start(self) -> None:
-        """Start a stride."""
+        """Start a batch."""
         self._started_at = self._clock()
 
     def finish(self, actions: int) -> None:
-        """End the batch; the size of the next one depends on its speed."""
+        """End the batch; its speed determines the size of the next batch."""
         if not actions:
             return
         took = self._clock() - self._started_at

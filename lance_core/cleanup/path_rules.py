@@ -95,7 +95,7 @@ def _in_versions(rest: str) -> FileKind | Settled:
     if is_detached_manifest_name(rest):
         return Settled(PathState.KEPT, "detached version")
     if is_staged_manifest_name(rest):
-        # The other form may be pending in a store where another service publishes versions.
+        # A name without ``#`` may be a pending version in a store where another service publishes versions.
         return FileKind.RESIDUE if "#" in rest else _STAGED
     return UNRECOGNIZED
 

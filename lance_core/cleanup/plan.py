@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT_MAX_FILES", "CleanupPlan", "abandoned_manifests", "plan_before", "plan_cleanup", "plan_for"]
 
 DEFAULT_MAX_FILES: Final = 1000
-"""Files that an explanation lists."""
+"""Default of the maximum number of files that an explanation lists."""
 
 _ORDER: Final = (
     VERSIONS_DIRECTORY,
@@ -66,7 +66,7 @@ _ORDER: Final = (
     REUSE_MAPS_DIRECTORY,
     REFS_DIRECTORY,
 )
-"""The order in which the files of one version are removed; its manifest follows."""
+"""The order in which the files of one version are removed, followed by its manifest."""
 _NAMED_IN_WARNINGS: Final = 5
 _DAY_SECONDS: Final = 86_400
 
@@ -79,8 +79,8 @@ class CleanupPlan:
         log: the versions of the table.
         policy: the policy.
         read_version: the version of the handle.
-        planned_at: seconds since the epoch, UTC.
-        kept_versions: the versions that are kept, and why.
+        planned_at: time of the plan, in seconds since the epoch (UTC).
+        kept_versions: the versions that are kept, with the reasons.
         removed_versions: the versions to be removed, in ascending order.
         paths: every file below the root, ordered by path.
         referenced_branches: branches created from versions that the policy selects.
@@ -134,11 +134,11 @@ class CleanupPlan:
 
         Args:
             include_files: whether to list files.
-            max_files: the maximum number.
+            max_files: maximum number of files to list.
 
         Raises:
             InvalidCleanupError: ``max_files`` is not positive.
-            InvalidTypeError: an argument of another type.
+            InvalidTypeError: an argument has the wrong type.
         """
         max_files = count("max_files", max_files)
         include_files = switch("include_files", include_files)
@@ -159,12 +159,12 @@ class CleanupPlan:
         )
 
     def warnings(self) -> list[str]:
-        """One message each for unrecognized files and for files that crashed writers left; both are kept."""
+        """One message about unrecognized files and one about leftovers of crashed writers, if any; both are kept."""
         found = {"unrecognized": self.unrecognized, "orphaned": self.possibly_needed}
         return [_describe(files, what, self.planned_at) for what, files in found.items() if files]
 
     def execute(self) -> CleanupStats:
-        """Remove the files that the plan lists, except those that have been referenced since.
+        """Remove the files that the plan lists, except those to which references were added since.
 
         Returns:
             Statistics of what was removed.
@@ -200,12 +200,12 @@ def plan_cleanup(dataset: Handle, policy: CleanupPolicy, *, now_ns: int | None =
     Args:
         dataset: the handle; its version and all newer ones are kept.
         policy: the policy; see ``CleanupPolicy.of(…)``.
-        now_ns: nanoseconds since the epoch; None for the clock's.
+        now_ns: current time, in nanoseconds since the epoch; None to use the system clock.
 
     Raises:
         InvalidCleanupError: a tagged version matches, and the policy does not allow that.
         CorruptDataError: a manifest, a tag or a branch cannot be read, so references cannot be determined.
-        UnsupportedFeatureFlagError: a version needs a feature that this library does not have.
+        UnsupportedFeatureFlagError: a version needs a feature that this library does not support.
         NotSupportedError: the dataset is a branch whose record lacks its origin.
         StorageError: a storage operation failed.
     """
@@ -213,7 +213,7 @@ def plan_cleanup(dataset: Handle, policy: CleanupPolicy, *, now_ns: int | None =
 
 
 def plan_for(log: VersionLog, manifest: Manifest, policy: CleanupPolicy, *, now_ns: int | None = None) -> CleanupPlan:
-    """:func:`plan_cleanup` for the version of a manifest."""
+    """Plan a cleanup as :func:`plan_cleanup` does, for the version of a manifest."""
     if is_detached_version(manifest.version):
         raise InvalidCleanupError(
             f"{log.root}: version {manifest.version} is detached, so newer versions cannot be determined; open a "
@@ -226,16 +226,16 @@ def plan_for(log: VersionLog, manifest: Manifest, policy: CleanupPolicy, *, now_
 def plan_before(
     log: VersionLog, manifest: Manifest, policy: CleanupPolicy, *, now_ns: int | None = None
 ) -> CleanupPlan:
-    """:func:`plan_cleanup` for the version before that of a manifest; both are kept."""
+    """Plan a cleanup as :func:`plan_cleanup` does, for the version before that of a manifest; both are kept."""
     return _plan(log, manifest.version - 1, manifest.message.branch, policy, now_ns)
 
 
 def _plan(log: VersionLog, version: int, branch: str, policy: CleanupPolicy, now_ns: int | None) -> CleanupPlan:
     line = Line.of(log, branch)
     now_ns = time.time_ns() if now_ns is None else now_ns
-    # A version that is only reserved refers to files too.
+    # A version that is only reserved in a manifest store also refers to files.
     log.settle()
-    # Files are listed before versions, so the files of versions committed in between are not candidates.
+    # Files are listed before versions, so the files of versions committed after the listing are not candidates.
     files = list_files(log)
     survey = survey_versions(line, policy, read_version=version, files=files, now_ns=now_ns)
     classifier = Classifier(
@@ -291,7 +291,7 @@ def abandoned_manifests(log: VersionLog, files: Iterable[StoredFile], *, before:
     Args:
         log: the versions of the table.
         files: the stored files.
-        before: only files that were written before this moment, seconds since the epoch.
+        before: return only files written before this time, in seconds since the epoch.
 
     Raises:
         StorageError: the manifest store could not be read.

@@ -1,8 +1,8 @@
-"""CleanupPolicy: which versions may be removed, and how their files are removed.
+"""CleanupPolicy: the versions that may be removed, and limits on the removal of their files.
 
-The options are combined with "and": a version is removed when it is older than ``older_than`` *and* not one of the
-newest ``retain_versions`` *and* one of ``versions``, as far as given. These are always kept: the version of the handle
-and all newer ones, tagged versions, and versions that a branch still needs.
+A version is removed if it matches every option that is given: it is older than ``older_than``, *and* not one of the
+newest ``retain_versions`` versions, *and* one of ``versions``. The version of the handle, all newer versions, tagged
+versions, and versions that a branch still needs are always kept.
 
 Source: policy of pylance 14.0.2.
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT_OLDER_THAN", "MAX_CONCURRENCY", "CleanupPolicy", "VersionRule", "count", "switch"]
 
 DEFAULT_OLDER_THAN: Final = timedelta(days=14)
-"""Used when no option is given."""
+"""Value of ``older_than`` if no option is given."""
 
 MAX_CONCURRENCY: Final = 64
 """Maximum number of threads that remove files; more do not make any store faster."""
@@ -36,17 +36,17 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanupPolicy:
-    """What a cleanup may remove. Create it with :meth:`of`, which checks the values.
+    """The versions and files that a cleanup may remove. Create it with :meth:`of`, which checks the values.
 
     Attributes:
-        older_than: only versions older than this; None for any age.
-        retain_versions: keep this many of the newest versions; None for no limit.
-        versions: only these; None for all.
+        older_than: remove only versions older than this; None for any age.
+        retain_versions: number of newest versions to keep; None to remove versions regardless of their number.
+        versions: remove only these versions; None for all.
         delete_unverified: also remove files that no version has ever referred to and that are less than 7 days old.
-            Only safe when no other process uses the table: they may belong to a write that is not committed yet.
-        error_if_tagged_old_versions: fail when a tagged version matches, instead of keeping it.
-        delete_rate_limit: deletions per second; None for no limit.
-        delete_concurrency: deletions at a time; None for the default.
+            Safe only if no other process uses the table: the files may belong to a write that is not committed yet.
+        error_if_tagged_old_versions: fail if a tagged version matches, instead of keeping it.
+        delete_rate_limit: maximum number of deletions per second; None for no limit.
+        delete_concurrency: maximum number of concurrent deletions; None for the default.
     """
 
     older_than: timedelta | None = None
@@ -69,11 +69,11 @@ class CleanupPolicy:
         versions: Iterable[int] | None = None,
         delete_concurrency: int | None = None,
     ) -> CleanupPolicy:
-        """Return a policy with checked values; two weeks if no option is given.
+        """Return a policy with checked values; ``older_than`` is two weeks if no option is given.
 
         Raises:
-            InvalidCleanupError: a number out of its range, or no version listed.
-            InvalidTypeError: a value of another type.
+            InvalidCleanupError: a number is out of range, or the list of versions is empty.
+            InvalidTypeError: a value has the wrong type.
         """
         if older_than is None and retain_versions is None and versions is None:
             older_than = DEFAULT_OLDER_THAN
@@ -94,7 +94,7 @@ class CleanupPolicy:
 
         Args:
             versions: the numbers of all its versions, ascending.
-            now_ns: nanoseconds since the epoch.
+            now_ns: current time, in nanoseconds since the epoch.
         """
         before_ns = None if self.older_than is None else now_ns - self.older_than // _MICROSECOND * 1000
         before_version = None
@@ -108,9 +108,9 @@ class VersionRule:
     """A policy applied to a table at one moment.
 
     Attributes:
-        before_ns: only versions committed before; None for any.
-        before_version: only versions below; None for any.
-        versions: only these; None for any.
+        before_ns: select only versions committed before this time; None for any time.
+        before_version: select only versions with lower numbers; None for any number.
+        versions: select only these versions; None for any.
     """
 
     before_ns: int | None
@@ -130,7 +130,7 @@ def count(name: str, value: Any) -> int:
     """Return a whole number; booleans are rejected.
 
     Raises:
-        InvalidTypeError: names the argument.
+        InvalidTypeError: the value is not a whole number; the message contains the name of the argument.
     """
     if isinstance(value, bool):
         raise InvalidTypeError(f"{name} must be a whole number, found {value!r}", argument=name)
@@ -141,7 +141,7 @@ def switch(name: str, value: Any, *, default: bool | None = None) -> bool:
     """Return True or False; None means the default, if there is one. A string such as "no" is rejected.
 
     Raises:
-        InvalidTypeError: names the argument.
+        InvalidTypeError: the value is not a boolean; the message contains the name of the argument.
     """
     if value is None and default is not None:
         return default
@@ -177,7 +177,7 @@ def _version_set(versions: Iterable[int] | None) -> frozenset[int] | None:
         raise InvalidTypeError(f"versions must be a list of whole numbers, found {versions!r}", argument="versions")
     numbers = frozenset(count("versions", version) for version in versions)
     if not numbers:
-        raise InvalidCleanupError("versions must not be empty when it is given", argument="versions")
+        raise InvalidCleanupError("versions must not be an empty list", argument="versions")
     if min(numbers) < 0:
         raise InvalidCleanupError(f"versions must not be negative, found {min(numbers)}", argument="versions")
     return numbers

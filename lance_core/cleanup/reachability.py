@@ -1,4 +1,4 @@
-"""Decides which versions are kept, and which files they reference.
+"""Decides which versions are kept, and determines the files that they reference.
 
 Every manifest is read, one at a time, and only the names of its files are kept in memory. If a manifest cannot be read,
 the cleanup fails before anything is removed, because it might be the only one that refers to a file.
@@ -51,13 +51,13 @@ class Survey:
     """The references of all manifests of a table at one moment.
 
     Attributes:
-        kept: the versions that are kept, and why.
+        kept: the versions that are kept, with the reasons.
         removed: the versions to be removed, in ascending order.
         referenced: owners to which a kept version or a branch refers.
-        verified: owners to which a version to be removed refers, with the last such version; they are not part of a
-            write in progress.
-        oldest_kept: commit time of the oldest kept version, seconds since the epoch, as far as it bounds the search for
-            files that nothing refers to; None if it does not, because a newer version is removed.
+        verified: owners to which a version to be removed refers, with the last such version; their files are not part
+            of a write in progress.
+        oldest_kept: commit time of the oldest kept version, in seconds since the epoch: the search for files that
+            nothing refers to is limited to older files. None for no such limit, because a newer version is removed.
         branches: all branches.
         branch_manifests: the manifests of branches that were read.
         referenced_branches: branches created from a version that the policy selects, or that no longer exists.
@@ -76,14 +76,14 @@ class Survey:
 def survey_versions(
     line: Line, policy: CleanupPolicy, *, read_version: int, files: Sequence[StoredFile], now_ns: int
 ) -> Survey:
-    """Read all manifests and decide about the versions.
+    """Read all manifests, and decide which versions are kept.
 
     Args:
         line: the line that is cleaned up.
-        policy: which versions may be removed.
+        policy: the versions that may be removed.
         read_version: the version of the handle; it is kept, and so are all newer ones.
         files: all stored files, listed before this call, so that no file is newer than the manifests.
-        now_ns: nanoseconds since the epoch.
+        now_ns: current time, in nanoseconds since the epoch.
 
     Raises:
         InvalidCleanupError: a tagged version matches the policy, and the policy does not allow that.
@@ -162,7 +162,7 @@ class _VersionReader:
         except VersionNotFoundError:
             if name.version >= self._read_version:
                 raise
-            # Another cleanup has removed it since it was listed.
+            # Another cleanup has removed the version since it was listed.
             return
         require_writable(manifest.message)
         reason = self._reason(name.version, manifest.timestamp_ns)
@@ -175,7 +175,7 @@ class _VersionReader:
         else:
             self._kept[name.version] = reason
             self._referenced |= owners_of(manifest, log.root)
-        # The reference bounds its search before it checks branches.
+        # The reference limits its search before it checks branches.
         if reason is None or reason is KeepReason.BRANCH:
             self._newest_removed_ns = max(self._newest_removed_ns, manifest.timestamp_ns)
         elif self._oldest_kept_ns is None or manifest.timestamp_ns < self._oldest_kept_ns:

@@ -35,20 +35,20 @@ class CleanupStats:
     """Statistics of a cleanup.
 
     Attributes:
-        bytes_removed: bytes of all removed files.
-        old_versions: manifests removed.
-        data_files_removed: data files, their blobs, and leftovers of both from crashed writers.
-        transaction_files_removed: transaction files.
-        index_files_removed: index files.
-        deletion_files_removed: deletion files.
-        failed_deletes: files that could not be removed. Their versions do not count as removed; the next cleanup tries
-            again.
-        residue_files_removed: leftovers of crashed writers: ``_versions/{manifest}#{n}``,
+        bytes_removed: total size of all removed files, in bytes.
+        old_versions: number of removed manifests.
+        data_files_removed: number of removed data files, blob files, and leftovers of both from crashed writers.
+        transaction_files_removed: number of removed transaction files.
+        index_files_removed: number of removed index files.
+        deletion_files_removed: number of removed deletion files.
+        failed_deletes: number of files that could not be removed. Their versions do not count as removed; the next
+            cleanup tries again.
+        residue_files_removed: number of removed leftovers of crashed writers: ``_versions/{manifest}#{n}``,
             ``_transactions/.tmp…``, ``_deletions/.tmp…``.
-        spared_versions: versions that are kept, with all their files, because they got a tag or a branch after the
-            plan.
-        damaged_versions: versions that got a tag or a branch, or were committed, after some of their files had been
-            removed; their other files are kept. An error in the log names each.
+        spared_versions: number of versions that are kept, with all their files, because they got a tag or a branch
+            after the plan was made.
+        damaged_versions: number of versions that got a tag or a branch, or were committed, after some of their files
+            had been removed; their other files are kept. For each such version, an error is logged.
     """
 
     bytes_removed: int = 0
@@ -68,11 +68,11 @@ class CleanupCandidateFile:
     """A file that would be removed.
 
     Attributes:
-        path: in the store.
-        kind: what it is.
-        unverified: whether it is removed only because of its age (or ``delete_unverified``): no version has referred to
-            it.
-        size_bytes: its size.
+        path: path of the file in the store.
+        kind: the kind of file.
+        unverified: whether the file is removed only because of its age (or ``delete_unverified``): no version has ever
+            referred to the file.
+        size_bytes: size of the file.
     """
 
     path: str
@@ -86,10 +86,10 @@ class CleanupReferencedBranch:
     """A branch that was created from a version that the policy selects, or that no longer exists.
 
     Attributes:
-        name: of the branch.
-        referenced_version: the version of the main branch from which it was created, directly or through other
+        name: name of the branch.
+        referenced_version: the version of the main branch from which the branch was created, directly or through other
             branches.
-        cleanup_candidate: whether it would be cleaned up too; never.
+        cleanup_candidate: whether the branch would also be cleaned up; always False.
     """
 
     name: str
@@ -99,14 +99,14 @@ class CleanupReferencedBranch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanupExplanation:
-    """What a cleanup would do.
+    """A description of what a cleanup would do.
 
     Attributes:
         read_version: the version of the handle.
         stats: statistics of everything that would be removed.
-        candidate_files: the files, in the order of their removal, when they were requested.
-        candidate_files_truncated: whether there are more than were requested.
-        candidate_file_limit: how many were requested.
+        candidate_files: the files in the order of their removal, if a list was requested.
+        candidate_files_truncated: whether there are more files than the list may contain.
+        candidate_file_limit: maximum number of files in the list.
         referenced_branches: branches that were examined.
         warnings: messages about unrecognized files and leftovers of crashed writers.
     """

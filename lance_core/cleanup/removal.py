@@ -49,9 +49,9 @@ _COUNTERS: Final = {
     FileKind.DELETION: "deletion_files_removed",
     FileKind.RESIDUE: "residue_files_removed",
 }
-"""Temporary manifests are counted in bytes only, as by the reference."""
+"""The statistics that count each kind of file; temporary manifests count only in bytes, as in the reference."""
 _WITH_DIRECTORIES: Final = (DATA_DIRECTORY, INDICES_DIRECTORY)
-"""Directories with subdirectories that are removed when they are empty."""
+"""Directories whose empty subdirectories are removed."""
 
 
 def figures(files: Iterable[ClassifiedPath]) -> CleanupStats:
@@ -90,7 +90,7 @@ class Removal:
         """Remove files and manifests.
 
         Args:
-            removable: in the order of the plan: a manifest follows all files of its version.
+            removable: the files in the order of the plan: a manifest follows all files of its version.
 
         Raises:
             CorruptDataError: a new reference cannot be read; nothing more is removed.
@@ -142,7 +142,7 @@ class Removal:
         return [file for file in files if owner_of(file.path) not in spared and not file.path.startswith(directories)]
 
     def _is_as_planned(self, manifest: ClassifiedPath) -> bool:
-        """Return whether the manifest is the listed one: the line may have been deleted and recreated since."""
+        """Return whether the manifest is the one that was listed: the branch may have been recreated since."""
         path = self._log.store.join(self._log.root, *manifest.path.split("/"))
         try:
             found = self._log.store.head(path)
@@ -175,11 +175,11 @@ class Removal:
         try:
             name = parse_manifest_name(file.path.rpartition("/")[2]) if file.kind is FileKind.MANIFEST else None
             if name is not None:
-                # A row of an external manifest store that is still pending would bring the manifest back.
+                # If the row of an external manifest store is still pending, it would recreate the manifest.
                 self._log.protocol.recover(self._log, name)
             self._log.store.delete(path)
         except LanceError:
-            # One failure must not stop the removal of millions: it is counted, and the next cleanup tries again.
+            # One failure must not stop the removal of all other files: it is counted, and the next cleanup tries again.
             return self._is_gone(path)
         return True
 
@@ -209,10 +209,10 @@ class Removal:
 
 
 def _announces(file: ClassifiedPath) -> bool:
-    """Return whether removing the file first shows other writers that its version is about to be removed."""
+    """Return whether removing this file signals to other writers that its version is about to be removed."""
     return file.kind is FileKind.TRANSACTION and file.goes_with is not None
 
 
 def _is_same_moment(one: float, other: float) -> bool:
-    """Return whether two times may be equal: S3 returns whole seconds for single objects, fractions in listings."""
+    """Return whether two times may be equal: S3 returns whole seconds for single objects, but fractions in listings."""
     return one == other or (abs(one - other) < 1 and (one.is_integer() or other.is_integer()))

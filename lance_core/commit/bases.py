@@ -1,6 +1,6 @@
-"""Base paths: those of a new table, and those to which new data files are written.
+"""Base paths: the base paths of a new table, and those to which new data files are written.
 
-Source: arguments of pylance 14.0.2. It accepts two bases with the same name or path; here they are refused.
+Source: arguments of pylance 14.0.2, which accepts two bases with the same name or path; this library refuses them.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ def data_places(
     """Return the bases for new data files, used in turn; empty for the table's own root.
 
     Args:
-        locator: finds the bases of the table.
-        target_bases: names or paths of bases.
-        target_all_bases: take turns between the root and every base.
+        locator: locates the bases of the table.
+        target_bases: names or paths of the bases to use.
+        target_all_bases: use the root and all bases in turn.
 
     Raises:
         InvalidInputError: no base has such a name or path, or both arguments are given.

@@ -1,8 +1,8 @@
 """Checks on storage before a change becomes part of a table.
 
-Every data file must exist with the recorded size. For each set of fields, one of the files that contain it is opened:
-its own schema must give those field ids the same names and types as the table does, and its number of rows must equal
-the recorded one. A file whose ids mean other columns would be read without an error, as wrong values.
+Every data file must exist with the recorded size. For each set of fields, one of the files with these fields is opened:
+in its own schema, the field ids must have the same names and types as in the table, and its number of rows must equal
+the recorded number. A file whose ids refer to different columns would be read without an error, as wrong values.
 
 A deletion file must list every row that the table's own file lists for the fragment; otherwise rows would reappear.
 
@@ -39,7 +39,7 @@ _MAX_SEARCHES: Final = 20
 
 
 def check_fields(fragments: Iterable[Fragment], schemas: Sequence[Schema]) -> None:
-    """Check that new fragments hold the columns of the table and no others.
+    """Check that new fragments contain the columns of the table and no others.
 
     Args:
         fragments: the new fragments.
@@ -55,7 +55,7 @@ def check_fields(fragments: Iterable[Fragment], schemas: Sequence[Schema]) -> No
         found = fragment.live_field_ids()
         unknown = sorted(found - known)
         if unknown:
-            raise SchemaMismatchError(f"new fragment {index} holds fields {unknown}, which the table does not have")
+            raise SchemaMismatchError(f"new fragment {index} contains fields {unknown}, which the table does not have")
         is_legacy = any(file.file_version.is_legacy for file in fragment.files)
         missing = next((leaf for leaf in (every if is_legacy else required) if leaf.id not in found), None)
         if missing is not None:
@@ -93,17 +93,17 @@ def _are_mentioned(fragments: Sequence[Fragment], current: Manifest) -> bool:
 
 
 def check_deletion_files(fragments: Iterable[Fragment], current: Manifest, locator: FileLocator) -> None:
-    """Check the deletion files of a delete; see the module.
+    """Check the deletion files of a delete; see the module docstring.
 
     Args:
-        fragments: what the delete says about fragments of the table.
+        fragments: the changed fragments, as recorded in the delete.
         current: the version to build on.
-        locator: finds the files of both.
+        locator: locates the files of both.
 
     Raises:
         NotFoundError: a file is missing.
-        InvalidInputError: a file leaves out a row that is deleted already.
-        CorruptDataError: a file is damaged, or lists another number of rows than recorded.
+        InvalidInputError: a file does not list a row that is already deleted.
+        CorruptDataError: a file is damaged, or lists a number of rows different from the recorded number.
     """
     changed = {fragment.id: fragment for fragment in fragments}
     if not changed:
@@ -124,17 +124,17 @@ def check_deletion_files(fragments: Iterable[Fragment], current: Manifest, locat
 
 
 def check_data_files(fragments: Iterable[Fragment], locator: FileLocator, schemas: Sequence[Schema]) -> None:
-    """Check the data files of new fragments; see the module.
+    """Check the data files of new fragments; see the module docstring.
 
     Args:
         fragments: the new fragments.
-        locator: finds their files.
+        locator: locates their files.
         schemas: the table's schema, and the older one that the fragments may have been written for.
 
     Raises:
         NotFoundError: a file is missing.
-        InvalidInputError: a file has another size or other rows than recorded, or a field without a column.
-        SchemaMismatchError: a file's field ids mean other columns.
+        InvalidInputError: the size or number of rows of a file is not the recorded one, or a field has no column.
+        SchemaMismatchError: a file's field ids refer to different columns than those of the table.
         CorruptDataError: a file is damaged.
     """
     opened: set[tuple[object, ...]] = set()
@@ -151,7 +151,7 @@ def check_data_files(fragments: Iterable[Fragment], locator: FileLocator, schema
 
 
 def _check_has_columns(file: DataFile, leaf_ids: set[int]) -> None:
-    """Check that only fields with children lack a column: the values of others would be read as null."""
+    """Check that every field without children has a column; otherwise its values would be read as null."""
     without = {field_id for field_id, column in zip(file.field_ids, file.column_indices, strict=False) if column < 0}
     if not without.isdisjoint(leaf_ids):
         raise InvalidInputError(
@@ -182,7 +182,7 @@ def _check_content(
     reader = FileReader.open(location.store, location.path, num_bytes=num_bytes, field_ids=file.field_ids)
     if reader.version is not file.file_version:
         raise InvalidInputError(
-            f"data file {file.path} of a new fragment is of format {reader.version.value}, but the fragment records "
+            f"data file {file.path} of a new fragment has format {reader.version.value}, but the fragment records "
             f"{file.file_version.value}",
             path=location.path,
             expected=file.file_version.value,
@@ -209,32 +209,33 @@ def _check_content(
         expected = [leaf for schema in schemas if (leaf := schema.find(field_id)) is not None]
         if expected and all((leaf.name, leaf.logical_type) != (stored.name, stored.logical_type) for leaf in expected):
             raise SchemaMismatchError(
-                f"data file {file.path} of a new fragment: field {field_id} is column {stored.name!r} of type "
-                f"{stored.logical_type!r}, in the table {expected[0].name!r} of type {expected[0].logical_type!r}",
+                f"data file {file.path} of a new fragment: field {field_id} is {stored.name!r} of type "
+                f"{stored.logical_type!r}, but in the table it is {expected[0].name!r} of type "
+                f"{expected[0].logical_type!r}",
                 path=location.path,
                 field=field_id,
             )
 
 
 def _column_owners(stored: Schema, file: DataFile) -> dict[int, Field]:
-    """Map each column of a file to the field that owns it, by the file's own schema."""
+    """Map each column of a file to the field that owns it, according to the file's own schema."""
     if file.file_version.is_legacy:
         return {field.id - file.field_ids[0]: field for field in stored.walk()}
     return dict(enumerate(stored_fields(stored.fields, file.file_version)))
 
 
 def check_overlays(groups: Iterable[OverlayGroup], schema: Schema, locator: FileLocator) -> None:
-    """Check the files that an operation lays over fragments.
+    """Check the overlay files that an operation adds.
 
     Args:
         groups: the overlays, by fragment.
-        schema: of the table.
-        locator: finds the files.
+        schema: schema of the table.
+        locator: locates the files.
 
     Raises:
         NotFoundError: a file is missing.
-        InvalidInputError: a file has another size than recorded, or fewer values than it covers.
-        SchemaMismatchError: a file holds another type than the table.
+        InvalidInputError: the size of a file is not the recorded one, or a file has fewer values than covered rows.
+        SchemaMismatchError: the type of a column is not that of the table.
         CorruptDataError: a file, or a coverage, is damaged.
     """
     for group in groups:
@@ -270,7 +271,7 @@ def _check_overlay(overlay: pb_table.DataOverlayFile, what: str, schema: Schema,
         leaf, here = schema.find(field_id), stored.get(column)
         if leaf is not None and (here is None or here.logical_type != leaf.logical_type):
             raise SchemaMismatchError(
-                f"{what}: overlay {file.path} holds {'nothing' if here is None else repr(here.logical_type)} for field "
+                f"{what}: overlay {file.path} has {'no column' if here is None else repr(here.logical_type)} for field "
                 f"{leaf.name!r} of type {leaf.logical_type!r}",
                 path=location.path,
                 field=field_id,

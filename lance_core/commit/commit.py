@@ -71,24 +71,25 @@ def commit(
 ) -> Manifest:
     """Commit a transaction and return the manifest of its version.
 
-    Old versions are cleaned up afterwards if the config of the new version asks for it.
+    Old versions are cleaned up afterward if the config of the new version requires it.
 
     Args:
         log: the dataset's versions.
-        transaction: what to commit.
-        options: how.
+        transaction: the transaction to commit.
+        options: the options of the commit.
         known: the manifest of the read version, if the caller has it.
 
     Raises:
-        DatasetNotFoundError: there is no dataset, and the operation does not make one.
-        AlreadyExistsError: a dataset exists that must not.
+        DatasetNotFoundError: there is no dataset, and the operation does not create one.
+        AlreadyExistsError: the dataset already exists, and ``create_only`` is set.
         InvalidInputError: the fragments do not fit the dataset (see :mod:`~lance_core.commit.checks`).
-        RetryableCommitConflictError: it conflicts with a later version; plan the change again.
+        RetryableCommitConflictError: the change conflicts with a later version; plan the change again.
         IncompatibleTransactionError: a later version invalidates the change.
-        CommitOvertakenError: the version came too late, after a cleanup had freed its number, and was withdrawn.
+        CommitOvertakenError: the version was created too late, after a cleanup had removed an earlier version of the
+            same number, and was removed again.
         TooMuchWriteContentionError: every attempt lost its race.
         CommitOutcomeUnknownError: it could not be determined whether the version was created.
-        StorageError: a storage operation failed and nothing was made.
+        StorageError: a storage operation failed and no version was created.
     """
     if is_detached_version(transaction.read_version):
         raise NotSupportedError(
@@ -99,7 +100,7 @@ def commit(
     refuse_inner_bases(log.root, declared_bases(transaction.operation))
     transaction = with_index_files(log, transaction)
     if known is not None and not transaction.operation.is_first_of_its_root:
-        # If fragments were never counted, the operation's row counts are compared with their files.
+        # If the row counts of fragments were never recorded, those of the operation are compared with the data files.
         known = with_row_counts(known, FileLocator(log.store, log.root, known.base_paths, options.storage_options))
     settings = _commit_settings(transaction, options, known=known)
     try:
@@ -107,7 +108,7 @@ def commit(
     except VersionNotFoundError as error:
         if log.latest() is None:
             raise DatasetNotFoundError(
-                f"there is no dataset at {log.root}; only an Overwrite planned on no version creates one", path=log.root
+                f"there is no dataset at {log.root}; only an Overwrite without read version creates one", path=log.root
             ) from error
         raise
     manifest = _manifest_of(outcome, log.root)
@@ -119,7 +120,7 @@ def commit(
 def commit_outside_lineage(
     log: VersionLog, transaction: Transaction, options: CommitOptions, *, known: Manifest | None = None
 ) -> Manifest:
-    """Make a detached version and return its manifest; arguments as for ``commit``.
+    """Create a detached version and return its manifest; arguments as for ``commit``.
 
     Raises:
         NotSupportedError: the dataset does not exist yet, or uses V1 manifest names.
@@ -127,11 +128,11 @@ def commit_outside_lineage(
         VersionNotFoundError: there is no such read version.
         InvalidInputError: the fragments do not fit the dataset.
         CommitOutcomeUnknownError: it could not be determined whether the version was created.
-        StorageError: a storage operation failed and nothing was made.
+        StorageError: a storage operation failed and no version was created.
     """
     if transaction.read_version == 0 or transaction.operation.is_first_of_its_root:
         raise NotSupportedError(
-            f"{log.root}: a detached version needs an existing version to build on; give a read version"
+            f"{log.root}: a detached version must be based on an existing version; specify a read version"
         )
     _commit_settings(transaction, options, known=known)
     try:
@@ -153,16 +154,16 @@ def commit_change(
     read_version: int | None = None,
     properties: Mapping[str, str] | None = None,
 ) -> TableView:
-    """Commit a new change that was planned on a version, and return the view of the version that it made.
+    """Commit a new change that was planned on a version, and return a view of the new version.
 
     Args:
-        view: the version that it was planned on.
-        operation: what to do; brings no file that was written for it.
-        read_version: what the transaction records as planned on; None for the version of the view.
-        properties: of the transaction.
+        view: the version that the change was planned on.
+        operation: the operation; no files may have been written for it.
+        read_version: the read version that the transaction records; None for the version of the view.
+        properties: properties of the transaction.
 
     Raises:
-        LanceError: what :func:`commit` raises.
+        LanceError: as for :func:`commit`.
     """
     version = view.version if read_version is None else read_version
     transaction = Transaction(read_version=version, operation=operation, properties=dict(properties or {}))
@@ -196,17 +197,17 @@ def _with_hidden_columns(
     current: Manifest,
     options: CommitOptions,
 ) -> ManifestDraft:
-    """Build a draft with the hidden columns that it needs: usually none, rarely those of untouched fragments.
+    """Build a draft with the hidden columns that it needs: usually none, rarely those of unmodified fragments.
 
     Args:
-        build: makes the draft from hidden columns that were fetched.
+        build: builds the draft from hidden columns that were fetched.
         log: the table's versions.
-        operation: what is committed.
+        operation: the operation to commit.
         current: the version to build on.
-        options: how it is committed.
+        options: the options of the commit.
 
     Raises:
-        LanceError: what ``build`` raises, or reading a data file.
+        LanceError: as raised by ``build`` or by reading a data file.
     """
     touched = operation.touched_fragments() or frozenset()
     fragments = current.message.fragments
@@ -274,10 +275,10 @@ class _DraftCompletion:
 def _commit_settings(
     transaction: Transaction, options: CommitOptions, *, known: Manifest | None = None
 ) -> CommitSettings:
-    """Return how a transaction is committed; arguments as for :func:`commit`.
+    """Return the settings for committing a transaction; arguments as for :func:`commit`.
 
     Raises:
-        InvalidInputError: a limit is out of its range.
+        InvalidInputError: a limit is out of range.
     """
     if whole_number("max_retries", options.max_retries) < 0:
         raise InvalidInputError(f"max_retries is {options.max_retries}, expected 0 or more")
@@ -313,19 +314,19 @@ def _template(transaction: Transaction, options: CommitOptions, known: Manifest 
 
 
 def _manifest_of(outcome: CommitOutcome, root: str) -> Manifest:
-    """Return the manifest of a successful outcome; an exception for any other."""
+    """Return the manifest of a successful outcome, or raise the exception for any other outcome."""
     match outcome:
         case Committed(manifest) | AlreadyCommitted(manifest):
             return manifest
         case Conflicted(verdict, version, reason, is_removed):
             kind = RetryableCommitConflictError if verdict is Verdict.RETRYABLE else IncompatibleTransactionError
             advice = (
-                "plan the change again on it"
+                "plan the change again, based on that version"
                 if verdict is Verdict.RETRYABLE
-                else "the change cannot be applied after it"
+                else "the change cannot be applied to that version"
             )
             raise kind(
-                f"{root}: conflicts with version {version}: {reason}; {advice}",
+                f"{root}: the change conflicts with version {version}: {reason}; {advice}",
                 path=root,
                 version=version,
                 is_removed=is_removed,
@@ -342,9 +343,9 @@ def _manifest_of(outcome: CommitOutcome, root: str) -> Manifest:
             raise cause
         case Overtaken(version, latest):
             raise CommitOvertakenError(
-                f"{root}: version {version} was created too late: a cleanup had removed another version {version}, or "
-                "the version to restore, or the branch was made again, or the table was migrated. It was withdrawn; do "
-                f"the operation again on the latest version, {latest}",
+                f"{root}: version {version} was created too late: a cleanup had removed a previous version {version} "
+                "or the version to restore, the branch was created again, or the table was migrated. Version "
+                f"{version} was removed again; repeat the operation on the latest version, {latest}",
                 path=root,
                 version=version,
                 latest=latest,

@@ -34,10 +34,10 @@ __all__ = ["DictionaryAmendment", "known_dictionaries"]
 
 
 def known_dictionaries(manifest: Manifest) -> Mapping[int, pa.Array]:
-    """Return what new files of a table start from: field id -> values.
+    """Map the id of each dictionary field to the dictionary values with which new files of the table start.
 
     Raises:
-        NotSupportedError: the manifest does not tell the values of a column that data files hold.
+        NotSupportedError: the manifest lacks the dictionary of a column that data files contain.
     """
     if manifest.file_version.is_legacy and manifest.message.fragments:
         fields = _dictionary_fields(manifest.schema)
@@ -77,10 +77,10 @@ class DictionaryAmendment:
         self._found: dict[int, list[pa.Array]] | None = None
 
     def __call__(self, draft: ManifestDraft) -> None:
-        """Complete a draft that has the new fragments already.
+        """Complete a draft that already has the new fragments.
 
         Raises:
-            SchemaMismatchError: a file's values are not those of the table.
+            SchemaMismatchError: the dictionary values of a file are not those of the table.
             CorruptDataError: a file is damaged.
         """
         if not draft.file_version.is_legacy:
@@ -98,7 +98,7 @@ class DictionaryAmendment:
             if copies:
                 merged[field.id] = _longest(field, copies)
             elif self._replaces:
-                # A table without rows: the reference does not open it without a dictionary, even an empty one.
+                # A table without rows: the reference cannot open it without a dictionary, which may be empty.
                 merged[field.id] = pa.array([], arrow_type(field).value_type)
         draft.set_dictionaries(merged)
 
@@ -123,7 +123,7 @@ def _dictionary_fields(schema: Schema) -> list[Field]:
 def _values(reader: FileReader, field: Field) -> pa.Array:
     if not reader.version.is_legacy:
         raise CorruptDataError(
-            f"{reader.path} is of format {reader.version.value}, but the fragment records 0.1", path=reader.path
+            f"{reader.path} has format {reader.version.value}, but the fragment records 0.1", path=reader.path
         )
     return cast("LegacyMetadataReader", reader.any_metadata).dictionary(field)
 
@@ -133,15 +133,15 @@ def _longest(field: Field, copies: Sequence[pa.Array]) -> pa.Array:
     for copy in copies:
         if not _bits(longest.slice(0, len(copy))).equals(_bits(copy)):
             raise SchemaMismatchError(
-                f"column {field.name!r}: the dictionary of a new data file is not that of the table; files of format "
-                "0.1 share one, so write the rows with mode 'append'",
+                f"column {field.name!r}: the dictionary of a new data file is not that of the table; all files of "
+                "format 0.1 must have the same dictionary, so write the rows with mode 'append'",
                 field=field.id,
             )
     return longest
 
 
 def _bits(values: pa.Array) -> pa.Array:
-    """Return the values, floats as numbers of the same bits: NaN is equal to itself."""
+    """Return the values, with floats reinterpreted as integers with the same bits, so that NaN equals itself."""
     if not pa.types.is_floating(values.type):
         return values
     return values.view({2: pa.uint16(), 4: pa.uint32(), 8: pa.uint64()}[values.type.byte_width])

@@ -1,10 +1,10 @@
-"""What operations of users leave out, looked up in the table before the commit.
+"""Completes operations of users with information from the table before the commit.
 
-* Field ids of the Arrow schema of a merge. Numbered from 0, they equal those of the table if no column was dropped or
-  moved. If a table never reuses field ids, this cannot be assumed: there, columns with the same name and type are the
-  same, and others are new.
-* Files of the indices that a rewrite replaces. Public operations have no field for them. A new index without files is
-  useless, so it is rejected.
+* Field ids of the Arrow schema of a merge. Ids numbered from 0 equal those of the table if no column was dropped or
+  moved. If a table never reuses field ids, this cannot be assumed: a column with the same name and type as one of the
+  table keeps its id, and all other columns are new.
+* Files of the indices that replace others in a rewrite. Public operations have no field for them. A new index without
+  files is useless and is rejected.
 
 Source: behavior of pylance 14.0.2.
 """

@@ -26,20 +26,20 @@ class CommitOptions:
     """The options of a commit, as given by a user.
 
     Attributes:
-        max_retries: attempts after the first.
-        timeout: no attempt starts later than this; None for no limit.
-        create_only: fail when the dataset exists.
-        naming: of manifests, when the dataset is created.
-        stable_row_ids: whether rows get stable ids, when the dataset is created.
+        max_retries: maximum number of attempts after the first.
+        timeout: no attempt starts after this time; None for no limit.
+        create_only: fail if the dataset already exists.
+        naming: naming scheme for the manifests of a newly created dataset.
+        stable_row_ids: whether a newly created dataset uses stable row ids.
         storage_options: passed to the stores of base paths.
-        affected_rows: the rows that a delete or update newly hides: fragment id to physical positions. With them it is
-            merged with concurrent ones of other rows, without them it would have to be planned again.
-        checks_files: check the files that the operation adds first: new data files, the deletion files of a
-            change whose rows are not given. Not needed right after writing them.
-        file_version: of an Overwrite that brings no data file; None for the table's.
-        is_first_try: this transaction has not been tried before, so no version can be its result yet.
-        progress: records the progress of the commit; use a separate one for each commit. Its line is that of the
-            handle that the change was planned on.
+        affected_rows: the rows that a delete or update removes: maps fragment ids to physical positions. If given, the
+            change can be merged with concurrent changes of different rows; otherwise it must be planned again.
+        checks_files: whether to check the files that the operation adds: new data files, and the deletion files of a
+            change without ``affected_rows``. Not needed if the files have just been written.
+        file_version: data file version for an Overwrite without data files; None for that of the table.
+        is_first_try: whether this transaction was never tried before, and therefore cannot have created a version.
+        progress: records the progress of the commit; use a separate object for each commit. Its ``line`` is that of
+            the handle on which the change was planned.
     """
 
     max_retries: int = DEFAULT_MAX_RETRIES

@@ -1,7 +1,7 @@
-"""The checks of a commit that need storage: which of them an operation requires, and on which schema.
+"""The checks of a commit that access storage: selects the checks that an operation requires, and the schema to use.
 
-The checks themselves are those of :mod:`~lance_core.commit.checks` and its neighbors. They are made once, on the
-version that the first attempt builds on.
+The checks themselves are in :mod:`~lance_core.commit.checks` and its neighbors. They are performed once, on the version
+that the first attempt builds on.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def check_storage(log: VersionLog, transaction: Transaction, options: CommitOpti
 
     Args:
         log: the dataset's versions.
-        transaction: what is committed.
-        options: how.
+        transaction: the transaction to commit.
+        options: the options of the commit.
         current: the version to build on.
 
     Raises:
@@ -81,7 +81,7 @@ def check_storage(log: VersionLog, transaction: Transaction, options: CommitOpti
 def _check_with_older_schema(
     current: Manifest, log: VersionLog, transaction: Transaction, check: Callable[[Sequence[Schema]], None]
 ) -> None:
-    """Check new files; the schema may have changed since they were written: a column dropped, or renamed."""
+    """Check new files; columns may have been dropped or renamed since the files were written."""
     try:
         check([current.schema])
     except SchemaMismatchError:
@@ -100,7 +100,7 @@ def _check_fragments(
 
 
 def _schema_of(log: VersionLog, version: int) -> Schema | None:
-    """Return the schema of an older version; None when it no longer exists."""
+    """Return the schema of an older version, or None if the version no longer exists."""
     try:
         return log.read_version(version).schema
     except VersionNotFoundError:

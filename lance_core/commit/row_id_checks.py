@@ -1,10 +1,10 @@
-"""Checks of the row ids in a change: they must be those of the rows that it moves.
+"""Checks of the row ids in a change: they must be the ids of the rows that the change moves.
 
-If an id is lost, duplicated or was never assigned, indices and take no longer work on the table.
+If an id is lost or duplicated, or was never assigned, indices and ``take`` no longer work on the table.
 
 =========  ==================================================================================
-rewrite    the ids of the rows that it replaces, each once
-update     ids of rows of the fragments that it touches, of which it leaves none where they were
+rewrite    the ids of all rows that it replaces, each exactly once
+update     ids of rows of the fragments that it changes; these rows are deleted from their old fragments
 =========  ==================================================================================
 """
 
@@ -35,15 +35,15 @@ __all__ = ["check_row_ids"]
 
 
 def check_row_ids(operation: Operation, current: Manifest, locator: FileLocator) -> None:
-    """Check the row ids in a rewrite or an update; see the module.
+    """Check the row ids in a rewrite or an update; see the module docstring.
 
     Args:
-        operation: the change; others bring none that have to be looked up.
+        operation: the operation; nothing is checked for operations other than rewrites and updates.
         current: the version to build on.
-        locator: finds the files of both.
+        locator: locates the files of both.
 
     Raises:
-        InvalidInputError: they are not those of the rows that are moved.
+        InvalidInputError: the row ids are not those of the rows that are moved.
         CorruptDataError: row ids of the table are damaged.
     """
     if not current.has_stable_row_ids:
@@ -66,7 +66,11 @@ def _check_rewritten(groups: Iterable[RewriteGroup], current: Manifest, locator:
         found = _sorted(RowLineage(new.message, hidden).given_row_ids().numbers() for new in group.new_fragments)
         if not np.array_equal(expected, found):
             odd = np.setxor1d(expected, found)
-            detail = f"row id {int(odd[0])} is on one side only" if odd.size else "a row id occurs twice"
+            detail = (
+                f"row id {odd[0]} occurs only in the {'replaced rows' if odd[0] in expected else 'new fragments'}"
+                if odd.size
+                else "a row id occurs twice"
+            )
             raise InvalidInputError(
                 f"rewrite group {index}: the new fragments have {len(found)} row ids, which differ from those of the "
                 f"{len(expected)} rows that they replace: {detail}",
@@ -95,11 +99,11 @@ def _check_moved(operation: Operation, current: Manifest, locator: FileLocator) 
         stays = np.isin(positions, live_rows(after, read_deletion_offsets(after, locator)))
         if stays.any():
             raise InvalidInputError(
-                f"a new fragment carries row id {int(moved[stays][0])}, which is still in use in fragment {message.id}"
+                f"a new fragment has row id {int(moved[stays][0])}, which is still in use in fragment {message.id}"
             )
     if not found.all():
         raise InvalidInputError(
-            f"a new fragment carries row id {int(moved[~found][0])}, which no row of an updated or removed fragment has"
+            f"a new fragment has row id {int(moved[~found][0])}, which no row of an updated or removed fragment has"
         )
     if len(np.unique(moved)) != len(moved):
         raise InvalidInputError("two rows of new fragments have the same row id")

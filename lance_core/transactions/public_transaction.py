@@ -131,13 +131,13 @@ def merge_appends(transactions: Sequence[Transaction]) -> Transaction:
     Its uuid is derived from theirs, so committing the same batch again finds the version that it created.
 
     Args:
-        transactions: in the order of their rows. The result has the earliest read version of all and the properties of
-            all; if a key has several values, the last one counts.
+        transactions: the appends, in the order of their rows. The result has the earliest of their read versions and
+            all of their properties; if a key has several values, the last one counts.
 
     Raises:
         InvalidInputError: there are no transactions.
-        InvalidTypeError: one is not a transaction.
-        NotSupportedError: one is not an append.
+        InvalidTypeError: an item is not a transaction.
+        NotSupportedError: a transaction is not an append.
     """
     if not transactions:
         raise InvalidInputError("transactions is empty; expected at least one")

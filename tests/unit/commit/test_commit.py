@@ -156,7 +156,7 @@ def test_conflicts_become_exceptions(table: str) -> None:
     with pytest.raises(IncompatibleTransactionError, match=r"version 2: .* 'overwrite'"):
         _append(table, fragment)
     operation = LanceOperation.Overwrite(ROWS.schema, [_fragment(table, mode="overwrite")])
-    with pytest.raises(RetryableCommitConflictError, match="plan the change again on it"):
+    with pytest.raises(RetryableCommitConflictError, match="plan the change again, based on that version"):
         LanceDataset.commit(table, operation, read_version=1)
     assert LanceDataset.commit(table, operation, read_version=2).version == 3
 
