@@ -18,10 +18,10 @@ __all__ = ["check_rewritable", "output_version"]
 
 
 def output_version(manifest: Manifest, settings: CompactionSettings) -> LanceFileVersion:
-    """Return the format of the new files: the requested one, or the table's.
+    """Return the format of the new files: the requested format, or that of the table.
 
     Raises:
-        NotSupportedError: files of the requested format cannot be mixed with the table's.
+        NotSupportedError: files of the requested format cannot be mixed with those of the table.
     """
     own = manifest.file_version
     if settings.data_storage_version is None:

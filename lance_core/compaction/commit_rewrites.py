@@ -1,4 +1,4 @@
-"""Commit of executed tasks: those that still apply become one version, and those that lost are reported.
+"""Commit of executed tasks: those that still apply are committed as one version, and the others are reported as lost.
 
 ::
 
@@ -15,8 +15,8 @@
       v
     committed
 
-The Rewrite records the plan's version, so that it is checked against every later change. If rows of a group were
-deleted after the plan, the group is lost; its files, which still contain these rows, never become visible.
+The Rewrite records the version of the plan, so that it is checked against every later change. If rows of a group were
+deleted after planning, the group is lost; its files, which still contain these rows, never become visible.
 
 A lost group stays lost, so its files can be removed. Before that, the versions are checked for whether it was lost or
 already committed: files to which a version refers, or may refer, are kept (:mod:`~lance_core.compaction.lost_groups`).
@@ -87,7 +87,7 @@ class _RewritesCommit:
     """One commit of results.
 
     Args:
-        dataset: the handle; it shows the new version.
+        dataset: the handle, which is moved to the new version.
         rewrites: the results of the tasks of a plan.
         properties: recorded with the Rewrite.
         checks_files: whether to check the new files first.
@@ -131,8 +131,8 @@ class _RewritesCommit:
             ids = [fragment.id for result in lost for fragment in result.original_fragments]
             planned = min(result.read_version for result in self._lost)
             raise RetryableCommitConflictError(
-                f"{self._log.root}: fragments {ids[:20]} were changed since version {planned}, on which rewriting them "
-                "was planned; plan it again",
+                f"{self._log.root}: fragments {ids[:20]} were changed since version {planned}, on which their rewrite "
+                "was planned; plan the rewrite again",
                 path=self._log.root,
                 fragments=ids,
             )
@@ -148,9 +148,9 @@ class _RewritesCommit:
         )
 
     def remove_files(self) -> None:
-        """After a failure, remove the new files that no version refers to, now or later."""
+        """After a failure, remove the new files to which no version refers or can refer in the future."""
         if any(each.may_land for each in self._tries):
-            # Lost groups are no part of the one that may land: it is the last try, without them.
+            # Lost groups are not part of the last attempt, the only one that may still be committed.
             self._sort_lost(may_fail=False)
         else:
             names = [name for result in self._results for name in result.new_file_names()]
@@ -170,7 +170,7 @@ class _RewritesCommit:
             return [], self._lost
 
     def _commit_intact(self, *, all_or_none: bool) -> int | None:
-        """Commit the intact groups; afterwards ``_pending`` is committed, and the rest is ``_lost``."""
+        """Commit the intact groups. Then ``_pending`` contains the committed groups, and ``_lost`` the others."""
         is_refused = False
         for _ in range(_MAX_TRIES):
             self._latest = with_row_counts(read_manifest(self._log, None), self._view.locator)
@@ -187,11 +187,11 @@ class _RewritesCommit:
                 self._latest = self._commit()
             except CommitOvertakenError:
                 if len(self._tries) > num_tries:
-                    # A cleanup may have seen the withdrawn version, and may remove the new files that it listed.
+                    # A cleanup may have read the version that was removed again, and may remove its new files.
                     self._lost, self._pending = self._lost + self._pending, []
                 continue
             except (RetryableCommitConflictError, IncompatibleTransactionError) as error:
-                # A reservation of fragment ids on a version that was cleaned up in the meantime is made on the latest.
+                # If the version on which fragment ids were reserved was cleaned up, reserve them on the latest version.
                 if len(self._tries) > num_tries or not error.context.get("is_removed"):
                     is_refused = True
                 continue
@@ -242,7 +242,7 @@ class _RewritesCommit:
         return replace(self._options, progress=CommitProgress(line=self._line))
 
     def _schemas(self) -> list[Schema]:
-        """Return the latest schema and those of the new files: columns may have been renamed since."""
+        """Return the latest schema and the schemas of the new files: columns may have been renamed since."""
         planned = {result.read_version for result in self._pending} - {self._latest.version}
         schemas = [self._latest.schema]
         for version in sorted(planned):
@@ -251,7 +251,7 @@ class _RewritesCommit:
         return schemas
 
     def _reserve(self, num_fragments: int) -> range:
-        """Return fragment ids for this call. They are reserved once: after a conflict fewer are needed, never more."""
+        """Return fragment ids for this call. They are reserved once: conflicts never increase the number needed."""
         if not num_fragments:
             return range(0)
         if self._reserved is None:
@@ -274,8 +274,8 @@ def _checked_results(rewrites: Iterable[RewriteResult]) -> list[RewriteResult]:
 
     Raises:
         InvalidTypeError: an element is not a result, or a value is not a number.
-        InvalidInputError: nothing is rewritten, a fragment is rewritten twice, or new files lie elsewhere than in the
-            dataset's ``data/`` or are named twice.
+        InvalidInputError: nothing is rewritten, a fragment is rewritten twice, a new file is not in the dataset's
+            ``data/``, or a new file is listed twice.
     """
     results = list(rewrites)
     old: set[int] = set()
@@ -291,7 +291,7 @@ def _checked_results(rewrites: Iterable[RewriteResult]) -> list[RewriteResult]:
                 raise InvalidInputError(f"data file {file.path} occurs twice in the new fragments", path=file.path)
             if file.base_id is not None:
                 raise InvalidInputError(
-                    f"data file {file.path} of a new fragment lies in base path {file.base_id}, expected the dataset's "
+                    f"data file {file.path} of a new fragment is in base path {file.base_id}, expected the dataset's "
                     "own root",
                     path=file.path,
                 )
@@ -301,10 +301,10 @@ def _checked_results(rewrites: Iterable[RewriteResult]) -> list[RewriteResult]:
 
 
 def _check_planned_versions(results: Sequence[RewriteResult], latest_version: int) -> None:
-    """Check that results were planned on versions that have been made.
+    """Check that results were planned on versions that exist or existed.
 
     Raises:
-        InvalidInputError: one was not.
+        InvalidInputError: a result was planned on a version that never existed.
     """
     for result in results:
         if not 1 <= result.read_version <= latest_version:
@@ -333,23 +333,23 @@ def commit_rewrites(
     *,
     transaction_properties: Mapping[str, str] | None = None,
 ) -> RewriteCommit:
-    """Commit the groups that no other writer changed since they were planned; the handle shows the new version.
+    """Commit the groups that no other writer changed since they were planned, and move the handle to the new version.
 
     Calling it again with the same results is safe: committed groups are not committed again.
 
     Args:
         dataset: any version of the dataset.
-        rewrites: the results of the tasks of a plan; for several plans, the oldest version counts.
-        transaction_properties: kept with the Rewrite.
+        rewrites: the results of the tasks of a plan; with results of several plans, the oldest version is used.
+        transaction_properties: recorded with the Rewrite.
 
     Raises:
-        InvalidInputError: two results rewrite one fragment or share a new file, a new file belongs to the dataset
-            already or differs from its record, or a result was planned on a version that never existed.
+        InvalidInputError: two results rewrite the same fragment or share a new file, a new file already belongs to the
+            dataset or differs from its record, or a result was planned on a version that never existed.
         NotFoundError: a new file is missing.
-        NotSupportedError: the table cannot be rewritten here.
+        NotSupportedError: this library cannot rewrite the table.
         TooMuchWriteContentionError: every attempt lost its race.
         CommitOutcomeUnknownError: it could not be determined whether the version was created.
-        StorageError: a storage operation failed and nothing was made.
+        StorageError: a storage operation failed and no version was created.
     """
     return _RewritesCommit(dataset, rewrites, transaction_properties, checks_files=True).run()
 
@@ -357,10 +357,10 @@ def commit_rewrites(
 def commit_own_rewrites(
     dataset: Handle, rewrites: Iterable[RewriteResult], transaction_properties: Mapping[str, str] | None
 ) -> RewriteCommit:
-    """Like :func:`commit_rewrites`, for results that only this process has.
+    """Commit as :func:`commit_rewrites` does, for results that no other process has.
 
-    The new files need not be checked. After a failure or an interrupt they are removed, unless a version may refer to
-    them.
+    The new files are not checked. After a failure or an interrupt, the new files are removed, unless a version may
+    refer to them.
     """
     whole: _RewritesCommit | None = None
     results = list(rewrites)
@@ -379,9 +379,10 @@ def commit_own_rewrites(
 def commit_all_rewrites(
     dataset: Handle, rewrites: Iterable[RewriteResult], transaction_properties: Mapping[str, str] | None = None
 ) -> RewriteCommit:
-    """Commit every group or none; otherwise as :func:`commit_rewrites`.
+    """Commit all groups or none; otherwise as :func:`commit_rewrites`.
 
     Raises:
-        RetryableCommitConflictError: a group was touched. Its new files are removed, those of the others are not.
+        RetryableCommitConflictError: another writer changed a group. The new files of this group are removed, those of
+            the other groups are not.
     """
     return _RewritesCommit(dataset, rewrites, transaction_properties, checks_files=True).run(all_or_none=True)

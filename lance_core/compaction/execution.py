@@ -57,17 +57,17 @@ __all__ = ["execute_task", "needs_row_addresses", "read_ahead", "serialize_row_a
 
 _BATCH_BYTES: Final = 8 * 1024 * 1024
 _MAX_BATCH_ROWS: Final = 64 * 1024
-"""A batch has about this many bytes, and at most this many rows."""
+"""Maximum number of rows in a batch."""
 
 _PROBES: Final = (1, 64)
 """Number of rows that are read first: stored sizes are a poor estimate for rows that compress well."""
 
 _TOO_LARGE: Final = 4
-"""If a batch exceeds its target size by this factor, the rest of its fragment is read in smaller batches."""
+"""If a batch is larger than its target size by this factor, the rest of its fragment is read in smaller batches."""
 
 _BATCHES_AHEAD: Final = 3
 _AHEAD_MIN_BYTES: Final = 16 * 1024 * 1024
-"""For tasks with fewer stored bytes, a thread is not worthwhile."""
+"""Minimum stored size of a task, in bytes, for which a thread that reads ahead is worthwhile."""
 
 
 def execute_task(
@@ -184,8 +184,8 @@ def _find(manifest: Manifest, fragments: Sequence[FragmentMetadata]) -> list[Fra
         record = by_id.get(fragment.id)
         if record is None or content_key(fragment_from_record(record)) != content_key(fragment):
             raise InvalidInputError(
-                f"fragment {fragment.id} of the task does not match version {manifest.version}: it has different "
-                "files, or does not exist there",
+                f"fragment {fragment.id} of the task does not match version {manifest.version}: the fragment does not "
+                "exist in that version, or has different files",
                 fragment=fragment.id,
                 version=manifest.version,
             )
@@ -198,14 +198,14 @@ _END: Final = object()
 
 
 def read_ahead(source: Iterator[_T], depth: int) -> Iterator[_T]:
-    """Yield the items of a source, in order; up to ``depth`` of them are taken early, in a thread.
+    """Yield the items of a source in order, while a thread fetches up to ``depth`` items in advance.
 
     Args:
-        source: only used in that thread.
-        depth: at least 1.
+        source: the source of the items, used only in that thread.
+        depth: maximum number of items fetched in advance; at least 1.
 
     Raises:
-        Exception: any error of the source, when its position in the order is reached.
+        Exception: an error of the source, raised after the items that precede it.
     """
     with ThreadPoolExecutor(max_workers=1) as executor:
         pending: deque[Future[object]] = deque(executor.submit(next, source, _END) for _ in range(depth))
@@ -215,7 +215,7 @@ def read_ahead(source: Iterator[_T], depth: int) -> Iterator[_T]:
                 if item is _END:
                     return
                 pending.append(executor.submit(next, source, _END))
-                yield item  # type: ignore[misc]  # anything but the end is from the source
+                yield item  # type: ignore[misc]  # any object except the end marker is an item of the source
         finally:
             for future in pending:
                 future.cancel()
@@ -247,16 +247,16 @@ def serialize_row_addresses(sources: Iterable[tuple[Fragment, npt.NDArray[np.uin
 
 
 _VALUES_BYTES: Final = 64 * 1024 * 1024
-"""Loaded at a time, unless a single row is larger."""
+"""Maximum number of bytes of values loaded at a time, unless a single row is larger."""
 
 
 def with_values(batches: Iterator[pa.RecordBatch], reader: FragmentReader, schema: Schema) -> Iterator[pa.RecordBatch]:
-    """Yield the batches with values in place of descriptors, possibly more and smaller ones.
+    """Yield the batches with values in place of descriptors; a batch may be split into smaller ones.
 
     Args:
         batches: rows of one fragment.
-        reader: of the fragment.
-        schema: of the table; without blobs the batches stay unchanged.
+        reader: reader of the fragment.
+        schema: schema of the table; if it has no blob columns, the batches are not changed.
     """
     if not has_blobs(schema):
         yield from batches

@@ -18,29 +18,30 @@ __all__ = ["PlanFigures", "figures_of"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanFigures:
-    """A table before and after, and the part of it that is rewritten.
+    """Statistics of a table before and after a compaction, and of the part of the table that is rewritten.
 
-    Rows are live rows. Files are data files and deletion files. Bytes are those of data files; bytes of new files are
-    estimated from the old ones.
+    Rows are rows that are not deleted, unless noted otherwise. Files are data files and deletion files. Sizes are those
+    of data files; the sizes of new files are estimated from the old files.
 
     Attributes:
-        tasks: parts that the work consists of.
-        fragments_before: of the table.
-        fragments_after: of the table, estimated when a byte target decides.
-        rows: of the table; a compaction does not change them.
-        deleted_rows: still stored in the table's files.
-        deleted_rows_after: those that stay stored.
-        files_before: of the table.
-        files_after: of the table.
-        bytes_before: of the table.
-        bytes_after_estimate: of the table.
-        rewritten_fragments: fragments that are replaced.
-        rewritten_rows: rows that are read and written.
-        rewritten_deleted_rows: rows that are no longer stored.
-        rewritten_files: files that the new version does not refer to.
-        rewritten_bytes: bytes that are read.
-        new_fragments: fragments that replace them.
-        new_bytes_estimate: bytes that are written; needed on storage in addition until old versions are removed.
+        tasks: number of tasks.
+        fragments_before: number of fragments of the table before the compaction.
+        fragments_after: number of fragments of the table after it; an estimate if there is a byte target.
+        rows: number of rows of the table, which a compaction does not change.
+        deleted_rows: number of deleted rows still stored in the table's files.
+        deleted_rows_after: number of deleted rows still stored after the compaction.
+        files_before: number of files of the table before the compaction.
+        files_after: number of files of the table after it.
+        bytes_before: size of the table in bytes before the compaction.
+        bytes_after_estimate: estimated size of the table in bytes after it.
+        rewritten_fragments: number of fragments that are replaced.
+        rewritten_rows: number of rows that are read and written.
+        rewritten_deleted_rows: number of deleted rows that are no longer stored after the compaction.
+        rewritten_files: number of files to which the new version no longer refers.
+        rewritten_bytes: number of bytes that are read.
+        new_fragments: number of fragments that replace the rewritten ones.
+        new_bytes_estimate: estimated number of bytes that are written; this space is needed in addition to that of the
+            old files until old versions are removed.
     """
 
     tasks: int
@@ -68,7 +69,7 @@ class PlanFigures:
         tasks: Sequence[Collection[int]],
         settings: CompactionSettings,
     ) -> Self:
-        """Of tasks, given as fragment ids, on a table."""
+        """Compute the statistics for tasks, given as lists of fragment ids, on a table."""
         by_id = {fragment.id: fragment for fragment in table}
         parts = [[by_id[fragment_id] for fragment_id in task] for task in tasks]
         old = [fragment for part in parts for fragment in part]
@@ -108,7 +109,7 @@ class PlanFigures:
 
     @classmethod
     def of_tasks(cls, tasks: Sequence[Sequence[FragmentMetadata]], settings: CompactionSettings) -> Self:
-        """Of tasks alone, as if the table had no other fragments."""
+        """Compute the statistics for tasks alone, as if the table had no other fragments."""
         table = [figures_of(fragment) for task in tasks for fragment in task]
         return cls.of(table, [[fragment.id for fragment in task] for task in tasks], settings)
 

@@ -2,22 +2,22 @@
 
 Fragments are processed in id order::
 
-    candidate     itself           more than the threshold of its rows are deleted, or it has more than ten overlays
+    candidate     itself           its fraction of deleted rows exceeds the threshold, or it has more than ten overlays
                   with neighbors  fewer rows than the row target, and fewer bytes than the byte target if there is one
-                  no               anything else, and what is excluded
-    bin           neighboring candidates that the same indices answer for; a lone one "with neighbors" is dropped
-    task          a part of a bin: once it reaches the target, and as much remains, the next task begins
-    budget        tasks in order, as long as all of them together stay within the limits
+                  no               any other fragment, and excluded fragments
+    bin           neighboring candidates that the same indices cover; a single candidate "with neighbors" is dropped
+    task          a part of a bin: once it reaches the target, and enough rows remain for another, the next task begins
+    budget        the first tasks that together stay within the limits
 
 Two steps go beyond the reference:
 
-* New fragments get the highest ids, so results of different tasks become neighbors, and so do fragments that had others
-  between them. Fragments that the next compaction would merge for that reason are merged immediately (``_settle``), so
-  that a second compaction right after the first has nothing to do.
-* If the first task alone exceeded the budget, nothing would ever be compacted. In this case the longest part of a task
-  that fits is used.
+* New fragments get the highest ids, so that the results of different tasks become neighbors, and so do the remaining
+  fragments around them. Fragments that the next compaction would therefore merge are merged immediately (``_settle``),
+  so that a second compaction right after the first has nothing to do.
+* If the first task alone exceeded the budget, nothing would ever be compacted. In this case, the longest part of a task
+  that fits into the budget is used.
 
-New files get their rows evenly, larger files first: with ``k = rows // target`` files (at least one), 250 rows with a
+Rows are distributed evenly among ``k = rows // target`` new files (at least one), larger files first: 250 rows with a
 target of 70 become 84, 83, 83. A file is never smaller than the target unless it is the only one, so that the next
 compaction does not rewrite it. A byte target closes a file earlier, and the remaining rows are distributed again. Then
 every file except the last one reaches one of the two targets.
@@ -52,8 +52,8 @@ __all__ = [
 ]
 
 _TASK_TARGETS: Final = 4
-"""Byte targets in a task. How many bytes rows need when they are rewritten is not known before: with several full
-files in a task, its small rest stands between full files even when the estimate is far too high."""
+"""Size of a task as a multiple of the byte target. The size of rewritten rows is not known in advance: if a task
+produces several full files, only its last file is small, even if the estimate is far too high."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,13 +61,13 @@ class FragmentFigures:
     """The numbers of a fragment for the planner.
 
     Attributes:
-        id: the fragment's.
-        physical_rows: rows in its files.
-        deleted_rows: those of them that are deleted.
-        num_bytes: of its data files and overlays.
-        num_files: data files and deletion file.
-        num_overlays: files laid over it.
-        indices: positions of the indices that answer for it.
+        id: id of the fragment.
+        physical_rows: number of rows in its files.
+        deleted_rows: number of deleted rows among them.
+        num_bytes: size of its data files and overlays in bytes.
+        num_files: number of data files and deletion files.
+        num_overlays: number of overlay files.
+        indices: positions of the indices that cover it.
     """
 
     id: int
@@ -80,12 +80,12 @@ class FragmentFigures:
 
     @property
     def live_rows(self) -> int:
-        """Rows that are not deleted."""
+        """Number of rows that are not deleted."""
         return self.physical_rows - self.deleted_rows
 
     @property
     def live_bytes(self) -> int:
-        """Bytes in proportion to the live rows."""
+        """Size in bytes, in proportion to the rows that are not deleted."""
         return self.num_bytes * self.live_rows // max(self.physical_rows, 1)
 
 
@@ -97,18 +97,18 @@ class _Candidacy(Enum):
 
 _Task: TypeAlias = "tuple[FragmentFigures, ...]"
 _Amount: TypeAlias = tuple[int, int, int]
-"""Fragments, live rows, bytes."""
+"""Numbers of fragments, live rows and bytes."""
 
 
 def plan_tasks(fragments: Sequence[FragmentFigures], settings: CompactionSettings) -> list[tuple[int, ...]]:
     """Group the fragments that a compaction rewrites.
 
     Args:
-        fragments: of the whole table, ascending by id.
-        settings: what is requested.
+        fragments: the fragments of the whole table, in ascending order of id.
+        settings: the settings of the compaction.
 
     Returns:
-        Fragment ids of each task, ascending; no fragment is in two tasks.
+        The fragment ids of each task, in ascending order; no fragment is in two tasks.
     """
     tasks = plan_bins(fragments, settings)
     settled = _settle(fragments, tasks, settings)
@@ -121,8 +121,8 @@ def plan_bins(fragments: Iterable[FragmentFigures], settings: CompactionSettings
     """Return the reference's plan without a budget.
 
     Args:
-        fragments: of the whole table, ascending by id.
-        settings: what is requested.
+        fragments: the fragments of the whole table, in ascending order of id.
+        settings: the settings of the compaction.
     """
     excluded = frozenset(settings.excluded_fragment_ids)
     tasks: list[_Task] = []
@@ -182,7 +182,7 @@ def _split(members: list[FragmentFigures], settings: CompactionSettings) -> list
 
 
 def _is_useful(task: _Task, settings: CompactionSettings) -> bool:
-    """Return whether rewriting changes more than the place of the rows. With a row target only, it always does."""
+    """Return whether rewriting does more than move the rows. If there is only a row target, it always does."""
     if settings.byte_target is None:
         return bool(task)
     if any(_candidacy(fragment, settings) is _Candidacy.ITSELF for fragment in task):
@@ -191,7 +191,7 @@ def _is_useful(task: _Task, settings: CompactionSettings) -> bool:
 
 
 def _settle(fragments: Sequence[FragmentFigures], tasks: list[_Task], settings: CompactionSettings) -> list[_Task]:
-    """Join the tasks, and add the fragments, that the next compaction would join."""
+    """Join the tasks that the next compaction would join, and add the fragments that it would add."""
     while tasks:
         joined = _join_once(fragments, tasks, settings)
         if joined is None or joined == tasks:
@@ -211,7 +211,7 @@ def _join_once(
     origin: dict[int, int] = {}
     for number, task in enumerate(tasks):
         for output in estimate_outputs(_live_rows(task), _live_bytes(task), settings):
-            # Whether an index will answer for it or not, it is never joined with what other indices answer for.
+            # Whether or not an index will cover the result, it is never joined with fragments of different indices.
             indices = task[0].indices
             after.append(
                 FragmentFigures(id=next_id, physical_rows=output.rows, num_bytes=output.num_bytes, indices=indices)
@@ -231,7 +231,7 @@ def _join_once(
 
 
 def _disjoint(tasks: list[_Task]) -> list[_Task]:
-    """Join tasks that share a fragment: outputs of one task may have gone to two."""
+    """Join tasks that share a fragment: outputs of one task may have been added to two others."""
     groups: dict[int, dict[int, FragmentFigures]] = {}
     group_of: dict[int, int] = {}
     for number, task in enumerate(tasks):
@@ -244,7 +244,7 @@ def _disjoint(tasks: list[_Task]) -> list[_Task]:
 
 
 def within_budget(tasks: list[_Task], settings: CompactionSettings) -> list[_Task]:
-    """Return the tasks before the first that exceeds a limit, as the reference cuts them off."""
+    """Return the tasks before the first one that exceeds a limit, as the reference does."""
     return tasks[: _num_within(map(_amount, tasks), settings)]
 
 
@@ -265,7 +265,7 @@ def _amount(task: _Task) -> _Amount:
 
 
 def _num_within(amounts: Iterable[_Amount], settings: CompactionSettings) -> int:
-    """Return how many of the first amounts stay, added up, within the limits."""
+    """Return the largest number of leading amounts whose sum is within the limits."""
     limits = (settings.max_source_fragments, settings.max_source_rows, settings.max_source_bytes)
     totals = [0, 0, 0]
     count = 0
@@ -287,11 +287,11 @@ def _live_bytes(task: _Task) -> int:
 
 @dataclass(frozen=True, slots=True)
 class OutputEstimate:
-    """A file that a task will presumably write.
+    """Estimate of a file that a task will write.
 
     Attributes:
-        rows: of the file.
-        num_bytes: of the file, as far as source files tell.
+        rows: number of rows in the file.
+        num_bytes: size of the file in bytes, estimated from the source files.
     """
 
     rows: int
@@ -308,14 +308,14 @@ def next_file_rows(rows_left: int, target_rows: int) -> int:
 
 
 def estimate_outputs(rows: int, num_bytes: int, settings: CompactionSettings) -> list[OutputEstimate]:
-    """Return the files that this many rows become; none for no rows."""
+    """Return estimates of the files to which the given number of rows is written; empty if there are no rows."""
     max_bytes = settings.byte_target
     outputs = []
     while rows:
         here = next_file_rows(rows, settings.target_rows_per_fragment)
         if max_bytes is not None and num_bytes * here > max_bytes * rows:
             here = min(here, -(-max_bytes * rows // num_bytes))
-        # A file closed by its bytes has at least as many as the target.
+        # A file that is closed because of its size has at least as many bytes as the target.
         bytes_here = -(-num_bytes * here // rows)
         outputs.append(OutputEstimate(here, bytes_here))
         rows -= here

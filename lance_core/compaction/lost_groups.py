@@ -1,7 +1,7 @@
 """Groups that are no longer intact: lost, or committed by an earlier call.
 
-If a commit is repeated because the process that made it ended before reporting success, its old fragments no longer
-exist, just as after a lost race. The versions since the plan show the difference: data files have unique names, so a
+If a commit is repeated because the process that performed it ended before reporting success, its old fragments no
+longer exist, just as after a lost race. The versions since the plan reveal the difference: data files have unique names, so a
 version that lists one of a group's new files was created with that group. If the latest version has the old data files
 again, an older version was restored, and the group is lost after all.
 
@@ -69,14 +69,14 @@ def sort_lost(
 
 @dataclass(slots=True, kw_only=True)
 class _History:
-    """Information from the versions since the plan about the files of groups.
+    """Information about the files of groups, from the versions since the plan.
 
     Attributes:
-        is_complete: no version is missing.
-        new_names: the new files.
-        old_ids: the fragments that are rewritten.
-        named: new file -> the versions that list it, ascending.
-        planned: version -> keys of the rewritten fragments in that version.
+        is_complete: whether no version is missing.
+        new_names: names of the new files.
+        old_ids: ids of the fragments that are rewritten.
+        named: maps each new file to the versions that list it, in ascending order.
+        planned: maps each version to the keys of the rewritten fragments in that version.
         latest: (id, data files) of the rewritten fragments that are in the latest version.
     """
 
@@ -96,7 +96,7 @@ class _History:
             old_ids={fragment.id for result in results for fragment in result.original_fragments},
         )
         following = since
-        # A listing may miss versions that are created or removed while it runs: repeat until it shows no newer version.
+        # A listing may miss versions that are created or removed while it runs: repeat until there is no newer version.
         while names := log.newer_than(following - 1):
             for name in names:
                 history.is_complete = history.is_complete and name.version == following
@@ -116,16 +116,16 @@ class _History:
         self.latest = set(map(_data_key, old))
 
     def made_by(self, result: RewriteResult) -> int | None:
-        """Return the first version since the plan that has the group."""
+        """Return the first version since the plan that contains the new files of a group."""
         versions = [version for name in result.new_file_names() for version in self.named.get(name, ())]
         return min((version for version in versions if version > result.read_version), default=None)
 
     def is_undone(self, result: RewriteResult) -> bool:
-        """Return whether the latest version reads old data files again."""
+        """Return whether the latest version refers to old data files again."""
         return any(_data_key(fragment) in self.latest for fragment in result.original_fragments)
 
     def needs_no_file_of(self, result: RewriteResult) -> bool:
-        """Return whether the new files of a group can be removed; see the module."""
+        """Return whether the new files of a group can be removed; see the module docstring."""
         old = {content_key(fragment) for fragment in result.original_fragments}
         return (
             self.is_complete

@@ -1,4 +1,4 @@
-"""The public API of compaction: in one call, or as separate plan, execute and commit steps; and automatic cleanup.
+"""The public API of compaction, in one call or in separate steps (plan, execute, commit), and of automatic cleanup.
 
 Source: names, arguments and defaults of pylance 14.0.2.
 """
@@ -33,11 +33,11 @@ class Compaction:
 
     @staticmethod
     def plan(dataset: Handle, options: CompactionOptions | Mapping[str, Any]) -> CompactionPlan:
-        """Plan a compaction of the version that a handle shows. No data file is opened.
+        """Plan a compaction of the version of a handle. No data file is opened.
 
         Raises:
             InvalidInputError: an option is unknown or out of range.
-            InvalidTypeError: an option has another type.
+            InvalidTypeError: an option has the wrong type.
             NotSupportedError: an option, or the table, is not supported.
         """
         return make_plan(dataset.view, options)
@@ -55,27 +55,27 @@ class Compaction:
         *,
         transaction_properties: Mapping[str, str] | None = None,
     ) -> CompactionMetrics:
-        """Commit executed tasks, all or none; the handle shows the new version.
+        """Commit executed tasks, all or none, and move the handle to the new version.
 
         Args:
             dataset: any version of the dataset.
             rewrites: the results of the tasks; if empty, no version is created.
             options: checked, but otherwise without effect.
-            transaction_properties: kept with the transaction.
+            transaction_properties: recorded with the transaction.
 
         Raises:
-            RetryableCommitConflictError: another writer changed a fragment since it was planned.
-            LanceError: what :func:`~lance_core.compaction.commit_rewrites.commit_rewrites` raises.
+            RetryableCommitConflictError: another writer changed a fragment after the compaction was planned.
+            LanceError: as for :func:`~lance_core.compaction.commit_rewrites.commit_rewrites`.
         """
         CompactionSettings.of(options or {}, {})
         return commit_all_rewrites(dataset, rewrites, transaction_properties).metrics
 
 
 class DatasetOptimizer:
-    """``dataset.optimize``.
+    """Compaction and automatic cleanup of a dataset, as ``dataset.optimize``.
 
     Args:
-        dataset: the handle.
+        dataset: the dataset handle.
     """
 
     def __init__(self, dataset: Handle) -> None:
@@ -103,41 +103,43 @@ class DatasetOptimizer:
         target_bytes_per_fragment: int | None = None,
         transaction_properties: Mapping[str, str] | None = None,
     ) -> CompactionMetrics:
-        """Merge small fragments and drop deleted rows; the handle shows the new version.
+        """Merge small fragments and drop deleted rows, and move the handle to the new version.
 
-        Groups that another writer changes in the meantime are planned and written again; all others are not. If there
-        is nothing to do, no version is created.
+        Only groups that another writer changes in the meantime are planned and written again. If there is nothing to
+        do, no version is created.
 
         Args:
             target_rows_per_fragment: fragments with fewer rows are merged. 1024 * 1024 by default.
-            max_rows_per_group: rows of a batch in data files of version 0.1; no effect in others. 1024 by default.
+            max_rows_per_group: number of rows in a batch of a data file of version 0.1; has no effect for other
+                versions. 1024 by default.
             max_bytes_per_file: a new file is closed when it has about this many bytes.
             materialize_deletions: whether fragments with many deleted rows are rewritten. True by default.
-            materialize_deletions_threshold: more than this fraction of the rows is many. 0.1 by default.
+            materialize_deletions_threshold: fraction of deleted rows above which a fragment counts as having many.
+                0.1 by default.
             defer_index_remap: not supported.
-            num_threads: tasks that run at the same time; 1 by default.
-            batch_size: rows that are read at a time.
-            compaction_mode: "reencode", or "try_binary_copy", which does the same here.
-            binary_copy_read_batch_bytes: no effect.
-            max_source_fragments: at most this many fragments are rewritten.
-            max_source_rows: at most this many live rows are rewritten.
-            max_source_bytes: at most this many bytes of data files are rewritten.
-            excluded_fragment_ids: these stay unchanged.
-            data_storage_version: version of the new files; the table's own by default. Another one makes it a table
-                with several versions, which cannot include 0.1.
+            num_threads: number of tasks that run concurrently; 1 by default.
+            batch_size: number of rows that are read at a time.
+            compaction_mode: "reencode", or "try_binary_copy", which has the same effect in this library.
+            binary_copy_read_batch_bytes: has no effect.
+            max_source_fragments: maximum number of fragments to rewrite.
+            max_source_rows: maximum number of live rows to rewrite.
+            max_source_bytes: maximum size of the data files to rewrite, in bytes.
+            excluded_fragment_ids: ids of fragments that are not rewritten.
+            data_storage_version: version of the new files; by default that of the table. It may differ from that of the
+                existing files, except that 0.1 cannot be mixed with other versions.
             target_bytes_per_fragment: fragments of at least this many bytes are not merged, and new files are closed at
                 this size. Not an argument of the reference.
-            transaction_properties: kept with the transaction. Not an argument of the reference.
+            transaction_properties: recorded with the transaction. Not an argument of the reference.
 
         Raises:
             InvalidInputError: an argument is out of range.
-            InvalidTypeError: an argument has another type.
+            InvalidTypeError: an argument has the wrong type.
             NotSupportedError: an argument, or the table, is not supported.
             RetryableCommitConflictError: nothing could be committed because of conflicts.
             CorruptDataError: a file is damaged.
             CommitOutcomeUnknownError: it could not be determined whether the version was created.
             StorageError: a storage operation failed. Written files are removed, unless a version may refer to them. If
-                a part was committed before, a note on the error says so.
+                a part of the compaction was already committed, a note on the error says so.
         """
         options = {
             "target_rows_per_fragment": target_rows_per_fragment,
@@ -160,22 +162,22 @@ class DatasetOptimizer:
         return compact(self._dataset, options, transaction_properties)
 
     def enable_auto_cleanup(self, auto_cleanup_config: AutoCleanupConfig) -> None:
-        """Let commits remove old versions; the handle shows the new version.
+        """Let commits remove old versions, and move the handle to the new version.
 
         Args:
-            auto_cleanup_config: ``interval``: clean up after every version that is a multiple of it, 0 for every
-                version;
-                ``older_than_seconds``: only versions older than this. Both are required.
+            auto_cleanup_config: both entries are required. ``interval``: clean up after every version that is a
+                multiple of this number, or 0 for every version; ``older_than_seconds``: remove only versions that are
+                older than this.
 
         Raises:
-            InvalidCleanupError: an option is missing, unknown or out of its range.
-            InvalidTypeError: an option has another type.
-            LanceError: what ``update_config`` raises.
+            InvalidCleanupError: an option is missing, unknown or out of range.
+            InvalidTypeError: an option has the wrong type.
+            LanceError: as for ``update_config``.
         """
         self._change_config(enabling_entries(auto_cleanup_config))
 
     def disable_auto_cleanup(self) -> None:
-        """Remove what :meth:`enable_auto_cleanup` has set; the handle shows the new version."""
+        """Remove the settings of :meth:`enable_auto_cleanup`, and move the handle to the new version."""
         self._change_config(dict.fromkeys(ENABLING_KEYS))
 
     def _change_config(self, values: Mapping[str, str | None]) -> None:

@@ -1,7 +1,7 @@
 """Checks of compaction option values, and their form in the table config.
 
-A check gets the place that the value is from, for its message, and raises ``InvalidTypeError`` for another type,
-``InvalidInputError`` for a value out of range, ``NotSupportedError`` for one that is not supported.
+A check takes the origin of the value, for its message, and raises ``InvalidTypeError`` for a wrong type,
+``InvalidInputError`` for a value out of range, and ``NotSupportedError`` for an unsupported value.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = [
 MODES: Final = MappingProxyType(
     {"reencode": "Reencode", "try_binary_copy": "TryBinaryCopy", "force_binary_copy": "ForceBinaryCopy"}
 )
-"""A mode as it is requested -> as JSON documents spell it."""
+"""Maps each compaction mode to its spelling in JSON documents."""
 
 _MAX_U32: Final = 2**32 - 1
 _MAX_U64: Final = 2**64 - 1
@@ -40,7 +40,7 @@ _BOOLEANS: Final = MappingProxyType({"true": True, "false": False})
 
 
 def positive(where: str, value: Any) -> int:
-    """Return a whole number from 1."""
+    """Return a whole number of at least 1."""
     number = whole_number(where, value)
     if not 1 <= number <= _MAX_U64:
         raise InvalidInputError(f"{where} must be between 1 and {_MAX_U64}, found {value!r}", argument=where)
@@ -55,7 +55,7 @@ def boolean(where: str, value: Any) -> bool:
 
 
 def fraction(where: str, value: Any) -> float:
-    """Return a number from 0; more than 1 is allowed."""
+    """Return a number of at least 0; numbers above 1 are allowed."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise InvalidTypeError(f"{where} must be a number, found {value!r}", argument=where)
     try:
@@ -63,7 +63,7 @@ def fraction(where: str, value: Any) -> float:
     except OverflowError:
         number = math.nan
     if math.isnan(number) or number < 0:
-        raise InvalidInputError(f"{where} must be a number not below 0, found {value!r:.40}", argument=where)
+        raise InvalidInputError(f"{where} must be a number of at least 0, found {value!r:.40}", argument=where)
     return number
 
 
@@ -75,7 +75,7 @@ def mode(where: str, value: Any) -> str:
         raise InvalidInputError(f"{where} {value!r} is not one of {list(MODES)}", argument=where)
     if value.lower() == "force_binary_copy":
         raise NotSupportedError(
-            f"{where} 'force_binary_copy' is not supported; rows are always encoded again", argument=where
+            f"{where} 'force_binary_copy' is not supported; rows are always reencoded", argument=where
         )
     return value.lower()
 

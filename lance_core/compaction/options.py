@@ -1,11 +1,11 @@
-"""The options of a compaction: the caller's, the table's own defaults, and the built-in ones.
+"""The options of a compaction: those of the caller, the defaults of the table, and the built-in defaults.
 
-A value comes from the first of these that has it: the option of the call, the table config under
-``lance.compaction.<name>``, the default. One table below defines for every name of the reference how its value is
-checked, how it is spelled in the table config, and how it is used; ``target_bytes_per_fragment`` is an addition.
+A value comes from the first of these sources that defines it: the option of the call, the table config under
+``lance.compaction.<name>``, the built-in default. One table below defines for every name of the reference how its value
+is checked, spelled in the table config, and used; ``target_bytes_per_fragment`` is an addition.
 
-Options that only tune how the reference reads have no effect here. Options that change the result and are not supported
-are refused by name.
+Options that only tune how the reference reads data have no effect here. Unsupported options that would change the
+result are refused.
 
 Source: options, config keys and JSON documents of pylance 14.0.2.
 """
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 __all__ = ["CONFIG_PREFIX", "MAX_OVERLAYS", "CompactionOptions", "CompactionSettings"]
 
 CONFIG_PREFIX: Final = "lance.compaction."
-"""Keys of the table config that hold defaults."""
+"""Prefix of the keys of the table config that contain defaults."""
 
 MAX_OVERLAYS: Final = 10
-"""A fragment with more overlays is rewritten for that alone."""
+"""A fragment with more overlays than this is rewritten for this reason alone."""
 
 _FIXED_DOCUMENT: Final = MappingProxyType(
     {
@@ -51,33 +51,36 @@ _FIXED_DOCUMENT: Final = MappingProxyType(
         "has_eager_remappable_index": None,
     }
 )
-"""Entries that the reference's documents must or may have and that do not matter here."""
+"""Constant entries of the reference's options document: written for compatibility, ignored when read."""
 
 
 class CompactionOptions(TypedDict, total=False):
-    """Options of a compaction; a missing option or None has its default.
+    """Options of a compaction. An option that is missing or None has its default value.
 
     Attributes:
-        target_rows_per_fragment: fragments with fewer rows are merged; new ones have at least as many. 1024 * 1024.
+        target_rows_per_fragment: fragments with fewer rows are merged; new fragments have at least this number of rows.
+            1024 * 1024 by default.
         target_bytes_per_fragment: fragments of at least this many bytes are not merged, and new files are closed at
-            this size. By default only rows count. Not an option of the reference.
-        max_bytes_per_file: the same, under the reference's name; the smaller of the two counts. There it only closes
-            files, which the next compaction joins again.
-        materialize_deletions: whether fragments with many deleted rows are rewritten. True.
-        materialize_deletions_threshold: more than this fraction of the rows is many. 0.1.
-        max_source_fragments: at most this many fragments are rewritten.
-        max_source_rows: at most this many live rows are rewritten.
-        max_source_bytes: at most this many bytes of data files are rewritten.
-        excluded_fragment_ids: these stay unchanged; what lies on either side of one is not joined.
-        num_threads: tasks that run at the same time.
-        batch_size: rows that are read at a time.
-        compaction_mode: "reencode" or "try_binary_copy", which does the same here.
-        data_storage_version: of the new files; the table's own by default. Another one makes it a table with several
-            versions, which 0.1 cannot be part of.
+            this size. By default, only the number of rows counts. Not an option of the reference.
+        max_bytes_per_file: the same, under the reference's name; the smaller of the two values counts. In the
+            reference, this option only closes files, and the next compaction merges them again.
+        materialize_deletions: whether fragments with many deleted rows are rewritten. True by default.
+        materialize_deletions_threshold: fraction of deleted rows above which a fragment counts as having many. 0.1 by
+            default.
+        max_source_fragments: maximum number of fragments to rewrite.
+        max_source_rows: maximum number of live rows to rewrite.
+        max_source_bytes: maximum size of the data files to rewrite, in bytes.
+        excluded_fragment_ids: ids of fragments that are not rewritten; their neighbors on both sides are not merged
+            with each other.
+        num_threads: number of tasks that run concurrently.
+        batch_size: number of rows that are read at a time.
+        compaction_mode: "reencode", or "try_binary_copy", which has the same effect in this library.
+        data_storage_version: version of the new files; by default that of the table. It may differ from that of the
+            existing files, except that 0.1 cannot be mixed with other versions.
         defer_index_remap: not supported.
-        max_rows_per_group: rows of a batch in data files of version 0.1. 1024.
-        io_buffer_size: no effect.
-        binary_copy_read_batch_bytes: no effect.
+        max_rows_per_group: number of rows in a batch of a data file of version 0.1. 1024 by default.
+        io_buffer_size: has no effect.
+        binary_copy_read_batch_bytes: has no effect.
     """
 
     target_rows_per_fragment: int | None
@@ -101,7 +104,7 @@ class CompactionOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionSettings:
-    """The options with every default in place; see :class:`CompactionOptions`."""
+    """The options with all defaults filled in; see :class:`CompactionOptions`."""
 
     target_rows_per_fragment: int = 1024 * 1024
     target_bytes_per_fragment: int | None = None
@@ -126,9 +129,9 @@ class CompactionSettings:
         """Resolve options against the table config.
 
         Raises:
-            InvalidInputError: an unknown option, or a value out of range; the message names it.
-            InvalidTypeError: a value of another type.
-            NotSupportedError: an option that is not supported.
+            InvalidInputError: an option is unknown, or a value is out of range; the message contains its name.
+            InvalidTypeError: a value has the wrong type.
+            NotSupportedError: an option is not supported.
         """
         if not isinstance(options, Mapping):
             raise InvalidTypeError(f"compaction options must be a dict, found {options!r}")
@@ -143,7 +146,7 @@ class CompactionSettings:
 
     @property
     def byte_target(self) -> int | None:
-        """Bytes at which a fragment is large enough and a new file is closed; None when only rows count."""
+        """Size in bytes at which a fragment is large enough and a new file is closed; None if only rows count."""
         return min(filter(None, (self.target_bytes_per_fragment, self.max_bytes_per_file)), default=None)
 
     @property
@@ -152,7 +155,7 @@ class CompactionSettings:
         return (self.max_source_fragments, self.max_source_rows, self.max_source_bytes) != (None, None, None)
 
     def to_document(self) -> dict[str, Any]:
-        """Return the JSON document, as the reference spells it."""
+        """Return the JSON document, in the form of the reference."""
         document = asdict(self) | _FIXED_DOCUMENT
         document["excluded_fragment_ids"] = list(self.excluded_fragment_ids)
         document["compaction_mode"] = None if self.compaction_mode is None else MODES[self.compaction_mode]
@@ -160,11 +163,11 @@ class CompactionSettings:
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
-        """Return the inverse of :meth:`to_document`; entries of newer releases are ignored.
+        """Read a JSON document; the inverse of :meth:`to_document`. Entries of newer releases are ignored.
 
         Raises:
             InvalidInputError: an entry is malformed.
-            NotSupportedError: an entry asks for what is not supported.
+            NotSupportedError: an entry has an unsupported value.
         """
         known = {field.name for field in fields(cls)}
         options = {name: value for name, value in document.items() if name in known}
@@ -178,9 +181,9 @@ class _Option:
     """How values of one option are checked.
 
     Attributes:
-        check: (where the value is from, value) -> the value; raises what the caller sees.
-        parse: the value that a text of the table config means; None when the option cannot stand there.
-        expected: what such a text must be, for messages.
+        check: takes the origin of a value and the value; returns the checked value, or raises an error for the caller.
+        parse: converts a text of the table config to a value; None if the option is not allowed in the table config.
+        expected: description of a valid text in the table config, for messages.
     """
 
     check: Callable[[str, Any], Any]
@@ -189,7 +192,7 @@ class _Option:
 
 
 def _configured(config: Mapping[str, str]) -> dict[str, tuple[str, Any]]:
-    """Option -> (config key, value) for what the table config holds."""
+    """Map each option that the table config contains to its (config key, value)."""
     values: dict[str, tuple[str, Any]] = {}
     for name, option in _OPTIONS.items():
         key = f"{CONFIG_PREFIX}{name}"
@@ -227,4 +230,4 @@ _OPTIONS: Final[Mapping[str, _Option]] = MappingProxyType(
         "data_storage_version": _Option(file_version, str, "a version"),
     }
 )
-"""Every option there is."""
+"""All options by name."""

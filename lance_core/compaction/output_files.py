@@ -1,4 +1,4 @@
-"""OutputFiles: the files that one task writes, cut where :mod:`~lance_core.compaction.grouping` says."""
+"""OutputFiles: the files that one task writes, with row counts chosen by :mod:`~lance_core.compaction.grouping`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MAX_CACHE_BYTES: Final = 128 * 1024 * 1024
 """Maximum number of bytes that all columns of a file buffer together."""
 
 _PAGES_PER_TARGET: Final = 8
-"""Pages per column of a file that is limited in bytes, since only written pages count."""
+"""Minimum number of pages per column of a file with a byte limit, since only written pages count toward the limit."""
 
 
 class OutputFiles:
@@ -38,10 +38,10 @@ class OutputFiles:
         schema: the columns, with the table's field ids.
         file_version: format of the files.
         settings: targets and limits.
-        num_rows: rows that the task has.
-        dictionaries: field id -> the table's values of dictionary columns, in format 0.1.
-        file_token: 16 hex digits that end every file's stem.
-        external: keeps references to blob values outside the table.
+        num_rows: number of rows of the task.
+        dictionaries: in format 0.1, maps the field ids of dictionary columns to the table's dictionary values.
+        file_token: 16 hexadecimal digits with which the stem of every file name ends.
+        external: handles references to blob values outside the table.
     """
 
     def __init__(
@@ -77,8 +77,8 @@ class OutputFiles:
         """Add rows.
 
         Raises:
-            CorruptDataError: there are more rows than announced.
-            StorageError: the store failed.
+            CorruptDataError: there are more rows than the task has.
+            StorageError: a storage operation failed.
         """
         if batch.num_rows > self._rows_left:
             raise CorruptDataError(
@@ -98,8 +98,8 @@ class OutputFiles:
         """Complete the last file; returns one fragment per file, with id 0.
 
         Raises:
-            CorruptDataError: there are fewer rows than announced.
-            StorageError: the store failed.
+            CorruptDataError: there are fewer rows than the task has.
+            StorageError: a storage operation failed.
         """
         if self._rows_left:
             raise CorruptDataError(f"the fragments have {self._rows_left} fewer rows than the manifest records")

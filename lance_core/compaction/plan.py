@@ -1,13 +1,13 @@
 """CompactionPlan and CompactionTask: the planned work, as records that can be sent between processes; and planning.
 
-A plan is made once, its tasks are executed anywhere, in any order, and their results are committed together. Plan, task
-and result are plain values: equal, picklable, and JSON in the reference's shape, so that either implementation can
-execute or commit what the other has planned.
+A plan is made once, its tasks are executed anywhere and in any order, and their results are committed together. Plans,
+tasks and results are plain values: they can be compared, pickled, and converted to JSON in the form of the reference,
+so that either implementation can execute or commit what the other has planned.
 
-``make_plan`` makes the plan of a version; :mod:`~lance_core.compaction.grouping` decides which fragments are rewritten
-together. Only numbers that are missing from the manifest are read from files.
+``make_plan`` plans the compaction of a version; :mod:`~lance_core.compaction.grouping` decides which fragments are
+rewritten together. Only numbers that are missing from the manifest are read from files.
 
-Source: JSON of pylance 14.0.2 (``CompactionPlan.json``, ``CompactionTask.json``); the figures are ours.
+Source: JSON of pylance 14.0.2 (``CompactionPlan.json``, ``CompactionTask.json``); the statistics are an addition.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class CompactionTask:
 
     Attributes:
         read_version: the version of the plan.
-        fragments: as they are in that version.
-        options: what was requested.
+        fragments: the fragments as they are in that version.
+        options: the options of the compaction.
     """
 
     read_version: int
@@ -65,20 +65,21 @@ class CompactionTask:
         """Write the rows of the fragments into new files. No version is created.
 
         Args:
-            dataset: any version of the dataset; ``read_version`` is what is read.
-            file_token: 16 hex digits that end the stem of every new file, so that all files of one job can be found.
+            dataset: any version of the dataset; ``read_version`` is the version that is read.
+            file_token: 16 hexadecimal digits with which the stem of every new file name ends, to identify the files of
+                a job.
 
         Raises:
             VersionNotFoundError: ``read_version`` was removed.
             InvalidInputError: the fragments are not those of that version.
-            NotSupportedError: the table cannot be rewritten here.
+            NotSupportedError: this library cannot rewrite the table.
             CorruptDataError: a file is damaged.
-            StorageError: a storage operation failed; the files that were written are removed again.
+            StorageError: a storage operation failed; the written files were removed.
         """
         return self.run(dataset.view, file_token=file_token)
 
     def run(self, view: TableView, *, file_token: str | None = None) -> RewriteResult:
-        """Return the same for the view of any version."""
+        """Execute the task as :meth:`execute` does, given a view of any version."""
         return execute_task(view, self.read_version, self.fragments, self.options, file_token)
 
     def json(self) -> str:
@@ -93,11 +94,11 @@ class CompactionTask:
 
     @staticmethod
     def from_json(json: str) -> CompactionTask:
-        """Parse the JSON document; the inverse of :meth:`json`; documents of the reference are read too.
+        """Parse the JSON document; the inverse of :meth:`json`. Documents of the reference can also be read.
 
         Raises:
             InvalidInputError: the document is invalid.
-            NotSupportedError: it requires something that is not supported.
+            NotSupportedError: the document requires something that is not supported.
         """
         document = parse_document("compaction task", json)
         return CompactionTask(
@@ -109,13 +110,13 @@ class CompactionTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionPlan:
-    """Everything that a compaction is going to rewrite.
+    """The planned work of a compaction.
 
     Attributes:
         read_version: the version of the plan.
-        tasks: independent of each other; none when there is nothing to do.
-        options: what was requested.
-        figures: rows, files and bytes before and after.
+        tasks: independent tasks; empty if there is nothing to do.
+        options: the options of the compaction.
+        figures: statistics of the table before and after the compaction.
     """
 
     read_version: int
@@ -140,13 +141,13 @@ class CompactionPlan:
 
     @staticmethod
     def from_json(json: str) -> CompactionPlan:
-        """Parse the JSON document; the inverse of :meth:`json`; documents of the reference are read too.
+        """Parse the JSON document; the inverse of :meth:`json`. Documents of the reference can also be read.
 
         The reference's documents contain only the fragments that are rewritten, so the statistics cover only those.
 
         Raises:
             InvalidInputError: the document is invalid.
-            NotSupportedError: it requires something that is not supported.
+            NotSupportedError: the document requires something that is not supported.
         """
         document = parse_document("compaction plan", json)
         read_version = document.take("read_version", VERSION)
@@ -217,10 +218,10 @@ def make_plan(view: TableView, options: Mapping[str, Any], *, only: Collection[i
 
 
 def survey(manifest: Manifest, locator: FileLocator) -> list[FragmentFigures]:
-    """Figures of every fragment, ascending by id.
+    """Return the statistics of every fragment, in ascending order of id.
 
     Raises:
-        NotSupportedError: which fragments an index answers for is not recorded.
+        NotSupportedError: an index does not record the fragments that it covers.
         CorruptDataError: an index bitmap or a deletion file is damaged.
     """
     bitmaps = _index_bitmaps(manifest)
@@ -238,8 +239,8 @@ def _index_bitmaps(manifest: Manifest) -> list[BitMap]:
         fragment_ids = index.fragment_ids()
         if fragment_ids is None:
             raise NotSupportedError(
-                f"version {manifest.version}: index {index.name!r} does not record its fragments; rebuild it before "
-                "compacting",
+                f"version {manifest.version}: index {index.name!r} does not record the fragments that it covers; "
+                "rebuild the index before compacting",
                 index=index.name,
             )
         bitmaps.append(fragment_ids)

@@ -1,6 +1,6 @@
-"""The result of a task: new fragments, not yet part of any version, and a count of what changed.
+"""The result of a task: new fragments that are not yet part of any version, and statistics of the changes.
 
-Results are passed as JSON, in the reference's shape, from wherever a task ran to the process that commits.
+Results are passed as JSON, in the form of the reference, from the process that ran the task to the one that commits.
 
 Source: JSON of pylance 14.0.2 (``RewriteResult.json``).
 """
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
 __all__ = ["VERSION", "CompactionMetrics", "RewriteCommit", "RewriteResult", "content_key"]
 
 VERSION: Final = whole(1, 2**63)
-"""Reads the number of a version."""
+"""Reads a version number."""
 
 _COUNT: Final = whole(0, 2**63)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionMetrics:
-    """How much a compaction changed.
+    """Statistics of the changes by a compaction.
 
     Attributes:
-        fragments_removed: fragments whose rows moved.
-        fragments_added: fragments that they moved to.
-        files_removed: data and deletion files that the table no longer refers to.
-        files_added: data files that it refers to now.
+        fragments_removed: number of replaced fragments.
+        fragments_added: number of new fragments.
+        files_removed: number of data and deletion files to which the table no longer refers.
+        files_added: number of new data files.
     """
 
     fragments_removed: int = 0
@@ -48,7 +48,7 @@ class CompactionMetrics:
 
     @classmethod
     def of(cls, old: Sequence[FragmentMetadata], new: Sequence[FragmentMetadata]) -> Self:
-        """Of one task."""
+        """Compute the statistics of one task."""
         return cls(
             fragments_removed=len(old),
             fragments_added=len(new),
@@ -58,7 +58,7 @@ class CompactionMetrics:
 
     @classmethod
     def sum(cls, parts: Iterable[CompactionMetrics]) -> Self:
-        """Of several tasks together."""
+        """Compute the total for several tasks."""
         listed = list(parts)
         return cls(**{each.name: sum(getattr(part, each.name) for part in listed) for each in fields(cls)})
 
@@ -69,11 +69,11 @@ class RewriteResult:
 
     Attributes:
         read_version: the version that was planned on and read.
-        original_fragments: the fragments whose rows were rewritten, as they were then.
-        new_fragments: what holds the rows now, with id 0; none when every row was deleted.
-        metrics: what changes when it is committed.
-        row_addrs: serialized 64-bit Roaring bitmap of the addresses of the rewritten rows, with which the reference
-            rewrites its indices; None when there is no index. Committing here does not need it.
+        original_fragments: the rewritten fragments, as they were in that version.
+        new_fragments: the fragments that contain the rows now, with id 0; empty if every row was deleted.
+        metrics: statistics of the changes that a commit of the result makes.
+        row_addrs: serialized 64-bit Roaring bitmap of the addresses of the rewritten rows, which the reference uses to
+            rewrite its indices; None if there is no index. This library does not need it to commit.
     """
 
     read_version: int
@@ -84,11 +84,11 @@ class RewriteResult:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of the new files."""
+        """Total size of the new files in bytes."""
         return sum(file.file_size_bytes or 0 for fragment in self.new_fragments for file in fragment.files)
 
     def new_file_names(self) -> list[str]:
-        """Return the new files, relative to ``data/``."""
+        """Return the paths of the new files, relative to ``data/``."""
         return [file.path for fragment in self.new_fragments for file in fragment.files]
 
     def json(self) -> str:
@@ -105,7 +105,7 @@ class RewriteResult:
 
     @staticmethod
     def from_json(json: str) -> RewriteResult:
-        """Parse the JSON document; the inverse of :meth:`json`; documents of the reference are read too.
+        """Parse the JSON document; the inverse of :meth:`json`. Documents of the reference can also be read.
 
         Raises:
             InvalidInputError: the document is invalid.
@@ -125,11 +125,12 @@ class RewriteCommit:
     """The result of committing executed tasks.
 
     Attributes:
-        version: the last version that committed some of them; None if none was committed.
+        version: the last version that committed any of the tasks; None if none was committed.
         metrics: metrics of the committed tasks.
-        committed: made part of the dataset by this call, or by an earlier one with the same results; then later
-            versions may have changed or rewritten these rows again.
-        lost: their fragments were changed in the meantime, or an older version was restored; plan these again.
+        committed: results that were committed by this call, or by an earlier call with the same results. In the latter
+            case, later versions may have changed or rewritten these rows again.
+        lost: results whose fragments were changed in the meantime, or that were invalidated by the restore of an older
+            version; plan these groups again.
         attempts: number of commit attempts.
     """
 
@@ -145,9 +146,9 @@ def _metrics(document: JsonObject) -> CompactionMetrics:
 
 
 def content_key(fragment: FragmentMetadata) -> Hashable:
-    """Return what the rows of a fragment depend on: its id, its data files and its deletion file.
+    """Return a key made of the id, the data files and the deletion file of a fragment.
 
-    Two fragments of equal keys hold the same rows at the same addresses.
+    Two fragments with equal keys contain the same rows at the same addresses.
     """
     deletion = fragment.deletion_file
     return (

@@ -1,4 +1,4 @@
-"""Compacting in one call: plan, execute, commit, and repeat for groups that conflicted.
+"""Compaction in one call: plan, execute, commit, and repeat these steps for groups with conflicts.
 
 Every round commits the intact groups. Only groups that another writer changed are planned again, on the latest version;
 fragments that others have appended in the meantime are left to the next compaction. The number of rounds is limited:
@@ -33,19 +33,19 @@ __all__ = ["compact", "plan_again"]
 _logger: Final = logging.getLogger(__name__)
 
 _MAX_ROUNDS: Final = 10
-"""How often groups changed by another writer are planned again before they are left to the next compaction."""
+"""Maximum number of rounds before groups that other writers keep changing are left to the next compaction."""
 
 
 def plan_again(dataset: Handle, lost: Iterable[RewriteResult], options: Mapping[str, Any]) -> CompactionPlan:
-    """Plan the rest of groups that conflicted, on the latest version.
+    """Plan groups that had conflicts again, on the latest version.
 
     Args:
         dataset: any version of the dataset.
-        lost: the groups; no other fragment is planned.
-        options: as they were planned with.
+        lost: the groups; only their remaining fragments are planned.
+        options: the options of the first plan.
 
     Raises:
-        LanceError: what :meth:`Compaction.plan` raises.
+        LanceError: as for :meth:`Compaction.plan`.
     """
     ids = {fragment.id for result in lost for fragment in result.original_fragments}
     return _plan_on_latest(dataset.view, options, ids)
@@ -60,7 +60,7 @@ def compact(dataset: Handle, options: Mapping[str, Any], properties: Mapping[str
     done: list[RewriteResult] = []
     lost: list[RewriteResult] = []
     outdated: NotFoundError | None = None
-    # Requested before anything is read: a cleanup may remove the version in the meantime.
+    # The view is obtained before anything is read: a cleanup may remove the version in the meantime.
     view = dataset.view
     _logger.debug("%s: compacting version %d of line %s", view.uri, view.version, view.line)
     plan = make_plan(view, options)
@@ -76,12 +76,12 @@ def compact(dataset: Handle, options: Mapping[str, Any], properties: Mapping[str
             ours |= _ids_of_new(dataset.view, outcome)
             if not lost and plan.options.has_budget:
                 break
-            # Most often empty when nothing is lost. But how many bytes the rows need is known only now, and fragments
-            # that were covered by different indices no longer are. Fragments that others have appended in the meantime
-            # are not included.
+            # If nothing was lost, this plan is usually empty. But only now is the size of the rewritten rows known, and
+            # fragments that different indices covered can be merged now. Fragments that others have appended in the
+            # meantime are not included.
             plan = plan_again(dataset, lost, options) if lost else make_plan(dataset.view, options, only=ours)
         except NotFoundError as error:
-            # A cleanup may have removed the files of the version that was planned on.
+            # A cleanup may have removed the files of the version on which the compaction was planned.
             latest = view.log.latest()
             if latest is None or latest.version <= plan.read_version:
                 _pass_on(error, dataset.view, done, lost)
@@ -107,15 +107,15 @@ def _pass_on(error: LanceError, view: TableView, done: list[RewriteResult], lost
     if lost or isinstance(error, CommitOutcomeUnknownError):
         ids = [fragment.id for result in done for fragment in result.original_fragments]
         error.add_note(
-            f"{len(ids)} fragments were compacted before, by version {view.version} at the latest; "
-            f"{len(lost)} groups that other writers changed were not"
+            f"before the failure, {len(ids)} fragments were compacted, up to version {view.version}; {len(lost)} "
+            "groups that other writers changed were not compacted"
         )
         raise error
     _logger.warning("%s: merging the compacted fragments further failed: %s", view.uri, error)
 
 
 def _ids_of_new(view: TableView, outcome: RewriteCommit) -> set[int]:
-    """Return the ids that the fragments of a commit got."""
+    """Return the ids that the new fragments of a commit received."""
     names = {name for result in outcome.committed for name in result.new_file_names()}
     return {
         fragment.id
@@ -130,7 +130,7 @@ def _execute_and_commit(dataset: Handle, plan: CompactionPlan, properties: Mappi
 
 
 def _execute(view: TableView, plan: CompactionPlan) -> list[RewriteResult]:
-    """Execute every task, some at a time; when one fails, the files of all are removed."""
+    """Execute all tasks, several at a time; if a task fails, the files of all tasks are removed."""
     results: list[RewriteResult] = []
     num_threads = plan.options.num_threads or 1
     try:

@@ -1,1 +1,1 @@
-"""Tags, branches and clones: the verbs."""
+"""Tags, branches and clones: creating, changing and removing them."""

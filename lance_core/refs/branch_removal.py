@@ -5,7 +5,7 @@ table. If an external manifest store records the versions, its rows are removed 
 branch with that name can be created, and repeating the removal continues it. The reference keeps the rows, so the name
 cannot be reused.
 
-Meanwhile, other writers may create the branch, a tag on it, or a branch from it. So the root is marked first::
+Meanwhile, other writers may create the branch, a tag on it, or a branch from it. Therefore, the root is marked first::
 
     tree/{branch}/_versions/.tmp_removal    a line with the identity of the removal, then the content of the record
 
@@ -54,7 +54,7 @@ _MARK: Final = f"{VERSIONS_DIRECTORY}/.tmp_removal"
 
 
 def require_unmarked(main: VersionLog, branch: str) -> None:
-    """Find out whether the root of a branch is being removed. Raises ``RefConflictError``."""
+    """Raise ``RefConflictError`` if the root of a branch is being removed."""
     if has_object(main.store, _mark_path(main, branch)):
         raise RefConflictError(
             f"branch {branch!r} is being deleted; if the deletion was interrupted, complete it with branches.delete",
@@ -63,13 +63,13 @@ def require_unmarked(main: VersionLog, branch: str) -> None:
 
 
 def require_same_branch(main: VersionLog, record: BranchRecord) -> None:
-    """Check, after publishing a reference to a branch, that the branch is still the one of its record.
+    """Check, after publishing a reference to a branch, that the branch is still the one that the record describes.
 
-    Whether its versions exist must be checked afterwards.
+    After this check, the caller must check that the versions of the branch exist.
 
     Raises:
         RefConflictError: the branch was deleted, is being deleted, or was recreated.
-        CorruptDataError: its record is damaged.
+        CorruptDataError: the record of the branch is damaged.
     """
     require_unmarked(main, record.name)
     try:
@@ -83,7 +83,10 @@ def require_same_branch(main: VersionLog, record: BranchRecord) -> None:
 
 
 def own_files(main: VersionLog, branch: str) -> list[str]:
-    """Return the paths below the root of a branch that belong to no branch below or above it; arguments as below."""
+    """Return the paths below the root of a branch, except those that belong to a branch below or above it.
+
+    The arguments are those of :func:`remove_branch_root`.
+    """
     root = branch_root(main.store, main.root, branch)
     paths = [info.path[len(root) :].lstrip("/") for info in main.store.list_recursive(root)]
     known = branch_names(main.store, main.root) | {branch}
@@ -98,7 +101,7 @@ def _is_own(branch: str, path: str, known: frozenset[str], below: tuple[str, ...
 
 
 def has_rows(main: VersionLog, branch: str) -> bool:
-    """Return whether an external manifest store has versions of a branch; arguments as below."""
+    """Return whether a manifest store has versions of a branch; arguments as for :func:`remove_branch_root`."""
     protocol = main.protocol
     return isinstance(protocol, ExternalCommit) and protocol.knows(main.at(branch_root(main.store, main.root, branch)))
 
@@ -110,8 +113,8 @@ def remove_branch_root(
 
     Args:
         main: the versions of the main branch.
-        branch: its name.
-        record: the content of its record, which the caller has removed; restored if the branch must be kept.
+        branch: name of the branch.
+        record: content of the branch's record, which the caller has removed; restored if the branch must be kept.
         only: returns whether to remove the file with a given path below the root; None to remove all.
 
     Raises:
@@ -130,7 +133,7 @@ def remove_branch_root(
     own = [path for path in own_files(main, branch) if path != _MARK and (only is None or only(path))]
     for path in sorted(own, key=lambda path: (not path.startswith(f"{VERSIONS_DIRECTORY}/"), path)):
         if path.startswith(f"{VERSIONS_DIRECTORY}/"):
-            # No other file has a name that the branch would reuse if it were recreated.
+            # Only these files have names that a recreated branch would reuse.
             removal.require_own_mark()
         store.delete(store.join(root, *path.split("/")))
     if isinstance(main.protocol, ExternalCommit):
@@ -146,12 +149,12 @@ def remove_branch_root(
 
 
 class _Removal:
-    """One removal of a root, by its mark.
+    """One removal of a root, identified by its mark.
 
     Args:
         main: the versions of the main branch.
-        branch: its name.
-        record: the content of its record; None if unknown.
+        branch: name of the branch.
+        record: content of the branch's record; None if unknown.
     """
 
     def __init__(self, main: VersionLog, branch: str, record: bytes | None) -> None:
@@ -162,7 +165,7 @@ class _Removal:
 
     @classmethod
     def begin(cls, main: VersionLog, branch: str, record: bytes | None) -> Self:
-        """Mark the root; take the record from the mark of a crashed removal, if there is one."""
+        """Mark the root. If a crashed removal left a mark, take the record from it."""
         if record is None:
             record = (_read_mark(main, branch) or b"").partition(b"\n")[2] or None
         removal = cls(main, branch, record)
@@ -170,7 +173,7 @@ class _Removal:
         return removal
 
     def refuse_when_needed(self) -> None:
-        """Check for uses of the branch for the last time. Raises ``RefConflictError`` and ``CorruptDataError``."""
+        """Check for uses of the branch one last time. Raises ``RefConflictError`` and ``CorruptDataError``."""
         records = list_branches(self._main.store, self._main.root)
         if self._branch in records:
             raise RefConflictError(
@@ -192,7 +195,7 @@ class _Removal:
         if self._is_own_mark():
             self.end()
         elif self._record is not None and not self._main.at(self._root).newer_than(0):
-            # Another removal had not seen the record.
+            # A concurrent removal did not see the record.
             withdraw_record(self._main, self._branch, self._record)
 
     def end(self) -> None:

@@ -1,8 +1,8 @@
 """Uses of a branch: tags, branches created from it, and versions of other branches with files in its root.
 
 If the branch has a record, its uses are found from records and tags, and from the manifests of branches without a
-record, which are being created or deleted. If it has no record, the path to a branch created from it may be unknown as
-well, so the manifests of all other branches are read.
+record, which are being created or deleted. If it has no record, the branches created from it may be unknown as well, so
+the manifests of all other branches are read.
 
 Source: ``RefConflictError`` of pylance 14.0.2; reading the manifests is specific to this library.
 """
@@ -28,16 +28,16 @@ __all__ = ["refuse_when_used"]
 
 
 def refuse_when_used(main: VersionLog, branch: str, records: Mapping[str, BranchRecord]) -> None:
-    """Find out whether a branch may be removed.
+    """Check that a branch may be removed.
 
     Args:
         main: the versions of the main branch.
-        branch: its name.
-        records: of all branches.
+        branch: name of the branch.
+        records: the records of all branches.
 
     Raises:
-        RefConflictError: it is needed.
-        CorruptDataError: the manifest of a branch that is asked is damaged.
+        RefConflictError: the branch is needed.
+        CorruptDataError: a manifest of a branch that may use it is damaged.
     """
     tags = [name for name, tag in list_tags(main.store, main.root).items() if tag.branch == branch]
     own = records[branch].forks if branch in records else ()
@@ -64,7 +64,7 @@ def _borrowers(main: VersionLog, branch: str, *, told: frozenset[str]) -> set[st
         try:
             manifest = main.at(branch_root(main.store, main.root, each.branch)).read(each.name)
         except VersionNotFoundError:
-            # Removed since it was listed.
+            # The manifest was removed since it was listed.
             continue
         if any(inside in f"{unquote(base.path).rstrip('/')}/" for base in manifest.message.base_paths):
             found.add(each.branch)

@@ -1,11 +1,12 @@
-"""Branches: lines of versions besides the main one, which share its files until they write their own.
+"""Branches: sequences of versions besides the main branch, which share its files until they write their own.
 
 A branch is a shallow clone below ``tree/`` of the main root. Its manifest is written before its record; the record,
-which only one writer can create, decides between two writers. A writer that crashes in between leaves versions without
-a record; creating the same branch from the same version again completes it, and deleting the branch removes them. After
-publishing a record, the writer checks whether the branch, or the one from which it was created, is being deleted.
+which only one writer can create, decides between two writers. A writer that crashes between the two steps leaves behind
+versions without a record; creating the same branch from the same version again adds the record, and deleting the branch
+removes the versions. After
+publishing a record, the writer checks whether the branch, or the branch from which it was created, is being deleted.
 
-Names, arguments and results follow the reference, which does neither of these.
+Names, arguments and results follow the reference, which has neither of these safeguards.
 """
 
 from __future__ import annotations
@@ -71,12 +72,12 @@ class Branch(TypedDict):
     """One branch.
 
     Attributes:
-        parent_branch: the branch that it was made from; None for the main branch.
+        parent_branch: the branch from which it was created; None for the main branch.
         branch_identifier: the path from the main branch: the version and the identity of each fork.
-        parent_version: the version that it was made from.
-        create_at: seconds since the epoch.
-        manifest_size: bytes of its first manifest.
-        metadata: texts of the user.
+        parent_version: the version from which it was created.
+        create_at: creation time, in seconds since the epoch.
+        manifest_size: size of its first manifest in bytes.
+        metadata: metadata set by the user.
     """
 
     parent_branch: str | None
@@ -91,7 +92,7 @@ class Branches:
     """The branches of a dataset.
 
     Args:
-        log: the versions of one of its lines.
+        log: the versions of one line of the dataset (the main branch or a branch).
         manifest: a version of that line.
     """
 
@@ -116,8 +117,8 @@ class Branches:
             order: "asc" or "desc"; None for "desc".
 
         Raises:
-            InvalidInputError: another order.
-            InvalidTypeError: it is not a string.
+            InvalidInputError: the order is unknown.
+            InvalidTypeError: the order is not a string.
             CorruptDataError: a file among the branches is not a branch record.
         """
         sign = order_sign(order)
@@ -129,13 +130,14 @@ class Branches:
         """Create a branch; see ``LanceDataset.create_branch``.
 
         Args:
-            branch: its name.
-            reference: the version to make it from; None for that of this handle.
-            root_uri: of the main root, as manifests record it.
+            branch: name of the branch.
+            reference: the version to create it from; None for the version of this handle.
+            root_uri: root of the main branch, in the form that manifests record.
             storage_options: credentials and settings of the store.
 
         Returns:
-            The new line, its first version, and what tells it from another of its name.
+            The version log of the branch, its first version, and a value that identifies it among branches of the same
+            name.
         """
         check_new_branch_name(branch)
         records = self._records()
@@ -161,7 +163,7 @@ class Branches:
         try:
             source_line.read_version(source.version)
         except VersionNotFoundError:
-            # A cleanup that did not see the branch yet removed the version from which it was created.
+            # A cleanup that had not seen the branch removed the version from which it was created.
             self._remove_again(branch)
             raise
         try:
@@ -196,12 +198,12 @@ class Branches:
 
         Raises:
             InvalidRefError: the name is invalid.
-            RefNotFoundError: there is no such branch, and no leftover of one.
-            RefConflictError: a tag names a version of it, another branch was made from it, or other writers create,
-                change or delete it at the same time. If it was needed after its record was removed, the record is
-                restored.
-            CorruptDataError: a record is damaged, or the manifest of a branch without one; or the branch itself has
-                none, and the manifest of another is damaged.
+            RefNotFoundError: there is no such branch, and there are no leftovers of one.
+            RefConflictError: a tag refers to a version of the branch, another branch was created from it, or other
+                writers create, change or delete it at the same time. If this is found after the record was removed, the
+                record is restored.
+            CorruptDataError: a record is damaged, or a manifest of a branch without a record is damaged. If the branch
+                itself has no record: a manifest of any other branch is damaged.
         """
         check_branch_name(branch)
         records = self._records()
@@ -222,7 +224,7 @@ class Branches:
             InvalidRefError: the name is invalid.
             RefNotFoundError: there is no such branch.
             RefConflictError: the branch was deleted in the meantime.
-            InvalidTypeError: it is not a mapping, or a key or value is not a string.
+            InvalidTypeError: the metadata is not a mapping, or a key or value is not a string.
         """
         check_branch_name(branch)
         texts = _texts(metadata)
@@ -248,7 +250,7 @@ class Branches:
         return open_version(self._line, reference, branch=self._manifest.message.branch)
 
     def _left_behind(self, target: VersionLog, clone: Clone, error: AlreadyExistsError) -> Manifest:
-        """Return the first version of a branch that was made of the same version and not recorded."""
+        """Return the first version of a branch that was created from the same version, but not recorded."""
         names = target.newer_than(0)
         if len(names) == 1:
             with suppress(VersionNotFoundError):
@@ -263,9 +265,9 @@ class Branches:
         ) from error
 
     def _confirm(self, target: VersionLog, manifest: Manifest, record: BranchRecord) -> None:
-        """Withdraw the record if the root is being removed, or its versions are not the ones that it describes.
+        """Withdraw the record if the root is being removed, or if the versions are not those that the record describes.
 
-        They differ if the writer whose versions it completes has given way to another, or if they were removed.
+        The versions differ if they were removed, or if the writer that created them has given way to another writer.
         """
         try:
             require_same_branch(self._main, record)
@@ -294,10 +296,10 @@ class Branches:
 
 
 def _goes_on_from(target: VersionLog, first: Manifest) -> bool:
-    """Return whether the versions of a branch began with this one; a cleanup may have removed it since."""
+    """Return whether this was the first version of a branch; a cleanup may have removed it since."""
     names = target.newer_than(0)
     if names and names[0].version > first.version:
-        # A version of another writer is the first of another branch, unless it was built on an existing version.
+        # A version of another writer starts a different branch, unless it was built on an existing version.
         latest = target.read_latest()
         theirs = read_transaction(target, latest) if latest is not None else None
         return theirs is not None and not theirs.operation.is_first_of_its_root

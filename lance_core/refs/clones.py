@@ -6,7 +6,8 @@ directory, with unchanged names. No version refers to the copies yet. They are k
 process may be writing the same files, and a retry replaces them.
 
 A descriptor of a blob may refer to a file below a base path, or to a managed file below the root of its data file.
-These files belong to no data file, and a deep clone has no base paths to find them by: such versions are refused.
+These files belong to no data file, and a deep clone has no base paths through which they could be found. Therefore,
+versions with such descriptors are refused.
 
 Source: clones of pylance 14.0.2.
 """
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 __all__ = ["deep_clone", "shallow_clone"]
 
 _EXTERNAL: Final = 3
-"""Descriptors of this kind have a base path, or 0; those of greater kinds refer to managed files."""
+"""Descriptors of this kind refer to a base path, or to 0; those of higher kinds refer to managed files."""
 
 _CONFIG: Final = ReadConfig(batch_rows=65536)
 _CHUNK_BYTES: Final = 16 * 1024 * 1024
@@ -56,13 +57,13 @@ def shallow_clone(
     """Create a table that refers to the files of a version.
 
     Args:
-        target: the versions of the new table; there must be none.
-        source: the version.
-        source_uri: its root, as manifests record it.
-        storage_options: of the new table and of base paths.
+        target: version log of the new table, which must be empty.
+        source: the version to clone.
+        source_uri: root of that version, in the form that manifests record.
+        storage_options: options for the stores of the new table and of base paths.
 
     Raises:
-        AlreadyExistsError: there is a dataset.
+        AlreadyExistsError: there is already a dataset.
     """
     return clone_version(target, _clone(source, source_uri, is_shallow=True), source, storage_options)
 
@@ -75,22 +76,22 @@ def deep_clone(
     storage_options: Mapping[str, str] | None,
     source_options: Mapping[str, str] | None,
 ) -> Manifest:
-    """Create a table that holds copies of all files of a version.
+    """Create a table with copies of all files of a version.
 
     Args:
-        target: the versions of the new table; there must be none.
+        target: version log of the new table, which must be empty.
         log: the versions of the source.
-        source: the version.
-        source_uri: its root, as manifests record it.
-        storage_options: of the new table.
-        source_options: of the base paths of the source.
+        source: the version to clone.
+        source_uri: root of that version, in the form that manifests record.
+        storage_options: options for the store of the new table.
+        source_options: options for the stores of the source's base paths.
 
     Raises:
-        AlreadyExistsError: there is a dataset.
+        AlreadyExistsError: there is already a dataset.
         NotSupportedError: two files of different bases have the same name, values refer to files below a base path, or
-            the version is detached or needs a feature that this library does not have.
+            the version is detached or needs a feature that this library does not support.
         NotFoundError: a file is missing.
-        StorageError: a storage operation failed; trying again replaces what has been copied.
+        StorageError: a storage operation failed; a retry replaces the copied files.
     """
     check_cloneable(source)
     latest = target.latest()
@@ -126,7 +127,7 @@ def _field_with_references(manifest: Manifest, locator: FileLocator) -> Field | 
 
     Args:
         manifest: the version.
-        locator: finds its files.
+        locator: locates its files.
 
     Raises:
         CorruptDataError: a file is damaged.
@@ -153,19 +154,19 @@ def _field_with_references(manifest: Manifest, locator: FileLocator) -> Field | 
 
 @dataclass(frozen=True, slots=True)
 class _Copy:
-    """One file to copy: from where, and its path below the new root."""
+    """One file to copy: its location, and its path below the new root."""
 
     source: Location
     path: str
 
 
 def _copy_files(manifest: Manifest, locator: FileLocator, target: VersionLog) -> None:
-    """Copy every file that a version names.
+    """Copy every file that a version refers to.
 
     Args:
         manifest: the version.
-        locator: finds its files.
-        target: the root that they are copied to.
+        locator: locates its files.
+        target: version log of the root to which the files are copied.
 
     Raises:
         NotSupportedError: two files of different bases have the same name.

@@ -1,7 +1,8 @@
-"""Cloning: the first version of a root, made from a version of another.
+"""Cloning: creates the first version of a root from a version of another root.
 
-A shallow clone refers to the files of its source and lives only as long as they do: the source does not take it into
-account, and a cleanup there breaks it. A branch is one that the source knows. A deep clone has its own copies.
+A shallow clone refers to the files of its source and depends on them: the source does not take the clone into account,
+so a cleanup of the source may break the clone. A branch is a shallow clone that is recorded in the source, so that
+cleanups take it into account. A deep clone has its own copies of the files.
 
 Source: clones and branches of pylance 14.0.2.
 """
@@ -39,8 +40,8 @@ def check_cloneable(source: Manifest) -> None:
     """Check that a version can be cloned, before anything is written for it.
 
     Raises:
-        NotSupportedError: it is detached.
-        UnsupportedFeatureFlagError: it needs a feature that this library does not have.
+        NotSupportedError: the version is detached.
+        UnsupportedFeatureFlagError: the version needs a feature that this library does not support.
     """
     if is_detached_version(source.version):
         raise NotSupportedError(f"version {source.version} is detached and cannot be cloned", version=source.version)
@@ -50,19 +51,19 @@ def check_cloneable(source: Manifest) -> None:
 def clone_version(
     target: VersionLog, clone: Clone, source: Manifest, storage_options: Mapping[str, str] | None
 ) -> Manifest:
-    """Make the first version of a root.
+    """Create the first version of a root.
 
     Args:
-        target: the versions of the new root; there must be none.
-        clone: what to clone.
+        target: version log of the new root, which must be empty.
+        clone: the clone operation.
         source: the version that is cloned.
         storage_options: credentials and settings of the stores.
 
     Raises:
-        AlreadyExistsError: there is a version, or another writer is making one.
+        AlreadyExistsError: there is already a version, or another writer is creating one.
         NotSupportedError: the source is a detached version.
-        UnsupportedFeatureFlagError: the source needs a feature that this library does not have.
-        CommitOutcomeUnknownError: it could not be determined whether the version was created, or whether it may stay.
+        UnsupportedFeatureFlagError: the source needs a feature that this library does not support.
+        CommitOutcomeUnknownError: it could not be determined whether the version was created, or whether it is valid.
         StorageError: a storage operation failed.
     """
     check_cloneable(source)
@@ -70,7 +71,7 @@ def clone_version(
     options = CommitOptions(create_only=True, storage_options=storage_options, checks_files=False)
     transaction = Transaction(read_version=clone.ref_version, operation=clone)
     manifest = commit(target, transaction, options, known=source)
-    # Clones of different versions have different names: if they see each other, none is kept.
+    # Clones of different versions create manifests with different names: if two writers see each other's, both give up.
     with known_to_exist(f"version {manifest.version} of {target.root}"):
         rival = _find_rival(target, manifest)
     if rival is not None:
@@ -87,8 +88,7 @@ def _find_rival(target: VersionLog, made: Manifest) -> ManifestName | None:
     Raises:
         CommitOutcomeUnknownError: versions were removed in the meantime, so that this cannot be determined.
     """
-    # A directory listing may miss a file that was created while it ran, and a rival that gives way takes its version
-    # with it.
+    # A directory listing may miss a file that was created while it ran, and a rival that gives up removes its version.
     following = ManifestName(made.version + 1, made.naming)
     while True:
         names = target.newer_than(0)

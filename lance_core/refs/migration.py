@@ -15,10 +15,10 @@ __all__ = ["migrate_manifest_paths_v2"]
 
 
 def migrate_manifest_paths_v2(uri: str | Path, storage_options: dict[str, str] | None = None) -> None:
-    """Give every manifest of a dataset its V2 name; without effect when all of them have it.
+    """Rename every manifest of a dataset to its V2 name; does nothing if all manifests already have V2 names.
 
-    No other operation may run on the dataset until it has returned. When it is interrupted, run it again: until then
-    the dataset cannot be opened. Not a function of the reference, where that needs an open handle.
+    No other operation may run on the dataset until the migration has finished. If it is interrupted, the dataset cannot
+    be opened until the migration is run again. In the reference, this requires an open dataset handle.
 
     Args:
         uri: the location of the dataset.
@@ -26,8 +26,8 @@ def migrate_manifest_paths_v2(uri: str | Path, storage_options: dict[str, str] |
 
     Raises:
         DatasetNotFoundError: there is no dataset.
-        NotSupportedError: an external manifest store has the names.
-        CorruptDataError: a version has different manifests under both names.
+        NotSupportedError: the dataset uses an external manifest store.
+        CorruptDataError: a version has different manifests under its two names.
         StorageError: a storage operation failed.
     """
     log = open_log(uri_text(uri), storage_options)

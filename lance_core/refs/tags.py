@@ -1,8 +1,8 @@
-"""Tags: names for versions of any line. A tagged version is never cleaned up.
+"""Tags: names for versions of any branch. A tagged version is never cleaned up.
 
-Names, arguments and errors follow the reference: creating a tag succeeds for exactly one of several writers, and moving
-one is last-writer-wins. Unlike the reference, this library sets a tag only if its version and its branch exist before
-*and* after: a cleanup or delete that removes them in between has not seen the tag.
+Names, arguments and errors follow the reference: if several writers create a tag, exactly one succeeds; if several move
+a tag, the last one wins. Unlike the reference, this library also checks that the version and the branch of the tag
+still exist *after* the tag was set, because a concurrent cleanup or delete that has not seen the tag may remove them.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ class Tag(TypedDict):
     """One tag.
 
     Attributes:
-        branch: of the version; None for the main branch.
-        version: the version's number.
-        created_at: when it was created; None when it is not recorded.
-        updated_at: when it was set or moved last.
-        manifest_size: bytes of the version's manifest when the tag was set.
-        metadata: texts of the user.
+        branch: the branch of the version; None for the main branch.
+        version: the version number.
+        created_at: creation time; None if it is not recorded.
+        updated_at: time when the tag was last set or moved.
+        manifest_size: size of the version's manifest in bytes when the tag was set.
+        metadata: metadata set by the user.
     """
 
     branch: str | None
@@ -68,8 +68,8 @@ class Tags:
     """The tags of a dataset.
 
     Args:
-        log: the versions of the line that numbers refer to.
-        manifest: the version that a reference of None means.
+        log: the versions of the line (main branch or branch) to which version numbers refer.
+        manifest: the version to use for a reference of None.
     """
 
     def __init__(self, log: VersionLog, manifest: Manifest) -> None:
@@ -94,8 +94,8 @@ class Tags:
             order: "asc" or "desc"; None for "desc".
 
         Raises:
-            InvalidInputError: another order.
-            InvalidTypeError: it is not a string.
+            InvalidInputError: the order is unknown.
+            InvalidTypeError: the order is not a string.
             CorruptDataError: a file among the tags is not a tag record.
         """
         sign = order_sign(order)
@@ -106,21 +106,22 @@ class Tags:
         return self._read(tag).version
 
     def create(self, tag: str, reference: Reference = None) -> None:
-        """Give a version a name.
+        """Create a tag for a version.
 
         Args:
-            tag: the name: ASCII letters, digits, '.', '-' and '_'.
-            reference: a number of the line of this handle, another tag, or (branch, number) with None or "main" for
-                the main branch and None for the latest; None for the version of this handle.
+            tag: the name of the tag: ASCII letters, digits, '.', '-' and '_'.
+            reference: a version number on the branch of this handle, another tag, or a tuple (branch, number); None or
+                "main" as the branch means the main branch, and None as the number means the latest version. None for
+                the version of this handle.
 
         Raises:
-            InvalidRefError: no tag may have that name.
-            RefAlreadyExistsError: there is a tag of that name; ``update`` moves it.
-            VersionNotFoundError: there is no such version, or a cleanup has removed it by the time the tag is set; then
-                the tag is taken back.
-            RefConflictError: the branch that has it is being deleted; then the tag is taken back.
+            InvalidRefError: the tag name is invalid.
+            RefAlreadyExistsError: a tag of the same name already exists; use ``update`` to move it.
+            VersionNotFoundError: there is no such version, or a cleanup removed it before the tag was set; in this
+                case the tag is removed again.
+            RefConflictError: the branch of the version is being deleted; the tag is removed again.
             RefNotFoundError: there is no such tag or branch.
-            CommitOutcomeUnknownError: it could not be determined whether the tag was created, or whether it may stay.
+            CommitOutcomeUnknownError: it could not be determined whether the tag was created, or whether it is valid.
         """
         check_tag_name(tag)
         now = time.time_ns()
@@ -133,14 +134,14 @@ class Tags:
             self._confirm(tag, record, source, before=None)
 
     def update(self, tag: str, reference: Reference = None) -> None:
-        """Move a tag to another version; the reference as in :meth:`create`.
+        """Move a tag to another version. ``reference`` is as for :meth:`create`.
 
         Raises:
-            InvalidRefError: no tag may have that name.
-            RefNotFoundError: there is no such tag, or no branch that the reference names.
-            VersionNotFoundError: there is no such version, or a cleanup has removed it by the time the tag is moved;
-                then the tag is moved back.
-            RefConflictError: the branch that has it is being deleted; then the tag is moved back.
+            InvalidRefError: the tag name is invalid.
+            RefNotFoundError: there is no such tag, or the reference is to a tag or branch that does not exist.
+            VersionNotFoundError: there is no such version, or a cleanup removed it before the tag was moved; in this
+                case the tag is moved back.
+            RefConflictError: the branch of the version is being deleted; the tag is moved back.
         """
         record = self._read(tag)
         branch, version, size = self._target(reference)
@@ -165,9 +166,9 @@ class Tags:
         """Replace all metadata of a tag; neither its version nor ``updated_at`` changes.
 
         Raises:
-            InvalidRefError: no tag may have that name.
+            InvalidRefError: the tag name is invalid.
             RefNotFoundError: there is no such tag.
-            InvalidTypeError: it is not a mapping, or a key or value is not a string.
+            InvalidTypeError: the metadata is not a mapping, or a key or value is not a string.
         """
         texts = _texts(metadata)
         self._log.store.put(self._path(tag), replace(self._read(tag), metadata=texts).to_json())
@@ -203,7 +204,7 @@ class Tags:
         return tag_path(self._log.store, self._log.root, tag)
 
     def _source(self, branch: str | None) -> BranchRecord | None:
-        """Return the record of the branch that has a version; None for the main branch."""
+        """Return the record of the branch of a version; None for the main branch."""
         return None if branch is None else read_record(self._log, branch)
 
     def _target(self, reference: Reference) -> tuple[str | None, int, int]:
@@ -219,7 +220,7 @@ class Tags:
 def _latest_version(log: VersionLog) -> int:
     latest = log.latest()
     if latest is None:
-        raise VersionNotFoundError(f"{log.root} has no version")
+        raise VersionNotFoundError(f"{log.root} has no versions")
     return latest.version
 
 

@@ -41,9 +41,9 @@ def _rewrite(uri: str, row_ids: list[int]) -> None:
 @pytest.mark.parametrize(
     ("row_ids", "detail"),
     [
-        ([0, 3], "row id 2 occurs only in the new fragments"),
-        ([0, 1], "row id 1 is on one side only"),
-        ([100, 101], "row id 0 is on one side only"),
+        ([0, 3], "row id 2 occurs only in the replaced rows"),
+        ([0, 1], "row id 1 occurs only in the new fragments"),
+        ([100, 101], "row id 0 occurs only in the replaced rows"),
         ([0], "have 1 row ids.*of the 2 rows"),
     ],
     ids=["of another fragment", "of a deleted row", "never given", "too few"],

@@ -256,7 +256,7 @@ def test_a_damaged_version_is_an_error_in_the_log(
     _when_deleted(store, "data", 2, lambda: dataset.tags.create("late", 2))
     assert plan.execute().damaged_versions == 1
     [record] = [each for each in caplog.records if each.levelname == "ERROR"]
-    assert "version 2 is incomplete: tag 'late' appeared" in record.getMessage()
+    assert "version 2 is incomplete: tag 'late' was created" in record.getMessage()
 
 
 def test_a_tag_on_the_last_file_is_told(

@@ -177,7 +177,7 @@ def test_conflicts_become_exceptions(table: str) -> None:
         ({"column_indices": [0, 5]}, "column 5"),
         ({"fields": [0, 0]}, "twice"),
         ({"fields": [0, 9]}, r"fields \[9\]"),
-        ({"fields": [1, 0]}, "field 1 is column 'a'"),
+        ({"fields": [1, 0]}, "field 1 is 'a'"),
         ({"base_id": 3}, "base path 3"),
         (
             {"deletion_file": lance_core.DeletionFile(1, 2, "array", 1)},
@@ -226,7 +226,7 @@ def test_ids_must_mean_the_columns_of_the_new_schema(table: str) -> None:
     # Written for the schema (a, b): field 0 is "a". In the schema (b, a) it would be "b".
     fragment = _fragment(table, mode="overwrite")
     swapped = pa.schema([ROWS.schema.field("b"), ROWS.schema.field("a")])
-    with pytest.raises(SchemaMismatchError, match="field 0 is column 'a'"):
+    with pytest.raises(SchemaMismatchError, match="field 0 is 'a'"):
         LanceDataset.commit(table, LanceOperation.Overwrite(swapped, [fragment]), read_version=1)
     with_ids = project(lance_core.dataset(table).lance_schema, ["b", "a"])
     made = LanceDataset.commit(table, LanceOperation.Overwrite(with_ids, [fragment]), read_version=1)
